@@ -1,0 +1,301 @@
+//! The seam between a protocol engine and whoever drives it.
+//!
+//! An [`Engine`] is a state machine: packets, time and commands go in; packets,
+//! events and one deadline come out. It never sleeps, sends, or asks the time.
+//! One drive loop (`transport::drive`) serves every engine in every world.
+
+use crate::time::Instant;
+use crate::trace::TraceRecord;
+use std::net::{IpAddr, SocketAddr};
+
+/// A protocol endpoint without input or output of its own.
+///
+/// Two promises, checked by property tests:
+/// 1. *Order does not matter.* Between two mutations any interleaving of the
+///    polls yields the same packets and events.
+/// 2. *Progress.* Once `poll_transmit` and `poll_event` are drained,
+///    `poll_timeout` is `None` or strictly later than the last `now`.
+pub trait Engine {
+    /// What the application learns.
+    type Event;
+
+    /// A packet arrived. Changes state only: never sends, never calls back.
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>);
+
+    /// The network reported trouble with a packet this engine sent.
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        let _ = (now, icmp, quoted);
+    }
+
+    /// Time has passed: runs everything that is due at `now`.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Appends packets of one source, target, ECN mark and size (the last may
+    /// be shorter) to `out`, which the caller has cleared. Returns false, with
+    /// `out` empty, when there is nothing to send now.
+    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool;
+
+    /// The next thing to tell the application.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+
+    /// The earliest deadline. Pure; may be asked at any moment.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Starts or stops keeping a trace (off at first).
+    fn set_tracing(&mut self, on: bool);
+
+    /// Takes the trace kept since the last call.
+    fn take_trace(&mut self) -> Vec<TraceRecord>;
+}
+
+/// The two ECN bits of the IP header (RFC 3168 §5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0b00,
+    /// ECN-capable, codepoint ECT(1).
+    Ect1 = 0b01,
+    /// ECN-capable, codepoint ECT(0).
+    Ect0 = 0b10,
+    /// Congestion experienced.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// The codepoint in the low two bits of `bits`.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// One received transport packet: what follows the IP header (raw sockets) or
+/// the UDP header (encapsulated). Ports are UDP's, 0 on raw sockets.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// Where it came from.
+    pub source: SocketAddr,
+    /// The local address it was sent to.
+    pub target: SocketAddr,
+    /// The ECN mark it arrived with.
+    pub ecn: Ecn,
+    /// The sender's number for this packet (see [`Batch::first_tag`]); 0 when
+    /// the world cannot tell. For traces only: it must never steer a protocol.
+    pub tag: u64,
+    /// The transport header and what follows.
+    pub payload: &'a [u8],
+}
+
+/// An ICMP report about a packet that was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Icmp {
+    /// What happened.
+    pub kind: IcmpKind,
+    /// Source address of the packet that is quoted: one of ours.
+    pub source: IpAddr,
+    /// Target address of the packet that is quoted: the peer.
+    pub target: IpAddr,
+}
+
+/// What an ICMP message says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IcmpKind {
+    /// The next hop takes packets of at most this many bytes, IP header included.
+    TooBig(u32),
+    /// Destination unreachable, with the code of ICMPv4 (RFC 792) or ICMPv6 (RFC 4443).
+    Unreachable(u8),
+}
+
+/// Room in front of the first segment for the headers a world adds: the
+/// largest IP header without options (40) and UDP (8).
+pub const HEADROOM: usize = 48;
+
+/// Packets of one source, target and ECN mark, back to back in one buffer.
+///
+/// All segments have the size of the first; the last may be shorter. The same
+/// type carries packets out (engine to socket) and in (socket to engine). The
+/// buffer keeps [`HEADROOM`] bytes free in front so that a world which takes
+/// one packet at a time can add its headers in place and take the buffer
+/// itself, without a copy.
+#[derive(Debug)]
+pub struct Batch {
+    /// Source of every packet.
+    pub source: SocketAddr,
+    /// Target of every packet.
+    pub target: SocketAddr,
+    /// ECN mark of every packet.
+    pub ecn: Ecn,
+    /// The sending engine's number of the first packet; the following packets
+    /// count up from it. Engines number their packets 1, 2, 3, ….
+    pub first_tag: u64,
+    /// On receipt: this is not data but an ICMP report, the segment its quote
+    /// (transport header onward).
+    pub icmp: Option<Icmp>,
+    buffer: Vec<u8>,
+    start: usize,
+    stride: usize,
+    count: usize,
+    max_segments: usize,
+}
+
+impl Batch {
+    /// An empty batch that takes up to `max_segments` packets (at least one).
+    #[must_use]
+    pub fn new(max_segments: usize) -> Self {
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        Self {
+            source: nowhere,
+            target: nowhere,
+            ecn: Ecn::NotEct,
+            first_tag: 0,
+            icmp: None,
+            buffer: vec![0; HEADROOM],
+            start: HEADROOM,
+            stride: 0,
+            count: 0,
+            max_segments: max_segments.max(1),
+        }
+    }
+
+    /// Empties the batch; its memory is kept.
+    pub fn clear(&mut self) {
+        self.buffer.resize(HEADROOM, 0);
+        self.start = HEADROOM;
+        self.stride = 0;
+        self.count = 0;
+        self.icmp = None;
+        self.ecn = Ecn::NotEct;
+        self.first_tag = 0;
+    }
+
+    /// Packets in the batch.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// No packet is in the batch.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Size of every packet but perhaps the last, in bytes.
+    #[must_use]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Another packet can be appended: there is a place, and the packets so
+    /// far all have the full size.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.count < self.max_segments && self.buffer.len() - self.start == self.stride * self.count
+    }
+
+    /// How many packets fit in all.
+    #[must_use]
+    pub fn max_segments(&self) -> usize {
+        self.max_segments
+    }
+
+    /// Appends one packet that `write` puts at the end of the buffer it is
+    /// given (earlier bytes must be left alone). A packet larger than the
+    /// first, or any packet without [`has_room`](Self::has_room), is a bug.
+    pub fn push_with<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        assert!(self.has_room(), "no room in the batch");
+        let before = self.buffer.len();
+        let result = write(&mut self.buffer);
+        let size = self.buffer.len() - before;
+        assert!(size > 0, "an empty packet");
+        if self.count == 0 {
+            self.stride = size;
+        }
+        assert!(size <= self.stride, "a packet larger than the first of its batch");
+        self.count += 1;
+        result
+    }
+
+    /// Appends one packet by copying it.
+    pub fn push(&mut self, packet: &[u8]) {
+        self.push_with(|buffer| buffer.extend_from_slice(packet));
+    }
+
+    /// The packets, in order.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        // `chunks` refuses a stride of zero; an empty batch has none.
+        self.buffer[self.start..].chunks(self.stride.max(1)).take(self.count)
+    }
+
+    /// The packets as an engine receives them, in order.
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.segments().enumerate().map(|(i, payload)| Packet {
+            source: self.source,
+            target: self.target,
+            ecn: self.ecn,
+            tag: if self.first_tag == 0 { 0 } else { self.first_tag + i as u64 },
+            payload,
+        })
+    }
+
+    /// All bytes of the packets, back to back.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..]
+    }
+
+    /// Takes the buffer out, leaving `replacement` (its content is discarded)
+    /// in an emptied batch. The packets begin at the returned offset, at least
+    /// [`HEADROOM`] for a batch filled by [`push_with`](Self::push_with).
+    pub fn take_buffer(&mut self, replacement: Vec<u8>) -> (Vec<u8>, usize) {
+        let start = self.start;
+        let buffer = std::mem::replace(&mut self.buffer, replacement);
+        self.clear();
+        (buffer, start)
+    }
+
+    /// Makes the batch hold one received packet, `buffer[start..]`, and
+    /// returns the buffer it held before.
+    pub fn put_buffer(&mut self, buffer: Vec<u8>, start: usize) -> Vec<u8> {
+        assert!(start < buffer.len(), "an empty packet");
+        self.stride = buffer.len() - start;
+        self.start = start;
+        self.count = 1;
+        std::mem::replace(&mut self.buffer, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_have_one_size_and_a_short_one_closes_the_batch() {
+        let mut batch = Batch::new(3);
+        batch.push(&[1; 10]);
+        batch.push(&[2; 4]);
+        assert!(!batch.has_room());
+        let sizes: Vec<_> = batch.segments().map(<[u8]>::len).collect();
+        assert_eq!(sizes, [10, 4]);
+        batch.clear();
+        assert!(batch.is_empty() && batch.segments().next().is_none());
+    }
+
+    #[test]
+    fn a_buffer_moves_through_without_a_copy() {
+        let mut out = Batch::new(1);
+        out.push(&[7; 100]);
+        let (buffer, start) = out.take_buffer(Vec::new());
+        assert_eq!(start, HEADROOM);
+        let mut input = Batch::new(1);
+        input.put_buffer(buffer, start);
+        assert_eq!(input.segments().next(), Some(&[7; 100][..]));
+    }
+}

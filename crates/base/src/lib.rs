@@ -1,0 +1,17 @@
+//! The ground every other crate stands on: time, seeded randomness, units,
+//! serial numbers, the [`Engine`] seam and the trace an engine can keep.
+//!
+//! Nothing here reads a clock, opens a socket, or draws ambient randomness:
+//! time and randomness are values that the caller passes in.
+
+pub mod engine;
+pub mod rng;
+pub mod serial;
+pub mod time;
+pub mod trace;
+pub mod units;
+
+pub use engine::{Batch, Ecn, Engine, Icmp, IcmpKind, Packet};
+pub use rng::Rng;
+pub use time::Instant;
+pub use units::{BitRate, Bytes, Ratio};

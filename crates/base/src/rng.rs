@@ -1,0 +1,133 @@
+//! Seeded randomness that can be split by name.
+//!
+//! [`Rng::fork`] gives an independent stream that depends only on the parent's
+//! seed and the label, never on how much the parent has drawn, so adding a
+//! link or a host does not reshuffle the luck of the others (the idea of ns-3's
+//! fixed stream numbers). The generator is xoshiro256++ (Blackman and Vigna,
+//! 2019), seeded through SplitMix64. No floating point takes part.
+
+use crate::units::Ratio;
+use std::time::Duration;
+
+/// A deterministic pseudo-random generator. Not for secrets on a real network:
+/// there the seed itself must come from the operating system.
+#[derive(Clone, Debug)]
+pub struct Rng {
+    seed: u64,
+    state: [u64; 4],
+}
+
+impl Rng {
+    /// The generator of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut mixer = seed;
+        let state = std::array::from_fn(|_| split_mix(&mut mixer));
+        Self { seed, state }
+    }
+
+    /// The generator that belongs to `label`: a fixed function of this
+    /// generator's seed and the label.
+    #[must_use]
+    pub fn fork(&self, label: &str) -> Self {
+        // FNV-1a over the label, then mixed with the seed.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in label.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        let mut mixer = self.seed ^ hash.rotate_left(29);
+        Self::new(split_mix(&mut mixer))
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        let s = &mut self.state;
+        let out = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        out
+    }
+
+    /// 32 random bits.
+    #[inline]
+    pub fn next_u32(&mut self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+
+    /// A number in `0..bound`, evenly; 0 when `bound` is 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        // Multiply-shift: the bias is below bound / 2^64.
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// True with probability `p`. Draws nothing when `p` is 0 or 1.
+    #[inline]
+    pub fn chance(&mut self, p: Ratio) -> bool {
+        if p == Ratio::ZERO {
+            return false;
+        }
+        if p == Ratio::ONE {
+            return true;
+        }
+        self.below(Ratio::ONE.parts()) < p.parts()
+    }
+
+    /// A span in `0..=bound`, evenly.
+    pub fn span_up_to(&mut self, bound: Duration) -> Duration {
+        Duration::from_nanos(self.below(crate::time::nanos(bound).saturating_add(1)))
+    }
+
+    /// Fills `out` with random bytes.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        for chunk in out.chunks_mut(8) {
+            let bytes = self.next_u64().to_le_bytes();
+            chunk.copy_from_slice(&bytes[..chunk.len()]);
+        }
+    }
+
+    /// Puts `items` in a random order (Fisher-Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_depends_on_seed_and_label_alone() {
+        let mut parent = Rng::new(7);
+        let before = parent.fork("link/3").next_u64();
+        parent.next_u64();
+        assert_eq!(parent.fork("link/3").next_u64(), before);
+        assert_ne!(parent.fork("link/4").next_u64(), before);
+        assert_ne!(Rng::new(8).fork("link/3").next_u64(), before);
+    }
+
+    #[test]
+    fn chance_hits_its_probability() {
+        let mut rng = Rng::new(1);
+        let p: Ratio = "1%".parse().expect("a ratio");
+        let hits = (0..1_000_000).filter(|_| rng.chance(p)).count();
+        // Ten standard deviations around 10,000.
+        assert!((9_000..11_000).contains(&hits), "{hits}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Serial number arithmetic: numbers that wrap, compared by distance.
+//!
+//! Home of RFC 9260 §1.6 (TSN, SSN) and of RFC 1982, which it cites.
+
+/// Declares a wrapping serial number type over an unsigned integer.
+#[macro_export]
+macro_rules! serial {
+    ($(#[$doc:meta])* $name:ident: $int:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            /// Half of the number space: distances at or past it are "before".
+            const HALF: $int = 1 << (<$int>::BITS - 1);
+
+            /// This number moved forward by `n`, wrapping.
+            #[must_use]
+            #[inline]
+            pub const fn plus(self, n: $int) -> Self {
+                Self(self.0.wrapping_add(n))
+            }
+
+            /// This number moved back by `n`, wrapping.
+            #[must_use]
+            #[inline]
+            pub const fn minus(self, n: $int) -> Self {
+                Self(self.0.wrapping_sub(n))
+            }
+
+            /// The number after this one.
+            #[must_use]
+            #[inline]
+            pub const fn next(self) -> Self {
+                self.plus(1)
+            }
+
+            /// How far this number lies ahead of `other`, modulo the number space.
+            #[must_use]
+            #[inline]
+            pub const fn distance_from(self, other: Self) -> $int {
+                self.0.wrapping_sub(other.0)
+            }
+
+            /// RFC 1982 §3.2: strictly later than `other`.
+            #[must_use]
+            #[inline]
+            pub const fn after(self, other: Self) -> bool {
+                let ahead = self.distance_from(other);
+                ahead != 0 && ahead < Self::HALF
+            }
+
+            /// RFC 1982 §3.2: strictly earlier than `other`.
+            #[must_use]
+            #[inline]
+            pub const fn before(self, other: Self) -> bool {
+                other.after(self)
+            }
+
+            /// Later than or equal to `other`.
+            #[must_use]
+            #[inline]
+            pub const fn at_or_after(self, other: Self) -> bool {
+                self.0 == other.0 || self.after(other)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    serial!(
+        /// A 16-bit number for the tests.
+        Small: u16
+    );
+
+    #[test]
+    fn order_survives_the_wrap() {
+        let last = Small(u16::MAX);
+        assert!(last.next().after(last));
+        assert!(last.before(last.plus(0x7fff)));
+        assert!(!last.plus(0x8000).after(last), "half the space away is not after");
+        assert!(last.at_or_after(last) && !last.after(last));
+        assert_eq!(Small(3).distance_from(last), 4);
+    }
+}

@@ -1,0 +1,89 @@
+//! What an engine remembers for the laboratory: which bytes it sent when, in
+//! which packet and why; which arrived; and what held it back.
+//!
+//! The records are what the attribution of response time (`lab`) is made of.
+//! They are kept only while tracing is on, and never steer a protocol.
+
+use crate::time::Instant;
+use std::ops::Range;
+
+/// One record of a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceRecord {
+    /// When.
+    pub at: Instant,
+    /// Which connection or association: the initiator's port, which both ends know.
+    pub connection: u64,
+    /// What.
+    pub event: TraceEvent,
+}
+
+/// What happened. A *unit* is a range in sequence space, counted from 0 at the
+/// first byte (TCP, after the SYN) or the first TSN (SCTP, one per DATA chunk),
+/// never wrapping.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TraceEvent {
+    /// The handshake began (first SYN or INIT sent).
+    Opening,
+    /// User data may flow from here on.
+    Established,
+    /// The connection ended, gracefully or not.
+    Closed,
+    /// User data was put into a packet.
+    Sent {
+        /// The units sent.
+        units: Range<u64>,
+        /// The stream (0 for TCP).
+        stream: u16,
+        /// Where these bytes lie in what the application has written to that
+        /// stream, counted from 0. For TCP it equals `units`.
+        bytes: Range<u64>,
+        /// The packet's number (see `Batch::first_tag`).
+        packet: u64,
+        /// Why.
+        cause: SendCause,
+    },
+    /// User data arrived for the first time and was kept.
+    Received {
+        /// The units received.
+        units: Range<u64>,
+        /// The sender's number of the packet that brought them.
+        packet: u64,
+    },
+    /// From here on this is what keeps the sender from sending more.
+    Limited(Limit),
+    /// A retransmission is known to have been needless.
+    Spurious,
+}
+
+/// Why user data was put into a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum SendCause {
+    /// First transmission.
+    New,
+    /// Retransmitted because later data was acknowledged (fast retransmit, or
+    /// repair within a recovery begun by one).
+    Fast,
+    /// Retransmitted because a timer ran out (T3-rtx, RTO), or in the repair
+    /// that followed it.
+    Timeout,
+    /// A probe of a closed window.
+    Probe,
+}
+
+/// What keeps a sender from sending more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Limit {
+    /// Nothing is waiting to be sent.
+    Application,
+    /// The congestion window is full (no loss is being repaired).
+    Congestion,
+    /// The receiver's window is full.
+    Receiver,
+    /// A fast recovery is under way.
+    Recovery,
+    /// A retransmission timer has run out and its repair is under way.
+    Timeout,
+    /// Something else of the sender's: Nagle, bundling delay, burst limit, pacing.
+    Pacing,
+}

@@ -1,0 +1,280 @@
+//! Quantities with their units: bytes, bit rates, ratios, and their text forms.
+//!
+//! Units live in the value: `10mbit`, `40ms`, `1%`, `100kB`. A bare number
+//! where a unit is needed is an error that shows the accepted forms. The
+//! parsers here are the only ones: command line and plan files share them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Why a text is not a quantity: one line, with the accepted forms.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UnitError(String);
+
+/// A number of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct Bytes(pub u64);
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct BitRate(u64);
+
+/// A probability or share from 0 to 1, exact to one part in a million million.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct Ratio(u64);
+
+impl BitRate {
+    /// The rate of `bits` per second; `None` for 0, at which nothing ever moves.
+    #[must_use]
+    pub const fn from_bits_per_second(bits: u64) -> Option<Self> {
+        if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
+    /// Bits per second, never 0.
+    #[must_use]
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// How long `bytes` take at this rate, in nanoseconds, rounded up.
+    #[must_use]
+    #[inline]
+    pub const fn nanos_for(self, bytes: u64) -> u64 {
+        // bytes * 8e9 fits u64 for packets (up to 2.3 GB): the common case is one division.
+        match bytes.checked_mul(8_000_000_000) {
+            Some(bit_nanos) => bit_nanos.div_ceil(self.0),
+            None => {
+                let nanos = (bytes as u128 * 8_000_000_000).div_ceil(self.0 as u128);
+                if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+            }
+        }
+    }
+
+    /// How many whole bytes pass in `span`.
+    #[must_use]
+    pub const fn bytes_in(self, span: Duration) -> u64 {
+        let bytes = self.0 as u128 * span.as_nanos() / 8_000_000_000;
+        if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 }
+    }
+}
+
+impl Ratio {
+    /// 0.
+    pub const ZERO: Self = Self(0);
+    /// 1.
+    pub const ONE: Self = Self(1_000_000_000_000);
+
+    /// `numerator / denominator`, rounded down; `None` above 1 or over 0.
+    #[must_use]
+    pub const fn new(numerator: u64, denominator: u64) -> Option<Self> {
+        if denominator == 0 || numerator > denominator {
+            return None;
+        }
+        Some(Self((numerator as u128 * Self::ONE.0 as u128 / denominator as u128) as u64))
+    }
+
+    /// Parts in a million million.
+    #[must_use]
+    pub const fn parts(self) -> u64 {
+        self.0
+    }
+
+    /// As a floating-point number, for people and statistics.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / Self::ONE.0 as f64
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// `100kB`, `1500B`: the largest decimal unit that divides it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (n, unit) = largest(self.0, &[(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"), (1, "B")]);
+        write!(f, "{n}{unit}")
+    }
+}
+
+impl fmt::Display for BitRate {
+    /// `10mbit`, `56kbit`: the largest unit that divides it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (n, unit) =
+            largest(self.0, &[(1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit"), (1, "bit")]);
+        write!(f, "{n}{unit}")
+    }
+}
+
+impl fmt::Display for Ratio {
+    /// As a percentage: `1%`, `0.05%`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0 / 10_000_000_000;
+        let rest = self.0 % 10_000_000_000;
+        if rest == 0 {
+            return write!(f, "{whole}%");
+        }
+        write!(f, "{whole}.{}%", format!("{rest:010}").trim_end_matches('0'))
+    }
+}
+
+fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
+    let mut fallback = (value, "");
+    for &(size, unit) in units {
+        fallback = (value / size, unit);
+        if value != 0 && value.is_multiple_of(size) {
+            return fallback;
+        }
+    }
+    fallback
+}
+
+const RATE_FORMS: &str = "a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)";
+const SPAN_FORMS: &str = "a time such as 40ms, 1.08s, 250us, 10ns or 2min";
+const BYTES_FORMS: &str = "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB";
+const RATIO_FORMS: &str = "a share such as 1%, 0.05% or 0 (from 0% to 100%)";
+
+impl FromStr for BitRate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let units = [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
+        if text.ends_with("bps") {
+            let note = "'bps' means bits to some tools and bytes to others";
+            return Err(UnitError(format!("'{text}': {note}; write {RATE_FORMS}")));
+        }
+        let bits = quantity(text, &units, RATE_FORMS)?;
+        Self::from_bits_per_second(bits)
+            .ok_or_else(|| UnitError(format!("'{text}': nothing moves at rate 0; write {RATE_FORMS}")))
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let units = [
+            ("B", 1),
+            ("kB", 1_000),
+            ("KB", 1_000),
+            ("MB", 1_000_000),
+            ("GB", 1_000_000_000),
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+        ];
+        quantity(text, &units, BYTES_FORMS).map(Self)
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        if text == "0" {
+            return Ok(Self::ZERO);
+        }
+        let parts = quantity(text, &[("%", 10_000_000_000)], RATIO_FORMS)?;
+        if parts > Self::ONE.0 {
+            return Err(UnitError(format!("'{text}' is more than 100%; write {RATIO_FORMS}")));
+        }
+        Ok(Self(parts))
+    }
+}
+
+/// The span that `text` names, such as `40ms` or `1.08s`; a bare `0` is zero.
+///
+/// # Errors
+/// [`UnitError`] with the accepted forms.
+pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
+    quantity(text, &units, SPAN_FORMS).map(Duration::from_nanos)
+}
+
+/// The shortest exact text form of a span that [`parse_span`] reads back.
+#[must_use]
+pub fn format_span(span: Duration) -> String {
+    let nanos = crate::time::nanos(span);
+    if nanos == 0 {
+        return "0ms".to_owned();
+    }
+    if nanos >= 1_000_000_000 {
+        let rest = format!("{:09}", nanos % 1_000_000_000);
+        let rest = rest.trim_end_matches('0');
+        let dot = if rest.is_empty() { "" } else { "." };
+        return format!("{}{dot}{rest}s", nanos / 1_000_000_000);
+    }
+    let (n, unit) = largest(nanos, &[(1_000_000, "ms"), (1_000, "us"), (1, "ns")]);
+    format!("{n}{unit}")
+}
+
+/// A decimal number times the unit that follows it, exactly, without floating point.
+fn quantity(text: &str, units: &[(&str, u64)], forms: &str) -> Result<u64, UnitError> {
+    let wrong = |why: &str| UnitError(format!("'{text}': {why}; write {forms}"));
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    if number.is_empty() {
+        return Err(wrong("a number was expected"));
+    }
+    if unit.is_empty() {
+        return Err(wrong("the unit is missing"));
+    }
+    let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        return Err(wrong(&format!("unknown unit '{unit}'")));
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') || (number.contains('.') && fraction.is_empty()) {
+        return Err(wrong("not a number"));
+    }
+    let too_large = || wrong("the number is too large");
+    let mut value = whole.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(too_large)?;
+    let mut step = scale;
+    for digit in fraction.bytes() {
+        if step % 10 != 0 && digit != b'0' {
+            return Err(wrong("more decimals than the unit can be divided into"));
+        }
+        step /= 10;
+        value = value.checked_add(u64::from(digit - b'0') * step).ok_or_else(too_large)?;
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_and_written_back() {
+        for text in ["10mbit", "56kbit", "14400bit", "1gbit"] {
+            assert_eq!(text.parse::<BitRate>().map(|r| r.to_string()).as_deref(), Ok(text));
+        }
+        assert_eq!("14.4kbit".parse::<BitRate>().map(BitRate::bits_per_second), Ok(14_400));
+        for text in ["0.05%", "1%", "100%", "12.5%"] {
+            assert_eq!(text.parse::<Ratio>().map(|r| r.to_string()).as_deref(), Ok(text));
+        }
+        for text in ["40ms", "1.08s", "250us", "7ns"] {
+            assert_eq!(parse_span(text).map(format_span).as_deref(), Ok(text));
+        }
+        assert_eq!("100kB".parse(), "100KB".parse::<Bytes>());
+        assert_eq!("100KiB".parse(), Ok(Bytes(102_400)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_accepted_forms() {
+        for text in ["10", "10mbps", "0mbit", "1.mbit", "fast", "10Mbit", "99999999999999999999gbit"] {
+            let error = text.parse::<BitRate>().expect_err(text).to_string();
+            assert!(error.contains(text) && error.contains("10mbit"), "{error}");
+        }
+        assert!("101%".parse::<Ratio>().is_err());
+        assert!("1".parse::<Ratio>().is_err());
+        assert!(parse_span("5").is_err());
+        assert!(parse_span("1.0000000001s").is_err());
+    }
+
+    #[test]
+    fn a_packet_takes_its_time_on_the_wire() {
+        let rate: BitRate = "10mbit".parse().expect("a rate");
+        assert_eq!(rate.nanos_for(1500), 1_200_000);
+        assert_eq!(rate.bytes_in(Duration::from_millis(80)), 100_000);
+        assert_eq!(BitRate::from_bits_per_second(3).map(|r| r.nanos_for(1)), Some(2_666_666_667));
+    }
+}

@@ -1,0 +1,59 @@
+//! The congestion window as a state machine, shared by SCTP and TCP.
+//!
+//! A transport tells its controller what was sent, acknowledged and lost; the
+//! controller answers with a window in bytes. Which packets to repair, and
+//! when a recovery begins and ends, is the transport's affair: it calls
+//! [`Controller::on_loss`] once for each window of lost data.
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+
+/// What one acknowledgement brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acked {
+    /// Bytes newly acknowledged (SCTP: on this path, by gap blocks too).
+    pub bytes: u64,
+    /// Bytes in flight before this acknowledgement was taken in.
+    pub flight_before: u64,
+    /// The cumulative acknowledgement moved (RFC 9260 §7.2.1 asks for it; for TCP it always has).
+    pub cumulative: bool,
+    /// The sender is repairing a loss: the window must not grow by the usual rules.
+    pub in_recovery: bool,
+    /// The sender used its whole window before this acknowledgement (RFC 9260 §7.2.1, RFC 7661).
+    pub window_limited: bool,
+    /// Smoothed round-trip time, once measured.
+    pub rtt: Option<Duration>,
+}
+
+/// A congestion controller of one path, in bytes.
+pub trait Controller: std::fmt::Debug {
+    /// An acknowledgement arrived.
+    fn on_acked(&mut self, now: Instant, acked: Acked);
+
+    /// A loss was noticed by acknowledgements (or by ECN, with `ecn`): once per
+    /// window of data. `flight` is what was outstanding.
+    fn on_loss(&mut self, now: Instant, flight: u64, ecn: bool);
+
+    /// The retransmission timer ran out with `flight` bytes outstanding.
+    fn on_timeout(&mut self, now: Instant, flight: u64);
+
+    /// Nothing was sent for `idle`, while the RTO is `rto`.
+    fn on_idle(&mut self, idle: Duration, rto: Duration);
+
+    /// The loss that [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss) reported last turned out spurious: undo.
+    fn on_spurious(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// The largest payload of a packet changed.
+    fn set_mss(&mut self, mss: u64);
+
+    /// The congestion window, in bytes.
+    fn window(&self) -> u64;
+
+    /// The slow-start threshold, in bytes.
+    fn ssthresh(&self) -> u64;
+
+    /// The controller's name as the command line spells it.
+    fn name(&self) -> &'static str;
+}

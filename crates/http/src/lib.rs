@@ -1,0 +1,1 @@
+//! HTTP on streams: mapping, client, server, pages, HAR.

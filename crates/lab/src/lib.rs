@@ -1,0 +1,1 @@
+//! Plans to runs to results to report.

@@ -1,0 +1,1 @@
+//! Link impairments as sans-IO elements: queue, rate, loss, delay, reordering and more.

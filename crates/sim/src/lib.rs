@@ -1,0 +1,1 @@
+//! The virtual world: executor, hosts, links, taps, deterministic to the byte.

@@ -1,0 +1,1 @@
+//! Engines bound to a world: async sessions and streams.

@@ -1,0 +1,112 @@
+//! The World seam: everything a program may ask of its surroundings.
+//!
+//! The same client, server and experiment code runs in virtual time
+//! (`sim::SimWorld`) and on the operating system's network. A world is one
+//! thread: nothing here is `Send`, and parallelism means many worlds. There
+//! are no files, no names, no environment behind this seam, on purpose.
+
+#![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+
+use anabranch_base::{Batch, Instant, Rng};
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll};
+
+/// A single-threaded place where programs run. Cheap to clone.
+pub trait World: Clone + 'static {
+    /// A bound socket.
+    type Socket: Datagrams;
+    /// A re-armable timer.
+    type Timer: Timer;
+    /// A running task; dropping it cancels the task.
+    type Task<T: 'static>: Future<Output = T> + Detach + 'static;
+
+    /// The time.
+    fn now(&self) -> Instant;
+
+    /// A timer, not yet set.
+    fn timer(&self) -> Self::Timer;
+
+    /// Waits until `at`.
+    async fn sleep_until(&self, at: Instant) {
+        let mut timer = self.timer();
+        timer.set(Some(at));
+        std::future::poll_fn(|cx| timer.poll(cx)).await;
+    }
+
+    /// Starts a task. The name appears in reports of who waits for what.
+    fn spawn<T: 'static>(&self, name: &'static str, task: impl Future<Output = T> + 'static) -> Self::Task<T>;
+
+    /// Randomness that is a fixed function of the world's seed, this host and the label.
+    fn rng(&self, label: &str) -> Rng;
+
+    /// This host's addresses, in the order of its interfaces.
+    fn addresses(&self) -> Vec<IpAddr>;
+
+    /// Ready once after each change of [`addresses`](Self::addresses).
+    fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Opens a socket on all of this host's addresses.
+    ///
+    /// # Errors
+    /// `AddrInUse` when the protocol or port is taken, `PermissionDenied` when
+    /// the host does not let us, `Unsupported` when it cannot.
+    async fn bind(&self, at: Local) -> io::Result<Self::Socket>;
+}
+
+/// A task may go on after its handle is gone.
+pub trait Detach {
+    /// Lets the task run on by itself.
+    fn detach(self);
+}
+
+/// A deadline that can be moved without allocation.
+pub trait Timer: 'static {
+    /// Sets, moves or clears the deadline.
+    fn set(&mut self, at: Option<Instant>);
+
+    /// Ready when the deadline has come (then it is cleared); pending while it
+    /// has not, or when none is set.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// What a socket is bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Local {
+    /// Every packet of this IP protocol (6 TCP, 132 SCTP); ports in socket addresses are 0.
+    Ip {
+        /// The protocol number of the IP header.
+        protocol: u8,
+    },
+    /// A UDP port; 0 lets the world choose a free one.
+    Udp {
+        /// The port.
+        port: u16,
+    },
+}
+
+/// Batches of packets in, batches out, with the header fields a transport cares about.
+pub trait Datagrams: 'static {
+    /// Sends all packets of `batch` and leaves it empty. A packet that the
+    /// network does not want is lost, not an error.
+    ///
+    /// # Errors
+    /// What the host refuses for good (no such source address, socket closed).
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>>;
+
+    /// Receives packets, or one ICMP report (`batch.icmp`), into `batch`.
+    ///
+    /// # Errors
+    /// The socket is of no more use.
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>>;
+
+    /// The local addresses: a multi-homed stack has several.
+    fn local(&self) -> Vec<SocketAddr>;
+
+    /// The largest IP packet the interface of `source` takes, in bytes.
+    fn mtu(&self, source: IpAddr) -> u32;
+
+    /// How many packets one call should carry: what to give [`Batch::new`].
+    fn max_segments(&self) -> usize;
+}

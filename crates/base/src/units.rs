@@ -130,7 +130,8 @@ fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
 
 const RATE_FORMS: &str = "a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)";
 const SPAN_FORMS: &str = "a time such as 40ms, 1.08s, 250us, 10ns or 2min";
-const BYTES_FORMS: &str = "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB";
+const BYTES_FORMS: &str =
+    "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB";
 const RATIO_FORMS: &str = "a share such as 1%, 0.05% or 0 (from 0% to 100%)";
 
 impl FromStr for BitRate {

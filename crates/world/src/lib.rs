@@ -36,7 +36,8 @@ pub trait World: Clone + 'static {
     }
 
     /// Starts a task. The name appears in reports of who waits for what.
-    fn spawn<T: 'static>(&self, name: &'static str, task: impl Future<Output = T> + 'static) -> Self::Task<T>;
+    fn spawn<T: 'static>(&self, name: &'static str, task: impl Future<Output = T> + 'static)
+    -> Self::Task<T>;
 
     /// Randomness that is a fixed function of the world's seed, this host and the label.
     fn rng(&self, label: &str) -> Rng;

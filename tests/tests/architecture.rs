@@ -1,0 +1,160 @@
+//! The rules of ARCHITECTURE.md that a machine can keep.
+//!
+//! Crate edges, the list of crates, what engines must not contain, and the
+//! opening paragraph of every file. Sizes and names are for people to judge.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which crates of ours each crate may import (ARCHITECTURE.md, "Floors").
+const EDGES: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("wire", &["base"]),
+    ("congestion", &["base"]),
+    ("link", &["base"]),
+    ("sctp", &["base", "wire", "congestion"]),
+    ("tcp", &["base", "wire", "congestion"]),
+    ("world", &["base"]),
+    ("sim", &["base", "wire", "link", "world"]),
+    ("transport", &["base", "wire", "sctp", "tcp", "world"]),
+    ("http", &["base", "world", "transport"]),
+    ("lab", &["base", "wire", "sim", "link", "world", "transport", "http"]),
+    ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "lab"]),
+];
+
+/// Crates that must not know of clocks, sockets, threads or tasks.
+const PURE: &[&str] = &["base", "wire", "congestion", "link", "sctp", "tcp"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace root")
+}
+
+fn crates() -> BTreeMap<String, PathBuf> {
+    fs::read_dir(root().join("crates"))
+        .expect("crates/")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.join("Cargo.toml").exists())
+        .map(|path| (path.file_name().expect("a name").to_string_lossy().into_owned(), path))
+        .collect()
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(folder) else { return found };
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn crates_import_only_along_the_decided_edges() {
+    let allowed: BTreeMap<&str, BTreeSet<&str>> =
+        EDGES.iter().map(|(name, to)| (*name, to.iter().copied().collect())).collect();
+    for (name, path) in crates() {
+        let allowed = allowed.get(name.as_str()).unwrap_or_else(|| panic!("crate {name} has no floor yet"));
+        let manifest: toml::Table =
+            fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
+        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else { continue };
+        for dependency in dependencies.keys() {
+            if let Some(ours) = dependency.strip_prefix("anabranch-") {
+                assert!(allowed.contains(ours), "crate {name} must not import {ours}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_map_lists_exactly_the_crates_that_exist() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let listed: BTreeSet<String> = map
+        .lines()
+        .filter_map(|line| line.strip_prefix("### `crates/"))
+        .filter_map(|rest| rest.split('`').next())
+        .map(str::to_owned)
+        .collect();
+    let existing: BTreeSet<String> = crates().into_keys().collect();
+    assert_eq!(listed, existing);
+}
+
+#[test]
+fn engines_contain_no_clock_socket_thread_or_task() {
+    let banned = [
+        "std::time::Instant",
+        "SystemTime",
+        "UdpSocket",
+        "TcpStream",
+        "std::thread",
+        "async fn",
+        "async move",
+        "thread_local!",
+        "RandomState",
+    ];
+    for name in PURE {
+        for file in rust_files(&root().join("crates").join(name).join("src")) {
+            let text = fs::read_to_string(&file).expect("a source file");
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                for word in banned {
+                    assert!(!code.contains(word), "{}:{}: {word}", file.display(), number + 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn transports_never_import_each_other() {
+    for (crate_name, other) in [("sctp", "anabranch_tcp"), ("tcp", "anabranch_sctp")] {
+        for file in rust_files(&root().join("crates").join(crate_name)) {
+            let text = fs::read_to_string(&file).expect("a source file");
+            assert!(!text.contains(other), "{} names {other}", file.display());
+        }
+    }
+}
+
+#[test]
+fn a_report_needs_results_and_nothing_else_of_the_laboratory() {
+    for file in rust_files(&root().join("crates/lab/src/report")) {
+        let text = fs::read_to_string(&file).expect("a source file");
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if let Some(after) = code.split("crate::").nth(1) {
+                let allowed = after.starts_with("results") || after.starts_with("report");
+                assert!(allowed, "{}:{}: {line}", file.display(), number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    for path in crates().into_values() {
+        for file in rust_files(&path) {
+            let text = fs::read_to_string(&file).expect("a source file");
+            assert!(text.starts_with("//!"), "{} has no opening paragraph", file.display());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_undone_or_unsafe() {
+    let left_over = [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!("), concat!("#[ig", "nore")];
+    for file in rust_files(&root().join("crates")) {
+        let text = fs::read_to_string(&file).expect("a source file");
+        for word in left_over {
+            assert!(!text.contains(word), "{} contains {word}", file.display());
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            assert!(!code.contains("unsafe {"), "{}:{}: unsafe", file.display(), number + 1);
+        }
+    }
+}

@@ -1,1 +1,4 @@
 //! HTTP on streams: mapping, client, server, pages, HAR.
+
+pub mod har;
+pub mod page;

@@ -1,0 +1,250 @@
+//! A page as a dependency graph of fetches.
+//!
+//! Owns what a page *is* (objects, sizes, who caused whom) and the ways to get
+//! one: from sizes written out, from a directory on disk ([`directory`]), from
+//! a browser's HAR ([`crate::har`]), or from the pages that ship with the
+//! program ([`shipped`]). How its objects ride on a transport is `client`'s.
+
+pub mod directory;
+pub mod shipped;
+
+use anabranch_base::units::Bytes;
+use std::fmt;
+use std::time::Duration;
+
+/// Bytes of a request head when nothing better is known.
+pub const REQUEST_HEAD: u64 = 400;
+/// Bytes of a response head when nothing better is known.
+pub const RESPONSE_HEAD: u64 = 300;
+/// The most objects a page may have.
+pub const MAX_OBJECTS: usize = 100_000;
+/// The largest object, in bytes.
+pub const MAX_BODY: u64 = 1 << 40;
+
+/// One page: what a browser fetches to show it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// What people call it: a shipped page's name, a file's name, or the spec.
+    pub name: String,
+    /// Where its numbers come from.
+    pub source: String,
+    /// The hosts it is fetched from; never empty. [`Object::host`] counts from 0.
+    pub hosts: Vec<String>,
+    /// What is fetched; an object's initiator stands before it.
+    pub objects: Vec<Object>,
+    /// What had to be left out or assumed when the page was read, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// One thing to fetch, with GET.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// The request target (path and query): starts with `/`, visible ASCII
+    /// only, and no other object of the page has it, whatever its host.
+    pub name: String,
+    /// Index into [`Page::hosts`].
+    pub host: usize,
+    /// Bytes of the request, its empty line included.
+    pub request_head: u64,
+    /// Bytes of the response up to and with its empty line.
+    pub response_head: u64,
+    /// Bytes of the response after its head.
+    pub body: u64,
+    /// Media type without parameters, such as `text/html`.
+    pub content_type: String,
+    /// The earlier object that caused this fetch; `None`: issued at the start.
+    pub initiator: Option<usize>,
+    /// What passed, where the page was recorded, between the end of the
+    /// initiator and this request (`--think recorded` waits this long).
+    pub think: Duration,
+}
+
+impl Object {
+    /// An object of `body` bytes with the default heads, issued at the start.
+    #[must_use]
+    pub fn new(name: impl Into<String>, body: u64) -> Self {
+        Self {
+            name: name.into(),
+            host: 0,
+            request_head: REQUEST_HEAD,
+            response_head: RESPONSE_HEAD,
+            body,
+            content_type: "application/octet-stream".to_owned(),
+            initiator: None,
+            think: Duration::ZERO,
+        }
+    }
+
+    /// Head and body of the response, in bytes.
+    #[must_use]
+    pub const fn response(&self) -> u64 {
+        self.response_head.saturating_add(self.body)
+    }
+}
+
+/// Why something is not a page: one line that says where and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageError(String);
+
+impl PageError {
+    /// An error with its one line.
+    pub(crate) fn new(line: impl Into<String>) -> Self {
+        Self(line.into())
+    }
+}
+
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PageError {}
+
+impl Page {
+    /// A page of independent objects from their sizes: `8x100kB`,
+    /// `1kB,10kB,100kB`, or both mixed, all issued at the start.
+    ///
+    /// # Errors
+    /// [`PageError`] naming the part that is wrong and the accepted forms.
+    pub fn from_sizes(spec: &str) -> Result<Self, PageError> {
+        let mut sizes = Vec::new();
+        for part in spec.split(',') {
+            let part = part.trim();
+            let wrong =
+                |why: &str| PageError::new(format!("objects '{spec}': '{part}': {why}; write {SIZES_FORMS}"));
+            let (count, size) = match part.split_once('x') {
+                Some((count, size)) => {
+                    let count = count.parse::<usize>().map_err(|_| wrong("the count is not a number"))?;
+                    (count, size)
+                }
+                None => (1, part),
+            };
+            if count == 0 {
+                return Err(wrong("none is no object"));
+            }
+            let size = size.parse::<Bytes>().map_err(|why| wrong(&why.to_string()))?;
+            if count > MAX_OBJECTS - sizes.len() {
+                return Err(wrong(&format!("more than {MAX_OBJECTS} objects")));
+            }
+            sizes.extend(std::iter::repeat_n(size.0, count));
+        }
+        let digits = sizes.len().to_string().len();
+        let objects = sizes
+            .iter()
+            .enumerate()
+            .map(|(i, &body)| Object::new(format!("/object-{:0digits$}", i + 1), body))
+            .collect();
+        let page = Self {
+            name: spec.to_owned(),
+            source: "sizes given on the command line or in the plan".to_owned(),
+            hosts: vec!["server".to_owned()],
+            objects,
+            warnings: Vec::new(),
+        };
+        page.validate()?;
+        Ok(page)
+    }
+
+    /// Checks what every user of a page relies on: objects and hosts exist,
+    /// initiators stand earlier (so there is no cycle), names are unique
+    /// request targets, sizes are bounded.
+    ///
+    /// # Errors
+    /// [`PageError`] naming the object and the field.
+    pub fn validate(&self) -> Result<(), PageError> {
+        if self.objects.is_empty() {
+            return Err(PageError::new(format!("page '{}' has no objects", self.name)));
+        }
+        if self.objects.len() > MAX_OBJECTS {
+            let n = self.objects.len();
+            return Err(PageError::new(format!(
+                "page '{}' has {n} objects, more than {MAX_OBJECTS}",
+                self.name
+            )));
+        }
+        let mut names = std::collections::BTreeSet::new();
+        for (i, object) in self.objects.iter().enumerate() {
+            let wrong = |why: String| {
+                PageError::new(format!("page '{}': object {i} ({}): {why}", self.name, object.name))
+            };
+            if !object.name.starts_with('/') || !object.name.bytes().all(|b| b.is_ascii_graphic()) {
+                return Err(wrong("the name is no request target: '/' and visible ASCII are needed".into()));
+            }
+            if !names.insert(object.name.as_str()) {
+                return Err(wrong("another object has the same name".into()));
+            }
+            if object.host >= self.hosts.len() {
+                return Err(wrong(format!("host {} of {} hosts", object.host, self.hosts.len())));
+            }
+            if object.initiator.is_some_and(|initiator| initiator >= i) {
+                let initiator = object.initiator.unwrap_or_default();
+                return Err(wrong(format!("its initiator, object {initiator}, does not stand before it")));
+            }
+            if object.body > MAX_BODY || object.request_head > MAX_BODY || object.response_head > MAX_BODY {
+                return Err(wrong(format!("larger than {MAX_BODY} bytes")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of all response bodies.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.objects.iter().fold(0, |sum, object| sum.saturating_add(object.body))
+    }
+
+    /// The longest chain of initiators, in objects (1 for independent objects).
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let mut depths: Vec<usize> = Vec::with_capacity(self.objects.len());
+        for object in &self.objects {
+            let above = object.initiator.and_then(|initiator| depths.get(initiator)).copied().unwrap_or(0);
+            depths.push(above + 1);
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+}
+
+const SIZES_FORMS: &str = "8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_in_both_forms() {
+        let page = Page::from_sizes("8x100kB").expect("a page");
+        assert_eq!(page.objects.len(), 8);
+        assert!(page.objects.iter().all(|o| o.body == 100_000 && o.initiator.is_none()));
+        let page = Page::from_sizes("1kB, 10kB,2x1KiB").expect("a page");
+        let bodies: Vec<_> = page.objects.iter().map(|o| o.body).collect();
+        assert_eq!(bodies, [1_000, 10_000, 1_024, 1_024]);
+        assert_eq!((page.depth(), page.body_bytes()), (1, 13_048));
+    }
+
+    #[test]
+    fn wrong_sizes_name_the_part_and_the_forms() {
+        for spec in ["", "8x", "x100kB", "0x1kB", "8x100", "1kB,,2kB", "99999999x1kB", "-1x1kB", "8x100zB"] {
+            let error = Page::from_sizes(spec).expect_err(spec).to_string();
+            assert!(error.contains("8x100kB") && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_breaks_a_promise_is_refused() {
+        let page = Page::from_sizes("3x1kB").expect("a page");
+        let refused = |change: fn(&mut Page)| {
+            let mut page = page.clone();
+            change(&mut page);
+            page.validate().expect_err("refused").to_string()
+        };
+        assert!(refused(|p| p.objects.clear()).contains("no objects"));
+        assert!(refused(|p| p.objects[1].initiator = Some(1)).contains("object 1"));
+        assert!(refused(|p| p.objects[1].initiator = Some(2)).contains("before"));
+        assert!(refused(|p| p.objects[2].host = 1).contains("host 1 of 1"));
+        assert!(refused(|p| p.objects[2].name = "/object-1".into()).contains("same name"));
+        assert!(refused(|p| p.objects[2].name = "/a b".into()).contains("request target"));
+        assert!(refused(|p| p.objects[2].body = u64::MAX).contains("larger"));
+    }
+}

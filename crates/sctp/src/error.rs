@@ -1,0 +1,80 @@
+//! Errors of single calls: each lists only what can happen in that call.
+
+/// Why a port cannot be listened on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Port 0 is not a port (RFC 9260 §3.1).
+    #[error("port 0 cannot be listened on")]
+    PortZero,
+    /// Somebody listens there already.
+    #[error("the port is already listened on")]
+    InUse,
+}
+
+/// Why an association cannot be begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AssociateError {
+    /// No address of the peer was given.
+    #[error("no peer address was given")]
+    NoPeer,
+    /// No local address is of a family that the peer has.
+    #[error("no local address reaches any address of the peer")]
+    NoRoute,
+    /// Port 0 is not a port.
+    #[error("port 0 is not a port")]
+    PortZero,
+    /// Zero streams cannot be asked for (RFC 9260 §3.3.2).
+    #[error("an association needs at least one stream")]
+    NoStreams,
+    /// There is already an association between these ports and addresses.
+    #[error("there is already an association between these addresses and ports")]
+    Exists,
+    /// Every local port to that peer is taken.
+    #[error("no local port is free")]
+    NoPort,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SendError {
+    /// The send buffer has no room for it now: `Event::Writable` comes later.
+    #[error("the send buffer is full")]
+    Full,
+    /// It can never fit into the send buffer.
+    #[error("the message is larger than the send buffer")]
+    TooLarge,
+    /// A message must have at least one byte (RFC 9260 §3.3.1).
+    #[error("an empty message cannot be sent")]
+    Empty,
+    /// The association has fewer streams.
+    #[error("no such stream")]
+    NoSuchStream,
+    /// Shutdown has begun, or the association has ended.
+    #[error("the association is closing")]
+    Closing,
+    /// No such association.
+    #[error("no such association")]
+    Unknown,
+}
+
+/// Why nothing can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RecvError {
+    /// The association has ended and everything has been read.
+    #[error("the association has ended")]
+    Closed,
+    /// No such association.
+    #[error("no such association")]
+    Unknown,
+}
+
+/// Why a path cannot become the primary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PrimaryError {
+    /// No such association or path.
+    #[error("no such path")]
+    Unknown,
+    /// The address has not been verified yet (RFC 9260 §5.4).
+    #[error("the address is not verified yet")]
+    Unconfirmed,
+}

@@ -1,1 +1,9 @@
 //! Plans to runs to results to report.
+//!
+//! `plan` says what to race; `run` runs it, a world per seed and a thread per
+//! world; [`results`] is what comes out, in a documented format; `stats`
+//! summarises; `table` and `report` show it. Nothing here knows how a packet
+//! is made.
+
+pub mod results;
+pub mod stats;

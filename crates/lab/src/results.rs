@@ -1,0 +1,405 @@
+//! What a race found: the schema `anabranch.race/1`.
+//!
+//! Owns the types that `--json` and `--out` write and that the report reads
+//! back; every figure can be redrawn from them without another run. The JSON
+//! Schema beside the source (`schema/race-1.json`) says the same to other
+//! languages. Names carry their units. Times are integer nanoseconds of the
+//! run's own clock, from its start. Keys come out in the order of the fields,
+//! maps in alphabetical order, so equal results are equal bytes; facts of the
+//! host stand in [`Host`] and nowhere else.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema's name, the first key of every result file.
+pub const SCHEMA: &str = "anabranch.race/1";
+
+/// Width of the buckets of [`Series`], nanoseconds.
+pub const BUCKET_NS: u64 = 100_000_000;
+
+/// Everything a race found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Race {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Everything needed to run it again: the plan file's keys and values.
+    pub plan: serde_json::Value,
+    /// Which network it ran on.
+    pub world: World,
+    /// Facts of the machine; the only part that may differ between two runs of one plan.
+    pub host: Host,
+    /// What the reader must know before trusting the numbers (unusable page entries and the like).
+    pub warnings: Vec<String>,
+    /// One for each combination of the factors; a plain race has one.
+    pub points: Vec<Point>,
+    /// How the plan's `[[expect]]` fared.
+    pub expectations: Vec<Expectation>,
+}
+
+/// Which network a race ran on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum World {
+    /// Virtual time.
+    Virtual,
+    /// Live packets through the same link elements.
+    Emulated,
+}
+
+/// Facts of the machine and of this execution.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Host {
+    /// The program's version.
+    pub version: String,
+    /// Operating system.
+    pub os: String,
+    /// Processor architecture.
+    pub arch: String,
+    /// Threads that ran worlds.
+    pub threads: u32,
+    /// Seconds the whole race took.
+    pub elapsed_s: f64,
+}
+
+/// One combination of the factors.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Factor to level, as text; empty for a plain race.
+    pub factors: BTreeMap<String, String>,
+    /// The network in one line.
+    pub network: String,
+    /// The workload of this point.
+    pub workload: Workload,
+    /// The contestants, in the order of the plan.
+    pub arms: Vec<Arm>,
+    /// Every later contestant against the first, metric by metric.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// What is to be transferred.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Workload {
+    /// Name of the page, or what the objects are.
+    pub name: String,
+    /// Objects in it.
+    pub objects: u64,
+    /// Their body bytes in all.
+    pub bytes: u64,
+}
+
+/// One contestant at one point.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Arm {
+    /// The contestant's string as typed.
+    pub arm: String,
+    /// Every setting it ran with, as text: `transport`, `connections`, `streams`, `pipeline`, `profile`, and each
+    /// knob of the profile.
+    pub settings: BTreeMap<String, String>,
+    /// The seed whose page time is the median: the run to show when one must stand for all.
+    pub median_seed: u64,
+    /// One for each seed, in order of the seeds.
+    pub runs: Vec<Run>,
+    /// Over the runs.
+    pub summary: Summary,
+}
+
+/// One page load (or transfer) by one contestant under one seed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// The seed.
+    pub seed: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From the start until every object was delivered; null unless `done`.
+    pub page_ns: Option<u64>,
+    /// What no contestant can beat on this network, from the start until everything is released and carried.
+    pub limit_ns: Option<u64>,
+    /// Mean time from opening a connection until user data may flow on it; null if none was established.
+    pub connect_ns: Option<u64>,
+    /// From the first path failure to the next delivery to the application; null without either.
+    pub failover_ns: Option<u64>,
+    /// Connections or associations opened.
+    pub connections: u64,
+    /// The objects, in the order of the page.
+    pub objects: Vec<Object>,
+    /// Packets by direction.
+    pub packets: Directions<Packets>,
+    /// What the senders had to do about loss.
+    pub events: Events,
+    /// IP bytes put on the wire, by direction, over all paths.
+    pub wire_bytes: Directions<u64>,
+    /// Bytes over time.
+    pub series: Series,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Every object was delivered.
+    Done,
+    /// At least one object failed.
+    Failed,
+    /// The run's clock reached its deadline first.
+    Deadline,
+}
+
+/// One object's fate in one run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Object {
+    /// Its name: a path or URL, as the page has it.
+    pub name: String,
+    /// Body bytes.
+    pub bytes: u64,
+    /// The connection that carried it: the initiator's port; null if it never got one.
+    pub connection: Option<u64>,
+    /// The stream that carried it (0 on TCP); null if it never got one.
+    pub stream: Option<u16>,
+    /// When the client wanted it; null if that never came (its initiator was not delivered).
+    pub issued_ns: Option<u64>,
+    /// When the first byte of its response reached the application.
+    pub first_byte_ns: Option<u64>,
+    /// When its last byte reached the application; null if it never did.
+    pub delivered_ns: Option<u64>,
+    /// Why it failed; null if it did not.
+    pub failure: Option<String>,
+    /// The response time in parts that add up to `delivered_ns - issued_ns`; null if not delivered.
+    pub why: Option<Why>,
+    /// What held the sender in `send`: details of `send_ns`; null if not known.
+    pub send_detail: Option<SendDetail>,
+    /// The instants between `issued_ns` and `delivered_ns` that the parts are cut at; null if not known.
+    pub instants: Option<Instants>,
+}
+
+/// The response time of one object, partitioned. A part is null where it cannot be told apart (emulated world); in the
+/// virtual world none is, and they add up exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Why {
+    /// Waiting for the handshake of its connection.
+    pub connect_ns: Option<u64>,
+    /// Waiting for a stream or slot.
+    pub queue_ns: Option<u64>,
+    /// Waiting in the sender while it had nothing to repair: window, pacing, other objects' turn.
+    pub send_ns: Option<u64>,
+    /// Waiting in the server's transport while it repaired other bytes.
+    pub stalled_ns: Option<u64>,
+    /// The request waiting behind earlier exchanges of its connection.
+    pub ahead_ns: Option<u64>,
+    /// The server's own time.
+    pub server_ns: Option<u64>,
+    /// Repair of its own bytes by fast retransmission.
+    pub recovery_ns: Option<u64>,
+    /// Repair of its own bytes by a retransmission timer.
+    pub timeout_ns: Option<u64>,
+    /// Flight of the two decisive packets: queues, serialization, propagation.
+    pub wire_ns: Option<u64>,
+    /// Complete at the receiver but withheld behind another object's hole.
+    pub blocked_ns: Option<u64>,
+}
+
+/// What `send_ns` was spent on; the three add up to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SendDetail {
+    /// The congestion window was full.
+    pub cwnd_ns: u64,
+    /// The receiver's window was full.
+    pub rwnd_ns: u64,
+    /// Other objects were ahead in the sender, or it held back for another reason of its own.
+    pub turn_ns: u64,
+}
+
+/// Nine of the eleven instants; `issued` and `delivered` stand in [`Object`]. Never decreasing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Instants {
+    /// Connection usable, and a stream or slot free.
+    pub assigned_ns: u64,
+    /// First transmission of the request packet whose arrival completed the request.
+    pub req_sent_ns: u64,
+    /// Transmission of the copy of it that arrived.
+    pub req_copy_ns: u64,
+    /// Request complete at the server host.
+    pub req_in_ns: u64,
+    /// The server starts on it.
+    pub serving_ns: u64,
+    /// First response byte given to the transport.
+    pub written_ns: u64,
+    /// First transmission of the packet whose arrival completed the object.
+    pub sent_ns: u64,
+    /// Transmission of the copy of it that arrived first.
+    pub copy_ns: u64,
+    /// All own bytes at the receiver.
+    pub complete_ns: u64,
+}
+
+/// One value for each direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Directions<T> {
+    /// Client to server.
+    pub up: T,
+    /// Server to client.
+    pub down: T,
+}
+
+/// Packets of one direction, over all paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Packets {
+    /// Sent by the host.
+    pub sent: u64,
+    /// Lost by the network, whatever the reason (loss model, full queue, outage, corruption).
+    pub lost: u64,
+    /// Packets that carried a retransmission.
+    pub retransmitted: u64,
+}
+
+/// What the senders of both sides had to do about loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Events {
+    /// Retransmission timers that ran out.
+    pub timeouts: u64,
+    /// Fast retransmissions (packets).
+    pub fast: u64,
+    /// Retransmissions known to have been needless.
+    pub spurious: u64,
+}
+
+/// Bytes over time. Every list has one number a bucket of `bucket_ns`, from the start; trailing zeros are left out.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// [`BUCKET_NS`].
+    pub bucket_ns: u64,
+    /// The paths, in order.
+    pub paths: Vec<Directions<PathSeries>>,
+    /// Response bytes handed to the application.
+    pub application: Vec<u64>,
+}
+
+/// One direction of one path over time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PathSeries {
+    /// IP bytes the host put on the wire.
+    pub wire: Vec<u64>,
+    /// IP bytes that arrived at the other host.
+    pub delivered: Vec<u64>,
+}
+
+/// Over the runs of one contestant, metric by metric.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Page time, milliseconds.
+    pub page_ms: Stat,
+    /// Mean response time of a run's objects, milliseconds.
+    pub object_ms: Stat,
+    /// Connection set-up, milliseconds.
+    pub connect_ms: Stat,
+    /// Mean time to first byte of a run's objects, milliseconds.
+    pub first_byte_ms: Stat,
+    /// Page time as a multiple of the limit.
+    pub limit_ratio: Stat,
+    /// Body bytes delivered over page time, bits per second.
+    pub goodput_bps: Stat,
+    /// Packets lost by the network, both directions.
+    pub packets_lost: Stat,
+    /// Packets that carried a retransmission, both directions.
+    pub retransmitted: Stat,
+    /// IP bytes put on the wire, both directions.
+    pub wire_bytes: Stat,
+    /// Path failure to next delivery, milliseconds.
+    pub failover_ms: Stat,
+}
+
+impl Summary {
+    /// The metrics' names, in order.
+    pub const METRICS: [&'static str; 10] = [
+        "page_ms",
+        "object_ms",
+        "connect_ms",
+        "first_byte_ms",
+        "limit_ratio",
+        "goodput_bps",
+        "packets_lost",
+        "retransmitted",
+        "wire_bytes",
+        "failover_ms",
+    ];
+
+    /// The metric of this name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<&Stat> {
+        Some(match name {
+            "page_ms" => &self.page_ms,
+            "object_ms" => &self.object_ms,
+            "connect_ms" => &self.connect_ms,
+            "first_byte_ms" => &self.first_byte_ms,
+            "limit_ratio" => &self.limit_ratio,
+            "goodput_bps" => &self.goodput_bps,
+            "packets_lost" => &self.packets_lost,
+            "retransmitted" => &self.retransmitted,
+            "wire_bytes" => &self.wire_bytes,
+            "failover_ms" => &self.failover_ms,
+            _ => return None,
+        })
+    }
+}
+
+/// One metric over the runs.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Stat {
+    /// Runs that have a value.
+    pub n: u64,
+    /// Runs that did not finish.
+    pub failed: u64,
+    /// Mean of the values; null without one.
+    pub mean: Option<f64>,
+    /// Median; null without a value.
+    pub median: Option<f64>,
+    /// 95th percentile; null without a value.
+    pub p95: Option<f64>,
+    /// 95 % t-interval of the mean; null when n < 2 or all values are equal.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// Two contestants on the same seeds: `a` over `b`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The contestant above the line, as typed.
+    pub a: String,
+    /// The contestant below the line, as typed: the first of the plan.
+    pub b: String,
+    /// Name of the metric ([`Summary::METRICS`]).
+    pub metric: String,
+    /// Geometric mean of a/b over the seeds in which both finished; null without one.
+    pub ratio: Option<f64>,
+    /// 95 % t-interval on the logarithms; null when n < 2 or all ratios are equal.
+    pub ci95: Option<[f64; 2]>,
+    /// Pairs.
+    pub n: u64,
+}
+
+/// How one `[[expect]]` fared at one point.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Expectation {
+    /// Which of the points, from 0.
+    pub point: u64,
+    /// What was expected, in one line.
+    pub expected: String,
+    /// What was found; null when nothing finished.
+    pub found: Option<f64>,
+    /// It holds.
+    pub met: bool,
+}
+
+impl Race {
+    /// Reads a result file.
+    ///
+    /// # Errors
+    /// One line: not JSON, another schema, or a field that is missing or of the wrong kind.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))?;
+        match value.get("schema").and_then(|s| s.as_str()) {
+            Some(SCHEMA) => {}
+            Some(other) => return Err(format!("schema '{other}' where '{SCHEMA}' is needed")),
+            None => return Err(format!("no schema is named where '{SCHEMA}' is needed")),
+        }
+        serde_json::from_value(value).map_err(|e| format!("not a result of schema {SCHEMA}: {e}"))
+    }
+}

@@ -1,0 +1,15 @@
+//! From runs to numbers with their uncertainty.
+//!
+//! Owns the arithmetic alone: [`summary`] describes one contestant's values,
+//! [`interval`] the t-interval both use, [`paired`] compares two contestants
+//! seed by seed. [`metrics`] says which number of a run each metric is. A
+//! value is a run's (a seed's), never an object's: objects of one run share
+//! their luck and are not independent.
+
+pub mod interval;
+pub mod metrics;
+pub mod paired;
+pub mod summary;
+
+pub use paired::ratio;
+pub use summary::describe;

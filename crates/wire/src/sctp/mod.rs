@@ -1,1 +1,44 @@
-//! sctp
+//! SCTP on the wire (RFC 9260 §3): packets, chunks, parameters, error causes.
+//!
+//! Everything read is a view of the bytes it was read from; everything written
+//! is appended to the caller's buffer. [`packet`] holds the common header and
+//! the walk over chunks, [`chunk`] one file per chunk, [`param`] one per
+//! parameter, [`cause`] the error causes, [`tlv`] the rules they share.
+//!
+//! ```
+//! use anabranch_wire::sctp::{Chunk, CookieAck, PacketView, packet};
+//!
+//! let mut buffer = Vec::new();
+//! let start = packet::begin(&mut buffer, 5000, 80, 0xabcd);
+//! CookieAck.emit(&mut buffer);
+//! packet::finish(&mut buffer, start);
+//!
+//! let packet = PacketView::parse(&buffer[start..]).expect("a packet with a good checksum");
+//! assert_eq!(packet.header.tag, 0xabcd);
+//! assert!(matches!(packet.chunks().next(), Some(Ok(Chunk::CookieAck(_)))));
+//! ```
+
+pub mod cause;
+pub mod chunk;
+pub mod crc32c;
+pub mod packet;
+pub mod param;
+pub mod tlv;
+
+pub use cause::Cause;
+pub use chunk::{
+    Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, HeartbeatAck, Init,
+    InitAck, Sack, SackView, Shutdown, ShutdownAck, ShutdownComplete, UnknownChunk,
+};
+pub use packet::{Chunks, Header, PacketError, PacketView};
+pub use param::{Param, Params};
+pub use tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Unrecognized};
+
+anabranch_base::serial!(
+    /// Transmission Sequence Number (RFC 9260 §1.3): one per DATA chunk.
+    Tsn: u32
+);
+anabranch_base::serial!(
+    /// Stream Sequence Number (RFC 9260 §1.3): one per ordered message of a stream.
+    Ssn: u16
+);

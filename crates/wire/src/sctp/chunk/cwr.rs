@@ -1,0 +1,60 @@
+//! CWR: the echo arrived and the window was reduced.
+//!
+//! ```text
+//! +---------------+---------------+-------------------------------+
+//! |   type = 13   |     flags     |          length = 8           |
+//! +---------------+---------------+-------------------------------+
+//! |                         lowest TSN                               |
+//! ```
+//!
+//! RFC 9260 only reserves the type; its form is that of RFC 4960 Appendix A.
+
+use super::{bare, word};
+use crate::sctp::Tsn;
+use crate::sctp::tlv::{Malformed, RawChunk};
+use std::fmt;
+
+/// A congestion-window-reduced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cwr {
+    /// The TSN that the answered ECNE carried.
+    pub tsn: Tsn,
+}
+
+impl Cwr {
+    /// Chunk type.
+    pub const KIND: u8 = 13;
+
+    /// Reads a chunk of this type.
+    ///
+    /// # Errors
+    /// The value is not one TSN.
+    pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
+        word(raw).map(|tsn| Self { tsn: Tsn(tsn) })
+    }
+
+    /// Appends the chunk.
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        bare(buffer, Self::KIND, 0, &self.tsn.0.to_be_bytes());
+    }
+}
+
+impl fmt::Display for Cwr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CWR tsn={}", self.tsn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::chunk::tests::{one, round_trip};
+
+    #[test]
+    fn from_capture() {
+        let chunk = one(&[13, 0, 0, 8, 0, 0, 1, 2]);
+        assert_eq!(chunk, Chunk::Cwr(Cwr { tsn: Tsn(0x102) }));
+        round_trip(chunk);
+    }
+}

@@ -1,0 +1,121 @@
+//! HEARTBEAT and HEARTBEAT ACK: is this address alive, and how far away?
+//!
+//! ```text
+//! +---------------+---------------+-------------------------------+
+//! | type = 4 or 5 |     flags     |            length             |
+//! +---------------+---------------+-------------------------------+
+//! |    parameter type = 1         |        parameter length       |
+//! +-------------------------------+-------------------------------+
+//! |            whatever the sender of the HEARTBEAT put …         |
+//! ```
+//!
+//! Home of RFC 9260 §3.3.5 and §3.3.6.
+
+use crate::sctp::param::heartbeat_info;
+use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs};
+use std::fmt;
+
+/// A HEARTBEAT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heartbeat<'a> {
+    /// Opaque to the receiver, who returns it unchanged.
+    pub info: &'a [u8],
+}
+
+/// A HEARTBEAT ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeartbeatAck<'a> {
+    /// What the HEARTBEAT carried.
+    pub info: &'a [u8],
+}
+
+fn info(raw: RawChunk<'_>) -> Result<&[u8], Malformed> {
+    match Tlvs::new(raw.value).next() {
+        Some(Ok(tlv)) if tlv.kind == heartbeat_info::KIND => Ok(tlv.value),
+        _ => Err(raw.malformed()),
+    }
+}
+
+fn emit(buffer: &mut Vec<u8>, kind: u8, info: &[u8]) {
+    let mut chunk = ChunkWriter::open(buffer, kind, 0);
+    chunk.tlv(heartbeat_info::KIND, &[info]);
+    chunk.close();
+}
+
+impl<'a> Heartbeat<'a> {
+    /// Chunk type.
+    pub const KIND: u8 = 4;
+
+    /// Reads a chunk of this type.
+    ///
+    /// # Errors
+    /// Does not begin with a heartbeat information parameter.
+    pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
+        info(raw).map(|info| Self { info })
+    }
+
+    /// Appends the chunk.
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        emit(buffer, Self::KIND, self.info);
+    }
+}
+
+impl<'a> HeartbeatAck<'a> {
+    /// Chunk type.
+    pub const KIND: u8 = 5;
+
+    /// Reads a chunk of this type.
+    ///
+    /// # Errors
+    /// Does not begin with a heartbeat information parameter.
+    pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
+        info(raw).map(|info| Self { info })
+    }
+
+    /// Appends the chunk.
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        emit(buffer, Self::KIND, self.info);
+    }
+}
+
+impl fmt::Display for Heartbeat<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HEARTBEAT info={}", self.info.len())
+    }
+}
+
+impl fmt::Display for HeartbeatAck<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HEARTBEAT ACK info={}", self.info.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::chunk::tests::{one, round_trip};
+
+    #[test]
+    fn from_capture() {
+        let bytes = [4, 0, 0, 0x0e, 0, 1, 0, 0x0a, 1, 2, 3, 4, 5, 6, 0, 0];
+        assert_eq!(one(&bytes), Chunk::Heartbeat(Heartbeat { info: &[1, 2, 3, 4, 5, 6] }));
+    }
+
+    #[test]
+    fn round_trips() {
+        for len in 0..9 {
+            let info = [7; 9];
+            round_trip(Chunk::Heartbeat(Heartbeat { info: &info[..len] }));
+            round_trip(Chunk::HeartbeatAck(HeartbeatAck { info: &info[..len] }));
+        }
+    }
+
+    #[test]
+    fn one_without_information_is_malformed() {
+        for value in [&[][..], &[0, 2, 0, 4], &[0, 1, 0, 9, 0]] {
+            let raw = RawChunk { kind: 4, flags: 0, value, bytes: &[] };
+            assert_eq!(Heartbeat::parse(raw), Err(Malformed::Chunk { kind: 4 }));
+        }
+    }
+}

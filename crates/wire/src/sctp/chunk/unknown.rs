@@ -1,0 +1,50 @@
+//! A chunk of a type that this code does not know: a value like any other, so
+//! that reporting it is a rule and not a special case.
+//!
+//! RFC 9260 §3.2: the rule itself is [`Unrecognized::chunk`].
+
+use super::bare;
+use crate::sctp::tlv::{RawChunk, Unrecognized};
+use std::fmt;
+
+/// A chunk of an unknown type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownChunk<'a> {
+    /// The chunk as it is.
+    pub raw: RawChunk<'a>,
+}
+
+impl UnknownChunk<'_> {
+    /// What its type asks of us.
+    #[must_use]
+    pub const fn action(&self) -> Unrecognized {
+        Unrecognized::chunk(self.raw.kind)
+    }
+
+    /// Appends the chunk.
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        bare(buffer, self.raw.kind, self.raw.flags, self.raw.value);
+    }
+}
+
+impl fmt::Display for UnknownChunk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CHUNK {} flags={:02x} len={}", self.raw.kind, self.raw.flags, self.raw.value.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::chunk::tests::{one, round_trip};
+
+    #[test]
+    fn round_trips_and_knows_its_rule() {
+        let chunk = one(&[0xc3, 9, 0, 6, 1, 2, 0, 0]);
+        let Chunk::Unknown(unknown) = chunk else { panic!("unknown") };
+        assert_eq!(unknown.action(), Unrecognized { stop: false, report: true });
+        assert_eq!(unknown.raw.bytes, [0xc3, 9, 0, 6, 1, 2]);
+        round_trip(chunk);
+    }
+}

@@ -1,0 +1,227 @@
+//! Parameters of INIT and INIT ACK (and of HEARTBEAT): one file each,
+//! gathered in one enum.
+//!
+//! Home of RFC 9260 §3.3.2.1 and §3.3.3.1, whose parts are the files.
+
+mod address;
+mod cookie_preservative;
+mod ecn_capable;
+mod forward_tsn;
+pub(crate) mod heartbeat_info;
+mod host_name;
+mod state_cookie;
+mod supported_addresses;
+mod supported_extensions;
+mod unrecognized;
+
+pub use supported_addresses::AddressTypes;
+
+use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs, Unrecognized};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A parameter, told apart by type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Param<'a> {
+    /// What a HEARTBEAT carries (type 1).
+    HeartbeatInfo(&'a [u8]),
+    /// An IPv4 address of the sender (type 5).
+    Ipv4(Ipv4Addr),
+    /// An IPv6 address of the sender (type 6).
+    Ipv6(Ipv6Addr),
+    /// The state cookie (type 7): opaque to all but its maker.
+    StateCookie(&'a [u8]),
+    /// A parameter of the INIT that its receiver did not know, whole (type 8).
+    Unrecognized(&'a [u8]),
+    /// By how many milliseconds the cookie should live longer (type 9).
+    CookiePreservative(u32),
+    /// A host name (type 11): deprecated, never sent, answered by an ABORT.
+    HostName(&'a [u8]),
+    /// Which address types the sender can use (type 12).
+    SupportedAddresses(AddressTypes<'a>),
+    /// The sender knows ECN (type 0x8000, RFC 4960 Appendix A).
+    EcnCapable,
+    /// Chunk types of the extensions that the sender supports (type 0x8008, RFC 5061 §4.2.7).
+    SupportedExtensions(&'a [u8]),
+    /// The sender supports partial reliability (type 0xC000, RFC 3758 §3.1).
+    ForwardTsnSupported,
+    /// A type that this code does not know.
+    Unknown(RawTlv<'a>),
+}
+
+impl<'a> Param<'a> {
+    /// Tells a parameter apart by its type.
+    ///
+    /// # Errors
+    /// Its value does not have the form of its type.
+    pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
+        Ok(match raw.kind {
+            heartbeat_info::KIND => Self::HeartbeatInfo(raw.value),
+            address::IPV4 => Self::Ipv4(address::v4(raw)?),
+            address::IPV6 => Self::Ipv6(address::v6(raw)?),
+            state_cookie::KIND => Self::StateCookie(raw.value),
+            unrecognized::KIND => Self::Unrecognized(raw.value),
+            cookie_preservative::KIND => Self::CookiePreservative(cookie_preservative::parse(raw)?),
+            host_name::KIND => Self::HostName(raw.value),
+            supported_addresses::KIND => Self::SupportedAddresses(AddressTypes::parse(raw)?),
+            ecn_capable::KIND => Self::EcnCapable,
+            supported_extensions::KIND => Self::SupportedExtensions(raw.value),
+            forward_tsn::KIND => Self::ForwardTsnSupported,
+            _ => Self::Unknown(raw),
+        })
+    }
+
+    /// The address, if this is one.
+    #[must_use]
+    pub const fn address(&self) -> Option<IpAddr> {
+        match *self {
+            Self::Ipv4(address) => Some(IpAddr::V4(address)),
+            Self::Ipv6(address) => Some(IpAddr::V6(address)),
+            _ => None,
+        }
+    }
+
+    /// Appends the parameter to a chunk. Returns false, with nothing written,
+    /// when the chunk cannot hold it.
+    pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
+        match self {
+            Self::HeartbeatInfo(info) => chunk.tlv(heartbeat_info::KIND, &[info]),
+            Self::Ipv4(address) => chunk.tlv(address::IPV4, &[&address.octets()]),
+            Self::Ipv6(address) => chunk.tlv(address::IPV6, &[&address.octets()]),
+            Self::StateCookie(cookie) => chunk.tlv(state_cookie::KIND, &[cookie]),
+            Self::Unrecognized(param) => chunk.tlv(unrecognized::KIND, &[param]),
+            Self::CookiePreservative(millis) => {
+                chunk.tlv(cookie_preservative::KIND, &[&millis.to_be_bytes()])
+            }
+            Self::HostName(name) => chunk.tlv(host_name::KIND, &[name]),
+            Self::SupportedAddresses(types) => chunk.tlv(supported_addresses::KIND, &[types.bytes()]),
+            Self::EcnCapable => chunk.tlv(ecn_capable::KIND, &[]),
+            Self::SupportedExtensions(kinds) => chunk.tlv(supported_extensions::KIND, &[kinds]),
+            Self::ForwardTsnSupported => chunk.tlv(forward_tsn::KIND, &[]),
+            Self::Unknown(raw) => chunk.tlv(raw.kind, &[raw.value]),
+        }
+    }
+}
+
+impl From<IpAddr> for Param<'_> {
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::Ipv4(address),
+            IpAddr::V6(address) => Self::Ipv6(address),
+        }
+    }
+}
+
+impl fmt::Display for Param<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeartbeatInfo(info) => write!(f, "info={}", info.len()),
+            Self::Ipv4(address) => write!(f, "ip={address}"),
+            Self::Ipv6(address) => write!(f, "ip={address}"),
+            Self::StateCookie(cookie) => write!(f, "cookie={}", cookie.len()),
+            Self::Unrecognized(param) => {
+                f.write_str("unrecognized")?;
+                match param.first_chunk::<2>() {
+                    Some(&kind) => write!(f, "={:#06x}", u16::from_be_bytes(kind)),
+                    None => Ok(()),
+                }
+            }
+            Self::CookiePreservative(millis) => write!(f, "preserve={millis}ms"),
+            Self::HostName(name) => write!(f, "host={}", name.escape_ascii()),
+            Self::SupportedAddresses(types) => write!(f, "families={types}"),
+            Self::EcnCapable => f.write_str("ecn"),
+            Self::SupportedExtensions(kinds) => {
+                f.write_str("extensions=")?;
+                for (i, kind) in kinds.iter().enumerate() {
+                    write!(f, "{}{kind}", if i == 0 { "" } else { "," })?;
+                }
+                Ok(())
+            }
+            Self::ForwardTsnSupported => f.write_str("forward-tsn"),
+            Self::Unknown(raw) => write!(f, "param={:#06x}", raw.kind),
+        }
+    }
+}
+
+/// Walks parameters. An error of framing ends the walk; an error inside one
+/// parameter does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params<'a> {
+    tlvs: Tlvs<'a>,
+}
+
+impl<'a> Params<'a> {
+    /// The walk over `bytes`, which begin with a parameter header.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { tlvs: Tlvs::new(bytes) }
+    }
+
+    /// The bytes not walked yet.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.tlvs.rest()
+    }
+}
+
+impl Default for Params<'_> {
+    fn default() -> Self {
+        Self::new(&[])
+    }
+}
+
+impl<'a> Iterator for Params<'a> {
+    type Item = Result<Param<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.tlvs.next()?.and_then(Param::parse))
+    }
+}
+
+/// RFC 9260 §3.2.1: what to do with a parameter of this unknown type.
+#[must_use]
+pub const fn action(kind: u16) -> Unrecognized {
+    Unrecognized::param(kind)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Writes `param` into a chunk, reads it back, and compares.
+    pub(crate) fn round_trip(param: Param<'_>) {
+        let mut buffer = Vec::new();
+        let mut chunk = ChunkWriter::open(&mut buffer, 1, 0);
+        assert!(param.emit(&mut chunk));
+        assert!(Param::EcnCapable.emit(&mut chunk), "something after it");
+        chunk.close();
+        let mut params = Params::new(&buffer[4..]);
+        assert_eq!(params.next(), Some(Ok(param)));
+        assert_eq!(params.next(), Some(Ok(Param::EcnCapable)));
+        assert_eq!(params.next(), None);
+        assert!(!param.to_string().is_empty());
+    }
+
+    #[test]
+    fn the_rest_round_trip() {
+        for param in [
+            Param::HeartbeatInfo(&[1, 2, 3]),
+            Param::StateCookie(&[9; 33]),
+            Param::Unrecognized(&[0xc0, 1, 0, 4]),
+            Param::HostName(b"old.example\0"),
+            Param::EcnCapable,
+            Param::SupportedExtensions(&[0xc0, 0x82]),
+            Param::ForwardTsnSupported,
+            Param::Unknown(RawTlv { kind: 0xc00f, value: &[5], bytes: &[0xc0, 0x0f, 0, 5, 5] }),
+        ] {
+            round_trip(param);
+        }
+    }
+
+    #[test]
+    fn a_bad_parameter_does_not_hide_the_next() {
+        let bytes = [0, 5, 0, 7, 1, 2, 3, 0, 0x80, 0, 0, 4];
+        let params: Vec<_> = Params::new(&bytes).collect();
+        assert_eq!(params, [Err(Malformed::Tlv { kind: 5 }), Ok(Param::EcnCapable)]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Unrecognized parameter (type 8): a parameter of the INIT, whole, returned in the INIT ACK.
+//!
+//! Home of RFC 9260 §3.3.3.1.2.
+
+pub(super) const KIND: u16 = 8;

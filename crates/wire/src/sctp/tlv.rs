@@ -1,0 +1,325 @@
+//! Type-length-value: what chunks, parameters and error causes have in common.
+//!
+//! Owns the rules of length and padding, what to do with a type one does not
+//! know, and the writer that fills in lengths afterwards. Knows no particular
+//! type.
+//!
+//! Home of RFC 9260 §3.2, §3.2.1 and §3.2.2.
+
+/// What is wrong with bytes that should be a chunk, parameter or cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Malformed {
+    /// A chunk's length is below four, runs past the packet, or leaves no room for its padding.
+    #[error("chunk type {kind} has length {length}, which does not fit the packet")]
+    ChunkLength {
+        /// The chunk's type.
+        kind: u8,
+        /// What its length field says.
+        length: u16,
+    },
+    /// One to three bytes follow the last chunk.
+    #[error("{left} bytes after the last chunk are not a chunk")]
+    Trailing {
+        /// How many.
+        left: usize,
+    },
+    /// A chunk's value does not have the size or content its type demands.
+    #[error("chunk type {kind} does not have the form of its type")]
+    Chunk {
+        /// The chunk's type.
+        kind: u8,
+    },
+    /// A parameter's or cause's length is below four or runs past what holds it.
+    #[error("parameter or cause type {kind} has length {length}, which does not fit its chunk")]
+    TlvLength {
+        /// The parameter's or cause's type.
+        kind: u16,
+        /// What its length field says.
+        length: u16,
+    },
+    /// A parameter's or cause's value does not have the size its type demands.
+    #[error("parameter or cause type {kind} does not have the form of its type")]
+    Tlv {
+        /// The parameter's or cause's type.
+        kind: u16,
+    },
+}
+
+/// What the two high bits of a type ask of those who do not know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unrecognized {
+    /// Process no further chunks of the packet (or parameters of the chunk).
+    pub stop: bool,
+    /// Tell the peer.
+    pub report: bool,
+}
+
+impl Unrecognized {
+    /// RFC 9260 §3.2: the rule of a chunk type.
+    #[must_use]
+    pub const fn chunk(kind: u8) -> Self {
+        Self { stop: kind & 0x80 == 0, report: kind & 0x40 != 0 }
+    }
+
+    /// RFC 9260 §3.2.1: the rule of a parameter type.
+    #[must_use]
+    pub const fn param(kind: u16) -> Self {
+        Self { stop: kind & 0x8000 == 0, report: kind & 0x4000 != 0 }
+    }
+}
+
+/// `length` rounded up to a multiple of four.
+#[must_use]
+#[inline]
+pub const fn padded(length: usize) -> usize {
+    length.wrapping_add(3) & !3
+}
+
+/// A chunk before its type is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawChunk<'a> {
+    /// Chunk Type.
+    pub kind: u8,
+    /// Chunk Flags.
+    pub flags: u8,
+    /// Chunk Value, without padding.
+    pub value: &'a [u8],
+    /// The whole chunk with its header, without padding: what a report quotes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> RawChunk<'a> {
+    /// Takes the first chunk off `rest`; `None` at the end. After an error
+    /// nothing in `rest` can be told apart, so it is emptied.
+    #[inline]
+    pub(crate) fn take(rest: &mut &'a [u8]) -> Option<Result<Self, Malformed>> {
+        let bytes = *rest;
+        let Some(&[kind, flags, high, low]) = bytes.first_chunk::<4>() else {
+            *rest = &[];
+            return if bytes.is_empty() {
+                None
+            } else {
+                Some(Err(Malformed::Trailing { left: bytes.len() }))
+            };
+        };
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let whole = padded(length);
+        // RFC 9260 §3.2: the length counts the header; padding follows and is not counted.
+        if length < HEADER || whole > bytes.len() {
+            *rest = &[];
+            return Some(Err(Malformed::ChunkLength { kind, length: length as u16 }));
+        }
+        *rest = &bytes[whole..];
+        Some(Ok(Self { kind, flags, value: &bytes[HEADER..length], bytes: &bytes[..length] }))
+    }
+
+    /// The error that says this chunk does not have the form of its type.
+    #[must_use]
+    pub const fn malformed(&self) -> Malformed {
+        Malformed::Chunk { kind: self.kind }
+    }
+}
+
+/// A parameter or error cause before its type is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RawTlv<'a> {
+    /// Parameter Type or Cause Code.
+    pub kind: u16,
+    /// The value, without padding.
+    pub value: &'a [u8],
+    /// The whole of it with its header, without padding: what a report quotes.
+    pub bytes: &'a [u8],
+}
+
+impl RawTlv<'_> {
+    /// The error that says this value does not have the form of its type.
+    #[must_use]
+    pub const fn malformed(&self) -> Malformed {
+        Malformed::Tlv { kind: self.kind }
+    }
+}
+
+/// Walks parameters or causes. Ends after the first error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tlvs<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Tlvs<'a> {
+    /// The walk over `bytes`, which begin with a header.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been walked yet.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Tlvs<'a> {
+    type Item = Result<RawTlv<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.rest;
+        let Some(&[k0, k1, l0, l1]) = bytes.first_chunk::<4>() else {
+            self.rest = &[];
+            return if bytes.is_empty() {
+                None
+            } else {
+                Some(Err(Malformed::Trailing { left: bytes.len() }))
+            };
+        };
+        let (kind, length) = (u16::from_be_bytes([k0, k1]), u16::from_be_bytes([l0, l1]));
+        let end = usize::from(length);
+        if end < HEADER || end > bytes.len() {
+            self.rest = &[];
+            return Some(Err(Malformed::TlvLength { kind, length }));
+        }
+        // RFC 9260 §3.2: the padding of the last parameter may or may not be in the chunk's length.
+        self.rest = bytes.get(padded(end)..).unwrap_or(&[]);
+        Some(Ok(RawTlv { kind, value: &bytes[HEADER..end], bytes: &bytes[..end] }))
+    }
+}
+
+/// Appends one chunk to a buffer; length and padding are put in by [`close`](Self::close).
+#[derive(Debug)]
+#[must_use = "a chunk has no length until it is closed"]
+pub struct ChunkWriter<'b> {
+    buffer: &'b mut Vec<u8>,
+    at: usize,
+}
+
+impl<'b> ChunkWriter<'b> {
+    /// Begins a chunk at the end of `buffer`.
+    #[inline]
+    pub fn open(buffer: &'b mut Vec<u8>, kind: u8, flags: u8) -> Self {
+        let at = buffer.len();
+        buffer.extend_from_slice(&[kind, flags, 0, 0]);
+        Self { buffer, at }
+    }
+
+    /// Appends bytes of the value.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Appends a parameter or cause whose value is `parts`, one after the
+    /// other. Returns false, with nothing written, when the chunk's 16-bit
+    /// length would no longer hold it.
+    pub fn tlv(&mut self, kind: u16, parts: &[&[u8]]) -> bool {
+        let length = HEADER + parts.iter().map(|part| part.len()).sum::<usize>();
+        // RFC 9260 §3.2.1: each parameter starts on a multiple of four; the last one's
+        // padding becomes the chunk's own, so padding goes before, not after.
+        let start = padded(self.length());
+        if start + length > usize::from(u16::MAX) {
+            return false;
+        }
+        self.buffer.resize(self.at + start, 0);
+        self.buffer.extend_from_slice(&kind.to_be_bytes());
+        self.buffer.extend_from_slice(&(length as u16).to_be_bytes());
+        for part in parts {
+            self.buffer.extend_from_slice(part);
+        }
+        true
+    }
+
+    /// Bytes of the chunk so far, its header included.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.buffer.len() - self.at
+    }
+
+    /// Puts the length in and pads the chunk. A chunk longer than its 16-bit
+    /// length can say is a bug of the caller.
+    #[inline]
+    pub fn close(self) {
+        let length = self.length();
+        assert!(length <= usize::from(u16::MAX), "a chunk of {length} bytes");
+        self.buffer[self.at + 2..self.at + 4].copy_from_slice(&(length as u16).to_be_bytes());
+        pad(self.buffer, length);
+    }
+}
+
+/// Appends the zeros that follow `length` bytes.
+#[inline]
+pub fn pad(buffer: &mut Vec<u8>, length: usize) {
+    buffer.extend_from_slice(&[0; 3][..padded(length) - length]);
+}
+
+/// Size of a type-length header.
+pub const HEADER: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9260 §3.2: two high bits, four rules.
+    #[test]
+    fn unknown_types_say_what_to_do_with_them() {
+        let rule = |stop, report| Unrecognized { stop, report };
+        assert_eq!(Unrecognized::chunk(0x3f), rule(true, false));
+        assert_eq!(Unrecognized::chunk(0x7e), rule(true, true));
+        assert_eq!(Unrecognized::chunk(0x82), rule(false, false));
+        assert_eq!(Unrecognized::chunk(0xc1), rule(false, true));
+        assert_eq!(Unrecognized::param(0x0009), rule(true, false));
+        assert_eq!(Unrecognized::param(0x4001), rule(true, true));
+        assert_eq!(Unrecognized::param(0x8001), rule(false, false));
+        assert_eq!(Unrecognized::param(0xc001), rule(false, true));
+    }
+
+    #[test]
+    fn a_chunk_that_runs_past_the_packet_ends_the_walk() {
+        let bytes = [0, 0, 0, 8, 1, 2, 3, 4, 9, 0, 0, 12, 0, 0];
+        let mut rest = &bytes[..];
+        assert!(matches!(RawChunk::take(&mut rest), Some(Ok(chunk)) if chunk.value == [1, 2, 3, 4]));
+        assert_eq!(RawChunk::take(&mut rest), Some(Err(Malformed::ChunkLength { kind: 9, length: 12 })));
+        assert_eq!(RawChunk::take(&mut rest), None);
+    }
+
+    #[test]
+    fn lengths_below_a_header_and_missing_padding_are_errors() {
+        for bytes in [&[9, 0, 0, 3][..], &[9, 0, 0, 0], &[9, 0, 0, 5, 1], &[9, 0, 0, 7, 1, 2, 3]] {
+            let mut rest = bytes;
+            assert!(matches!(RawChunk::take(&mut rest), Some(Err(Malformed::ChunkLength { .. }))));
+            assert!(rest.is_empty());
+        }
+        let mut rest = &[9, 0, 0][..];
+        assert_eq!(RawChunk::take(&mut rest), Some(Err(Malformed::Trailing { left: 3 })));
+        assert_eq!(Tlvs::new(&[0, 1, 0, 3]).count(), 1);
+        assert!(Tlvs::new(&[0, 1, 0, 3]).all(|tlv| tlv.is_err()));
+        assert!(Tlvs::new(&[0, 1, 0, 5]).all(|tlv| tlv.is_err()));
+    }
+
+    #[test]
+    fn the_last_padding_may_be_counted_or_not() {
+        let with = [0, 7, 0, 5, 1, 0, 0, 0];
+        for bytes in [&with[..], &with[..5]] {
+            let values: Vec<_> = Tlvs::new(bytes).map(|tlv| tlv.map(|tlv| tlv.value.to_vec())).collect();
+            assert_eq!(values, [Ok(vec![1])]);
+        }
+    }
+
+    #[test]
+    fn the_writer_counts_inner_padding_only() {
+        let mut buffer = vec![0xee; 3];
+        let mut chunk = ChunkWriter::open(&mut buffer, 9, 0);
+        assert!(chunk.tlv(1, &[&[1, 2], &[3]]));
+        assert!(chunk.tlv(2, &[&[4]]));
+        chunk.close();
+        assert_eq!(buffer[3..], [9, 0, 0, 17, 0, 1, 0, 7, 1, 2, 3, 0, 0, 2, 0, 5, 4, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_no_length_can_say_is_left_out() {
+        let mut buffer = Vec::new();
+        let mut chunk = ChunkWriter::open(&mut buffer, 9, 0);
+        assert!(!chunk.tlv(1, &[&[0; 65_528]]));
+        assert!(chunk.tlv(1, &[&[0; 65_527]]));
+        chunk.close();
+        assert_eq!(buffer.len(), 65_536);
+    }
+}

@@ -1,0 +1,287 @@
+//! One direction of a link: elements one behind the other.
+//!
+//! Owns the packets that are under way and the order in which they come out:
+//! by instant, and at equal instants in the order in which they were let go.
+//! [`Stage`] is the closed set of elements, so that a packet's way through the
+//! chain is a few predictable branches and no virtual call.
+
+use crate::corrupt::Corrupt;
+use crate::delay::Delay;
+use crate::duplicate::Duplicate;
+use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
+use crate::jitter::Jitter;
+use crate::loss::{Loss, SharedLoss};
+use crate::meter::Meter;
+use crate::mtu::Mtu;
+use crate::outage::Outage;
+use crate::queue::{Bottleneck, Occupancy};
+use crate::queue::{codel::CodelQueue, fq::FqCodel};
+use crate::reorder::Reorder;
+use anabranch_base::Instant;
+use std::collections::VecDeque;
+
+/// One element of a chain.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "each variant is documented by the type it holds")]
+pub enum Stage<P> {
+    Mtu(Mtu),
+    Bottleneck(Bottleneck),
+    Codel(Box<CodelQueue<P>>),
+    FqCodel(Box<FqCodel<P>>),
+    Outage(Outage),
+    Loss(Loss),
+    SharedLoss(SharedLoss<P>),
+    Corrupt(Corrupt),
+    Duplicate(Duplicate),
+    Delay(Delay),
+    Jitter(Jitter),
+    Reorder(Reorder),
+}
+
+/// A packet that the link did not deliver.
+#[derive(Debug)]
+pub struct Dropped<P> {
+    /// When it was lost; for a packet lost on the wire this is when its
+    /// serialization ended, which may still lie ahead.
+    pub at: Instant,
+    /// Why.
+    pub cause: Cause,
+    /// The packet.
+    pub packet: P,
+}
+
+/// One direction of a link. See the crate's documentation for the protocol:
+/// [`push`](Self::push), then ask [`next`](Self::next) again, and
+/// [`pop`](Self::pop) until `None` when that instant has come. `now` must not
+/// go backwards from call to call.
+#[derive(Debug)]
+pub struct Chain<P> {
+    stages: Vec<Stage<P>>,
+    /// Some stage holds packets: only then are deadlines looked for.
+    holding: bool,
+    /// What leaves when, in order.
+    arrivals: VecDeque<(Instant, P)>,
+    dropped: VecDeque<Dropped<P>>,
+    released: Released<P>,
+    meter: Meter,
+    now: Instant,
+}
+
+impl<P: Carried> Chain<P> {
+    /// The chain of these elements, the first being the first to see a packet.
+    #[must_use]
+    pub fn new(stages: Vec<Stage<P>>) -> Self {
+        let holding = stages
+            .iter()
+            .any(|stage| matches!(stage, Stage::Codel(_) | Stage::FqCodel(_) | Stage::SharedLoss(_)));
+        Self {
+            stages,
+            holding,
+            arrivals: VecDeque::new(),
+            dropped: VecDeque::new(),
+            released: Released::default(),
+            meter: Meter::default(),
+            now: Instant::ZERO,
+        }
+    }
+
+    /// A packet enters at `now`. What is due up to `now` inside the chain
+    /// happens first. Afterwards [`next`](Self::next) may be earlier than before.
+    #[inline]
+    pub fn push(&mut self, now: Instant, packet: P) {
+        self.advance(now);
+        self.meter.entered.add(packet.wire_len());
+        self.run(0, now, packet);
+    }
+
+    /// When to call [`pop`](Self::pop) next; `None` when the chain is empty.
+    #[must_use]
+    #[inline]
+    pub fn next(&self) -> Option<Instant> {
+        let head = self.arrivals.front().map(|(at, _)| *at);
+        if !self.holding {
+            return head;
+        }
+        let deadlines = self.stages.iter().filter_map(Stage::deadline);
+        deadlines.chain(head).min()
+    }
+
+    /// The next packet that has come out by `now`, if any.
+    #[inline]
+    pub fn pop(&mut self, now: Instant) -> Option<P> {
+        self.advance(now);
+        if self.arrivals.front()?.0 > now {
+            return None;
+        }
+        let (_, packet) = self.arrivals.pop_front()?;
+        self.meter.left.add(packet.wire_len());
+        Some(packet)
+    }
+
+    /// A packet that was lost, oldest first. The caller should take them after
+    /// every `push` and `pop` (to recycle buffers, to send ICMP for
+    /// [`Cause::TooBig`], to draw a ladder); only the last 1024 are kept.
+    #[inline]
+    pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
+        self.dropped.pop_front()
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// What waits in the queues at `now`, the packet being serialized not included.
+    #[must_use]
+    pub fn occupancy(&self, now: Instant) -> Occupancy {
+        self.stages.iter().fold(Occupancy::default(), |sum, stage| {
+            let one = match stage {
+                Stage::Bottleneck(stage) => stage.occupancy(now),
+                Stage::Codel(stage) => stage.occupancy(),
+                Stage::FqCodel(stage) => stage.occupancy(),
+                _ => Occupancy::default(),
+            };
+            Occupancy { packets: sum.packets + one.packets, bytes: sum.bytes + one.bytes }
+        })
+    }
+
+    /// Packets inside: waiting, being serialized or under way.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let waiting: usize = self.stages.iter().map(Stage::held).sum();
+        waiting + self.arrivals.len()
+    }
+
+    /// Lets the holding stages do what is due, the first stage first: what one
+    /// lets go may still be due in the next.
+    #[inline]
+    fn advance(&mut self, now: Instant) {
+        debug_assert!(self.now <= now, "time goes forward");
+        self.now = now;
+        if self.holding {
+            self.advance_holding(now);
+        }
+    }
+
+    fn advance_holding(&mut self, now: Instant) {
+        for index in 0..self.stages.len() {
+            let released = &mut self.released;
+            match &mut self.stages[index] {
+                Stage::Codel(stage) => stage.advance(now, released, &mut self.meter),
+                Stage::FqCodel(stage) => stage.advance(now, released, &mut self.meter),
+                Stage::SharedLoss(stage) => stage.advance(now, released, &mut self.meter),
+                _ => continue,
+            }
+            self.run_released(index + 1);
+        }
+    }
+
+    /// Sends what the stage before `from` let go through the rest.
+    fn run_released(&mut self, from: usize) {
+        if self.released.packets.is_empty() {
+            return;
+        }
+        let mut released = std::mem::take(&mut self.released.packets);
+        for (at, outcome) in released.drain(..) {
+            match outcome {
+                Ok(packet) => self.run(from, at, packet),
+                Err((packet, cause)) => self.lose(at, packet, cause),
+            }
+        }
+        // The memory is kept; nothing can have been released meanwhile that a
+        // deeper call did not take.
+        self.released.packets = released;
+    }
+
+    /// The packet enters stage `from` at `at`.
+    #[inline]
+    fn run(&mut self, from: usize, mut at: Instant, mut packet: P) {
+        for index in from..self.stages.len() {
+            let meter = &mut self.meter;
+            let fate = match &mut self.stages[index] {
+                Stage::Bottleneck(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Loss(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Delay(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Mtu(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Outage(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Corrupt(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Duplicate(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Jitter(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Reorder(stage) => stage.pass(at, &mut packet, meter),
+                Stage::Codel(_) | Stage::FqCodel(_) | Stage::SharedLoss(_) => {
+                    return self.hold(index, at, packet);
+                }
+            };
+            match fate {
+                Fate::Leaves(then) => at = then,
+                Fate::Lost(cause) => return self.lose(at, packet, cause),
+                Fate::Doubled(then) => {
+                    let copy = packet.duplicate();
+                    self.meter.duplicated.add(copy.wire_len());
+                    self.run(index + 1, then, packet);
+                    return self.run(index + 1, then, copy);
+                }
+            }
+        }
+        self.arrive(at, packet);
+    }
+
+    #[cold]
+    fn hold(&mut self, index: usize, at: Instant, packet: P) {
+        let released = &mut self.released;
+        match &mut self.stages[index] {
+            Stage::Codel(stage) => stage.push(at, packet, released, &mut self.meter),
+            Stage::FqCodel(stage) => stage.push(at, packet, released, &mut self.meter),
+            Stage::SharedLoss(stage) => stage.push(at, packet, released, &mut self.meter),
+            _ => unreachable!("only holding stages come here"),
+        }
+        self.run_released(index + 1);
+    }
+
+    #[cold]
+    fn lose(&mut self, at: Instant, packet: P, cause: Cause) {
+        self.meter.lose(cause, packet.wire_len());
+        if self.dropped.len() == DROPPED_KEPT {
+            self.dropped.pop_front();
+        }
+        self.dropped.push_back(Dropped { at, cause, packet });
+    }
+
+    /// Puts the packet in its place among those under way.
+    #[inline]
+    fn arrive(&mut self, at: Instant, packet: P) {
+        // A reordering element may reach back, but never before the packet entered.
+        let at = at.max(self.now);
+        match self.arrivals.back() {
+            Some((last, _)) if *last > at => {
+                let place = self.arrivals.partition_point(|(other, _)| *other <= at);
+                self.arrivals.insert(place, (at, packet));
+            }
+            _ => self.arrivals.push_back((at, packet)),
+        }
+    }
+}
+
+impl<P: Carried> Stage<P> {
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Codel(stage) => stage.deadline(),
+            Self::FqCodel(stage) => stage.deadline(),
+            Self::SharedLoss(stage) => stage.deadline(),
+            _ => None,
+        }
+    }
+
+    fn held(&self) -> usize {
+        match self {
+            Self::Codel(stage) => stage.held(),
+            Self::FqCodel(stage) => stage.held(),
+            Self::SharedLoss(stage) => stage.held(),
+            _ => 0,
+        }
+    }
+}
+
+/// How many lost packets wait for [`Chain::pop_dropped`].
+const DROPPED_KEPT: usize = 1024;

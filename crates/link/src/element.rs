@@ -1,0 +1,163 @@
+//! What a packet must offer, and what becomes of it: the two element traits.
+//!
+//! Owns the vocabulary that every element shares. An element that can tell at
+//! once when (or whether) a packet leaves is [`Passing`]; one that decides later
+//! is [`Holding`]. The set of elements is closed (`chain::Stage` is an enum);
+//! the set of packet types is open, so that is the generic parameter.
+
+use crate::meter::Meter;
+use anabranch_base::{Ecn, Instant, Rng};
+
+/// A packet as a link sees it.
+pub trait Carried: Sized {
+    /// Bytes that occupy the link: the IP header and all that follows.
+    fn wire_len(&self) -> usize;
+
+    /// The two ECN bits of the IP header.
+    fn ecn(&self) -> Ecn;
+
+    /// Sets the ECN bits to CE and mends the header checksum. Called only when
+    /// [`ecn`](Self::ecn) is ECT(0) or ECT(1).
+    fn mark_ce(&mut self);
+
+    /// A number equal for packets of one flow (addresses, protocol, ports), for
+    /// fair queueing. Need not be mixed: the queue does that.
+    fn flow(&self) -> u64;
+
+    /// A copy, as a faulty network would deliver it.
+    #[must_use]
+    fn duplicate(&self) -> Self;
+
+    /// Flips one or more bits chosen by `rng`, leaving checksums as they are.
+    fn corrupt(&mut self, rng: &mut Rng);
+}
+
+/// Why the link did not deliver a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Cause {
+    /// The queue was full.
+    Overflow,
+    /// Active queue management (RED, PIE, CoDel) took it out early.
+    Early,
+    /// The loss model took it, after it had used the link.
+    Loss,
+    /// The link was down.
+    Outage,
+    /// Larger than the link's MTU, which is given: the sender is to be told by ICMP.
+    TooBig(u32),
+}
+
+/// What becomes of a packet that enters a [`Passing`] element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It leaves at this instant.
+    Leaves(Instant),
+    /// It and a copy of it leave at this instant, the packet first.
+    Doubled(Instant),
+    /// It never leaves.
+    Lost(Cause),
+}
+
+/// An element that knows at once what becomes of a packet.
+pub trait Passing<P> {
+    /// The packet enters at `at` and may be changed in place. Calls come in the
+    /// order of `at`, except behind an element that reorders.
+    fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate;
+}
+
+/// An element that keeps packets and decides later.
+pub trait Holding<P> {
+    /// The packet enters at `at`, not before any earlier call's instant.
+    fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter);
+
+    /// When [`advance`](Self::advance) will next have something to do; `None`
+    /// when nothing is held. Never later than the truth.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// Does everything that is due at or before `now`, each at its own instant.
+    fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter);
+
+    /// Packets kept.
+    fn held(&self) -> usize;
+}
+
+/// What a [`Holding`] element let go, in order.
+#[derive(Debug)]
+pub struct Released<P> {
+    /// Each packet with the instant it leaves or is lost.
+    pub packets: Vec<(Instant, Result<P, (P, Cause)>)>,
+}
+
+impl<P> Default for Released<P> {
+    fn default() -> Self {
+        Self { packets: Vec::new() }
+    }
+}
+
+impl<P> Released<P> {
+    /// The packet leaves at `at`.
+    pub fn leaves(&mut self, at: Instant, packet: P) {
+        self.packets.push((at, Ok(packet)));
+    }
+
+    /// The packet is lost at `at`.
+    pub fn lost(&mut self, at: Instant, packet: P, cause: Cause) {
+        self.packets.push((at, Err((packet, cause))));
+    }
+}
+
+/// A packet without content: a size, a flow, an ECN mark and a number. For
+/// tests, examples and benchmarks of links alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Blank {
+    /// Bytes on the wire.
+    pub bytes: usize,
+    /// ECN bits.
+    pub ecn: Ecn,
+    /// Which flow.
+    pub flow: u64,
+    /// Any number, to tell packets apart.
+    pub number: u64,
+    /// Has been corrupted.
+    pub damaged: bool,
+}
+
+impl Blank {
+    /// A packet of this many bytes, not ECN-capable, flow 0, number 0.
+    #[must_use]
+    pub const fn new(bytes: usize) -> Self {
+        Self { bytes, ecn: Ecn::NotEct, flow: 0, number: 0, damaged: false }
+    }
+
+    /// The same with a number.
+    #[must_use]
+    pub const fn numbered(bytes: usize, number: u64) -> Self {
+        Self { number, ..Self::new(bytes) }
+    }
+}
+
+impl Carried for Blank {
+    fn wire_len(&self) -> usize {
+        self.bytes
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+
+    fn corrupt(&mut self, _rng: &mut Rng) {
+        self.damaged = true;
+    }
+}

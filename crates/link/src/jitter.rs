@@ -1,0 +1,41 @@
+//! Jitter: a delay that varies from packet to packet.
+//!
+//! Each packet moves by a span drawn evenly from −j to +j. Unless reordering is
+//! wanted, a packet never leaves before the one ahead of it: it then leaves at
+//! the same instant, behind it. Belongs behind a [`Delay`](crate::delay::Delay)
+//! of at least j, so that no packet leaves before it entered.
+
+use crate::element::{Fate, Passing};
+use crate::meter::Meter;
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{Instant, Rng};
+
+/// An even spread around the delay in front.
+#[derive(Clone, Debug)]
+pub struct Jitter {
+    spread: u64,
+    in_order: bool,
+    last: Instant,
+    rng: Rng,
+}
+
+impl Jitter {
+    /// Moves packets by up to `spread` either way; `in_order` forbids overtaking.
+    #[must_use]
+    pub const fn new(spread: Duration, in_order: bool, rng: Rng) -> Self {
+        Self { spread: nanos(spread), in_order, last: Instant::ZERO, rng }
+    }
+}
+
+impl<P> Passing<P> for Jitter {
+    fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
+        let drawn = self.rng.below(self.spread.saturating_mul(2).saturating_add(1));
+        let earliest = at.as_nanos().saturating_sub(self.spread);
+        let mut leaves = Instant::from_nanos(earliest).plus_nanos(drawn);
+        if self.in_order {
+            leaves = leaves.max(self.last);
+            self.last = leaves;
+        }
+        Fate::Leaves(leaves)
+    }
+}

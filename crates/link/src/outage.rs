@@ -1,0 +1,66 @@
+//! Times at which the link is down.
+//!
+//! Sits behind the serializer: the router goes on sending into the dead link,
+//! and a packet whose serialization ends while the link is down is lost. What
+//! was already propagating when the outage began arrives. An interval holds its
+//! beginning and not its end.
+
+use crate::element::{Cause, Fate, Passing};
+use crate::meter::Meter;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+
+/// One time the link is down.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Down {
+    /// The first instant at which it is down.
+    pub from: Instant,
+    /// The first instant at which it works again; [`Instant::MAX`] for never.
+    pub until: Instant,
+}
+
+impl Down {
+    /// Down at `from` for `span`, or for good.
+    #[must_use]
+    pub fn new(from: Instant, span: Option<Duration>) -> Self {
+        Self { from, until: span.map_or(Instant::MAX, |span| from + span) }
+    }
+}
+
+/// Loses what is sent while the link is down.
+#[derive(Clone, Debug)]
+pub struct Outage {
+    /// Sorted, without overlap.
+    downs: Vec<Down>,
+    /// How many of them are over for good: packets come in the order of time.
+    over: usize,
+}
+
+impl Outage {
+    /// Down at these times, in any order; overlapping ones are joined.
+    #[must_use]
+    pub fn new(downs: &[Down]) -> Self {
+        let mut sorted = downs.to_vec();
+        sorted.sort_unstable();
+        let mut joined: Vec<Down> = Vec::with_capacity(sorted.len());
+        for down in sorted {
+            match joined.last_mut() {
+                Some(last) if down.from <= last.until => last.until = last.until.max(down.until),
+                _ => joined.push(down),
+            }
+        }
+        Self { downs: joined, over: 0 }
+    }
+}
+
+impl<P> Passing<P> for Outage {
+    fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
+        while self.downs.get(self.over).is_some_and(|down| down.until <= at && down.until != Instant::MAX) {
+            self.over += 1;
+        }
+        match self.downs.get(self.over) {
+            Some(down) if down.from <= at => Fate::Lost(Cause::Outage),
+            _ => Fate::Leaves(at),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Networks with a name.
+//!
+//! The access networks are those of the README of Tyler Treat's `comcast`
+//! (github.com/tylertreat/comcast), where latency is added on one side only and
+//! so is a round trip; its loss share is applied to either direction. The serial
+//! lines are those of the SCTP and HTTP measurements this project redoes.
+
+/// A named network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it sets, in the form of [`LinkSpec::parse`](crate::LinkSpec::parse).
+    pub settings: &'static str,
+    /// Where the figures are from.
+    pub source: &'static str,
+}
+
+impl Preset {
+    /// The preset of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PRESETS.iter().find(|preset| preset.name == name)
+    }
+}
+
+/// Every preset.
+pub const PRESETS: &[Preset] = &[
+    preset("gprs", "rate=50kbit,rtt=500ms,loss=2%", COMCAST),
+    preset("edge", "rate=250kbit,rtt=300ms,loss=1.5%", COMCAST),
+    preset("3g", "rate=750kbit,rtt=250ms,loss=1.5%", COMCAST),
+    preset("dialup", "rate=40kbit,rtt=185ms,loss=2%", COMCAST),
+    preset("dsl-poor", "rate=2mbit,rtt=70ms,loss=2%", COMCAST),
+    preset("dsl", "rate=8mbit,rtt=40ms,loss=0.5%", COMCAST),
+    preset("wifi", "rate=30mbit,rtt=40ms,loss=0.2%", COMCAST),
+    preset("satellite", "rate=1mbit,rtt=1500ms,loss=0.2%", COMCAST),
+    preset("serial-14.4", "rate=14400bit,rtt=0ms", SERIAL),
+    preset("serial-32", "rate=32kbit,rtt=0ms", SERIAL),
+    preset("serial-64", "rate=64kbit,rtt=0ms", SERIAL),
+    preset("serial-128", "rate=128kbit,rtt=0ms", SERIAL),
+];
+
+const fn preset(name: &'static str, settings: &'static str, source: &'static str) -> Preset {
+    Preset { name, settings, source }
+}
+
+const COMCAST: &str = "comcast README, network condition profiles (latency taken as round trip)";
+const SERIAL: &str = "Osterdahl 2005, serial lines between two hosts (propagation negligible)";

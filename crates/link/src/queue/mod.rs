@@ -1,0 +1,218 @@
+//! Queues in front of a serializer.
+//!
+//! A queue that decides on arrival (drop-tail, RED, PIE) keeps no packets: the
+//! serializer promises each packet its departure at once, and what still waits
+//! at a later instant follows from the promises ([`Backlog`]). [`Bottleneck`] is
+//! such a queue with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`])
+//! decide when a packet is taken out and hold packets.
+//!
+//! A packet counts as waiting until its first bit is on the wire, as in ns-2
+//! and in the queue of a network interface.
+
+pub mod codel;
+pub mod droptail;
+pub mod fq;
+pub mod held;
+pub mod pie;
+pub mod red;
+
+use crate::element::{Carried, Cause, Fate, Passing};
+use crate::meter::Meter;
+use crate::rate::Serializer;
+use anabranch_base::{Ecn, Instant};
+use std::collections::VecDeque;
+
+pub use droptail::{Limit, Threshold};
+pub use pie::Pie;
+pub use red::Red;
+
+/// What waits in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Occupancy {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What waits, known from the promised beginnings of serialization.
+#[derive(Clone, Debug, Default)]
+pub struct Backlog {
+    /// First bit and size of each packet that may still wait, in order.
+    starts: VecDeque<(Instant, u32)>,
+    bytes: u64,
+    /// The beginning of the last packet's serialization.
+    last_start: Instant,
+}
+
+impl Backlog {
+    /// Forgets what no longer waits at `at`.
+    #[inline]
+    pub fn settle(&mut self, at: Instant) {
+        while let Some(&(start, bytes)) = self.starts.front() {
+            if start > at {
+                break;
+            }
+            self.bytes -= u64::from(bytes);
+            self.starts.pop_front();
+        }
+    }
+
+    /// A packet of `bytes`, which waits until `start`.
+    #[inline]
+    pub fn add(&mut self, start: Instant, bytes: usize) {
+        self.last_start = start;
+        self.bytes += bytes as u64;
+        self.starts.push_back((start, bytes as u32));
+    }
+
+    /// What waits, as of the last [`settle`](Self::settle).
+    #[must_use]
+    #[inline]
+    pub fn occupancy(&self) -> Occupancy {
+        Occupancy { packets: self.starts.len() as u64, bytes: self.bytes }
+    }
+
+    /// What waits at `at`, which may be any instant since the last settling.
+    #[must_use]
+    pub fn occupancy_at(&self, at: Instant) -> Occupancy {
+        let gone = self.starts.partition_point(|(start, _)| *start <= at);
+        let gone_bytes: u64 = self.starts.range(..gone).map(|(_, bytes)| u64::from(*bytes)).sum();
+        Occupancy { packets: (self.starts.len() - gone) as u64, bytes: self.bytes - gone_bytes }
+    }
+
+    /// How long the last packet in the queue still waits at `at`, in nanoseconds.
+    #[must_use]
+    pub fn delay_at(&self, at: Instant) -> u64 {
+        self.last_start.as_nanos().saturating_sub(at.as_nanos())
+    }
+
+    /// When the queue has drained, or drained last.
+    #[must_use]
+    pub const fn empty_from(&self) -> Instant {
+        self.last_start
+    }
+}
+
+/// What a queue says to a packet that arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It may wait.
+    Take,
+    /// It may wait, marked CE if it is ECN-capable; else it is dropped.
+    MarkOrDrop,
+    /// It is dropped.
+    Drop,
+}
+
+/// How a queue decides on arrival, apart from being full.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    /// Takes all that fit; with a threshold it marks above it.
+    DropTail(Option<Threshold>),
+    /// Random early detection.
+    Red(Box<Red>),
+    /// Proportional integral controller, enhanced.
+    Pie(Box<Pie>),
+}
+
+/// A queue that decides on arrival, and its serializer.
+#[derive(Clone, Debug)]
+pub struct Bottleneck {
+    limit: Limit,
+    policy: Policy,
+    serializer: Serializer,
+    backlog: Backlog,
+}
+
+impl Bottleneck {
+    /// A queue of at most `limit` in front of `serializer`.
+    #[must_use]
+    pub fn new(limit: Limit, policy: Policy, serializer: Serializer) -> Self {
+        Self { limit, policy, serializer, backlog: Backlog::default() }
+    }
+
+    /// What waits at `now`.
+    #[must_use]
+    pub fn occupancy(&self, now: Instant) -> Occupancy {
+        self.backlog.occupancy_at(now)
+    }
+
+    /// Asks the policy, and marks the packet when that is its answer.
+    #[inline]
+    fn admit<P: Carried>(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Cause> {
+        let waiting = self.backlog.occupancy();
+        let bytes = packet.wire_len();
+        // A packet for an idle link never waits, whatever the limit.
+        if !self.limit.has_room(waiting, bytes) && self.serializer.free() > at {
+            // Not an arrival to the policy: RED and PIE reckon with what they accept.
+            return Some(Cause::Overflow);
+        }
+        let admission = match &mut self.policy {
+            Policy::DropTail(None) => return None,
+            Policy::DropTail(Some(threshold)) => threshold.admit(waiting, bytes),
+            Policy::Red(red) => red.admit(at, &self.backlog, bytes),
+            Policy::Pie(pie) => pie.admit(at, &self.backlog, bytes),
+        };
+        let marking = match &self.policy {
+            Policy::DropTail(_) => return mark(packet, meter, admission, None),
+            Policy::Red(red) => red.ecn(),
+            Policy::Pie(pie) => pie.ecn(),
+        };
+        let admission = match admission {
+            Admission::MarkOrDrop if !marking => Admission::Drop,
+            other => other,
+        };
+        mark(packet, meter, admission, Some(Cause::Early))
+    }
+}
+
+/// Carries out an admission; `otherwise` is the fate of a packet that should be
+/// marked and is not ECN-capable.
+fn mark<P: Carried>(
+    packet: &mut P,
+    meter: &mut Meter,
+    admission: Admission,
+    otherwise: Option<Cause>,
+) -> Option<Cause> {
+    match admission {
+        Admission::Take => None,
+        Admission::Drop => Some(Cause::Early),
+        Admission::MarkOrDrop if mark_ce(packet, meter) => None,
+        Admission::MarkOrDrop => otherwise,
+    }
+}
+
+/// Marks an ECN-capable packet; false when it is not (RFC 3168 §5).
+pub(crate) fn mark_ce<P: Carried>(packet: &mut P, meter: &mut Meter) -> bool {
+    match packet.ecn() {
+        Ecn::NotEct => false,
+        Ecn::Ce => true,
+        Ecn::Ect0 | Ecn::Ect1 => {
+            packet.mark_ce();
+            meter.marked.add(packet.wire_len());
+            true
+        }
+    }
+}
+
+impl<P: Carried> Passing<P> for Bottleneck {
+    #[inline]
+    fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate {
+        self.backlog.settle(at);
+        if let Some(cause) = self.admit(at, packet, meter) {
+            return Fate::Lost(cause);
+        }
+        let bytes = packet.wire_len();
+        let transmission = self.serializer.transmit(at, bytes);
+        if let Policy::Red(red) = &mut self.policy {
+            red.served_in(transmission.end.as_nanos() - transmission.start.as_nanos());
+        }
+        if transmission.start > at {
+            self.backlog.add(transmission.start, bytes);
+            let waiting = self.backlog.occupancy();
+            meter.queue_holds(waiting.packets, waiting.bytes);
+        }
+        Fate::Leaves(transmission.end)
+    }
+}

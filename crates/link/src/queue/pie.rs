@@ -1,0 +1,188 @@
+//! PIE: drops at random on arrival so as to hold the queueing delay at a target.
+//!
+//! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the
+//! latency (known exactly here, as §4.3's timestamps would give it), §4.4 burst
+//! tolerance, §5.1 ECN, §5.4 derandomisation. The probability is kept in parts
+//! of a million million, so that a delay of 1 ns is 1000 parts of a second's.
+
+use super::{Admission, Backlog};
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{Instant, Ratio, Rng};
+
+/// What PIE is set to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PieConfig {
+    /// The delay to hold (QDELAY_REF).
+    pub target: Duration,
+    /// How often the probability is recalculated (T_UPDATE).
+    pub update: Duration,
+    /// Bursts of up to this long pass untouched (MAX_BURST).
+    pub burst: Duration,
+    /// Marks ECN-capable packets instead of dropping them, up to a probability of 10 %.
+    pub ecn: bool,
+    /// The size of a full packet, in bytes.
+    pub mean_packet: u64,
+}
+
+impl Default for PieConfig {
+    /// The values of RFC 8033 §4.
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(15),
+            update: Duration::from_millis(15),
+            burst: Duration::from_millis(150),
+            ecn: false,
+            mean_packet: 1500,
+        }
+    }
+}
+
+/// PIE's state.
+#[derive(Clone, Debug)]
+pub struct Pie {
+    config: PieConfig,
+    target: u64,
+    /// Parts of [`ONE`].
+    probability: u64,
+    /// Sum of the probabilities since the last drop.
+    accumulated: u64,
+    /// The delay at the last update, in nanoseconds.
+    old_delay: u64,
+    /// What is left of the burst allowance, in nanoseconds.
+    burst_left: u64,
+    next_update: Instant,
+    rng: Rng,
+}
+
+impl Pie {
+    /// PIE with an empty queue.
+    #[must_use]
+    pub fn new(config: PieConfig, rng: Rng) -> Self {
+        Self {
+            config,
+            target: nanos(config.target),
+            probability: 0,
+            accumulated: 0,
+            old_delay: 0,
+            burst_left: nanos(config.burst),
+            next_update: Instant::ZERO + config.update,
+            rng,
+        }
+    }
+
+    /// It marks rather than drops.
+    #[must_use]
+    pub const fn ecn(&self) -> bool {
+        self.config.ecn
+    }
+
+    /// The present drop probability.
+    #[must_use]
+    pub fn probability(&self) -> Ratio {
+        Ratio::new(self.probability, ONE).unwrap_or(Ratio::ONE)
+    }
+
+    /// Decides about a packet that arrives at `at`.
+    pub fn admit(&mut self, at: Instant, backlog: &Backlog, bytes: usize) -> Admission {
+        self.catch_up(at, backlog);
+        // RFC 8033 §4.4: within the burst allowance every packet is taken.
+        if self.burst_left > 0 {
+            return Admission::Take;
+        }
+        // RFC 8033 §4.1: spare a queue that is short in time or in bytes.
+        let short = self.old_delay < self.target / 2 && self.probability < ONE / 5;
+        if short || backlog.occupancy().bytes <= 2 * self.config.mean_packet {
+            return Admission::Take;
+        }
+        if !self.draw(bytes) {
+            return Admission::Take;
+        }
+        // RFC 8033 §5.1: above 10 % even ECN-capable packets are dropped.
+        if self.probability <= ONE / 10 { Admission::MarkOrDrop } else { Admission::Drop }
+    }
+
+    /// RFC 8033 §5.4: no two drops too close together, none too far apart.
+    fn draw(&mut self, _bytes: usize) -> bool {
+        if self.probability == 0 {
+            self.accumulated = 0;
+        }
+        self.accumulated = self.accumulated.saturating_add(self.probability);
+        if self.accumulated < ONE / 100 * 85 {
+            return false;
+        }
+        let hit = self.accumulated >= ONE / 10 * 85 || self.rng.below(ONE) < self.probability;
+        if hit {
+            self.accumulated = 0;
+        }
+        hit
+    }
+
+    /// Does the updates that were due since the last packet.
+    fn catch_up(&mut self, at: Instant, backlog: &Backlog) {
+        while self.next_update <= at {
+            let delay = backlog.delay_at(self.next_update);
+            self.update(delay);
+            self.next_update += self.config.update;
+            let at_rest = self.probability == 0
+                && self.old_delay == 0
+                && delay == 0
+                && self.burst_left == nanos(self.config.burst);
+            if at_rest && self.next_update <= at {
+                // Nothing changes any more until a packet comes: skip to it.
+                let update = nanos(self.config.update).max(1);
+                let missed = (at.as_nanos() - self.next_update.as_nanos()) / update;
+                self.next_update = self.next_update.plus_nanos((missed + 1).saturating_mul(update));
+            }
+        }
+    }
+
+    /// RFC 8033 §4.2: the proportional integral controller.
+    fn update(&mut self, delay: u64) {
+        let target = self.target as i128;
+        // alpha 1/8 and beta 1 1/4 per second, in eighths; 1 ns is 1000 parts.
+        let error = (delay as i128 - target) * 1000;
+        let change = (delay as i128 - self.old_delay as i128) * 1000;
+        let mut step = (error + 10 * change) / 8;
+        // RFC 8033 §4.2: smaller steps while the probability is small.
+        let scale = [
+            (ONE / 1_000_000, 2048),
+            (ONE / 100_000, 512),
+            (ONE / 10_000, 128),
+            (ONE / 1000, 32),
+            (ONE / 100, 8),
+            (ONE / 10, 2),
+        ];
+        if let Some((_, divisor)) = scale.iter().find(|(below, _)| self.probability < *below) {
+            step /= divisor;
+        }
+        // RFC 8033 §5.5 (and §4.2): at most 2 % more at once once above 10 %.
+        if self.probability >= ONE / 10 {
+            step = step.min((ONE / 50) as i128);
+        }
+        // RFC 8033 §5.2: a delay above 250 ms calls for a firm step.
+        if delay > 250_000_000 {
+            step = (ONE / 50) as i128;
+        }
+        let mut probability = (self.probability as i128 + step).clamp(0, ONE as i128) as u64;
+        // RFC 8033 §4.2: decay while there is no congestion.
+        if delay == 0 && self.old_delay == 0 {
+            probability -= probability.div_ceil(64);
+        }
+        self.probability = probability;
+        self.update_burst(delay);
+        self.old_delay = delay;
+    }
+
+    /// RFC 8033 §4.4: the allowance shrinks with time and is renewed when the
+    /// queue is calm.
+    fn update_burst(&mut self, delay: u64) {
+        self.burst_left = self.burst_left.saturating_sub(nanos(self.config.update));
+        let calm = delay < self.target / 2 && self.old_delay < self.target / 2;
+        if self.probability == 0 && calm {
+            self.burst_left = nanos(self.config.burst);
+        }
+    }
+}
+
+/// Certainty.
+const ONE: u64 = Ratio::ONE.parts();

@@ -1,0 +1,161 @@
+//! RED: random early detection, with the gentle slope.
+//!
+//! Floyd and Jacobson, "Random Early Detection Gateways for Congestion
+//! Avoidance", 1993; the gentle variant is Floyd's of 2000, which ns-2 takes by
+//! default. The averaged queue, in packets, and all probabilities are fixed
+//! point: no floating point takes part in a decision.
+
+use super::{Admission, Backlog};
+use anabranch_base::{Instant, Ratio, Rng};
+
+/// What RED is set to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RedConfig {
+    /// Below this average nothing is dropped, in packets.
+    pub min: u64,
+    /// At this average the probability reaches `max_probability`, in packets.
+    pub max: u64,
+    /// The probability at `max`; above it rises to 1 at twice `max`.
+    pub max_probability: Ratio,
+    /// The weight of a sample in the average is 2 to the minus this.
+    pub weight_shift: u32,
+    /// Marks ECN-capable packets instead of dropping them (below `max`).
+    pub ecn: bool,
+}
+
+impl Default for RedConfig {
+    /// Floyd's recommendation and ns-2's default: 5, 15, 10 %, about 0.002.
+    fn default() -> Self {
+        Self { min: 5, max: 15, max_probability: TENTH, weight_shift: 9, ecn: false }
+    }
+}
+
+/// RED's state.
+#[derive(Clone, Debug)]
+pub struct Red {
+    config: RedConfig,
+    /// The averaged queue in packets, 32 bits after the point.
+    average: u64,
+    /// Packets since the last one that was marked or dropped.
+    count: u64,
+    /// What a packet takes to serialize, seen last, in nanoseconds.
+    service: u64,
+    last_at: Instant,
+    rng: Rng,
+}
+
+impl Red {
+    /// RED with an empty queue.
+    #[must_use]
+    pub const fn new(config: RedConfig, rng: Rng) -> Self {
+        Self { config, average: 0, count: 0, service: 0, last_at: Instant::ZERO, rng }
+    }
+
+    /// It marks rather than drops.
+    #[must_use]
+    pub const fn ecn(&self) -> bool {
+        self.config.ecn
+    }
+
+    /// The averaged queue in packets, rounded down.
+    #[must_use]
+    pub const fn average_packets(&self) -> u64 {
+        self.average >> POINT
+    }
+
+    /// Decides about a packet that arrives at `at`.
+    pub fn admit(&mut self, at: Instant, backlog: &Backlog, _bytes: usize) -> Admission {
+        self.observe(at, backlog);
+        let probability = self.probability();
+        if probability == 0 {
+            self.count = 0;
+            return Admission::Take;
+        }
+        self.count += 1;
+        // Spread the marks evenly: pa = pb / (1 − count·pb).
+        let spread = (self.count - 1).saturating_mul(probability);
+        let hit = probability >= ONE || spread >= ONE || self.rng.below(ONE - spread) < probability;
+        if !hit {
+            return Admission::Take;
+        }
+        self.count = 0;
+        // Above the upper threshold even ECN-capable packets are dropped.
+        if self.average >> POINT >= self.config.max { Admission::Drop } else { Admission::MarkOrDrop }
+    }
+
+    /// Takes the present queue into the average; an idle time counts as many
+    /// samples of an empty queue as packets could have been sent in it.
+    fn observe(&mut self, at: Instant, backlog: &Backlog) {
+        let waiting = backlog.occupancy().packets;
+        if waiting == 0 {
+            let idle_from = backlog.empty_from().max(self.last_at);
+            let idle = at.as_nanos().saturating_sub(idle_from.as_nanos());
+            let could_have_left = if self.service == 0 { 0 } else { idle / self.service };
+            self.average = decay(self.average, self.config.weight_shift, could_have_left.saturating_add(1));
+        } else {
+            let sample = waiting << POINT;
+            let shift = self.config.weight_shift;
+            self.average = if sample >= self.average {
+                self.average + ((sample - self.average) >> shift)
+            } else {
+                self.average - ((self.average - sample) >> shift)
+            };
+        }
+        self.last_at = at;
+    }
+
+    /// How long a packet lately took on the wire, for the reckoning of idle time.
+    pub(super) fn served_in(&mut self, nanos: u64) {
+        self.service = nanos;
+    }
+
+    /// The probability before spreading, in parts of [`ONE`].
+    fn probability(&self) -> u64 {
+        let min = self.config.min << POINT;
+        let max = self.config.max << POINT;
+        let top = ratio_to_fixed(self.config.max_probability);
+        if self.average < min {
+            0
+        } else if self.average < max {
+            slope(self.average - min, max - min, top)
+        } else if self.average < 2 * max {
+            top + slope(self.average - max, max, ONE - top)
+        } else {
+            ONE
+        }
+    }
+}
+
+/// `height · part / whole`.
+fn slope(part: u64, whole: u64, height: u64) -> u64 {
+    (u128::from(part) * u128::from(height) / u128::from(whole.max(1))) as u64
+}
+
+/// `average · (1 − 2^−shift)^samples`, by repeated squaring.
+fn decay(average: u64, shift: u32, mut samples: u64) -> u64 {
+    let mut base = u128::from(ONE - (ONE >> shift));
+    let mut factor = u128::from(ONE);
+    while samples > 0 && factor > 0 {
+        if samples & 1 == 1 {
+            factor = (factor * base) >> POINT;
+        }
+        base = (base * base) >> POINT;
+        samples >>= 1;
+    }
+    ((u128::from(average) * factor) >> POINT) as u64
+}
+
+fn ratio_to_fixed(ratio: Ratio) -> u64 {
+    slope(ratio.parts(), Ratio::ONE.parts(), ONE)
+}
+
+/// Bits after the point.
+const POINT: u32 = 32;
+
+/// Certainty.
+const ONE: u64 = 1 << POINT;
+
+const TENTH: Ratio = match Ratio::new(1, 10) {
+    Some(ratio) => ratio,
+    None => Ratio::ONE,
+};

@@ -1,0 +1,127 @@
+//! Serialization: how long a packet occupies the link.
+//!
+//! Owns the link's rate, constant or changing at known instants, and with
+//! [`Serializer`] the choice between a rate and a recorded trace. Times are
+//! rounded up to the nanosecond, so the rate is never exceeded.
+
+use crate::half_duplex::Medium;
+use crate::trace::TracePlayer;
+use anabranch_base::{BitRate, Instant};
+
+/// When a packet is serialized.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmission {
+    /// Its first bit: from here on it is no longer in the queue.
+    pub start: Instant,
+    /// Its last bit: now it is on its way.
+    pub end: Instant,
+}
+
+/// What puts packets on the wire, one after the other.
+#[derive(Clone, Debug)]
+pub enum Serializer {
+    /// At a rate.
+    Rate(Rate),
+    /// At the opportunities of a recorded trace.
+    Trace(Box<TracePlayer>),
+}
+
+impl Serializer {
+    /// The packet of `bytes` is next, and ready from `at`.
+    #[inline]
+    pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
+        match self {
+            Self::Rate(rate) => rate.transmit(at, bytes),
+            Self::Trace(trace) => trace.transmit(at, bytes),
+        }
+    }
+
+    /// When the packets so far have all been serialized.
+    #[must_use]
+    #[inline]
+    pub fn free(&self) -> Instant {
+        match self {
+            Self::Rate(rate) => rate.medium.free(),
+            Self::Trace(trace) => trace.free(),
+        }
+    }
+}
+
+/// A rate, constant between known changes.
+#[derive(Clone, Debug)]
+pub struct Rate {
+    rate: BitRate,
+    /// Changes still ahead, the next one last.
+    changes: Vec<(Instant, BitRate)>,
+    medium: Medium,
+    /// The size asked last and its time: traffic is mostly of one size a
+    /// direction, and a division costs more than the rest of this element.
+    last_size: (u64, u64),
+}
+
+impl Rate {
+    /// A constant rate.
+    #[must_use]
+    pub const fn new(rate: BitRate) -> Self {
+        Self { rate, changes: Vec::new(), medium: Medium::own(), last_size: (0, 0) }
+    }
+
+    /// The rate changes at each of these instants, in any order.
+    #[must_use]
+    pub fn with_changes(mut self, changes: &[(Instant, BitRate)]) -> Self {
+        self.changes = changes.to_vec();
+        self.changes.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        self
+    }
+
+    /// Uses this medium.
+    #[must_use]
+    pub fn on(mut self, medium: Medium) -> Self {
+        self.medium = medium;
+        self
+    }
+
+    /// See [`Serializer::transmit`].
+    #[inline]
+    pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
+        let start = self.medium.free().max(at);
+        let end = if self.changes.is_empty() {
+            start.plus_nanos(self.nanos_for(bytes as u64))
+        } else {
+            self.end_with_changes(start, bytes as u64)
+        };
+        self.medium.occupy(end);
+        Transmission { start, end }
+    }
+
+    #[inline]
+    fn nanos_for(&mut self, bytes: u64) -> u64 {
+        if self.last_size.0 != bytes {
+            self.last_size = (bytes, self.rate.nanos_for(bytes));
+        }
+        self.last_size.1
+    }
+
+    /// Walks the pieces of constant rate until the last bit is out.
+    fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
+        let mut at = start;
+        // In bits × 10⁹, the unit in which rate × nanoseconds is whole.
+        let mut left = u128::from(bytes) * 8_000_000_000;
+        while let Some(&(change, rate)) = self.changes.last() {
+            if change > at {
+                let room =
+                    u128::from(change.as_nanos() - at.as_nanos()) * u128::from(self.rate.bits_per_second());
+                if left <= room {
+                    break;
+                }
+                left -= room;
+                at = change;
+            }
+            self.rate = rate;
+            self.last_size = (0, 0);
+            self.changes.pop();
+        }
+        let nanos = left.div_ceil(u128::from(self.rate.bits_per_second()));
+        at.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,473 @@
+//! Single values: rate, loss, queue, aqm, ecn, reorder, mtu, fail.
+//!
+//! Parts of one value are joined by `/`. Every error shows the accepted forms.
+
+use super::SpecError;
+use crate::queue::Limit;
+use crate::queue::codel::CodelConfig;
+use crate::queue::pie::PieConfig;
+use crate::queue::red::RedConfig;
+use anabranch_base::time::{Duration, Instant};
+use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::{BitRate, Bytes, Ratio};
+use std::fmt;
+use std::str::FromStr;
+
+/// A rate: `10mbit`; changing at given times: `10mbit/5s:2mbit/8s:10mbit`; or
+/// `unlimited`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RateSpec {
+    /// From the start; `None` for unlimited.
+    rate: Option<BitRate>,
+    /// Later rates, in the order of time.
+    changes: Vec<(Instant, BitRate)>,
+}
+
+impl RateSpec {
+    /// This rate all the time.
+    #[must_use]
+    pub const fn constant(rate: BitRate) -> Self {
+        Self { rate: Some(rate), changes: Vec::new() }
+    }
+
+    /// Packets take no time.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.rate.is_none()
+    }
+
+    /// The rate at the start; `None` for unlimited.
+    #[must_use]
+    pub const fn first(&self) -> Option<BitRate> {
+        self.rate
+    }
+
+    /// The later rates, in the order of time.
+    #[must_use]
+    pub fn changes(&self) -> &[(Instant, BitRate)] {
+        &self.changes
+    }
+}
+
+impl FromStr for RateSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        if text == "unlimited" {
+            return Ok(Self { rate: None, changes: Vec::new() });
+        }
+        let mut parts = text.split('/');
+        let rate = parts.next().unwrap_or_default().parse().map_err(unit)?;
+        let mut changes: Vec<(Instant, BitRate)> = Vec::new();
+        for part in parts {
+            let Some((at, rate)) = part.split_once(':') else {
+                return Err(SpecError(format!("'{part}': write a change as time:rate, such as 5s:2mbit")));
+            };
+            let at = Instant::ZERO + parse_span(at).map_err(unit)?;
+            if changes.last().is_some_and(|(last, _)| *last >= at) {
+                return Err(SpecError(format!("'{part}': changes must be in the order of time")));
+            }
+            changes.push((at, rate.parse().map_err(unit)?));
+        }
+        Ok(Self { rate: Some(rate), changes })
+    }
+}
+
+impl fmt::Display for RateSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(rate) = self.rate else { return f.write_str("unlimited") };
+        write!(f, "{rate}")?;
+        for (at, rate) in &self.changes {
+            write!(f, "/{}:{rate}", format_span(at.since(Instant::ZERO)))?;
+        }
+        Ok(())
+    }
+}
+
+/// A loss model: `1%`, `nth:10/first=3/shared`, `ge:1%/30%`, `list:3/17`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LossSpec {
+    /// Nothing is lost.
+    None,
+    /// Each packet with this probability.
+    Bernoulli(Ratio),
+    /// Every n-th.
+    Nth {
+        /// n.
+        every: u64,
+        /// The first that is lost, counted from 1; `None` for 1 + seed mod n.
+        first: Option<u64>,
+        /// One counter for both directions.
+        shared: bool,
+    },
+    /// Two states.
+    GilbertElliott {
+        /// From good to bad, a packet.
+        to_bad: Ratio,
+        /// From bad to good, a packet.
+        to_good: Ratio,
+        /// Loss in the bad state.
+        bad_loss: Ratio,
+        /// Loss in the good state.
+        good_loss: Ratio,
+    },
+    /// The packets of these numbers, counted from 1, sorted.
+    List(Vec<u64>),
+}
+
+impl FromStr for LossSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let wrong = |why: &str| SpecError(format!("'{text}': {why}; write {LOSS_FORMS}"));
+        let Some((model, rest)) = text.split_once(':') else {
+            let share = text.parse::<Ratio>().map_err(|_| wrong("not a share and not a loss model"))?;
+            return Ok(if share == Ratio::ZERO { Self::None } else { Self::Bernoulli(share) });
+        };
+        let parts: Vec<&str> = rest.split('/').collect();
+        match model {
+            "nth" => {
+                let every = counted(parts[0]).ok_or_else(|| wrong("N is a number of packets from 1"))?;
+                let (mut first, mut shared) = (None, false);
+                for part in &parts[1..] {
+                    match part.split_once('=') {
+                        None if *part == "shared" && !shared => shared = true,
+                        Some(("first", number)) if first.is_none() => {
+                            first = Some(counted(number).ok_or_else(|| wrong("K counts packets from 1"))?);
+                        }
+                        _ => return Err(wrong(&format!("'{part}' is not understood"))),
+                    }
+                }
+                Ok(Self::Nth { every, first, shared })
+            }
+            "ge" => {
+                if !(2..=4).contains(&parts.len()) {
+                    return Err(wrong("the Gilbert-Elliott model takes two to four shares"));
+                }
+                let mut shares = [Ratio::ZERO, Ratio::ZERO, Ratio::ONE, Ratio::ZERO];
+                for (share, part) in shares.iter_mut().zip(&parts) {
+                    *share = part.parse().map_err(unit)?;
+                }
+                let [to_bad, to_good, bad_loss, good_loss] = shares;
+                Ok(Self::GilbertElliott { to_bad, to_good, bad_loss, good_loss })
+            }
+            "list" => {
+                let numbers: Option<Vec<u64>> = parts.iter().map(|part| counted(part)).collect();
+                let mut numbers = numbers.ok_or_else(|| wrong("packets are counted from 1"))?;
+                numbers.sort_unstable();
+                numbers.dedup();
+                Ok(Self::List(numbers))
+            }
+            _ => Err(wrong(&format!("unknown model '{model}'"))),
+        }
+    }
+}
+
+impl fmt::Display for LossSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("0"),
+            Self::Bernoulli(share) => write!(f, "{share}"),
+            Self::Nth { every, first, shared } => {
+                write!(f, "nth:{every}")?;
+                if let Some(first) = first {
+                    write!(f, "/first={first}")?;
+                }
+                f.write_str(if *shared { "/shared" } else { "" })
+            }
+            Self::GilbertElliott { to_bad, to_good, bad_loss, good_loss } => {
+                write!(f, "ge:{to_bad}/{to_good}/{bad_loss}/{good_loss}")
+            }
+            Self::List(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+                write!(f, "list:{}", numbers.join("/"))
+            }
+        }
+    }
+}
+
+/// A queue's limit: `50p`, `100kB`, `1bdp`, `unlimited`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueSpec {
+    /// Packets.
+    Packets(u64),
+    /// Bytes.
+    Bytes(Bytes),
+    /// A share of rate times round trip, counted in packets of the MTU, at least 10.
+    Bdp {
+        /// In thousandths of one product.
+        thousandths: u64,
+    },
+    /// No limit.
+    Unlimited,
+}
+
+impl FromStr for QueueSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let wrong = |why: &str| SpecError(format!("'{text}': {why}; write {QUEUE_FORMS}"));
+        if text == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        if let Some(number) = text.strip_suffix("bdp") {
+            let thousandths = thousandths(number).filter(|n| *n > 0);
+            return Ok(Self::Bdp { thousandths: thousandths.ok_or_else(|| wrong("not a number above 0"))? });
+        }
+        if let Some(number) = text.strip_suffix('p') {
+            return Ok(Self::Packets(counted(number).ok_or_else(|| wrong("not a number of packets"))?));
+        }
+        match text.parse::<Bytes>() {
+            Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
+            Ok(bytes) => Ok(Self::Bytes(bytes)),
+            Err(_) => Err(wrong("not a queue's limit")),
+        }
+    }
+}
+
+impl fmt::Display for QueueSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(packets) => write!(f, "{packets}p"),
+            Self::Bytes(bytes) => write!(f, "{bytes}"),
+            Self::Bdp { thousandths } if thousandths % 1000 == 0 => write!(f, "{}bdp", thousandths / 1000),
+            Self::Bdp { thousandths } => {
+                let digits = format!("{:03}", thousandths % 1000);
+                write!(f, "{}.{}bdp", thousandths / 1000, digits.trim_end_matches('0'))
+            }
+            Self::Unlimited => f.write_str("unlimited"),
+        }
+    }
+}
+
+/// Queue management: `droptail`, `codel`, `fq-codel`, `pie`, `red`, with
+/// parameters as in `codel:target=5ms/interval=100ms`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the fields are RFC 8289's, RFC 8033's and RED's own")]
+pub enum AqmSpec {
+    /// None.
+    DropTail,
+    /// RFC 8289.
+    Codel { target: Duration, interval: Duration },
+    /// RFC 8290.
+    FqCodel { target: Duration, interval: Duration },
+    /// RFC 8033.
+    Pie { target: Duration },
+    /// Floyd and Jacobson, gentle.
+    Red { min: u64, max: u64, probability: Ratio },
+}
+
+impl FromStr for AqmSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let wrong = |why: &str| SpecError(format!("'{text}': {why}; write {AQM_FORMS}"));
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let codel = CodelConfig::default();
+        let red = RedConfig::default();
+        let (mut target, mut interval) = (codel.target, codel.interval);
+        if name == "pie" {
+            target = PieConfig::default().target;
+        }
+        let (mut min, mut max, mut probability) = (red.min, red.max, red.max_probability);
+        for part in rest.split('/').filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').ok_or_else(|| wrong("parameters are key=value"))?;
+            let packets = || value.strip_suffix('p').and_then(counted);
+            match (name, key) {
+                ("codel" | "fq-codel" | "pie", "target") => target = parse_span(value).map_err(unit)?,
+                ("codel" | "fq-codel", "interval") => interval = parse_span(value).map_err(unit)?,
+                ("red", "min") => min = packets().ok_or_else(|| wrong("min is in packets"))?,
+                ("red", "max") => max = packets().ok_or_else(|| wrong("max is in packets"))?,
+                ("red", "p") => probability = value.parse().map_err(unit)?,
+                _ => return Err(wrong(&format!("'{key}' is unknown here"))),
+            }
+        }
+        if target.is_zero() || interval.is_zero() {
+            return Err(wrong("a time of 0 controls nothing"));
+        }
+        match name {
+            "droptail" if rest.is_empty() => Ok(Self::DropTail),
+            "codel" => Ok(Self::Codel { target, interval }),
+            "fq-codel" => Ok(Self::FqCodel { target, interval }),
+            "pie" => Ok(Self::Pie { target }),
+            "red" if min >= max || max > RED_MOST => {
+                Err(wrong("min must lie below max, and max below 1000000p"))
+            }
+            "red" => Ok(Self::Red { min, max, probability }),
+            _ => Err(wrong("unknown")),
+        }
+    }
+}
+
+impl fmt::Display for AqmSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let span = |span: &Duration| format_span(*span);
+        match self {
+            Self::DropTail => f.write_str("droptail"),
+            Self::Codel { target, interval } => {
+                write!(f, "codel:target={}/interval={}", span(target), span(interval))
+            }
+            Self::FqCodel { target, interval } => {
+                write!(f, "fq-codel:target={}/interval={}", span(target), span(interval))
+            }
+            Self::Pie { target } => write!(f, "pie:target={}", span(target)),
+            Self::Red { min, max, probability } => write!(f, "red:min={min}p/max={max}p/p={probability}"),
+        }
+    }
+}
+
+/// Whether a queue marks ECN-capable packets: `no`, `yes` (an AQM marks where it
+/// would drop), or the backlog from which a drop-tail queue marks, as `20p` or `30kB`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnSpec {
+    /// It drops.
+    No,
+    /// It marks instead of dropping.
+    Yes,
+    /// Drop-tail marks what would bring the queue above this.
+    Above(Limit),
+}
+
+impl FromStr for EcnSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        if let Ok(yes) = yes_or_no(text) {
+            return Ok(if yes { Self::Yes } else { Self::No });
+        }
+        match text.parse::<QueueSpec>() {
+            Ok(QueueSpec::Packets(packets)) => Ok(Self::Above(Limit::Packets(packets))),
+            Ok(QueueSpec::Bytes(bytes)) => Ok(Self::Above(Limit::Bytes(bytes.0))),
+            _ => Err(SpecError(format!("'{text}': write yes, no, or a threshold such as 20p or 30kB"))),
+        }
+    }
+}
+
+impl fmt::Display for EcnSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::No | Self::Above(Limit::Unlimited) => f.write_str("no"),
+            Self::Yes => f.write_str("yes"),
+            Self::Above(Limit::Packets(packets)) => write!(f, "{packets}p"),
+            Self::Above(Limit::Bytes(bytes)) => write!(f, "{}", Bytes(*bytes)),
+        }
+    }
+}
+
+/// Reordering: `1%` (a share leaves without the delay, as netem does it) or
+/// `1%/10ms` (leaves that much earlier).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReorderSpec {
+    /// Share of packets that overtake.
+    pub share: Ratio,
+    /// How much earlier they leave; `None` for the whole delay.
+    pub lead: Option<Duration>,
+}
+
+impl fmt::Display for ReorderSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lead {
+            None => write!(f, "{}", self.share),
+            Some(lead) => write!(f, "{}/{}", self.share, format_span(lead)),
+        }
+    }
+}
+
+pub(super) fn reorder(text: &str) -> Result<Option<ReorderSpec>, SpecError> {
+    let (share, lead) = match text.split_once('/') {
+        Some((share, lead)) => (share, Some(parse_span(lead).map_err(unit)?)),
+        None => (text, None),
+    };
+    let share: Ratio = share.parse().map_err(unit)?;
+    Ok((share != Ratio::ZERO).then_some(ReorderSpec { share, lead }))
+}
+
+pub(super) fn mtu(text: &str) -> Result<u32, SpecError> {
+    let number = text.strip_suffix('B').unwrap_or(text);
+    // RFC 791: every link takes 68 bytes; the length field ends at 65,535.
+    let bytes = number.parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
+    bytes.ok_or_else(|| SpecError(format!("'{text}': write bytes from 68 to 65535, such as 1500")))
+}
+
+pub(super) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(SpecError(format!("'{text}': write yes or no"))),
+    }
+}
+
+/// A failure of a path: `path=1,at=10s,for=5s`; without `for` it is for good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fail {
+    /// Which path, counted from 1.
+    pub path: usize,
+    /// When it begins.
+    pub at: Duration,
+    /// How long it lasts; `None` for good.
+    pub span: Option<Duration>,
+}
+
+impl FromStr for Fail {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let wrong =
+            |why: &str| SpecError(format!("'{text}': {why}; write path=1,at=10s or path=1,at=10s,for=5s"));
+        let (mut path, mut at, mut span) = (None, None, None);
+        for part in text.split(',') {
+            match part.trim().split_once('=') {
+                Some(("path", value)) if path.is_none() => {
+                    path = Some(counted(value).ok_or_else(|| wrong("paths are counted from 1"))?);
+                }
+                Some(("at", value)) if at.is_none() => at = Some(parse_span(value).map_err(unit)?),
+                Some(("for", value)) if span.is_none() => span = Some(parse_span(value).map_err(unit)?),
+                _ => return Err(wrong(&format!("'{}' is not understood", part.trim()))),
+            }
+        }
+        match (path.and_then(|path| usize::try_from(path).ok()), at) {
+            (Some(path), Some(at)) => Ok(Self { path, at, span }),
+            (None, _) => Err(wrong("which path?")),
+            (_, None) => Err(wrong("when?")),
+        }
+    }
+}
+
+impl fmt::Display for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path={},at={}", self.path, format_span(self.at))?;
+        match self.span {
+            None => Ok(()),
+            Some(span) => write!(f, ",for={}", format_span(span)),
+        }
+    }
+}
+
+fn unit(error: anabranch_base::units::UnitError) -> SpecError {
+    SpecError(error.to_string())
+}
+
+/// A number from 1.
+fn counted(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && *number > 0)
+}
+
+/// A decimal number with up to three decimals, in thousandths.
+fn thousandths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 3 {
+        return None;
+    }
+    let scale = 10_u64.pow(3 - fraction.len() as u32);
+    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(fraction.parse::<u64>().ok()? * scale)
+}
+
+const LOSS_FORMS: &str = "1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17";
+const QUEUE_FORMS: &str = "50p (packets), 100kB, 1bdp or unlimited";
+const AQM_FORMS: &str = "droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or \
+                         red (:min=5p/max=15p/p=10%)";
+
+/// Keeps RED's fixed-point average far from overflow.
+const RED_MOST: u64 = 1_000_000;

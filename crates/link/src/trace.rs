@@ -1,0 +1,156 @@
+//! Recorded capacity in mahimahi's format.
+//!
+//! Each line is a whole number of milliseconds, never decreasing: at that
+//! instant the link can deliver 1500 bytes. Several packets may share one
+//! opportunity and a packet may need several; what of an opportunity finds no
+//! packet waiting is lost. The trace repeats, its last time being the period.
+
+use crate::rate::Transmission;
+use crate::spec::SpecError;
+use anabranch_base::{BitRate, Instant};
+use std::sync::Arc;
+
+/// A recorded trace. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    /// Milliseconds, never decreasing, at least one, the last above 0.
+    times: Arc<[u32]>,
+}
+
+impl Trace {
+    /// Reads the text of a trace file. Empty lines and lines beginning with `#`
+    /// are passed over.
+    ///
+    /// # Errors
+    /// Names the first line that is not a time, or goes back; a trace without a
+    /// line or without duration; more than [`MAX_LINES`] lines.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let mut times: Vec<u32> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let number = index + 1;
+            let time: u32 = line.parse().map_err(|_| {
+                let shown: String = line.chars().take(20).collect();
+                SpecError::new(format!(
+                    "trace line {number}: '{shown}' is not a time; write whole milliseconds such as 250"
+                ))
+            })?;
+            if times.last().is_some_and(|last| *last > time) {
+                return Err(SpecError::new(format!(
+                    "trace line {number}: {time} ms lies before the line above; times never decrease"
+                )));
+            }
+            if times.len() == MAX_LINES {
+                return Err(SpecError::new(format!("trace line {number}: more than {MAX_LINES} lines")));
+            }
+            times.push(time);
+        }
+        match times.last() {
+            None => Err(SpecError::new("the trace is empty; write one time in milliseconds a line")),
+            Some(0) => Err(SpecError::new("the trace lasts 0 ms; its last line must be above 0")),
+            Some(_) => Ok(Self { times: times.into() }),
+        }
+    }
+
+    /// How long it lasts before it repeats, in milliseconds.
+    #[must_use]
+    pub fn period_ms(&self) -> u64 {
+        self.times.last().map_or(1, |last| u64::from(*last))
+    }
+
+    /// The rate it offers on average.
+    #[must_use]
+    pub fn mean_rate(&self) -> BitRate {
+        let bits = self.times.len() as u64 * OPPORTUNITY_BYTES * 8;
+        let rate = (u128::from(bits) * 1000 / u128::from(self.period_ms())).max(1);
+        BitRate::from_bits_per_second(rate as u64).unwrap_or(SLOWEST)
+    }
+
+    /// The instant of opportunity `index`, counted from 0 and through all repetitions.
+    #[must_use]
+    pub fn opportunity(&self, index: u64) -> Instant {
+        let count = self.times.len() as u64;
+        let ms = (index / count)
+            .saturating_mul(self.period_ms())
+            .saturating_add(u64::from(self.times[(index % count) as usize]));
+        Instant::from_nanos(ms.saturating_mul(NANOS_PER_MS))
+    }
+
+    /// The first opportunity at or after `at`.
+    #[must_use]
+    pub fn first_from(&self, at: Instant) -> u64 {
+        let ms = at.as_nanos().div_ceil(NANOS_PER_MS);
+        // An instant on a seam belongs to the end of the earlier repetition, too.
+        let round = ms.saturating_sub(1) / self.period_ms();
+        let within = ms - round * self.period_ms();
+        let place = self.times.partition_point(|time| u64::from(*time) < within) as u64;
+        round * self.times.len() as u64 + place
+    }
+}
+
+/// Serializes packets at the opportunities of a trace.
+#[derive(Clone, Debug)]
+pub struct TracePlayer {
+    trace: Trace,
+    /// The opportunity in use.
+    index: u64,
+    /// Bytes left in it.
+    left: u64,
+    /// The end of the last transmission.
+    free: Instant,
+}
+
+impl TracePlayer {
+    /// Plays `trace` from its beginning at [`Instant::ZERO`].
+    #[must_use]
+    pub const fn new(trace: Trace) -> Self {
+        Self { trace, index: 0, left: OPPORTUNITY_BYTES, free: Instant::ZERO }
+    }
+
+    /// See [`Serializer::transmit`](crate::rate::Serializer::transmit).
+    pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
+        if self.trace.opportunity(self.index) < at {
+            self.index = self.trace.first_from(at);
+            self.left = OPPORTUNITY_BYTES;
+        }
+        if self.left == 0 {
+            self.index += 1;
+            self.left = OPPORTUNITY_BYTES;
+        }
+        let start = self.trace.opportunity(self.index);
+        let mut bytes = bytes as u64;
+        if bytes > self.left {
+            bytes -= self.left;
+            // Whole opportunities but the one that takes the last byte.
+            let whole = (bytes - 1) / OPPORTUNITY_BYTES;
+            self.index += whole + 1;
+            bytes -= whole * OPPORTUNITY_BYTES;
+            self.left = OPPORTUNITY_BYTES;
+        }
+        self.left -= bytes;
+        self.free = self.trace.opportunity(self.index);
+        Transmission { start, end: self.free }
+    }
+
+    /// The end of the last transmission.
+    #[must_use]
+    pub const fn free(&self) -> Instant {
+        self.free
+    }
+}
+
+/// The most lines a trace may have: some hours at 100 Mbit/s.
+pub const MAX_LINES: usize = 50_000_000;
+
+/// What one opportunity delivers.
+pub const OPPORTUNITY_BYTES: u64 = 1500;
+
+const NANOS_PER_MS: u64 = 1_000_000;
+
+const SLOWEST: BitRate = match BitRate::from_bits_per_second(1) {
+    Some(rate) => rate,
+    None => panic!("1 is not 0"),
+};

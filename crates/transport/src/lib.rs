@@ -1,1 +1,13 @@
 //! Engines bound to a world: async sessions and streams.
+//!
+//! [`drive`] is the loop that moves packets, time and events between an engine
+//! and a world. [`session`] says what an application sees, [`connector`] how it
+//! gets there; [`tcp`] and [`sctp`] bind the two engines. One host has one
+//! engine of a kind: [`tcp::TcpHost`], [`sctp::SctpHost`].
+
+pub mod connector;
+pub mod drive;
+pub mod session;
+
+pub use connector::{ConnectError, Connector, ListenError, Listener};
+pub use session::{CloseReason, OpenError, Session, Stream};

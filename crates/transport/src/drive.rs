@@ -1,0 +1,177 @@
+//! The one loop that drives any engine over any world.
+//!
+//! Packets that arrived go in, time goes in, packets and events come out; then
+//! the timer is set to the engine's deadline and the loop waits. Applications
+//! issue commands between two polls of the loop and wake it. Nothing here
+//! allocates per packet: two batches are reused for ever, and the timer is only
+//! moved when the deadline comes earlier than what it is set to (a deadline
+//! that moved later is found out when the timer fires).
+
+use anabranch_base::time::Instant;
+use anabranch_base::{Batch, Engine};
+use anabranch_world::{Datagrams, Timer, World};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// An engine together with what waits for it.
+pub trait Driven: 'static {
+    /// The engine.
+    type Engine: Engine;
+
+    /// The engine, to be driven.
+    fn engine(&mut self) -> &mut Self::Engine;
+
+    /// Takes one event of the engine: wakes whom it concerns.
+    fn handle_event(&mut self, now: Instant, event: <Self::Engine as Engine>::Event);
+
+    /// The socket failed for good: nothing will ever come again.
+    fn handle_failure(&mut self, error: &io::Error);
+
+    /// Where commands leave word for the loop.
+    fn bell(&mut self) -> &mut Bell;
+}
+
+/// How a command tells the loop that there may be something to send.
+#[derive(Debug, Default)]
+pub struct Bell {
+    waker: Option<Waker>,
+}
+
+impl Bell {
+    /// Has the loop look at the engine again.
+    #[inline]
+    pub fn ring(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    #[inline]
+    fn register(&mut self, cx: &Context<'_>) {
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+}
+
+/// Drives `driven` over `socket` until the socket fails.
+pub async fn drive<W: World, D: Driven>(world: W, socket: W::Socket, driven: Rc<RefCell<D>>) {
+    let mut driver = Driver::new(world, socket);
+    poll_fn(|cx| driver.poll(cx, &mut *driven.borrow_mut())).await;
+}
+
+/// The state of the loop between two polls.
+struct Driver<W: World> {
+    world: W,
+    socket: W::Socket,
+    timer: W::Timer,
+    /// What the timer is set to; never later than the engine's deadline.
+    armed: Option<Instant>,
+    input: Batch,
+    /// Filled and not yet taken by the socket, or empty.
+    output: Batch,
+}
+
+impl<W: World> Driver<W> {
+    fn new(world: W, socket: W::Socket) -> Self {
+        let segments = socket.max_segments();
+        let timer = world.timer();
+        let (input, output) = (Batch::new(segments), Batch::new(segments));
+        Self { world, socket, timer, armed: None, input, output }
+    }
+
+    fn poll<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> Poll<()> {
+        driven.bell().register(cx);
+        match self.turn(cx, driven) {
+            Ok(()) => Poll::Pending,
+            Err(error) => {
+                driven.handle_failure(&error);
+                Poll::Ready(())
+            }
+        }
+    }
+
+    fn turn<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> io::Result<()> {
+        let now = self.world.now();
+        // The first round always sends: commands may have been issued.
+        for round in 0..ROUNDS_PER_POLL {
+            let received = self.receive(cx, now, driven.engine())?;
+            let due = driven.engine().poll_timeout().is_some_and(|at| at <= now);
+            if due {
+                driven.engine().handle_timeout(now);
+            }
+            if !received && !due && round > 0 {
+                self.rearm(cx, now, driven.engine().poll_timeout());
+                return Ok(());
+            }
+            self.transmit(cx, now, driven.engine())?;
+            while let Some(event) = driven.engine().poll_event() {
+                driven.handle_event(now, event);
+            }
+        }
+        // Let others run before the rest.
+        cx.waker().wake_by_ref();
+        Ok(())
+    }
+
+    /// Takes in one batch; false when there is none.
+    fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
+        self.input.clear();
+        match self.socket.poll_recv(cx, &mut self.input) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(())) => {
+                if let Some(icmp) = self.input.icmp {
+                    engine.handle_icmp(now, &icmp, self.input.segments().next().unwrap_or_default());
+                } else {
+                    for packet in self.input.packets() {
+                        engine.handle_packet(now, packet);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Sends until the engine has nothing more or the socket takes no more
+    /// (then the socket wakes us).
+    fn transmit<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<()> {
+        loop {
+            if self.output.is_empty() {
+                self.output.clear();
+                if !engine.poll_transmit(now, &mut self.output) {
+                    return Ok(());
+                }
+            }
+            match self.socket.poll_send(cx, &mut self.output) {
+                Poll::Ready(sent) => sent?,
+                Poll::Pending => return Ok(()),
+            }
+        }
+    }
+
+    fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
+        // Fired or not, what lies in the past is no longer set.
+        if self.armed.is_some_and(|at| at <= now) {
+            self.armed = None;
+        }
+        if let Some(at) = deadline
+            && self.armed.is_none_or(|armed| at < armed)
+        {
+            self.timer.set(Some(at));
+            self.armed = Some(at);
+        }
+        if self.armed.is_some() && self.timer.poll(cx).is_ready() {
+            // It came between `now` and here (a real clock): look again.
+            self.armed = None;
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+/// Batches taken in before other tasks get their turn.
+const ROUNDS_PER_POLL: usize = 256;

@@ -1,0 +1,227 @@
+//! What an application holds: sessions and the streams in them.
+//!
+//! A [`Session`] is a connection (TCP) or an association (SCTP); a [`Stream`]
+//! is a two-way sequence of bytes in it. TCP has one stream, number 0. SCTP has
+//! many: stream *a* of one direction is paired with stream *a* of the other.
+//! Everything is built on polls that register a waker and change nothing while
+//! they are pending, so the async forms may be dropped at any await.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+/// Why a session ended. Every wait on a session or stream that has ended
+/// returns one of these.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CloseReason {
+    /// Both sides finished in good order.
+    #[error("closed in good order")]
+    Finished,
+    /// We ended it at once.
+    #[error("aborted here")]
+    Aborted,
+    /// The peer ended it at once (TCP RST, SCTP ABORT); the text says what it gave as its reason.
+    #[error("reset by the peer{}", Reason(.0))]
+    Reset(String),
+    /// Nobody listens there.
+    #[error("refused by the peer")]
+    Refused,
+    /// The peer did not answer within the limits of the engine's retransmission.
+    #[error("the peer stopped answering{}", Reason(.0))]
+    TimedOut(String),
+    /// The peer broke the protocol, or cannot do what is needed.
+    #[error("protocol error{}", Reason(.0))]
+    Protocol(String),
+    /// The network or the host failed for good.
+    #[error("network failure{}", Reason(.0))]
+    Network(String),
+}
+
+struct Reason<'a>(&'a String);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, ": {}", self.0) }
+    }
+}
+
+impl CloseReason {
+    /// The session ended without loss of anything either side had sent.
+    #[must_use]
+    pub fn is_graceful(&self) -> bool {
+        *self == Self::Finished
+    }
+
+    /// The kind that the standard library gives such an end.
+    #[must_use]
+    pub fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Finished => io::ErrorKind::UnexpectedEof,
+            Self::Aborted => io::ErrorKind::ConnectionAborted,
+            Self::Reset(_) => io::ErrorKind::ConnectionReset,
+            Self::Refused => io::ErrorKind::ConnectionRefused,
+            Self::TimedOut(_) => io::ErrorKind::TimedOut,
+            Self::Protocol(_) => io::ErrorKind::InvalidData,
+            Self::Network(_) => io::ErrorKind::NetworkUnreachable,
+        }
+    }
+}
+
+impl From<CloseReason> for io::Error {
+    fn from(reason: CloseReason) -> Self {
+        Self::new(reason.kind(), reason)
+    }
+}
+
+/// Why a stream cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The session has no stream of that number.
+    #[error("there is no stream {number}: the session has {streams}, counted from 0")]
+    NoSuchStream {
+        /// The number asked for.
+        number: u16,
+        /// How many there are.
+        streams: u16,
+    },
+    /// Somebody holds that stream already.
+    #[error("stream {0} is open already")]
+    AlreadyOpen(u16),
+    /// The session has ended.
+    #[error(transparent)]
+    Closed(#[from] CloseReason),
+}
+
+/// A connection or association. A clone is another handle of the same session;
+/// when the last handle of a session and of its streams is dropped the session
+/// is closed in good order.
+pub trait Session: Clone + 'static {
+    /// A stream of this session.
+    type Stream: Stream;
+
+    /// The initiator's transport port: the same at both ends, and the key of
+    /// the engines' traces.
+    fn id(&self) -> u64;
+
+    /// Ready once the handshake is done, or the session has ended.
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
+
+    /// What is written before the handshake is done rides with it (SCTP's DATA
+    /// with COOKIE ECHO), so a client gains by not waiting.
+    fn early_data(&self) -> bool;
+
+    /// How many stream pairs can be used: what was asked for, and once
+    /// established the smaller of both directions.
+    fn streams(&self) -> u16;
+
+    /// Takes the stream of this number.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is none, it is held already, or the session has ended.
+    fn open(&self, number: u16) -> Result<Self::Stream, OpenError>;
+
+    /// The next stream on which the peer has sent something and which nobody
+    /// here holds. On TCP the one stream is ready as soon as the connection is.
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>>;
+
+    /// Ready when the session has ended.
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
+
+    /// Ends the session in good order: what was written is delivered first.
+    /// Returns at once; wait with [`closed`](Self::closed).
+    fn close(&self);
+
+    /// Ends the session at once.
+    fn abort(&self);
+
+    /// Waits for the handshake.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn established(&self) -> Result<(), CloseReason> {
+        poll_fn(|cx| self.poll_established(cx)).await
+    }
+
+    /// Waits for a stream on which the peer has sent something.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn accept(&self) -> Result<Self::Stream, CloseReason> {
+        poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// Waits for the end of the session.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn closed(&self) -> CloseReason {
+        poll_fn(|cx| self.poll_closed(cx)).await
+    }
+}
+
+/// Bytes in both directions, in order. Dropping a stream gives its number back
+/// to the session; it does not end the session while another handle lives.
+pub trait Stream: 'static {
+    /// Its number in the session, counted from 0.
+    fn number(&self) -> u16;
+
+    /// Bytes taken from the peer on this stream since the session began.
+    fn bytes_read(&self) -> u64;
+
+    /// Bytes given to the peer on this stream since the session began.
+    fn bytes_written(&self) -> u64;
+
+    /// Reads what has arrived, at most `into.len()` bytes; 0 is the end of the
+    /// stream (or an empty `into`).
+    ///
+    /// # Errors
+    /// The session ended before the stream did.
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>>;
+
+    /// Writes at least one byte, as many as there is room for. Where the
+    /// transport knows messages, one message of it carries at most one packet's
+    /// worth, so that no write keeps others from the network.
+    ///
+    /// # Errors
+    /// The session has ended or is ending.
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>>;
+
+    /// Writes `message` as one user message where the transport knows messages
+    /// (all of it or, when pending, none); else as [`poll_write`](Self::poll_write).
+    ///
+    /// # Errors
+    /// The session has ended, or the message is larger than the transport can ever take.
+    fn poll_write_message(&mut self, cx: &mut Context<'_>, message: &[u8])
+    -> Poll<Result<usize, CloseReason>>;
+
+    /// Nothing more will be written: the peer reads the end of the stream after
+    /// the last byte. A transport without half-close (SCTP) does nothing on the wire.
+    fn finish(&mut self);
+
+    /// Reads what has arrived; waits when there is nothing.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn read(&mut self, into: &mut [u8]) -> Result<usize, CloseReason> {
+        poll_fn(|cx| self.poll_read(cx, into)).await
+    }
+
+    /// Writes some of `from`; waits for room.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn write(&mut self, from: &[u8]) -> Result<usize, CloseReason> {
+        poll_fn(|cx| self.poll_write(cx, from)).await
+    }
+
+    /// Writes all of `from`. When dropped half-way, [`bytes_written`](Self::bytes_written) tells how far it came.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason> {
+        while !from.is_empty() {
+            let taken = self.write(from).await?;
+            from = &from[taken..];
+        }
+        Ok(())
+    }
+
+    /// Writes all of `message`, as one user message where the transport knows messages.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn write_message(&mut self, mut message: &[u8]) -> Result<(), CloseReason> {
+        while !message.is_empty() {
+            let taken = poll_fn(|cx| self.poll_write_message(cx, message)).await?;
+            message = &message[taken..];
+        }
+        Ok(())
+    }
+}

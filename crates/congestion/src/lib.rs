@@ -3,10 +3,31 @@
 //! [`rtt`] estimates the round trip and the retransmission timeout;
 //! [`Controller`] is the congestion window as a state machine, in bytes, driven
 //! by the same verbs from both transports, so that a comparison of the two
-//! compares what differs between them and nothing else.
+//! compares what differs between them and nothing else. [`Algorithm`] is the
+//! closed set of controllers, for a transport that wants one without a box:
+//!
+//! ```
+//! use anabranch_congestion::{Algorithm, Controller, InitialWindow, Kind, Params, cubic};
+//!
+//! let mss = 1_460;
+//! let params = Params::new(mss, InitialWindow::Rfc6928);
+//! let window = Algorithm::new(Kind::Cubic(cubic::Config::default()), params);
+//! assert_eq!((window.name(), window.window()), ("cubic", 10 * mss));
+//! ```
 
 pub mod controller;
+pub mod cubic;
+pub mod initial;
+pub mod reno;
 pub mod rtt;
+pub mod sctp;
 
+mod algorithm;
+
+pub use algorithm::{Algorithm, Kind, Params};
 pub use controller::{Acked, Controller};
+pub use cubic::Cubic;
+pub use initial::InitialWindow;
+pub use reno::Reno;
 pub use rtt::{RttConfig, RttEstimator};
+pub use sctp::Sctp;

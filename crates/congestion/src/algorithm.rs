@@ -1,0 +1,111 @@
+//! The controllers as one closed set, so that a transport can hold any of them
+//! without a box or a type parameter.
+
+use crate::{Acked, Controller, Cubic, InitialWindow, Reno, Sctp, cubic, reno, sctp};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+
+/// What every controller wants to know at the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// The largest payload of a packet, in bytes: TCP's SMSS, SCTP's PMDCS
+    /// (RFC 9260) or path MTU (RFC 2960 and 4960).
+    pub mss: u64,
+    /// The first window in bytes.
+    pub initial_window: u64,
+    /// The first slow-start threshold in bytes: "arbitrarily high" unless the transport knows better.
+    pub initial_ssthresh: u64,
+}
+
+impl Params {
+    /// Packets of `mss` bytes, the window by a rule, the threshold out of sight.
+    #[must_use]
+    pub fn new(mss: u64, initial: InitialWindow) -> Self {
+        Self { mss, initial_window: initial.bytes(mss), initial_ssthresh: u64::MAX }
+    }
+}
+
+/// Which controller, with its own settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// TCP's slow start and congestion avoidance (RFC 5681).
+    Reno(reno::Config),
+    /// SCTP's (RFC 9260 §7.2 and its forerunners).
+    Sctp(sctp::Config),
+    /// CUBIC (RFC 9438).
+    Cubic(cubic::Config),
+}
+
+/// Any controller.
+#[derive(Clone, Debug)]
+pub enum Algorithm {
+    /// TCP's slow start and congestion avoidance (RFC 5681).
+    Reno(Reno),
+    /// SCTP's (RFC 9260 §7.2 and its forerunners).
+    Sctp(Sctp),
+    /// CUBIC (RFC 9438).
+    Cubic(Cubic),
+}
+
+impl Algorithm {
+    /// A controller of this kind, nothing sent yet.
+    #[must_use]
+    pub fn new(kind: Kind, params: Params) -> Self {
+        match kind {
+            Kind::Reno(config) => Self::Reno(Reno::new(config, params)),
+            Kind::Sctp(config) => Self::Sctp(Sctp::new(config, params)),
+            Kind::Cubic(config) => Self::Cubic(Cubic::new(config, params)),
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $controller:ident => $call:expr) => {
+        match $self {
+            Algorithm::Reno($controller) => $call,
+            Algorithm::Sctp($controller) => $call,
+            Algorithm::Cubic($controller) => $call,
+        }
+    };
+}
+
+impl Controller for Algorithm {
+    #[inline]
+    fn on_acked(&mut self, now: Instant, acked: Acked) {
+        each!(self, c => c.on_acked(now, acked));
+    }
+
+    fn on_loss(&mut self, now: Instant, flight: u64, ecn: bool) {
+        each!(self, c => c.on_loss(now, flight, ecn));
+    }
+
+    fn on_timeout(&mut self, now: Instant, flight: u64) {
+        each!(self, c => c.on_timeout(now, flight));
+    }
+
+    fn on_idle(&mut self, idle: Duration, rto: Duration) {
+        each!(self, c => c.on_idle(idle, rto));
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        each!(self, c => c.on_spurious(now));
+    }
+
+    fn set_mss(&mut self, mss: u64) {
+        each!(self, c => c.set_mss(mss));
+    }
+
+    #[inline]
+    fn window(&self) -> u64 {
+        each!(self, c => c.window())
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> u64 {
+        each!(self, c => c.ssthresh())
+    }
+
+    fn name(&self) -> &'static str {
+        each!(self, c => c.name())
+    }
+}

@@ -1,0 +1,339 @@
+//! CUBIC: after a loss the window grows as a cubic function of time, flat
+//! around the size at which the loss happened.
+//!
+//! All in integers: windows are bytes in 1/65536 ([`Fixed`]), times are
+//! 2^-20 s. The curve is followed by bytes acknowledged, as the RFC allows, so
+//! an acknowledgement of two segments counts twice and delayed
+//! acknowledgements do not slow it down.
+//!
+//! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not here: slow start is RFC 5681's.
+
+use crate::reno::Counting;
+use crate::{Acked, Controller, Params};
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+/// The settings of a [`Cubic`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// RFC 9438 §4.7: give way faster when the window at which losses happen shrinks.
+    pub fast_convergence: bool,
+    /// How slow start counts.
+    pub counting: Counting,
+    /// The least window after a loss, in packets: 2 for TCP (RFC 9438 §4.6), 4 for SCTP (RFC 9260 §7.2.3).
+    pub least_packets: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { fast_convergence: true, counting: Counting::Bytes { limit: 2 }, least_packets: 2 }
+    }
+}
+
+/// Bytes in 1/65536.
+type Fixed = u64;
+const FIXED_BITS: u32 = 16;
+/// 2^-20 seconds.
+const TICK_BITS: u32 = 20;
+/// Far more than any window: keeps all products in range.
+const LARGEST_WINDOW: u64 = 1 << 40;
+/// β of RFC 9438 §4.6 as a fraction: 0.7.
+const BETA: (u64, u64) = (7, 10);
+/// α of RFC 9438 §4.3 for that β: 3·(1 - 0.7)/(1 + 0.7) = 9/17.
+const ALPHA: (u64, u64) = (9, 17);
+
+/// One stage of congestion avoidance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Epoch {
+    /// When it began, moved on by the time that the application kept the sender waiting.
+    start: Instant,
+    /// When the curve reaches its plateau, in ticks after `start`.
+    k: u64,
+    /// The height of the plateau.
+    plateau: Fixed,
+    /// W_est: what Reno's window would be.
+    friendly: Fixed,
+    /// The sender has not filled its window since then.
+    unused_since: Option<Instant>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct State {
+    window: Fixed,
+    ssthresh: u64,
+    /// W_max; 0 while unknown.
+    max: Fixed,
+    /// cwnd_prior.
+    prior: Fixed,
+    epoch: Option<Epoch>,
+    /// In repair after a timeout, until the next stage of congestion avoidance.
+    after_timeout: bool,
+}
+
+/// The window of RFC 9438.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    config: Config,
+    mss: u64,
+    initial_window: u64,
+    state: State,
+    /// Timed out, and nothing new has been acknowledged since.
+    timed_out: bool,
+    before: Option<State>,
+}
+
+impl Cubic {
+    /// A controller that has seen nothing yet.
+    #[must_use]
+    pub fn new(config: Config, params: Params) -> Self {
+        let window = params.initial_window.clamp(1, LARGEST_WINDOW);
+        Self {
+            config,
+            mss: params.mss.max(1),
+            initial_window: window,
+            state: State {
+                window: window << FIXED_BITS,
+                ssthresh: params.initial_ssthresh,
+                max: 0,
+                prior: 0,
+                epoch: None,
+                after_timeout: false,
+            },
+            timed_out: false,
+            before: None,
+        }
+    }
+
+    /// RFC 9438 §4.2: a new stage of congestion avoidance begins with the window as it is.
+    fn begin_epoch(&mut self, now: Instant) -> Epoch {
+        let state = &mut self.state;
+        // RFC 9438 §4.8, §4.10: after a timeout, and after a slow start that ended without a
+        // loss, the plateau is here and now. The same when the window is above it already.
+        let known = state.max > state.window && !state.after_timeout;
+        if !known {
+            state.max = state.window;
+        }
+        if state.prior == 0 {
+            state.prior = state.window;
+        }
+        state.after_timeout = false;
+        // K = cbrt((W_max - cwnd) / C), with W in segments: C = 2/5, and 2^60 inside the root is
+        // 2^20 outside. The operand stays below 2^(56 - 16 + 2 + 60).
+        let rise = u128::from(state.max - state.window) * 5 / (2 * u128::from(self.mss));
+        let k = cube_root(rise << (3 * TICK_BITS - FIXED_BITS));
+        Epoch { start: now, k, plateau: state.max, friendly: state.window, unused_since: None }
+    }
+
+    /// RFC 9438 §4.2 eq. 1: W_cubic, `t` ticks after the stage began.
+    fn curve(&self, epoch: &Epoch, t: u64) -> Fixed {
+        let away = t.abs_diff(epoch.k).min(1 << 31);
+        let cube = u128::from(away).pow(3); // below 2^93
+        // C·mss = 2/5·mss, in 1/65536; mss is below 2^16 in any packet, the product below 2^127.
+        let slope = u128::from((self.mss.min(1 << 17) << (FIXED_BITS + 1)) / 5);
+        let rise = u64::try_from((cube * slope) >> (3 * TICK_BITS)).unwrap_or(u64::MAX);
+        if t >= epoch.k { epoch.plateau.saturating_add(rise) } else { epoch.plateau.saturating_sub(rise) }
+    }
+
+    /// RFC 9438 §4.2 to §4.5: the window after `bytes` more were acknowledged.
+    fn avoid(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>) {
+        let mut epoch = match self.state.epoch.take() {
+            Some(epoch) => epoch,
+            None => self.begin_epoch(now),
+        };
+        if let Some(since) = epoch.unused_since.take() {
+            // RFC 9438 §4.2: t leaves out the time in which the window was not used.
+            epoch.start += now.since(since);
+        }
+        let t = ticks(now.since(epoch.start));
+        let window = self.state.window;
+        let bytes = bytes.min(window >> FIXED_BITS);
+
+        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each window acknowledged, by one
+        // segment once it has made good the last loss.
+        let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
+        let (times, over) = if epoch.friendly >= self.state.prior { (1, 1) } else { ALPHA };
+        epoch.friendly = epoch.friendly.saturating_add(share * times / over);
+
+        let next = if self.curve(&epoch, t) < epoch.friendly {
+            // RFC 9438 §4.3: no slower than Reno. The window never shrinks on the way.
+            epoch.friendly.max(window)
+        } else {
+            // RFC 9438 §4.2: the target lies one RTT ahead, and at most half a window above.
+            let ahead = t.saturating_add(ticks(rtt.unwrap_or(Duration::ZERO)));
+            let target = self.curve(&epoch, ahead).clamp(window, window + window / 2);
+            // RFC 9438 §4.4, §4.5: (target - cwnd) / cwnd for each segment acknowledged.
+            let share = u128::from(target - window) * u128::from(bytes);
+            window + (share / u128::from((window >> FIXED_BITS).max(1))) as u64
+        };
+        self.state.window = next.min(LARGEST_WINDOW << FIXED_BITS);
+        self.state.epoch = Some(epoch);
+    }
+
+    /// RFC 9438 §4.6, §4.7: what a loss and a timeout have in common.
+    fn reduce(&mut self, flight: u64) {
+        self.before = Some(self.state);
+        let state = &mut self.state;
+        state.prior = state.window;
+        state.max = if self.config.fast_convergence && state.window < state.max {
+            // W_max = cwnd·(1 + β)/2
+            state.window / (2 * BETA.1) * (BETA.1 + BETA.0)
+        } else {
+            state.window
+        };
+        let reduced = flight.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
+        state.ssthresh = reduced.max(self.config.least_packets.max(1) * self.mss);
+        state.epoch = None;
+    }
+}
+
+impl Controller for Cubic {
+    fn on_acked(&mut self, now: Instant, acked: Acked) {
+        if acked.bytes > 0 && acked.cumulative {
+            self.timed_out = false;
+        }
+        if acked.in_recovery || acked.bytes == 0 {
+            return;
+        }
+        if !acked.window_limited {
+            if let Some(epoch) = &mut self.state.epoch {
+                epoch.unused_since.get_or_insert(now);
+            }
+            return;
+        }
+        if self.window() < self.state.ssthresh {
+            let more = self.config.counting.slow_start(acked.bytes, self.mss, self.state.after_timeout);
+            let window = (self.window().saturating_add(more)).min(LARGEST_WINDOW);
+            self.state.window = window << FIXED_BITS;
+        } else {
+            self.avoid(now, acked.bytes, acked.rtt);
+        }
+    }
+
+    fn on_loss(&mut self, _now: Instant, flight: u64, ecn: bool) {
+        let reduced = flight.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
+        self.reduce(flight);
+        // RFC 9438 §4.6: by ECN the window itself may fall to one segment.
+        let window = if ecn { reduced.max(self.mss) } else { self.state.ssthresh };
+        self.state.window = window << FIXED_BITS;
+        self.state.after_timeout = false;
+    }
+
+    fn on_timeout(&mut self, _now: Instant, flight: u64) {
+        // RFC 5681 §3.1: when the same segment times out again, ssthresh stays.
+        if !self.timed_out {
+            self.reduce(flight);
+        }
+        self.state.window = self.mss << FIXED_BITS;
+        self.state.epoch = None;
+        self.state.after_timeout = true;
+        self.timed_out = true;
+    }
+
+    fn on_idle(&mut self, idle: Duration, rto: Duration) {
+        let fallen = self.initial_window << FIXED_BITS;
+        if idle > rto && self.state.window > fallen {
+            // RFC 5681 §4.1, to which RFC 9438 §5.8 points for idle periods.
+            self.state.window = fallen;
+            self.state.epoch = None;
+        } else if let Some(epoch) = &mut self.state.epoch
+            && epoch.unused_since.is_none()
+        {
+            // RFC 9438 §4.2: the idle time is not part of t, however short it was.
+            epoch.start += idle;
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        // RFC 9438 §4.9.2: unless the window has already passed what it was.
+        if let Some(before) = self.before.take()
+            && self.state.window < self.state.prior
+        {
+            self.state = before;
+            self.timed_out = false;
+        }
+    }
+
+    fn set_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+        self.state.window = self.state.window.max(self.mss << FIXED_BITS);
+    }
+
+    fn window(&self) -> u64 {
+        self.state.window >> FIXED_BITS
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.state.ssthresh
+    }
+
+    fn name(&self) -> &'static str {
+        "cubic"
+    }
+}
+
+fn ticks(span: Duration) -> u64 {
+    // ns·2^20/10^9; a span beyond 2.4 hours is as good as 2.4 hours.
+    (nanos(span).min(1 << 43) << TICK_BITS) / 1_000_000_000
+}
+
+/// The largest integer whose cube is at most `n`.
+fn cube_root(n: u128) -> u64 {
+    if n == 0 {
+        return 0;
+    }
+    // Newton from above: the first guess is a power of two not below the root.
+    let mut x = 1_u128 << (128 - n.leading_zeros()).div_ceil(3);
+    loop {
+        let next = (2 * x + n / (x * x)) / 3;
+        if next >= x {
+            return x as u64;
+        }
+        x = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cube_roots_are_exact() {
+        for root in (0..200).chain([1 << 20, (1 << 34) + 12_345, (1 << 40) - 1, 1 << 41]) {
+            let n = u128::from(root).pow(3);
+            assert_eq!(cube_root(n), root);
+            assert_eq!(cube_root(n + 1), if root == 0 { 1 } else { root });
+            if root > 0 {
+                assert_eq!(cube_root(n - 1), root - 1);
+            }
+        }
+    }
+
+    #[test]
+    fn ticks_do_not_overflow() {
+        assert_eq!(ticks(Duration::from_secs(1)), 1 << TICK_BITS);
+        assert_eq!(ticks(Duration::from_millis(500)), 1 << (TICK_BITS - 1));
+        assert!(ticks(Duration::MAX) > 1 << 32);
+    }
+
+    #[test]
+    fn extreme_windows_and_times_do_not_overflow() {
+        let params = Params { mss: u64::from(u16::MAX), initial_window: u64::MAX, initial_ssthresh: 1 };
+        let mut cubic = Cubic::new(Config::default(), params);
+        let acked = Acked {
+            bytes: u64::MAX,
+            flight_before: u64::MAX,
+            cumulative: true,
+            in_recovery: false,
+            window_limited: true,
+            rtt: Some(Duration::MAX),
+        };
+        cubic.on_acked(Instant::ZERO, acked);
+        cubic.on_acked(Instant::MAX, acked);
+        cubic.on_loss(Instant::MAX, u64::MAX, false);
+        cubic.on_idle(Duration::MAX, Duration::ZERO);
+        cubic.on_acked(Instant::MAX, acked);
+        cubic.on_timeout(Instant::MAX, u64::MAX);
+        cubic.on_spurious(Instant::MAX);
+        assert!(cubic.window() <= LARGEST_WINDOW);
+    }
+}

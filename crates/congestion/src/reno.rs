@@ -1,0 +1,208 @@
+//! TCP's slow start and congestion avoidance, with the window cut in half by a loss.
+//!
+//! Owns window and threshold. The window inflation of fast recovery (RFC 5681
+//! §3.2, RFC 6582) is the transport's: it knows the duplicate acknowledgements.
+//!
+//! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3
+//! (decay while idle).
+
+use crate::{Acked, Controller, Params};
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+/// How acknowledgements make the window grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Counting {
+    /// By the acknowledgement: up to one segment each in slow start,
+    /// mss²/window each afterwards. What stacks did before RFC 3465; with
+    /// delayed acknowledgements the window grows half as fast.
+    Acks,
+    /// By the bytes acknowledged (RFC 3465), in slow start at most this many segments' worth each.
+    Bytes {
+        /// L of RFC 3465: 1 or 2.
+        limit: u64,
+    },
+}
+
+/// What happens to the window when nothing is sent for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum AfterIdle {
+    /// It is kept.
+    Keep,
+    /// RFC 5681 §4.1: after one RTO it falls back to the initial window.
+    Restart,
+    /// RFC 2861 §3: it is halved for every RTO, down to the initial window.
+    Decay,
+}
+
+/// The settings of a [`Reno`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// How acknowledgements make the window grow.
+    pub counting: Counting,
+    /// What idleness does.
+    pub after_idle: AfterIdle,
+    /// The window grows also while the sender does not fill it (stacks before RFC 2861 did that).
+    pub grow_unused: bool,
+}
+
+impl Default for Config {
+    /// Bytes with L = 2, restart when idle, growth only when the window is used.
+    fn default() -> Self {
+        Self { counting: Counting::Bytes { limit: 2 }, after_idle: AfterIdle::Restart, grow_unused: false }
+    }
+}
+
+impl Counting {
+    /// How much slow start adds for `bytes` acknowledged.
+    #[inline]
+    pub(crate) fn slow_start(self, bytes: u64, mss: u64, after_timeout: bool) -> u64 {
+        match self {
+            // RFC 5681 §3.1 eq. 2: min(N, SMSS) an acknowledgement.
+            Self::Acks => bytes.min(mss),
+            // RFC 3465 §2.3: after a timeout one acknowledgement may cover much that was
+            // received long ago: L is 1 until the repair is over.
+            Self::Bytes { .. } if after_timeout => bytes.min(mss),
+            Self::Bytes { limit } => bytes.min(limit * mss),
+        }
+    }
+}
+
+/// The window of RFC 5681.
+#[derive(Clone, Debug)]
+pub struct Reno {
+    config: Config,
+    mss: u64,
+    initial_window: u64,
+    window: u64,
+    ssthresh: u64,
+    /// Bytes acknowledged towards the next segment of congestion avoidance.
+    counted: u64,
+    /// Timed out, and nothing new has been acknowledged since.
+    timed_out: bool,
+    /// In slow start because of a timeout.
+    after_timeout: bool,
+    /// Window and threshold before the last reduction.
+    before: Option<(u64, u64)>,
+}
+
+impl Reno {
+    /// A controller that has seen nothing yet.
+    #[must_use]
+    pub fn new(config: Config, params: Params) -> Self {
+        Self {
+            config,
+            mss: params.mss.max(1),
+            initial_window: params.initial_window,
+            window: params.initial_window.max(1),
+            ssthresh: params.initial_ssthresh,
+            counted: 0,
+            timed_out: false,
+            after_timeout: false,
+            before: None,
+        }
+    }
+
+    /// RFC 5681 §3.1 eq. 4: half of what was in flight, at least two segments.
+    fn half(&self, flight: u64) -> u64 {
+        (flight / 2).max(2 * self.mss)
+    }
+}
+
+impl Controller for Reno {
+    fn on_acked(&mut self, _now: Instant, acked: Acked) {
+        if acked.bytes > 0 && acked.cumulative {
+            self.timed_out = false;
+        }
+        if acked.in_recovery || !(acked.window_limited || self.config.grow_unused) {
+            return;
+        }
+        if self.window < self.ssthresh {
+            let more = self.config.counting.slow_start(acked.bytes, self.mss, self.after_timeout);
+            self.window = self.window.saturating_add(more);
+            return;
+        }
+        self.after_timeout = false;
+        match self.config.counting {
+            // RFC 5681 §3.1 eq. 3, never less than a byte.
+            Counting::Acks => {
+                if acked.bytes > 0 {
+                    self.window = self.window.saturating_add((self.mss * self.mss / self.window).max(1));
+                }
+            }
+            // RFC 3465 §2.1: one segment for every window of bytes acknowledged.
+            Counting::Bytes { .. } => {
+                self.counted = self.counted.saturating_add(acked.bytes);
+                if self.counted >= self.window {
+                    self.counted -= self.window;
+                    self.window = self.window.saturating_add(self.mss);
+                }
+            }
+        }
+    }
+
+    fn on_loss(&mut self, _now: Instant, flight: u64, _ecn: bool) {
+        self.before = Some((self.window, self.ssthresh));
+        self.ssthresh = self.half(flight);
+        self.window = self.ssthresh;
+        self.counted = 0;
+        self.after_timeout = false;
+    }
+
+    fn on_timeout(&mut self, _now: Instant, flight: u64) {
+        // RFC 5681 §3.1: when the same segment times out again, ssthresh stays.
+        if !self.timed_out {
+            self.before = Some((self.window, self.ssthresh));
+            self.ssthresh = self.half(flight);
+        }
+        // RFC 5681 §3.1: the loss window is one segment, whatever the initial window was.
+        self.window = self.mss;
+        self.counted = 0;
+        self.timed_out = true;
+        self.after_timeout = true;
+    }
+
+    fn on_idle(&mut self, idle: Duration, rto: Duration) {
+        if idle <= rto {
+            return;
+        }
+        match self.config.after_idle {
+            AfterIdle::Keep => {}
+            AfterIdle::Restart => self.window = self.window.min(self.initial_window),
+            AfterIdle::Decay => {
+                // RFC 2861 §3: remember three quarters of it, halve once an RTO.
+                self.ssthresh = self.ssthresh.max(self.window / 4 * 3);
+                let floor = self.initial_window.min(self.window);
+                let times = (nanos(idle) / nanos(rto).max(1)).min(63);
+                self.window = (self.window >> times).max(floor);
+            }
+        }
+        self.counted = 0;
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        if let Some((window, ssthresh)) = self.before.take() {
+            self.window = self.window.max(window);
+            self.ssthresh = ssthresh;
+            self.timed_out = false;
+            self.after_timeout = false;
+        }
+    }
+
+    fn set_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+        self.window = self.window.max(self.mss);
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+
+    fn name(&self) -> &'static str {
+        "reno"
+    }
+}

@@ -1,0 +1,171 @@
+//! SCTP's slow start and congestion avoidance, for one destination address.
+//!
+//! Owns cwnd, ssthresh and partial_bytes_acked. When a loss is noticed, and
+//! when fast recovery ends (§7.2.4), is the transport's affair. The three RFCs
+//! differ in a few constants and one condition: see [`Variant`].
+//!
+//! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of
+//! RFC 2960 and RFC 4960).
+
+use crate::{Acked, Controller, Params};
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+/// Which RFC's rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Variant {
+    /// RFC 2960: the window never falls below two MTUs by a loss or by idleness.
+    Rfc2960,
+    /// RFC 4960: four MTUs.
+    Rfc4960,
+    /// RFC 9260: four PMDCS; the cumulative TSN need not move for the window to
+    /// grow; the threshold remembers the window before idleness shrinks it.
+    Rfc9260,
+}
+
+/// The settings of an [`Sctp`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Which RFC's rules.
+    pub variant: Variant,
+    /// L of RFC 9260 §7.2.1: how many packets' worth one SACK may add in slow start.
+    pub limit: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { variant: Variant::Rfc9260, limit: 1 }
+    }
+}
+
+/// The window of RFC 9260 §7.2.
+#[derive(Clone, Debug)]
+pub struct Sctp {
+    config: Config,
+    mss: u64,
+    cwnd: u64,
+    ssthresh: u64,
+    partial_bytes_acked: u64,
+    /// cwnd, ssthresh and partial_bytes_acked before the last reduction.
+    before: Option<(u64, u64, u64)>,
+}
+
+impl Sctp {
+    /// A controller that has seen nothing yet.
+    #[must_use]
+    pub fn new(config: Config, params: Params) -> Self {
+        Self {
+            config,
+            mss: params.mss.max(1),
+            cwnd: params.initial_window.max(1),
+            ssthresh: params.initial_ssthresh,
+            partial_bytes_acked: 0,
+            before: None,
+        }
+    }
+
+    /// What counts towards the next increase of congestion avoidance.
+    #[must_use]
+    pub fn partial_bytes_acked(&self) -> u64 {
+        self.partial_bytes_acked
+    }
+
+    /// What a loss or idleness leaves at least.
+    fn floor(&self) -> u64 {
+        match self.config.variant {
+            Variant::Rfc2960 => 2 * self.mss,
+            Variant::Rfc4960 | Variant::Rfc9260 => 4 * self.mss,
+        }
+    }
+
+    fn reduce(&mut self) {
+        self.before = Some((self.cwnd, self.ssthresh, self.partial_bytes_acked));
+        // RFC 9260 §7.2.3: half of cwnd (not of the flight), but not below the floor.
+        self.ssthresh = (self.cwnd / 2).max(self.floor());
+        self.partial_bytes_acked = 0;
+    }
+}
+
+impl Controller for Sctp {
+    fn on_acked(&mut self, _now: Instant, acked: Acked) {
+        // RFC 2960 and 4960 §7.2.1, §7.2.2: only a SACK that moves the cumulative TSN counts.
+        let counts = acked.cumulative || self.config.variant == Variant::Rfc9260;
+        if counts && !acked.in_recovery {
+            if self.cwnd <= self.ssthresh {
+                // RFC 9260 §7.2.1: only while the window is fully used.
+                if acked.window_limited {
+                    let most = self.config.limit.max(1) * self.mss;
+                    self.cwnd = self.cwnd.saturating_add(acked.bytes.min(most));
+                }
+            } else {
+                // RFC 9260 §7.2.2: one packet for every window acknowledged.
+                self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(acked.bytes);
+                if self.partial_bytes_acked >= self.cwnd {
+                    if acked.window_limited {
+                        self.partial_bytes_acked -= self.cwnd;
+                        self.cwnd = self.cwnd.saturating_add(self.mss);
+                    } else if self.config.variant == Variant::Rfc9260 {
+                        self.partial_bytes_acked = self.cwnd;
+                    }
+                }
+            }
+        }
+        // RFC 9260 §7.2.2: nothing outstanding, nothing partial.
+        if acked.bytes >= acked.flight_before {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    fn on_loss(&mut self, _now: Instant, _flight: u64, _ecn: bool) {
+        self.reduce();
+        self.cwnd = self.ssthresh;
+    }
+
+    fn on_timeout(&mut self, _now: Instant, _flight: u64) {
+        self.reduce();
+        self.cwnd = self.mss;
+    }
+
+    fn on_idle(&mut self, idle: Duration, rto: Duration) {
+        let times = (nanos(idle) / nanos(rto).max(1)).min(63);
+        let floor = self.floor();
+        if times == 0 || self.cwnd <= floor {
+            // A window that a timeout made small does not grow by idleness.
+            return;
+        }
+        if self.config.variant == Variant::Rfc9260 {
+            self.ssthresh = self.cwnd;
+        }
+        self.cwnd = (self.cwnd >> times).max(floor);
+        self.partial_bytes_acked = 0;
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        if let Some((cwnd, ssthresh, partial)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = ssthresh;
+            self.partial_bytes_acked = partial;
+        }
+    }
+
+    fn set_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+        self.cwnd = self.cwnd.max(self.mss);
+    }
+
+    fn window(&self) -> u64 {
+        self.cwnd
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+
+    fn name(&self) -> &'static str {
+        match self.config.variant {
+            Variant::Rfc2960 => "rfc2960",
+            Variant::Rfc4960 => "rfc4960",
+            Variant::Rfc9260 => "rfc9260",
+        }
+    }
+}

@@ -183,10 +183,10 @@ impl<P: Carried> Chain<P> {
             return;
         }
         let mut released = std::mem::take(&mut self.released.packets);
-        for (at, outcome) in released.drain(..) {
-            match outcome {
-                Ok(packet) => self.run(from, at, packet),
-                Err((packet, cause)) => self.lose(at, packet, cause),
+        for (at, packet, cause) in released.drain(..) {
+            match cause {
+                None => self.run(from, at, packet),
+                Some(cause) => self.lose(at, packet, cause),
             }
         }
         // The memory is kept; nothing can have been released meanwhile that a

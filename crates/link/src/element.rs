@@ -84,8 +84,8 @@ pub trait Holding<P> {
 /// What a [`Holding`] element let go, in order.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// Each packet with the instant it leaves or is lost.
-    pub packets: Vec<(Instant, Result<P, (P, Cause)>)>,
+    /// Each packet with the instant it leaves, or is lost for a cause.
+    pub packets: Vec<(Instant, P, Option<Cause>)>,
 }
 
 impl<P> Default for Released<P> {
@@ -97,12 +97,12 @@ impl<P> Default for Released<P> {
 impl<P> Released<P> {
     /// The packet leaves at `at`.
     pub fn leaves(&mut self, at: Instant, packet: P) {
-        self.packets.push((at, Ok(packet)));
+        self.packets.push((at, packet, None));
     }
 
     /// The packet is lost at `at`.
     pub fn lost(&mut self, at: Instant, packet: P, cause: Cause) {
-        self.packets.push((at, Err((packet, cause))));
+        self.packets.push((at, packet, Some(cause)));
     }
 }
 

@@ -39,3 +39,36 @@ impl<P> Passing<P> for Jitter {
         Fate::Leaves(leaves)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Blank;
+
+    fn leave(in_order: bool) -> Vec<u64> {
+        let mut jitter = Jitter::new(Duration::from_millis(5), in_order, Rng::new(4));
+        let mut meter = Meter::default();
+        (0..1000_u64)
+            .map(|i| match jitter.pass(Instant::from_millis(100 + i), &mut Blank::new(1), &mut meter) {
+                Fate::Leaves(at) => at.as_nanos(),
+                fate => panic!("{fate:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn packets_move_within_the_spread_and_stay_in_order() {
+        for (i, at) in leave(false).iter().enumerate() {
+            let exact = (100 + i as u64) * 1_000_000;
+            assert!((exact - 5_000_000..=exact + 5_000_000).contains(at));
+        }
+        assert!(leave(false).windows(2).any(|pair| pair[0] > pair[1]));
+        let ordered = leave(true);
+        assert!(ordered.windows(2).all(|pair| pair[0] <= pair[1]));
+        // In order costs delay, never more than the spread.
+        for (i, at) in ordered.iter().enumerate() {
+            assert!(*at <= (105 + i as u64) * 1_000_000);
+        }
+        assert_eq!(leave(true), ordered, "same seed, same instants");
+    }
+}

@@ -169,3 +169,77 @@ impl<P> Holding<P> for SharedLoss<P> {
         self.waiting.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Blank;
+
+    fn ratio(text: &str) -> Ratio {
+        text.parse().expect("a ratio")
+    }
+
+    /// The numbers, from 1, of the packets lost among the first `count`.
+    fn lost(mut loss: Loss, count: u64) -> Vec<u64> {
+        let mut meter = Meter::default();
+        (1..=count)
+            .filter(|_| {
+                let fate = loss.pass(Instant::ZERO, &mut Blank::new(1), &mut meter);
+                fate == Fate::Lost(Cause::Loss)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn nth_and_list_lose_exactly_the_packets_named() {
+        assert_eq!(lost(Loss::Nth(Nth::new(10, 3)), 35), [3, 13, 23, 33]);
+        assert_eq!(lost(Loss::Nth(Nth::new(4, 1)), 9), [1, 5, 9]);
+        assert_eq!(lost(Loss::Nth(Nth::new(1, 1)), 3), [1, 2, 3]);
+        assert_eq!(lost(Loss::Nth(Nth::new(5, 12)), 30), [12, 17, 22, 27]);
+        assert_eq!(lost(Loss::List(List::new(&[17, 3, 3])), 30), [3, 17]);
+    }
+
+    #[test]
+    fn a_shared_counter_counts_in_the_order_of_arrival_at_the_wire() {
+        let (mut up, mut down) = SharedLoss::pair(Nth::new(2, 2));
+        let (mut out, mut meter) = (Released::default(), Meter::default());
+        let at = Instant::from_millis;
+        // Entered in another order than they reach the end of their serializers.
+        up.push(at(10), Blank::numbered(1, 1), &mut out, &mut meter);
+        up.push(at(20), Blank::numbered(1, 2), &mut out, &mut meter);
+        down.push(at(5), Blank::numbered(1, 3), &mut out, &mut meter);
+        for now in [5, 10, 20] {
+            up.advance(at(now), &mut out, &mut meter);
+            down.advance(at(now), &mut out, &mut meter);
+        }
+        let fates: Vec<_> = out.packets.into_iter().map(|(at, p, lost)| (at, p.number, lost)).collect();
+        assert_eq!(fates, [(at(5), 3, None), (at(10), 1, Some(Cause::Loss)), (at(20), 2, None)]);
+    }
+
+    #[test]
+    fn gilbert_elliott_has_its_share_and_its_burst_length() {
+        let model = |bad_loss, good_loss| {
+            let (to_bad, to_good) = (ratio("1%"), ratio("30%"));
+            Loss::GilbertElliott(GilbertElliott::new(to_bad, to_good, bad_loss, good_loss, Rng::new(3)))
+        };
+        let numbers = lost(model(Ratio::ONE, Ratio::ZERO), 1_000_000);
+        // Stationary share of the bad state p/(p+r) = 3.226 %, mean burst 1/r = 3.33 packets.
+        assert!((31_000..33_600).contains(&numbers.len()), "{}", numbers.len());
+        let bursts = 1 + numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+        let length = numbers.len() * 100 / bursts;
+        assert!((323..343).contains(&length), "{length}");
+        assert!(numbers[0] > 1, "it begins in the good state");
+        // Half of the bad state's packets and 0.1 % of the good state's: 1.613 + 0.097 %.
+        let count = lost(model(ratio("50%"), ratio("0.1%")), 1_000_000).len();
+        assert!((16_300..17_900).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn bernoulli_hits_its_share() {
+        let count = lost(Loss::Bernoulli(ratio("2%"), Rng::new(9)), 1_000_000).len();
+        // Five standard deviations (140) around 20,000.
+        assert!((19_300..20_700).contains(&count), "{count}");
+        assert!(lost(Loss::Bernoulli(Ratio::ZERO, Rng::new(9)), 1000).is_empty());
+        assert_eq!(lost(Loss::Bernoulli(Ratio::ONE, Rng::new(9)), 1000).len(), 1000);
+    }
+}

@@ -64,3 +64,26 @@ impl<P> Passing<P> for Outage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Blank;
+
+    #[test]
+    fn what_is_sent_while_the_link_is_down_is_lost() {
+        let s = |seconds: u64| Instant::from_millis(seconds * 1000);
+        let span = |seconds| Some(Duration::from_secs(seconds));
+        // Given out of order; the second and third overlap.
+        let downs = [Down::new(s(20), None), Down::new(s(5), span(2)), Down::new(s(6), span(3))];
+        let mut outage = Outage::new(&downs);
+        let mut meter = Meter::default();
+        let lost: Vec<u64> = (0..25)
+            .filter(|second| {
+                let fate = outage.pass(s(*second), &mut Blank::new(1), &mut meter);
+                fate == Fate::Lost(Cause::Outage)
+            })
+            .collect();
+        assert_eq!(lost, [5, 6, 7, 8, 20, 21, 22, 23, 24]);
+    }
+}

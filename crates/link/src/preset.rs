@@ -2,8 +2,9 @@
 //!
 //! The access networks are those of the README of Tyler Treat's `comcast`
 //! (github.com/tylertreat/comcast), where latency is added on one side only and
-//! so is a round trip; its loss share is applied to either direction. The serial
-//! lines are those of the SCTP and HTTP measurements this project redoes.
+//! so is a round trip; its loss share is applied to either direction. It gives no
+//! rate for a satellite, so that preset has the default's. The serial lines are
+//! those of the slides "SCTP as Alternative Transport to TCP and UDP".
 
 /// A named network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +34,7 @@ pub const PRESETS: &[Preset] = &[
     preset("dsl-poor", "rate=2mbit,rtt=70ms,loss=2%", COMCAST),
     preset("dsl", "rate=8mbit,rtt=40ms,loss=0.5%", COMCAST),
     preset("wifi", "rate=30mbit,rtt=40ms,loss=0.2%", COMCAST),
-    preset("satellite", "rate=1mbit,rtt=1500ms,loss=0.2%", COMCAST),
+    preset("satellite", "rtt=1500ms,loss=0.2%", COMCAST),
     preset("serial-14.4", "rate=14400bit,rtt=0ms", SERIAL),
     preset("serial-32", "rate=32kbit,rtt=0ms", SERIAL),
     preset("serial-64", "rate=64kbit,rtt=0ms", SERIAL),
@@ -45,4 +46,5 @@ const fn preset(name: &'static str, settings: &'static str, source: &'static str
 }
 
 const COMCAST: &str = "comcast README, network condition profiles (latency taken as round trip)";
-const SERIAL: &str = "Osterdahl 2005, serial lines between two hosts (propagation negligible)";
+const SERIAL: &str =
+    "slides \"SCTP as Alternative Transport to TCP and UDP\", tested speeds (delay not stated: none)";

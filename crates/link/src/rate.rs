@@ -125,3 +125,49 @@ impl Rate {
         at.plus_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(text: &str) -> BitRate {
+        text.parse().expect("a rate")
+    }
+
+    fn us(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn packets_follow_one_another() {
+        let mut link = Rate::new(rate("10mbit"));
+        assert_eq!(link.transmit(us(0), 1500), Transmission { start: us(0), end: us(1200) });
+        assert_eq!(link.transmit(us(100), 500), Transmission { start: us(1200), end: us(1600) });
+        assert_eq!(link.transmit(us(5000), 1500), Transmission { start: us(5000), end: us(6200) });
+    }
+
+    #[test]
+    fn a_change_of_rate_applies_to_the_bits_after_it() {
+        // 12,000 bits at 10 Mbit/s until 600 µs (6,000 bits), the rest at 2 Mbit/s: 3 ms.
+        let mut link = Rate::new(rate("10mbit")).with_changes(&[(us(600), rate("2mbit"))]);
+        assert_eq!(link.transmit(us(0), 1500).end, us(3600));
+        assert_eq!(link.transmit(us(0), 1500).end, us(9600));
+        // Through two changes: 1 ms at 1 Mbit/s (1,000 bits), 1 ms at 2 (2,000), 9,000 bits at 9.
+        let changes = [(us(2000), rate("9mbit")), (us(1000), rate("2mbit"))];
+        let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
+        assert_eq!(link.transmit(us(0), 1500).end, us(3000));
+        // Idle through a change.
+        let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
+        assert_eq!(link.transmit(us(7000), 1125).end, us(8000));
+    }
+
+    #[test]
+    fn a_shared_medium_carries_one_packet_at_a_time() {
+        let medium = Medium::shared();
+        let mut up = Rate::new(rate("12mbit")).on(medium.clone());
+        let mut down = Rate::new(rate("1.2mbit")).on(medium);
+        assert_eq!(up.transmit(us(0), 1500).end, us(1000));
+        assert_eq!(down.transmit(us(0), 1500), Transmission { start: us(1000), end: us(11_000) });
+        assert_eq!(up.transmit(us(500), 1500), Transmission { start: us(11_000), end: us(12_000) });
+    }
+}

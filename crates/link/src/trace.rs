@@ -154,3 +154,62 @@ const SLOWEST: BitRate = match BitRate::from_bits_per_second(1) {
     Some(rate) => rate,
     None => panic!("1 is not 0"),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn player(text: &str) -> TracePlayer {
+        TracePlayer::new(Trace::parse(text).expect("a trace"))
+    }
+
+    const fn ms(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    #[test]
+    fn a_packet_leaves_at_an_opportunity_and_the_trace_repeats() {
+        let mut link = player("1\n1\n5\n10\n");
+        let mut end = |at, bytes| link.transmit(ms(at), bytes).end;
+        assert_eq!(end(0, 1500), ms(1));
+        assert_eq!(end(0, 1500), ms(1));
+        assert_eq!(end(0, 1500), ms(5));
+        // 6, 7, 8 pass; 10 is next; then 11 and 11 of the second round.
+        assert_eq!(end(6, 1500), ms(10));
+        assert_eq!(end(6, 1500), ms(11));
+        assert_eq!(end(12, 1500), ms(15));
+        // Exactly at an opportunity.
+        assert_eq!(end(20, 1500), ms(20));
+        assert_eq!(end(1_000_000_001, 1500), ms(1_000_000_001));
+    }
+
+    #[test]
+    fn small_packets_share_an_opportunity_and_large_ones_take_several() {
+        let mut link = player("2\n4\n6\n8\n");
+        let mut sent = |at, bytes| {
+            let sent = link.transmit(ms(at), bytes);
+            (sent.start, sent.end)
+        };
+        assert_eq!(sent(0, 500), (ms(2), ms(2)));
+        assert_eq!(sent(0, 900), (ms(2), ms(2)));
+        // 100 bytes are left at 2 ms, 1400 go at 4 ms.
+        assert_eq!(sent(0, 1500), (ms(2), ms(4)));
+        // 100 left at 4 ms, 1500 at 6, 1400 at 8.
+        assert_eq!(sent(0, 3000), (ms(4), ms(8)));
+        // The unused rest of an opportunity that is over is lost.
+        assert_eq!(sent(9, 1500), (ms(10), ms(10)));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_trace_is_said() {
+        let says = |text: &str| Trace::parse(text).expect_err(text).to_string();
+        assert!(says("").contains("empty"));
+        assert!(says("0\n0\n").contains("0 ms"));
+        assert!(says("1\nx\n").contains("line 2: 'x'"));
+        assert!(says("1\n-3\n").contains("line 2"));
+        assert!(says("5\n4\n").contains("line 2: 4 ms"));
+        assert!(says("1\n99999999999\n").contains("line 2"));
+        let trace = Trace::parse("# a comment\n\n3\n6\n").expect("a trace");
+        assert_eq!(trace.mean_rate().bits_per_second(), 4_000_000);
+    }
+}

@@ -44,3 +44,66 @@ impl Threshold {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::element::{Blank, Carried, Cause, Fate, Passing};
+    use crate::meter::Meter;
+    use crate::queue::{Bottleneck, Limit, Policy, Threshold};
+    use crate::rate::{Rate, Serializer};
+    use anabranch_base::{Ecn, Instant};
+
+    /// 1 ms a packet of 1500 bytes.
+    fn bottleneck(limit: Limit, policy: Policy) -> Bottleneck {
+        Bottleneck::new(limit, policy, Serializer::Rate(Rate::new("12mbit".parse().expect("a rate"))))
+    }
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn packets_wait_until_their_first_bit_is_sent() {
+        let mut queue = bottleneck(Limit::Packets(2), Policy::DropTail(None));
+        let mut meter = Meter::default();
+        let mut send = |micros| queue.pass(at(micros), &mut Blank::new(1500), &mut meter);
+        // One on the wire, two waiting, the fourth finds no room.
+        assert_eq!(send(0), Fate::Leaves(at(1000)));
+        assert_eq!(send(0), Fate::Leaves(at(2000)));
+        assert_eq!(send(0), Fate::Leaves(at(3000)));
+        assert_eq!(send(999), Fate::Lost(Cause::Overflow));
+        // At 1 ms the second goes on the wire: its place is free at that instant.
+        assert_eq!(send(1000), Fate::Leaves(at(4000)));
+        assert_eq!(send(1000), Fate::Lost(Cause::Overflow));
+        // Idle from 4 ms on.
+        assert_eq!(send(5500), Fate::Leaves(at(6500)));
+        assert_eq!(meter.queue_peak_packets, 2);
+        assert_eq!(meter.queue_peak_bytes, 3000);
+    }
+
+    #[test]
+    fn a_limit_in_bytes_counts_the_packet_that_comes() {
+        let mut queue = bottleneck(Limit::Bytes(2000), Policy::DropTail(None));
+        let mut meter = Meter::default();
+        let mut send = |bytes| queue.pass(at(0), &mut Blank::new(bytes), &mut meter);
+        assert!(matches!(send(1500), Fate::Leaves(_)));
+        assert!(matches!(send(1500), Fate::Leaves(_)));
+        assert_eq!(send(501), Fate::Lost(Cause::Overflow));
+        assert!(matches!(send(500), Fate::Leaves(_)));
+    }
+
+    #[test]
+    fn above_the_threshold_what_can_be_marked_is() {
+        let mut queue = bottleneck(Limit::Packets(10), Policy::DropTail(Some(Threshold(Limit::Packets(1)))));
+        let mut meter = Meter::default();
+        let mut marks = Vec::new();
+        for ecn in [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::NotEct, Ecn::Ce] {
+            let mut packet = Blank { ecn, ..Blank::new(1500) };
+            assert!(matches!(queue.pass(at(0), &mut packet, &mut meter), Fate::Leaves(_)));
+            marks.push(packet.ecn());
+        }
+        // The first is on the wire, the second waits alone.
+        assert_eq!(marks, [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
+        assert_eq!(meter.marked.packets, 1);
+    }
+}

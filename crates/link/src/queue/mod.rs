@@ -99,7 +99,8 @@ impl Backlog {
 pub enum Admission {
     /// It may wait.
     Take,
-    /// It may wait, marked CE if it is ECN-capable; else it is dropped.
+    /// It may wait if it can be marked CE; else an AQM drops it (a drop-tail
+    /// queue with a threshold takes it).
     MarkOrDrop,
     /// It is dropped.
     Drop,
@@ -143,43 +144,25 @@ impl Bottleneck {
     fn admit<P: Carried>(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Cause> {
         let waiting = self.backlog.occupancy();
         let bytes = packet.wire_len();
+        if let Policy::Red(red) = &mut self.policy {
+            red.observe(at, &self.backlog);
+        }
         // A packet for an idle link never waits, whatever the limit.
         if !self.limit.has_room(waiting, bytes) && self.serializer.free() > at {
-            // Not an arrival to the policy: RED and PIE reckon with what they accept.
             return Some(Cause::Overflow);
         }
-        let admission = match &mut self.policy {
+        let (admission, ecn, otherwise) = match &mut self.policy {
             Policy::DropTail(None) => return None,
-            Policy::DropTail(Some(threshold)) => threshold.admit(waiting, bytes),
-            Policy::Red(red) => red.admit(at, &self.backlog, bytes),
-            Policy::Pie(pie) => pie.admit(at, &self.backlog, bytes),
+            Policy::DropTail(Some(threshold)) => (threshold.admit(waiting, bytes), true, None),
+            Policy::Red(red) => (red.admit(), red.ecn(), Some(Cause::Early)),
+            Policy::Pie(pie) => (pie.admit(at, &self.backlog), pie.ecn(), Some(Cause::Early)),
         };
-        let marking = match &self.policy {
-            Policy::DropTail(_) => return mark(packet, meter, admission, None),
-            Policy::Red(red) => red.ecn(),
-            Policy::Pie(pie) => pie.ecn(),
-        };
-        let admission = match admission {
-            Admission::MarkOrDrop if !marking => Admission::Drop,
-            other => other,
-        };
-        mark(packet, meter, admission, Some(Cause::Early))
-    }
-}
-
-/// Carries out an admission; `otherwise` is the fate of a packet that should be
-/// marked and is not ECN-capable.
-fn mark<P: Carried>(
-    packet: &mut P,
-    meter: &mut Meter,
-    admission: Admission,
-    otherwise: Option<Cause>,
-) -> Option<Cause> {
-    match admission {
-        Admission::Take => None,
-        Admission::Drop => Some(Cause::Early),
-        Admission::MarkOrDrop if mark_ce(packet, meter) => None,
-        Admission::MarkOrDrop => otherwise,
+        match admission {
+            Admission::Take => None,
+            Admission::Drop => Some(Cause::Early),
+            Admission::MarkOrDrop if ecn && mark_ce(packet, meter) => None,
+            Admission::MarkOrDrop => otherwise,
+        }
     }
 }
 

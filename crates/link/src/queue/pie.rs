@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the
 //! latency (known exactly here, as §4.3's timestamps would give it), §4.4 burst
-//! tolerance, §5.1 ECN, §5.4 derandomisation. The probability is kept in parts
+//! tolerance, §5.1 ECN, §5.4 derandomisation, §5.5 the cap on its growth. The probability is kept in parts
 //! of a million million, so that a delay of 1 ns is 1000 parts of a second's.
 
 use super::{Admission, Backlog};
@@ -83,7 +83,7 @@ impl Pie {
     }
 
     /// Decides about a packet that arrives at `at`.
-    pub fn admit(&mut self, at: Instant, backlog: &Backlog, bytes: usize) -> Admission {
+    pub fn admit(&mut self, at: Instant, backlog: &Backlog) -> Admission {
         self.catch_up(at, backlog);
         // RFC 8033 §4.4: within the burst allowance every packet is taken.
         if self.burst_left > 0 {
@@ -94,7 +94,7 @@ impl Pie {
         if short || backlog.occupancy().bytes <= 2 * self.config.mean_packet {
             return Admission::Take;
         }
-        if !self.draw(bytes) {
+        if !self.draw() {
             return Admission::Take;
         }
         // RFC 8033 §5.1: above 10 % even ECN-capable packets are dropped.
@@ -102,7 +102,7 @@ impl Pie {
     }
 
     /// RFC 8033 §5.4: no two drops too close together, none too far apart.
-    fn draw(&mut self, _bytes: usize) -> bool {
+    fn draw(&mut self) -> bool {
         if self.probability == 0 {
             self.accumulated = 0;
         }
@@ -155,13 +155,9 @@ impl Pie {
         if let Some((_, divisor)) = scale.iter().find(|(below, _)| self.probability < *below) {
             step /= divisor;
         }
-        // RFC 8033 §5.5 (and §4.2): at most 2 % more at once once above 10 %.
+        // RFC 8033 §5.5: once above 10 %, at most 2 % more at a time.
         if self.probability >= ONE / 10 {
             step = step.min((ONE / 50) as i128);
-        }
-        // RFC 8033 §5.2: a delay above 250 ms calls for a firm step.
-        if delay > 250_000_000 {
-            step = (ONE / 50) as i128;
         }
         let mut probability = (self.probability as i128 + step).clamp(0, ONE as i128) as u64;
         // RFC 8033 §4.2: decay while there is no congestion.

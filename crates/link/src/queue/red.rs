@@ -63,9 +63,8 @@ impl Red {
         self.average >> POINT
     }
 
-    /// Decides about a packet that arrives at `at`.
-    pub fn admit(&mut self, at: Instant, backlog: &Backlog, _bytes: usize) -> Admission {
-        self.observe(at, backlog);
+    /// Decides about a packet that has arrived, after [`observe`](Self::observe).
+    pub fn admit(&mut self) -> Admission {
         let probability = self.probability();
         if probability == 0 {
             self.count = 0;
@@ -85,12 +84,12 @@ impl Red {
 
     /// Takes the present queue into the average; an idle time counts as many
     /// samples of an empty queue as packets could have been sent in it.
-    fn observe(&mut self, at: Instant, backlog: &Backlog) {
+    pub fn observe(&mut self, at: Instant, backlog: &Backlog) {
         let waiting = backlog.occupancy().packets;
         if waiting == 0 {
             let idle_from = backlog.empty_from().max(self.last_at);
             let idle = at.as_nanos().saturating_sub(idle_from.as_nanos());
-            let could_have_left = if self.service == 0 { 0 } else { idle / self.service };
+            let could_have_left = idle.checked_div(self.service).unwrap_or(0);
             self.average = decay(self.average, self.config.weight_shift, could_have_left.saturating_add(1));
         } else {
             let sample = waiting << POINT;

@@ -78,7 +78,7 @@ pub struct TraceSpec {
 
 /// Both directions of a link. The default is the network of the bare race:
 /// 10 Mbit/s, 80 ms, a queue of one bandwidth-delay product, MTU 1500, no loss.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkSpec {
     /// Client to server.
     pub up: DirectionSpec,
@@ -115,17 +115,6 @@ impl Default for DirectionSpec {
             mtu: 1500,
             trace: None,
             outages: Vec::new(),
-        }
-    }
-}
-
-impl Default for LinkSpec {
-    fn default() -> Self {
-        Self {
-            up: DirectionSpec::default(),
-            down: DirectionSpec::default(),
-            half_duplex: false,
-            given: Vec::new(),
         }
     }
 }

@@ -204,3 +204,93 @@ impl<P: Carried> Discipline<P> for CodelDiscipline<P> {
         self.queue.occupancy()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{Chain, Stage};
+    use crate::element::Blank;
+    use crate::rate::{Rate, Serializer};
+    use anabranch_base::Ecn;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    /// 10 ms a packet of 1500 bytes.
+    fn chain(ecn: bool) -> Chain<Blank> {
+        let serializer = Serializer::Rate(Rate::new("1200kbit".parse().expect("a rate")));
+        let config = CodelConfig { ecn, ..CodelConfig::default() };
+        let discipline = CodelDiscipline::new(Limit::Packets(1000), config);
+        Chain::new(vec![Stage::Codel(Box::new(CodelQueue::new(discipline, serializer)))])
+    }
+
+    #[test]
+    fn the_control_law_is_an_interval_over_a_root() {
+        let config = CodelConfig::default();
+        let step = |count| control_law(&config, Instant::ZERO, count).as_nanos();
+        assert_eq!([step(1), step(4), step(100)], [100_000_000, 50_000_000, 10_000_000]);
+        // 100 ms / √2 = 70.710678118… ms.
+        assert_eq!(step(2), 70_710_678);
+    }
+
+    /// 60 packets at once: one leaves every 10 ms, and each has waited 10 ms
+    /// longer than the one before.
+    ///
+    /// RFC 8289 §5.5: packet 1 is taken at 0, packet 2 at 10 ms with a delay of
+    /// 10 ms: the delay must stay above 5 ms until 110 ms. There the first drop
+    /// falls (packet 12, taken at 110 ms); the next follow 100, 70.7, 57.7 ms
+    /// later, at the first departures from 210, 280.71 and 338.45 ms on.
+    #[test]
+    fn a_standing_queue_is_thinned_out_ever_faster() {
+        let mut chain = chain(false);
+        for number in 1..=60 {
+            chain.push(Instant::ZERO, Blank::numbered(1500, number));
+        }
+        let mut dropped = Vec::new();
+        while let Some(now) = chain.next().filter(|now| *now <= at(345)) {
+            while chain.pop(now).is_some() {}
+            while let Some(drop) = chain.pop_dropped() {
+                assert_eq!(drop.cause, Cause::Early);
+                dropped.push((drop.at, drop.packet.number));
+            }
+        }
+        let expected = [(at(110), 12), (at(210), 23), (at(290), 32), (at(340), 38)];
+        assert_eq!(dropped, expected);
+    }
+
+    #[test]
+    fn with_ecn_it_marks_the_packets_it_would_drop() {
+        let mut chain = chain(true);
+        for number in 1..=60 {
+            chain.push(Instant::ZERO, Blank { ecn: Ecn::Ect0, ..Blank::numbered(1500, number) });
+        }
+        let mut marked = Vec::new();
+        while let Some(now) = chain.next().filter(|now| *now <= at(350)) {
+            while let Some(packet) = chain.pop(now) {
+                if packet.ecn == Ecn::Ce {
+                    marked.push((now, packet.number));
+                }
+            }
+        }
+        // Marked when taken, out 10 ms later; nothing is dropped, so numbers follow time.
+        assert_eq!(marked, [(at(120), 12), (at(220), 22), (at(300), 30), (at(350), 35)]);
+        assert_eq!(chain.meter().lost().packets, 0);
+    }
+
+    #[test]
+    fn a_short_queue_is_left_alone() {
+        let mut chain = chain(false);
+        let mut out = 0;
+        for i in 0..200 {
+            // Packets in pairs, as fast as they leave: the second waits 10 ms each time,
+            // but behind it no more than one packet's bytes ever wait.
+            chain.push(at(20 * i), Blank::new(1500));
+            chain.push(at(20 * i), Blank::new(1500));
+            while chain.pop(at(20 * i)).is_some() {
+                out += 1;
+            }
+        }
+        assert!(out > 390 && chain.meter().lost().packets == 0, "{out}");
+    }
+}

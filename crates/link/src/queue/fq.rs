@@ -143,3 +143,76 @@ impl<P: Carried> FairQueues<P> {
 
 /// How many queues there are (RFC 8290 §5.2.4).
 pub const QUEUES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::{Chain, Stage};
+    use crate::element::Blank;
+    use crate::rate::{Rate, Serializer};
+
+    /// 1 ms a packet of 1500 bytes.
+    fn chain(limit: Limit) -> Chain<Blank> {
+        let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
+        let queues = FairQueues::new(limit, 1500, CodelConfig::default(), Rng::new(1));
+        Chain::new(vec![Stage::FqCodel(Box::new(FqCodel::new(queues, serializer)))])
+    }
+
+    fn packet(flow: u64, number: u64, bytes: usize) -> Blank {
+        Blank { flow, ..Blank::numbered(bytes, number) }
+    }
+
+    fn drain(chain: &mut Chain<Blank>) -> Vec<(u64, u64)> {
+        let mut order = Vec::new();
+        while let Some(now) = chain.next() {
+            while let Some(packet) = chain.pop(now) {
+                order.push((packet.flow, packet.number));
+            }
+        }
+        order
+    }
+
+    /// RFC 8290 §4.2: flows take turns; a new one comes first.
+    #[test]
+    fn flows_take_turns_and_a_new_one_comes_first() {
+        let mut chain = chain(Limit::Packets(1000));
+        for number in 1..=4 {
+            chain.push(Instant::ZERO, packet(7, number, 1500));
+        }
+        for number in 1..=2 {
+            chain.push(Instant::ZERO, packet(9, number, 1500));
+        }
+        // 7/1 goes at once and uses up its quantum. Then the new flow 9; then turns.
+        let expected = [(7, 1), (9, 1), (7, 2), (9, 2), (7, 3), (7, 4)];
+        assert_eq!(drain(&mut chain), expected);
+    }
+
+    #[test]
+    fn a_turn_is_counted_in_bytes() {
+        let mut chain = chain(Limit::Packets(1000));
+        for number in 1..=3 {
+            chain.push(Instant::ZERO, packet(7, number, 1500));
+        }
+        for number in 1..=6 {
+            chain.push(Instant::ZERO, packet(9, number, 500));
+        }
+        let expected = [(7, 1), (9, 1), (9, 2), (9, 3), (7, 2), (9, 4), (9, 5), (9, 6), (7, 3)];
+        assert_eq!(drain(&mut chain), expected);
+    }
+
+    /// RFC 8290 §4.1: the longest queue pays, from its head.
+    #[test]
+    fn when_full_the_longest_queue_pays() {
+        let mut chain = chain(Limit::Packets(5));
+        for number in 1..=6 {
+            chain.push(Instant::ZERO, packet(7, number, 1500));
+        }
+        chain.push(Instant::ZERO, packet(9, 1, 1500));
+        let lost: Vec<_> =
+            std::iter::from_fn(|| chain.pop_dropped()).map(|d| (d.packet.flow, d.packet.number)).collect();
+        assert_eq!(lost, [(7, 2)]);
+        assert_eq!(chain.occupancy(Instant::ZERO).packets, 5);
+        assert_eq!(drain(&mut chain), [(7, 1), (9, 1), (7, 3), (7, 4), (7, 5), (7, 6)]);
+        assert_eq!(chain.occupancy(Instant::ZERO).bytes, 0);
+    }
+}

@@ -182,3 +182,78 @@ impl Pie {
 
 /// Certainty.
 const ONE: u64 = Ratio::ONE.parts();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::{Blank, Cause, Fate, Passing};
+    use crate::meter::Meter;
+    use crate::queue::{Bottleneck, Limit, Policy};
+    use crate::rate::{Rate, Serializer};
+
+    fn pie() -> Pie {
+        Pie::new(PieConfig::default(), Rng::new(1))
+    }
+
+    /// RFC 8033 §4.2: alpha (delay − target) + beta (delay − old delay), scaled
+    /// down while the probability is small.
+    #[test]
+    fn the_controller_steps_as_computed_by_hand() {
+        let mut pie = pie();
+        // 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms: 0.025625, divided by 2048.
+        pie.update(20_000_000);
+        assert_eq!(pie.probability, 25_625_000_000 / 2048);
+        // Above a millionth now (12.5): 0.125 · 5 ms alone, divided by 128 is for
+        // 10⁻⁵ – 10⁻⁴.
+        pie.update(20_000_000);
+        assert_eq!(pie.probability, 25_625_000_000 / 2048 + 625_000_000 / 128);
+        // RFC 8033 §5.5: no more than 2 % at a time above 10 %.
+        pie.probability = ONE / 5;
+        pie.update(200_000_000);
+        assert_eq!(pie.probability, ONE / 5 + ONE / 50);
+        // An empty queue twice: down by the controller, then by 1/64.
+        (pie.old_delay, pie.probability) = (0, ONE / 2);
+        pie.update(0);
+        let down = ONE / 2 - 1_875_000_000;
+        assert_eq!(pie.probability, down - down.div_ceil(64));
+    }
+
+    /// RFC 8033 §4.4: a burst of up to 150 ms passes, even a deep one.
+    #[test]
+    fn a_burst_passes_and_an_overload_is_held_near_the_target() {
+        let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
+        let mut queue = Bottleneck::new(Limit::Packets(1000), Policy::Pie(Box::new(pie())), serializer);
+        let mut meter = Meter::default();
+        for _ in 0..100 {
+            let fate = queue.pass(Instant::from_millis(1), &mut Blank::new(1500), &mut meter);
+            assert!(matches!(fate, Fate::Leaves(_)));
+        }
+        // Then 110 % of the rate for a minute, without a reaction.
+        let (mut early, mut delay, mut counted) = (0, 0_u64, 0);
+        for i in 0..66_000_u64 {
+            let at = Instant::from_nanos(1_000_000 + i * 909_091);
+            match queue.pass(at, &mut Blank::new(1500), &mut meter) {
+                Fate::Lost(Cause::Early) => early += 1,
+                Fate::Leaves(end) if i > 33_000 => {
+                    delay += end.as_nanos() - at.as_nanos() - 1_000_000;
+                    counted += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!((5_700..6_300).contains(&early), "{early}");
+        let mean = delay / counted;
+        assert!((12_000_000..18_000_000).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_long_silence_costs_nothing_and_forgets() {
+        let mut pie = pie();
+        pie.probability = ONE / 2;
+        let backlog = Backlog::default();
+        // 100 days: the loop must not walk 576 million updates.
+        pie.catch_up(Instant::from_millis(8_640_000_000), &backlog);
+        assert_eq!(pie.probability, 0);
+        assert!(pie.next_update > Instant::from_millis(8_640_000_000));
+    }
+}

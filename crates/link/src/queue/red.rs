@@ -158,3 +158,61 @@ const TENTH: Ratio = match Ratio::new(1, 10) {
     Some(ratio) => ratio,
     None => Ratio::ONE,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::{Blank, Cause, Fate, Passing};
+    use crate::meter::Meter;
+    use crate::queue::{Bottleneck, Limit, Policy};
+    use crate::rate::{Rate, Serializer};
+
+    #[test]
+    fn an_idle_time_decays_the_average_like_so_many_empty_samples() {
+        let start = 20 << POINT;
+        let mut stepwise = start;
+        for _ in 0..700 {
+            stepwise = decay(stepwise, 9, 1);
+        }
+        let at_once = decay(start, 9, 700);
+        assert!(stepwise.abs_diff(at_once) < 1 << 12, "{stepwise} {at_once}");
+        // (1 − 1/512)^700 = 0.2545: 5.09 packets are left.
+        assert_eq!((at_once * 100) >> POINT, 508);
+        assert_eq!(decay(start, 9, u64::MAX), 0);
+    }
+
+    #[test]
+    fn the_probability_rises_gently_to_certainty() {
+        let mut red = Red::new(RedConfig::default(), Rng::new(1));
+        let mut percent = |packets: u64| {
+            red.average = packets << POINT;
+            (red.probability() as u128 * 1000 / u128::from(ONE)) as u64
+        };
+        // 5 – 15: to 10 %; 15 – 30: to 100 %. In thousandths, rounded down.
+        let found: Vec<u64> = [4, 5, 10, 15, 20, 25, 30, 40].into_iter().map(&mut percent).collect();
+        assert_eq!(found, [0, 0, 49, 99, 399, 699, 1000, 1000]);
+    }
+
+    /// Offered 110 % of the rate without a reaction, RED sheds the tenth that is
+    /// too much early and keeps the average between its thresholds.
+    #[test]
+    fn an_overload_is_shed_early() {
+        let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
+        let red = Red::new(RedConfig::default(), Rng::new(2));
+        let mut queue = Bottleneck::new(Limit::Packets(100), Policy::Red(Box::new(red)), serializer);
+        let mut meter = Meter::default();
+        let (mut early, mut full) = (0, 0);
+        for i in 0..20_000_u64 {
+            let at = Instant::from_nanos(i * 909_091);
+            match queue.pass(at, &mut Blank::new(1500), &mut meter) {
+                Fate::Lost(Cause::Early) => early += 1,
+                Fate::Lost(_) => full += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(full, 0);
+        assert!((1_700..1_950).contains(&early), "{early}");
+        let Policy::Red(red) = &queue.policy else { panic!("it is RED") };
+        assert!((9..30).contains(&red.average_packets()), "{}", red.average_packets());
+    }
+}

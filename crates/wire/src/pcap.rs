@@ -1,1 +1,445 @@
-//! pcap
+//! Captures in the pcapng format: what Wireshark and tshark read.
+//!
+//! ```text
+//! section header, interface description ..., enhanced packet ...
+//! each block: type, length, body padded to four bytes, length again
+//! ```
+//!
+//! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface
+//! description, §4.3 enhanced packet, §3.5 options). Packets begin with their
+//! IP header (LINKTYPE_RAW) and times count nanoseconds. The reader takes what
+//! others write too: both byte orders, any time resolution, blocks it does not
+//! know.
+
+use std::io::{self, Write};
+
+/// Packets begin with an IPv4 or IPv6 header (LINKTYPE_RAW).
+pub const LINKTYPE_RAW: u16 = 101;
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+
+const OPTION_END: u16 = 0;
+const OPTION_COMMENT: u16 = 1;
+const OPTION_IF_NAME: u16 = 2;
+const OPTION_EPB_FLAGS: u16 = 2;
+const OPTION_USER_APPLICATION: u16 = 4;
+const OPTION_IF_TSRESOL: u16 = 9;
+const OPTION_IF_TSOFFSET: u16 = 14;
+
+/// Which way a packet passed the interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// It came in.
+    Inbound,
+    /// It went out.
+    Outbound,
+}
+
+/// Writes one pcapng section to `out`, block by block.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    interfaces: u32,
+    block: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a section; `application` is named as its writer.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn new(out: W, application: &str) -> io::Result<Self> {
+        let mut writer = Self { out, interfaces: 0, block: Vec::new() };
+        writer.begin(SECTION);
+        writer.number(BYTE_ORDER);
+        writer.block.extend_from_slice(&[1, 0, 0, 0]);
+        // Section length: not specified.
+        writer.block.extend_from_slice(&u64::MAX.to_le_bytes());
+        writer.option(OPTION_USER_APPLICATION, application.as_bytes());
+        writer.option(OPTION_END, &[]);
+        writer.end()?;
+        Ok(writer)
+    }
+
+    /// Describes the next interface and returns its number, counted from 0.
+    /// `snap_len` is the most bytes kept of a packet; 0 for all.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn interface(&mut self, name: &str, snap_len: u32) -> io::Result<u32> {
+        self.begin(INTERFACE);
+        self.block.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
+        self.block.extend_from_slice(&[0, 0]);
+        self.number(snap_len);
+        self.option(OPTION_IF_NAME, name.as_bytes());
+        // Ten to the minus ninth of a second.
+        self.option(OPTION_IF_TSRESOL, &[9]);
+        self.option(OPTION_END, &[]);
+        self.end()?;
+        self.interfaces += 1;
+        Ok(self.interfaces - 1)
+    }
+
+    /// Adds one packet, `at_nanos` after the beginning of the capture's time.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an interface that was not described, else what `out` returns.
+    pub fn packet(
+        &mut self,
+        interface: u32,
+        at_nanos: u64,
+        packet: &[u8],
+        direction: Option<Direction>,
+        comment: Option<&str>,
+    ) -> io::Result<()> {
+        self.packet_cut(interface, at_nanos, packet, packet.len(), direction, comment)
+    }
+
+    /// Adds a packet of `original_len` bytes of which only `packet` was kept.
+    ///
+    /// # Errors
+    /// As [`packet`](Self::packet).
+    pub fn packet_cut(
+        &mut self,
+        interface: u32,
+        at_nanos: u64,
+        packet: &[u8],
+        original_len: usize,
+        direction: Option<Direction>,
+        comment: Option<&str>,
+    ) -> io::Result<()> {
+        if interface >= self.interfaces {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such capture interface"));
+        }
+        self.begin(ENHANCED_PACKET);
+        self.number(interface);
+        self.number((at_nanos >> 32) as u32);
+        self.number(at_nanos as u32);
+        self.number(packet.len() as u32);
+        self.number(original_len as u32);
+        self.block.extend_from_slice(packet);
+        self.pad();
+        if direction.is_some() || comment.is_some() {
+            if let Some(direction) = direction {
+                let flags = match direction {
+                    Direction::Inbound => 1_u32,
+                    Direction::Outbound => 2,
+                };
+                self.option(OPTION_EPB_FLAGS, &flags.to_le_bytes());
+            }
+            if let Some(comment) = comment {
+                self.option(OPTION_COMMENT, comment.as_bytes());
+            }
+            self.option(OPTION_END, &[]);
+        }
+        self.end()
+    }
+
+    /// Flushes and gives the output back.
+    ///
+    /// # Errors
+    /// What `out` returns.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn begin(&mut self, kind: u32) {
+        self.block.clear();
+        self.number(kind);
+        // The length, known at the end.
+        self.number(0);
+    }
+
+    fn number(&mut self, number: u32) {
+        self.block.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        // An option's length field has 16 bits; the longest names and comments are cut.
+        let value = &value[..value.len().min(usize::from(u16::MAX))];
+        self.block.extend_from_slice(&code.to_le_bytes());
+        self.block.extend_from_slice(&(value.len() as u16).to_le_bytes());
+        self.block.extend_from_slice(value);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let length = self.block.len() as u32 + 4;
+        self.number(length);
+        self.block[4..8].copy_from_slice(&length.to_le_bytes());
+        self.out.write_all(&self.block)
+    }
+}
+
+/// Why bytes are not a pcapng capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PcapError {
+    /// The file does not begin with a pcapng section header.
+    #[error("not a pcapng file")]
+    Magic,
+    /// A block at this byte offset is cut short or contradicts itself.
+    #[error("damaged pcapng block at byte {0}")]
+    Block(usize),
+}
+
+/// An interface of a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its name; empty when the file has none.
+    pub name: String,
+    /// What a packet begins with: [`LINKTYPE_RAW`] or another of tcpdump.org's numbers.
+    pub link_type: u16,
+    /// Ticks per second of the time stamps.
+    ticks_per_second: u64,
+    /// Seconds to add to every time stamp.
+    offset_seconds: i64,
+}
+
+/// A packet of a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record<'a> {
+    /// Which interface, an index into [`Reader::interfaces`].
+    pub interface: usize,
+    /// When, in nanoseconds.
+    pub at_nanos: u64,
+    /// What was kept of it.
+    pub packet: &'a [u8],
+    /// Its length on the wire.
+    pub original_len: usize,
+    /// Which way it passed, when noted.
+    pub direction: Option<Direction>,
+    /// The comment, when there is one.
+    pub comment: Option<String>,
+}
+
+/// Reads a capture packet by packet.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    big_endian: bool,
+    /// Interfaces of the present section begin here in `interfaces`.
+    section: usize,
+    interfaces: Vec<Interface>,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// [`PcapError::Magic`].
+    pub fn new(bytes: &'a [u8]) -> Result<Self, PcapError> {
+        if bytes.len() < 12 || bytes[..4] != SECTION.to_le_bytes() {
+            return Err(PcapError::Magic);
+        }
+        Ok(Self { bytes, at: 0, big_endian: false, section: 0, interfaces: Vec::new() })
+    }
+
+    /// The interfaces described so far, of all sections.
+    #[must_use]
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// The next packet; `None` at the end.
+    ///
+    /// # Errors
+    /// [`PcapError::Block`]; reading cannot go on after it.
+    pub fn next_packet(&mut self) -> Result<Option<Record<'a>>, PcapError> {
+        while self.at < self.bytes.len() {
+            let damaged = PcapError::Block(self.at);
+            let rest = &self.bytes[self.at..];
+            if rest.len() < 12 {
+                return Err(damaged);
+            }
+            if rest[..4] == SECTION.to_le_bytes() {
+                self.big_endian = match rest[8..12].try_into().map(u32::from_le_bytes) {
+                    Ok(BYTE_ORDER) => false,
+                    Ok(order) if order == BYTE_ORDER.swap_bytes() => true,
+                    _ => return Err(damaged),
+                };
+                self.section = self.interfaces.len();
+            }
+            let kind = self.u32(rest, 0).ok_or(damaged)?;
+            let length = self.u32(rest, 4).ok_or(damaged)? as usize;
+            if length < 12 || !length.is_multiple_of(4) || length > rest.len() {
+                return Err(damaged);
+            }
+            let body = &rest[8..length - 4];
+            self.at += length;
+            match kind {
+                INTERFACE => {
+                    let interface = self.interface(body).ok_or(damaged)?;
+                    self.interfaces.push(interface);
+                }
+                ENHANCED_PACKET => return self.enhanced(body).ok_or(damaged).map(Some),
+                SIMPLE_PACKET => return self.simple(body).ok_or(damaged).map(Some),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn interface(&self, body: &[u8]) -> Option<Interface> {
+        let mut interface = Interface {
+            name: String::new(),
+            link_type: self.u16(body, 0)?,
+            ticks_per_second: 1_000_000,
+            offset_seconds: 0,
+        };
+        for (code, value) in self.options(body.get(8..)?) {
+            match code {
+                OPTION_IF_NAME => interface.name = String::from_utf8_lossy(value).into_owned(),
+                OPTION_IF_TSRESOL => {
+                    let resolution = *value.first()?;
+                    let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
+                    interface.ticks_per_second = base.checked_pow(u32::from(resolution & 0x7f))?;
+                }
+                OPTION_IF_TSOFFSET => {
+                    let bytes: [u8; 8] = value.try_into().ok()?;
+                    interface.offset_seconds =
+                        if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) };
+                }
+                _ => {}
+            }
+        }
+        Some(interface)
+    }
+
+    fn enhanced(&self, body: &'a [u8]) -> Option<Record<'a>> {
+        let interface = self.section.checked_add(self.u32(body, 0)? as usize)?;
+        let described = self.interfaces.get(interface)?;
+        let ticks = u64::from(self.u32(body, 4)?) << 32 | u64::from(self.u32(body, 8)?);
+        let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(described.ticks_per_second);
+        let nanos = i128::try_from(nanos).ok()? + i128::from(described.offset_seconds) * 1_000_000_000;
+        let captured = self.u32(body, 12)? as usize;
+        let packet = body.get(20..20_usize.checked_add(captured)?)?;
+        let mut record = Record {
+            interface,
+            at_nanos: u64::try_from(nanos).unwrap_or(0),
+            packet,
+            original_len: self.u32(body, 16)? as usize,
+            direction: None,
+            comment: None,
+        };
+        for (code, value) in self.options(body.get(20 + captured.next_multiple_of(4)..).unwrap_or(&[])) {
+            match code {
+                OPTION_COMMENT => record.comment = Some(String::from_utf8_lossy(value).into_owned()),
+                OPTION_EPB_FLAGS => {
+                    record.direction = match self.u32(value, 0)? & 0b11 {
+                        1 => Some(Direction::Inbound),
+                        2 => Some(Direction::Outbound),
+                        _ => None,
+                    };
+                }
+                _ => {}
+            }
+        }
+        Some(record)
+    }
+
+    fn simple(&self, body: &'a [u8]) -> Option<Record<'a>> {
+        self.interfaces.get(self.section)?;
+        let original_len = self.u32(body, 0)? as usize;
+        let packet = &body[4..body.len().min(4_usize.checked_add(original_len)?)];
+        Some(Record {
+            interface: self.section,
+            at_nanos: 0,
+            packet,
+            original_len,
+            direction: None,
+            comment: None,
+        })
+    }
+
+    /// The options in `bytes`, up to the end mark or the first damaged one.
+    fn options<'b>(&self, mut bytes: &'b [u8]) -> impl Iterator<Item = (u16, &'b [u8])> {
+        std::iter::from_fn(move || {
+            let code = self.u16(bytes, 0)?;
+            let length = usize::from(self.u16(bytes, 2)?);
+            if code == OPTION_END {
+                return None;
+            }
+            let value = bytes.get(4..4 + length)?;
+            bytes = bytes.get(4 + length.next_multiple_of(4)..).unwrap_or(&[]);
+            Some((code, value))
+        })
+    }
+
+    fn u16(&self, bytes: &[u8], at: usize) -> Option<u16> {
+        let bytes = bytes.get(at..at + 2)?.try_into().ok()?;
+        Some(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    }
+
+    fn u32(&self, bytes: &[u8], at: usize) -> Option<u32> {
+        let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), "test").expect("a section");
+        assert_eq!(writer.interface("path1", 0).expect("an interface"), 0);
+        assert_eq!(writer.interface("path2", 0).expect("an interface"), 1);
+        writer.packet(0, 1, &[0x45; 21], Some(Direction::Outbound), None).expect("a packet");
+        writer
+            .packet(1, 6_000_000_001, &[0x60; 40], Some(Direction::Inbound), Some("lost: queue"))
+            .expect("a packet");
+        writer.packet(0, u64::MAX, &[0x45; 24], None, None).expect("a packet");
+        let error = writer.packet(2, 0, &[1], None, None).expect_err("no third interface");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        writer.finish().expect("nothing to flush")
+    }
+
+    #[test]
+    fn round_trip() {
+        let bytes = sample();
+        let mut reader = Reader::new(&bytes).expect("a capture");
+        let first = reader.next_packet().expect("a packet").expect("not the end");
+        assert_eq!((first.interface, first.at_nanos, first.packet), (0, 1, &[0x45; 21][..]));
+        assert_eq!((first.direction, first.comment), (Some(Direction::Outbound), None));
+        let second = reader.next_packet().expect("a packet").expect("not the end");
+        assert_eq!((second.interface, second.at_nanos, second.original_len), (1, 6_000_000_001, 40));
+        assert_eq!(second.comment.as_deref(), Some("lost: queue"));
+        let third = reader.next_packet().expect("a packet").expect("not the end");
+        assert_eq!((third.at_nanos, third.direction), (u64::MAX, None));
+        assert_eq!(reader.next_packet(), Ok(None));
+        let names: Vec<_> = reader.interfaces().iter().map(|i| i.name.as_str()).collect();
+        assert_eq!(names, ["path1", "path2"]);
+    }
+
+    #[test]
+    fn damaged_files_never_panic() {
+        let bytes = sample();
+        let read_all = |bytes: &[u8]| {
+            if let Ok(mut reader) = Reader::new(bytes) {
+                while let Ok(Some(_)) = reader.next_packet() {}
+            }
+        };
+        for cut in 0..bytes.len() {
+            read_all(&bytes[..cut]);
+        }
+        let mut rng = anabranch_base::Rng::new(3);
+        for _ in 0..20_000 {
+            let mut damaged = bytes.clone();
+            for _ in 0..=rng.below(4) {
+                let at = rng.below(damaged.len() as u64) as usize;
+                damaged[at] = rng.next_u64() as u8;
+            }
+            read_all(&damaged);
+        }
+    }
+}

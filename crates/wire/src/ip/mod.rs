@@ -1,1 +1,219 @@
-//! ip
+//! IP headers: version 4, version 6, and what both have in common.
+//!
+//! Owns the view [`Packet`] that reads either version, and the few changes a
+//! router or a queue makes in place (hop limit, ECN). Fragments are not
+//! reassembled and IPv6 extension headers not skipped: nothing here sends them.
+
+pub mod ecn;
+pub mod v4;
+pub mod v6;
+
+use anabranch_base::Ecn;
+use std::net::IpAddr;
+
+/// Protocol numbers (IANA) that this project carries.
+pub mod protocol {
+    /// ICMP for IPv4.
+    pub const ICMP: u8 = 1;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// ICMP for IPv6.
+    pub const ICMPV6: u8 = 58;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
+}
+
+/// The hop limit (TTL) that packets start with.
+pub const HOP_LIMIT: u8 = 64;
+
+/// Why bytes are not an IP packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum IpError {
+    /// Fewer bytes than the header, or than its length field says.
+    #[error("truncated IP packet")]
+    Truncated,
+    /// The version field is neither 4 nor 6.
+    #[error("IP version {0}")]
+    Version(u8),
+    /// A length field contradicts another.
+    #[error("an IP length field is wrong")]
+    Length,
+    /// The IPv4 header checksum is wrong.
+    #[error("wrong IPv4 header checksum")]
+    Checksum,
+}
+
+/// An IP packet of either version, read in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    /// Who sent it.
+    pub source: IpAddr,
+    /// Whom it is for.
+    pub target: IpAddr,
+    /// What the payload is.
+    pub protocol: u8,
+    /// The ECN bits.
+    pub ecn: Ecn,
+    /// Routers it may still pass (TTL).
+    pub hop_limit: u8,
+    /// It is a piece of a larger packet (IPv4 only).
+    pub fragment: bool,
+    /// Bytes of the IP header, options included.
+    pub header_len: usize,
+    /// What follows the header, without link padding.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet that begins with its IP header; for IPv4 the header
+    /// checksum is verified. Bytes after the packet's own length are left out.
+    ///
+    /// # Errors
+    /// [`IpError`].
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, IpError> {
+        Self::read(bytes, true)
+    }
+
+    /// Reads the beginning of a packet, as ICMP messages quote it: the payload
+    /// may be shorter than the header says, and the checksum is not verified
+    /// (routers on the way have changed the hop limit).
+    ///
+    /// # Errors
+    /// [`IpError`], but never for a missing end of the payload.
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, IpError> {
+        Self::read(bytes, false)
+    }
+
+    #[inline]
+    fn read(bytes: &'a [u8], whole: bool) -> Result<Self, IpError> {
+        match bytes.first().map(|byte| byte >> 4) {
+            Some(4) => {
+                let (header, header_len) =
+                    if whole { v4::Header::parse(bytes)? } else { v4::Header::parse_quoted(bytes)? };
+                Ok(Self {
+                    source: header.source.into(),
+                    target: header.target.into(),
+                    protocol: header.protocol,
+                    ecn: header.ecn,
+                    hop_limit: header.hop_limit,
+                    fragment: header.more_fragments || header.fragment_offset != 0,
+                    header_len,
+                    payload: &bytes[header_len..bytes.len().min(usize::from(header.total_len))],
+                })
+            }
+            Some(6) => {
+                let header = if whole { v6::Header::parse(bytes)? } else { v6::Header::parse_quoted(bytes)? };
+                let end = v6::HEADER_LEN + usize::from(header.payload_len);
+                Ok(Self {
+                    source: header.source.into(),
+                    target: header.target.into(),
+                    protocol: header.protocol,
+                    ecn: header.ecn,
+                    hop_limit: header.hop_limit,
+                    fragment: false,
+                    header_len: v6::HEADER_LEN,
+                    payload: &bytes[v6::HEADER_LEN..bytes.len().min(end)],
+                })
+            }
+            Some(version) => Err(IpError::Version(version)),
+            None => Err(IpError::Truncated),
+        }
+    }
+
+    /// Bytes of header and payload.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.header_len + self.payload.len()
+    }
+
+    /// Never: a packet has a header.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// The length of the header that a packet between these addresses gets:
+/// 20 bytes for IPv4, 40 for IPv6.
+#[must_use]
+pub const fn header_len(source: IpAddr) -> usize {
+    match source {
+        IpAddr::V4(_) => v4::HEADER_LEN,
+        IpAddr::V6(_) => v6::HEADER_LEN,
+    }
+}
+
+/// Takes one from the hop limit of the packet that begins `bytes` and mends
+/// the IPv4 header checksum. False when the packet may go no further (or is
+/// no IP packet); it is then unchanged.
+pub fn decrement_hop_limit(bytes: &mut [u8]) -> bool {
+    match bytes.first().map(|byte| byte >> 4) {
+        Some(4) if bytes.len() >= v4::HEADER_LEN => {
+            if bytes[8] <= 1 {
+                return false;
+            }
+            bytes[8] -= 1;
+            v4::refresh_checksum(bytes);
+            true
+        }
+        Some(6) if bytes.len() >= v6::HEADER_LEN => {
+            if bytes[7] <= 1 {
+                return false;
+            }
+            bytes[7] -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    fn v4_packet() -> Vec<u8> {
+        let header = v4::Header::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), 132, 8);
+        let mut bytes = vec![0; 28];
+        header.emit(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn either_version_is_read() {
+        let packet = v4_packet();
+        let view = Packet::parse(&packet).expect("an IPv4 packet");
+        assert_eq!((view.protocol, view.payload.len(), view.hop_limit), (132, 8, HOP_LIMIT));
+
+        let header = v6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, 6, 4);
+        let mut bytes = vec![0; 44 + 3];
+        header.emit(&mut bytes);
+        let view = Packet::parse(&bytes).expect("an IPv6 packet");
+        assert_eq!((view.protocol, view.payload.len(), view.header_len), (6, 4, 40));
+    }
+
+    #[test]
+    fn what_is_no_packet_is_refused() {
+        assert_eq!(Packet::parse(&[]), Err(IpError::Truncated));
+        assert_eq!(Packet::parse(&[0x55; 60]), Err(IpError::Version(5)));
+        let packet = v4_packet();
+        for cut in 0..packet.len() {
+            assert!(Packet::parse(&packet[..cut]).is_err(), "cut to {cut}");
+        }
+        assert!(Packet::parse_quoted(&packet[..24]).is_ok_and(|view| view.payload.len() == 4));
+    }
+
+    #[test]
+    fn hop_limit_runs_out() {
+        let mut packet = v4_packet();
+        for _ in 1..HOP_LIMIT {
+            assert!(decrement_hop_limit(&mut packet));
+            assert!(Packet::parse(&packet).is_ok(), "the checksum follows");
+        }
+        assert!(!decrement_hop_limit(&mut packet));
+        assert!(!decrement_hop_limit(&mut [0x45]));
+    }
+}

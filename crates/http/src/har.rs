@@ -1,16 +1,86 @@
 //! HAR 1.2 (HTTP Archive): pages from what a browser recorded, and a page load
 //! written as one.
+//!
+//! Owns the way from a HAR's log to a [`Page`]: which entries count, in which
+//! order, and what is said about the others. How large an entry is belongs to
+//! [`size`], who caused it to [`initiator`], writing to [`write`](mod@write).
+//!
+//! A page is raced as a first visit. So what the recording browser took from
+//! its cache is fetched all the same; what never crossed a network (`data:`
+//! addresses, extensions), what got no answer, and WebSockets is left out.
+//! Every entry that is left out, or whose size had to be taken from elsewhere,
+//! is counted and named in [`Page::warnings`].
 
-use crate::page::{Page, PageError};
+mod date;
+mod initiator;
+mod size;
+pub mod write;
+
+use crate::page::{MAX_OBJECTS, Object, Page, PageError};
+use initiator::Entry;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 /// The page that the HAR text `text` records; `name` is used in messages.
 ///
+/// Of a file with several pages (repeated runs, usually) the first that has
+/// entries is taken, and the rest counted in a warning.
+///
 /// # Errors
-/// [`PageError`] naming entry index and field.
+/// [`PageError`] naming what is wrong, with the entry's index and the field.
 pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
-    let _ = text;
-    Err(PageError::new(format!("{name}: not a HAR")))
+    let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
+    let text = text.trim_start_matches('\u{feff}');
+    let har: Value =
+        serde_json::from_str(text).map_err(|why| wrong(&format!("not a HAR, not even JSON: {why}")))?;
+    let log = har.get("log").ok_or_else(|| wrong("not a HAR: there is no 'log' in it"))?;
+    let entries = log.get("entries").ok_or_else(|| wrong("log.entries: missing; not a HAR"))?;
+    let entries = entries.as_array().ok_or_else(|| wrong("log.entries: not a list"))?;
+    if entries.is_empty() {
+        return Err(wrong("log.entries: empty, so there is nothing to fetch"));
+    }
+
+    let mut left_out = Notes::default();
+    let chosen = first_page(log, entries, &mut left_out);
+    let mut kept = Vec::new();
+    for (index, value) in
+        entries.iter().enumerate().filter(|(_, value)| chosen.is_none_or(|id| page_of(value) == id))
+    {
+        let wrong =
+            |field: &str, why: &str| PageError::new(format!("{name}: log.entries[{index}].{field}: {why}"));
+        let url = value.pointer("/request/url").and_then(Value::as_str);
+        let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
+        // Sizes are checked before anything is left out: a broken file is told from an odd entry.
+        let size = size::of(value).map_err(|(field, why)| wrong(field, &why))?;
+        let Some(address) = Address::of(url) else {
+            left_out.add("never crossed a network (data:, blob:, about: or an extension)", index, url);
+            continue;
+        };
+        if address.websocket || value.pointer("/response/status").and_then(Value::as_i64) == Some(101) {
+            left_out.add("left HTTP (WebSocket)", index, url);
+            continue;
+        }
+        let started = value.get("startedDateTime").and_then(Value::as_str);
+        let started = started.ok_or_else(|| wrong("startedDateTime", "missing or not a text"))?;
+        let started = date::unix_millis(started).ok_or_else(|| {
+            wrong("startedDateTime", &format!("'{started}' is not an ISO 8601 date and time"))
+        })?;
+        let took = match value.get("time") {
+            None | Some(Value::Null) => 0.0,
+            Some(time) => size::number(time).ok_or_else(|| wrong("time", "not a number"))?.max(0.0),
+        };
+        kept.push(Entry { index, value, url, address, started, ended: started + took, size });
+    }
+    // The HAR need not list entries in order; a stable sort keeps the file's order among equals.
+    kept.sort_by(|a, b| a.started.total_cmp(&b.started));
+    let listed = log.get("pages").and_then(Value::as_array).into_iter().flatten();
+    let id = chosen.or_else(|| entries.first().map(page_of));
+    let title = listed
+        .filter(|page| page.get("id").and_then(Value::as_str) == id)
+        .find_map(|page| page.get("title").and_then(Value::as_str));
+    build(name, log, title, &kept, left_out)
 }
 
 /// Reads the HAR file at `path`.
@@ -18,7 +88,216 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
 /// # Errors
 /// [`PageError`] when it cannot be read or is not a HAR.
 pub fn load(path: &Path) -> Result<Page, PageError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|why| PageError::new(format!("{}: {why}", path.display())))?;
-    read(&path.display().to_string(), &text)
+    let name = path.display().to_string();
+    let wrong = |why: std::io::Error| PageError::new(format!("{name}: {why}"));
+    let length = std::fs::metadata(path).map_err(wrong)?.len();
+    if length > MAX_FILE {
+        return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
+    }
+    let bytes = std::fs::read(path).map_err(wrong)?;
+    let mut page = read(&name, &String::from_utf8_lossy(&bytes))?;
+    if let Some(stem) = path.file_stem() {
+        page.name = stem.to_string_lossy().into_owned();
+    }
+    Ok(page)
 }
+
+/// Turns the entries that count, in order, into objects.
+fn build(
+    name: &str,
+    log: &Value,
+    title: Option<&str>,
+    entries: &[Entry<'_>],
+    mut notes: Notes,
+) -> Result<Page, PageError> {
+    let mut hosts: Vec<String> = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
+    // Position among `entries` to index among `objects`: what is left out causes nothing.
+    let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
+    let causes = initiator::find(entries);
+    for (position, entry) in entries.iter().enumerate() {
+        let bytes = match &entry.size {
+            Ok(bytes) => bytes,
+            Err(why) => {
+                notes.add(why, entry.index, entry.url);
+                placed.push(None);
+                continue;
+            }
+        };
+        if let Some(note) = bytes.note {
+            notes.add(note, entry.index, entry.url);
+        }
+        let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
+        if method != "GET" {
+            notes.add("not a GET: fetched as a GET of the same sizes", entry.index, entry.url);
+        }
+        let host = hosts.iter().position(|known| *known == entry.address.host).unwrap_or_else(|| {
+            hosts.push(entry.address.host.clone());
+            hosts.len() - 1
+        });
+        let target = unique(entry.address.target.clone(), &mut names);
+        // A head shorter than its own request line and Host cannot be sent.
+        let least =
+            (target.len() + entry.address.host.len() + "GET  HTTP/1.1\r\nHost: \r\n\r\n".len()) as u64;
+        let cause = causes[position].and_then(|cause| Some((cause, placed[cause]?)));
+        let think = cause.map_or(0.0, |(cause, _)| (entry.started - entries[cause].ended).max(0.0));
+        let content_type =
+            entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
+        placed.push(Some(objects.len()));
+        objects.push(Object {
+            name: target,
+            host,
+            request_head: bytes.request.max(least),
+            response_head: bytes.head,
+            body: bytes.body,
+            content_type: media_type(content_type),
+            initiator: cause.map(|(_, object)| object),
+            think: Duration::from_nanos((think * 1e6).round() as u64),
+        });
+    }
+    if objects.is_empty() {
+        let why = notes.lines(entries.len()).join("; ");
+        return Err(PageError::new(format!("{name}: no entry can be fetched: {why}")));
+    }
+    if objects.len() > MAX_OBJECTS {
+        return Err(PageError::new(format!("{name}: {} entries, more than {MAX_OBJECTS}", objects.len())));
+    }
+    let comment = log.get("comment").and_then(Value::as_str).map(one_line).filter(|c| !c.is_empty());
+    let title = title.map(one_line).filter(|t| !t.is_empty());
+    let creator = log.pointer("/creator/name").and_then(Value::as_str).map(one_line);
+    let source = comment.unwrap_or_else(|| {
+        let creator = creator.map_or(String::new(), |creator| format!(", written by {creator}"));
+        format!(
+            "HAR of {}{creator}",
+            title.unwrap_or_else(|| entries[0].url.chars().take(MAX_NAME).collect())
+        )
+    });
+    let warnings = notes.lines(log.get("entries").and_then(Value::as_array).map_or(0, Vec::len));
+    let page = Page { name: name.to_owned(), source, hosts, objects, warnings };
+    page.validate()?;
+    Ok(page)
+}
+
+/// The page to take, if entries name one: the first listed (or else the first
+/// named) that has entries. What belongs to others is noted.
+fn first_page<'a>(log: &'a Value, entries: &'a [Value], notes: &mut Notes) -> Option<&'a str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for entry in entries {
+        *counts.entry(page_of(entry)).or_default() += 1;
+    }
+    let listed = log.get("pages").and_then(Value::as_array).into_iter().flatten();
+    let chosen = listed
+        .filter_map(|page| page.get("id").and_then(Value::as_str))
+        .find(|id| counts.contains_key(id))
+        .or_else(|| entries.first().map(page_of))?;
+    if counts.len() < 2 {
+        return None;
+    }
+    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| page_of(entry) != chosen) {
+        let url = entry.pointer("/request/url").and_then(Value::as_str).unwrap_or("");
+        notes.add("belongs to another page of the file", index, url);
+    }
+    Some(chosen)
+}
+
+fn page_of(entry: &Value) -> &str {
+    entry.get("pageref").and_then(Value::as_str).unwrap_or("")
+}
+
+/// The parts of an address that a request shows.
+struct Address {
+    /// Host and, if given, port; lower case.
+    host: String,
+    /// Path and query, visible ASCII, not longer than [`MAX_NAME`].
+    target: String,
+    websocket: bool,
+}
+
+impl Address {
+    /// `None` for what is no HTTP or WebSocket address.
+    fn of(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let scheme = scheme.to_ascii_lowercase();
+        let websocket = matches!(scheme.as_str(), "ws" | "wss");
+        if !websocket && !matches!(scheme.as_str(), "http" | "https") {
+            return None;
+        }
+        let rest = rest.split('#').next().unwrap_or_default();
+        let split = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(split);
+        let host = authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+        if host.is_empty() {
+            return None;
+        }
+        let mut path = String::with_capacity(target.len() + 1);
+        if !target.starts_with('/') {
+            path.push('/');
+        }
+        for byte in target.bytes() {
+            if byte.is_ascii_graphic() {
+                path.push(char::from(byte));
+            } else {
+                path.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        path.truncate(MAX_NAME);
+        Some(Self { host, target: path, websocket })
+    }
+}
+
+/// `target`, or with a number behind it when another object has it already
+/// (the same address twice, or two hosts with the same path).
+fn unique(target: String, names: &mut BTreeSet<String>) -> String {
+    let mut candidate = target.clone();
+    let mut number = 2;
+    while !names.insert(candidate.clone()) {
+        candidate = format!("{target}~{number}");
+        number += 1;
+    }
+    candidate
+}
+
+fn media_type(text: &str) -> String {
+    let bare = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let fits = !bare.is_empty() && bare.len() <= 100 && bare.bytes().all(|b| b.is_ascii_graphic());
+    if fits { bare } else { "application/octet-stream".to_owned() }
+}
+
+/// A text of the file fit for one line of ours.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_NAME).collect()
+}
+
+/// What had to be left out or assumed: reason to (count, first few).
+#[derive(Default)]
+struct Notes(BTreeMap<&'static str, (usize, Vec<String>)>);
+
+impl Notes {
+    fn add(&mut self, why: &'static str, index: usize, url: &str) {
+        let (count, named) = self.0.entry(why).or_default();
+        *count += 1;
+        if named.len() < NAMED {
+            let shown: String = url.chars().filter(|c| !c.is_control()).take(80).collect();
+            named.push(format!("[{index}] {shown}"));
+        }
+    }
+
+    fn lines(&self, entries: usize) -> Vec<String> {
+        let line = |(why, (count, named)): (&&str, &(usize, Vec<String>))| {
+            let more = if *count > named.len() { ", …" } else { "" };
+            format!("{count} of {entries} entries: {why}: {}{more}", named.join(", "))
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+/// Entries that one warning names; the rest are counted.
+const NAMED: usize = 3;
+/// Longest request target that is kept; longer ones are cut, their sizes are not.
+const MAX_NAME: usize = 160;
+/// Largest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Which entry of a HAR caused which.
+//!
+//! The first of these that names an entry that began earlier:
+//!
+//! 1. a redirect whose `redirectURL` is this address (the last such);
+//! 2. `_initiator`: a text (sitespeed.io, WebPagetest) or Chrome's object:
+//!    the innermost known script of its call stack, else its `url`;
+//! 3. the `Referer` header of the request;
+//! 4. the document: the first entry that answered with HTML, else the first;
+//!    before the document, the last redirect.
+//!
+//! The first entry of a page has none. An address fetched several times stands
+//! for its last fetch that began before.
+
+use super::{Address, size};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// An entry that may become an object.
+pub(super) struct Entry<'a> {
+    /// Its index in `log.entries`.
+    pub index: usize,
+    pub value: &'a Value,
+    pub url: &'a str,
+    pub address: Address,
+    /// Milliseconds since 1970.
+    pub started: f64,
+    /// Likewise.
+    pub ended: f64,
+    pub size: size::Usable,
+}
+
+/// For each entry (in order of time) the position of the one that caused it.
+/// Entries without usable size are never a cause.
+pub(super) fn find(entries: &[Entry<'_>]) -> Vec<Option<usize>> {
+    let usable = |entry: &Entry<'_>| entry.size.is_ok();
+    let document = entries
+        .iter()
+        .position(|entry| usable(entry) && is_html(entry))
+        .or_else(|| entries.iter().position(usable));
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut redirects: BTreeMap<String, usize> = BTreeMap::new();
+    let mut last_redirect = None;
+    let mut causes = Vec::with_capacity(entries.len());
+    for (position, entry) in entries.iter().enumerate() {
+        let url = bare(entry.url);
+        let earlier = |address: &str| seen.get(bare(address)).copied();
+        let cause = redirects
+            .get(url)
+            .copied()
+            .or_else(|| named(entry.value, &earlier))
+            .or_else(|| referer(entry.value).and_then(earlier))
+            .or(document.filter(|&document| document < position))
+            .or(last_redirect);
+        causes.push(cause);
+        if usable(entry) {
+            seen.insert(url, position);
+            let target = entry.value.pointer("/response/redirectURL").and_then(Value::as_str);
+            if let Some(target) = target.filter(|target| !target.is_empty()) {
+                last_redirect = Some(position);
+                redirects.insert(absolute(entry.url, target), position);
+            }
+        }
+    }
+    causes
+}
+
+fn is_html(entry: &Entry<'_>) -> bool {
+    let status = entry.value.pointer("/response/status").and_then(size::number).unwrap_or(0.0);
+    let kind = entry.value.pointer("/response/content/mimeType").and_then(Value::as_str).unwrap_or("");
+    !(300.0..400.0).contains(&status) && kind.trim_start().to_ascii_lowercase().starts_with("text/html")
+}
+
+/// The entry that `_initiator` names, in any of its forms.
+fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
+    let initiator = entry.get("_initiator")?;
+    match initiator {
+        Value::String(url) => earlier(url),
+        Value::Object(_) => initiator
+            .get("stack")
+            .and_then(|stack| script(stack, earlier))
+            .or_else(|| initiator.get("url").and_then(Value::as_str).and_then(earlier)),
+        _ => None,
+    }
+}
+
+/// The innermost script of a call stack that was fetched; asynchronous calls
+/// hang the stack they came from on `parent`.
+fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
+    let mut stack = Some(stack);
+    while let Some(level) = stack {
+        let frames = level.get("callFrames").and_then(Value::as_array).into_iter().flatten();
+        let found = frames.filter_map(|frame| frame.get("url").and_then(Value::as_str)).find_map(earlier);
+        if found.is_some() {
+            return found;
+        }
+        stack = level.get("parent");
+    }
+    None
+}
+
+fn referer(entry: &Value) -> Option<&str> {
+    let headers = entry.pointer("/request/headers")?.as_array()?;
+    let is_referer = |header: &&Value| {
+        header.get("name").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case("referer"))
+    };
+    headers.iter().find(is_referer)?.get("value")?.as_str()
+}
+
+/// Without the fragment, which no request shows.
+fn bare(url: &str) -> &str {
+    url.split('#').next().unwrap_or(url)
+}
+
+/// `target` as seen from `base`: absolute, `//host/…`, `/…` or relative.
+fn absolute(base: &str, target: &str) -> String {
+    let target = bare(target);
+    let Some((scheme, rest)) = base.split_once("://") else { return target.to_owned() };
+    if target.contains("://") {
+        return target.to_owned();
+    }
+    if let Some(rest) = target.strip_prefix("//") {
+        return format!("{scheme}://{rest}");
+    }
+    let host = rest.find(['/', '?', '#']).map_or(rest, |end| &rest[..end]);
+    if target.starts_with('/') {
+        return format!("{scheme}://{host}{target}");
+    }
+    let path = bare(rest.get(host.len()..).unwrap_or_default());
+    let path = path.split('?').next().unwrap_or_default();
+    let directory = path.rfind('/').map_or("/", |end| &path[..=end]);
+    format!("{scheme}://{host}{directory}{target}")
+}

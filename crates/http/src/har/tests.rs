@@ -1,0 +1,358 @@
+//! Each oddity of real exports, in the smallest file that shows it.
+
+use super::write::{Fetch, write};
+use super::*;
+use anabranch_base::time::Instant;
+use serde_json::json;
+
+const AT: [&str; 5] = [
+    "2024-05-01T10:00:00.000Z",
+    "2024-05-01T10:00:00.100Z",
+    "2024-05-01T10:00:00.200Z",
+    "2024-05-01T10:00:00.300Z",
+    "2024-05-01T10:00:00.400Z",
+];
+
+/// A plain entry: 200, 1000 bytes, 50 ms.
+fn entry(at: usize, url: &str) -> Value {
+    json!({
+        "startedDateTime": AT[at],
+        "time": 50,
+        "request": {"method": "GET", "url": url, "headersSize": 410, "bodySize": 0, "headers": []},
+        "response": {"status": 200, "headersSize": 310, "bodySize": 1000, "redirectURL": "",
+            "content": {"size": 3000, "mimeType": "image/png"}},
+    })
+}
+
+fn document() -> Value {
+    with(entry(0, "https://news.example/"), "/response/content/mimeType", json!("text/html; charset=utf-8"))
+}
+
+/// `entry` with the member at `pointer` set.
+fn with(mut entry: Value, pointer: &str, value: Value) -> Value {
+    let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = entry.pointer_mut(parent).expect("a parent");
+    parent.as_object_mut().expect("an object").insert(key.to_owned(), value);
+    entry
+}
+
+fn har(entries: Vec<Value>) -> String {
+    json!({"log": {"version": "1.2", "creator": {"name": "a browser"}, "entries": entries}}).to_string()
+}
+
+fn page(entries: Vec<Value>) -> Page {
+    read("page.har", &har(entries)).expect("a page")
+}
+
+fn error(entries: Vec<Value>) -> String {
+    let error = read("page.har", &har(entries)).expect_err("refused").to_string();
+    assert!(!error.contains('\n') && error.starts_with("page.har: "), "{error}");
+    error
+}
+
+/// Response head and body of one entry beside the document.
+fn bytes(entry: Value) -> (u64, u64) {
+    let page = page(vec![document(), entry]);
+    assert_eq!(page.objects.len(), 2, "{:?}", page.warnings);
+    (page.objects[1].response_head, page.objects[1].body)
+}
+
+#[test]
+fn a_plain_file_becomes_a_page() {
+    let page = page(vec![document(), entry(2, "https://cdn.example:8443/a/b.png?v=1#part")]);
+    assert_eq!(page.hosts, ["news.example", "cdn.example:8443"]);
+    let image = &page.objects[1];
+    assert_eq!((image.name.as_str(), image.host, image.initiator), ("/a/b.png?v=1", 1, Some(0)));
+    assert_eq!((image.request_head, image.response_head, image.body), (410, 310, 1000));
+    assert_eq!(image.think, Duration::from_millis(150));
+    assert_eq!(
+        (page.objects[0].content_type.as_str(), image.content_type.as_str()),
+        ("text/html", "image/png")
+    );
+    assert_eq!(page.objects[0].initiator, None);
+    assert!(page.warnings.is_empty(), "{:?}", page.warnings);
+    assert!(page.source.contains("a browser"), "{}", page.source);
+}
+
+#[test]
+fn entries_are_ordered_by_their_start_and_need_not_be_listed_so() {
+    let page =
+        page(vec![entry(3, "http://h/3"), entry(1, "http://h/1"), document(), entry(3, "http://h/3b")]);
+    let names: Vec<_> = page.objects.iter().map(|o| o.name.as_str()).collect();
+    assert_eq!(names, ["/", "/1", "/3", "/3b"]);
+}
+
+#[test]
+fn the_body_is_taken_from_the_first_field_that_knows() {
+    let plain = || entry(1, "http://h/x");
+    let unknown = || with(plain(), "/response/bodySize", json!(-1));
+    assert_eq!(bytes(plain()), (310, 1000));
+    // Chrome with HTTP/2: only head and body together.
+    let h2 =
+        with(with(unknown(), "/response/headersSize", json!(-1)), "/response/_transferSize", json!(2500));
+    assert_eq!(bytes(h2.clone()), (300, 2200));
+    assert_eq!(bytes(with(h2, "/response/_transferSize", json!(120))), (120, 0));
+    assert_eq!(bytes(with(unknown(), "/response/_transferSize", json!(2500))), (310, 2190));
+    // WebPagetest: its own fields, sometimes as texts, beside zeros in HAR's own.
+    let zeros = with(with(plain(), "/response/bodySize", json!(0)), "/response/content", json!({"size": 0}));
+    assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
+    assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
+    assert_eq!(bytes(zeros), (310, 0));
+    // Only the content is known; Chrome says what compression saved.
+    assert_eq!(bytes(unknown()), (310, 3000));
+    assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
+    // Firefox: heads -1 or absent.
+    let firefox =
+        with(with(plain(), "/response/headersSize", json!(-1)), "/response/content/size", json!(-1));
+    assert_eq!(bytes(firefox), (300, 1000));
+    // No body by its nature.
+    let redirect = with(with(unknown(), "/response/content/size", json!(0)), "/response/status", json!(302));
+    assert_eq!(bytes(redirect), (310, 0));
+}
+
+#[test]
+fn what_was_assumed_is_said_and_counted() {
+    let decoded = with(entry(1, "http://h/x"), "/response/bodySize", json!(-1));
+    let post = with(entry(2, "http://h/log"), "/request/method", json!("POST"));
+    let post = with(post, "/request/bodySize", json!(500));
+    let page = page(vec![document(), decoded, post]);
+    assert_eq!(page.objects[2].request_head, 910);
+    assert_eq!(page.warnings.len(), 2, "{:?}", page.warnings);
+    assert!(page.warnings.iter().any(|w| w.contains("1 of 3 entries") && w.contains("decompression")));
+    assert!(page.warnings.iter().any(|w| w.contains("not a GET") && w.contains("[2] http://h/log")));
+}
+
+#[test]
+fn cached_entries_are_fetched_as_on_a_first_visit() {
+    let plain = || entry(1, "http://h/x");
+    let status = |entry, status: u16| with(entry, "/response/status", json!(status));
+    let zero = || with(plain(), "/response/bodySize", json!(0));
+    let revalidated = with(status(zero(), 304), "/response/_transferSize", json!(310));
+    let marked = with(zero(), "/_fromCache", json!("disk"));
+    let chrome = with(with(zero(), "/response/_transferSize", json!(0)), "/response/headersSize", json!(-1));
+    let firefox = with(zero(), "/response/fromDiskCache", json!(true));
+    for cached in [revalidated, marked, chrome, firefox] {
+        let page = page(vec![document(), cached]);
+        assert_eq!(page.objects[1].body, 3000);
+        assert!(
+            page.warnings.iter().any(|w| w.contains("1 of 2") && w.contains("cache")),
+            "{:?}",
+            page.warnings
+        );
+    }
+    let unknown = with(status(zero(), 304), "/response/content/size", json!(0));
+    let page = page(vec![document(), unknown]);
+    assert_eq!(page.objects.len(), 1);
+    assert!(page.warnings[0].contains("no size given") && page.warnings[0].contains("http://h/x"));
+}
+
+#[test]
+fn what_cannot_be_fetched_is_left_out_with_a_warning_that_names_it() {
+    let plain = || entry(1, "http://h/x");
+    let no_size = with(
+        with(plain(), "/response/bodySize", json!(-1)),
+        "/response/content",
+        json!({"size": -1, "mimeType": "a/b"}),
+    );
+    let cases = [
+        (with(plain(), "/response/status", json!(0)), "answer"),
+        (with(plain(), "/response/_error", json!("net::ERR_BLOCKED_BY_CLIENT")), "answer"),
+        (no_size, "no usable size"),
+        (with(plain(), "/request/url", json!("data:image/png;base64,AAAA")), "never crossed"),
+        (with(plain(), "/request/url", json!("chrome-extension://abc/x.js")), "never crossed"),
+        (with(plain(), "/request/url", json!("wss://h/socket")), "WebSocket"),
+        (with(plain(), "/response/status", json!(101)), "WebSocket"),
+    ];
+    for (odd, why) in cases {
+        // A status of 0 beside a body is old Firefox's; take the body away.
+        let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
+        let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
+        let page = page(vec![document(), odd, entry(3, "http://h/last")]);
+        assert_eq!(page.objects.len(), 2, "{why}");
+        assert_eq!(page.warnings.len(), 1, "{:?}", page.warnings);
+        let warning = &page.warnings[0];
+        assert!(warning.starts_with("1 of 3 entries") && warning.contains(why), "{warning}");
+        assert!(warning.contains("[1]") && warning.contains(&url), "{warning}");
+    }
+    let only = error(vec![with(document(), "/request/url", json!("data:,x"))]);
+    assert!(only.contains("no entry can be fetched") && only.contains("never crossed"), "{only}");
+}
+
+#[test]
+fn a_status_that_firefox_forgot_is_not_a_failure() {
+    assert_eq!(bytes(with(entry(1, "http://h/x"), "/response/status", json!(0))), (310, 1000));
+}
+
+#[test]
+fn many_odd_entries_share_one_warning() {
+    let odd = |i: usize| with(entry(1, &format!("data:,{i}")), "/response/bodySize", json!(-1));
+    let page = page(std::iter::once(document()).chain((0..9).map(odd)).collect());
+    assert_eq!(page.warnings.len(), 1);
+    assert!(page.warnings[0].starts_with("9 of 10 entries") && page.warnings[0].ends_with(", …"));
+}
+
+#[test]
+fn broken_files_are_told_with_entry_and_field() {
+    assert!(read("x.har", "<html>").expect_err("no JSON").to_string().contains("not even JSON"));
+    assert!(read("x.har", "").expect_err("empty").to_string().contains("x.har"));
+    assert!(read("x.har", "{}").expect_err("no log").to_string().contains("'log'"));
+    assert!(read("x.har", r#"{"log":{}}"#).expect_err("no entries").to_string().contains("log.entries"));
+    assert!(
+        read("x.har", r#"{"log":{"entries":7}}"#).expect_err("no list").to_string().contains("not a list")
+    );
+    assert!(error(Vec::new()).contains("empty"));
+    let plain = || entry(1, "http://h/x");
+    let cases = [
+        ("/response/bodySize", json!(-2), "response.bodySize: -2"),
+        ("/response/_transferSize", json!(-5), "response._transferSize: -5"),
+        ("/response/content/size", json!(-7), "response.content.size: -7"),
+        ("/response/headersSize", json!(-300), "response.headersSize: -300"),
+        ("/request/headersSize", json!(-3), "request.headersSize: -3"),
+        ("/request/bodySize", json!(-9), "request.bodySize: -9"),
+        ("/response/bodySize", json!("many"), "response.bodySize: \"many\""),
+        ("/response/bodySize", json!(1e300), "response.bodySize: 1e+300"),
+        ("/response/status", json!("OK"), "response.status"),
+        ("/request/url", json!(null), "request.url"),
+        ("/startedDateTime", json!("yesterday"), "startedDateTime: 'yesterday'"),
+        ("/startedDateTime", json!(5), "startedDateTime"),
+        ("/time", json!("long"), "time"),
+    ];
+    for (pointer, value, told) in cases {
+        let error = error(vec![document(), with(plain(), pointer, value)]);
+        assert!(error.contains("log.entries[1].") && error.contains(told), "{error}");
+    }
+    // An entry that is no object at all.
+    assert!(error(vec![json!(5)]).contains("log.entries[0].request.url"));
+}
+
+#[test]
+fn the_negative_size_that_chrome_exporters_compute_is_unknown() {
+    // An internal redirect to https: nothing was transferred, yet the head is subtracted.
+    let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
+    let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
+    let odd = with(odd, "/response/content/size", json!(0));
+    assert_eq!(bytes(odd.clone()), (310, 0));
+    assert!(error(vec![document(), with(odd, "/response/bodySize", json!(-311))]).contains("-311"));
+}
+
+#[test]
+fn who_caused_a_fetch_is_taken_from_the_best_witness() {
+    let script = || entry(1, "http://h/app.js");
+    let initiator = |how: Value| {
+        let page = page(vec![document(), script(), with(entry(2, "http://h/x"), "/_initiator", how)]);
+        page.objects[2].initiator
+    };
+    assert_eq!(initiator(json!("http://h/app.js")), Some(1));
+    assert_eq!(initiator(json!({"type": "parser", "url": "http://h/app.js", "lineNumber": 3})), Some(1));
+    let frames = |url: &str| json!([{"url": "http://h/inline"}, {"url": url}]);
+    assert_eq!(
+        initiator(json!({"type": "script", "stack": {"callFrames": frames("http://h/app.js")}})),
+        Some(1)
+    );
+    let parent = json!({"callFrames": frames("http://h/app.js")});
+    assert_eq!(initiator(json!({"type": "script", "stack": {"callFrames": [], "parent": parent}})), Some(1));
+    assert_eq!(initiator(json!({"type": "other"})), Some(0));
+    assert_eq!(initiator(json!("http://elsewhere/unseen.js")), Some(0));
+    assert_eq!(initiator(json!(7)), Some(0));
+
+    let referer = json!([{"name": "referer", "value": "http://h/style.css#x"}]);
+    let referred = with(entry(2, "http://h/font"), "/request/headers", referer);
+    assert_eq!(
+        page(vec![document(), entry(1, "http://h/style.css"), referred]).objects[2].initiator,
+        Some(1)
+    );
+}
+
+#[test]
+fn a_redirect_causes_its_target_wherever_it_points() {
+    for location in ["https://news.example/home", "//news.example/home", "/home", "home"] {
+        let redirect = with(entry(0, "https://news.example/"), "/response/status", json!(301));
+        let redirect = with(redirect, "/response/redirectURL", json!(location));
+        let target =
+            with(entry(1, "https://news.example/home"), "/response/content/mimeType", json!("text/html"));
+        let page = page(vec![redirect, target, entry(2, "https://news.example/x.png")]);
+        let causes: Vec<_> = page.objects.iter().map(|o| o.initiator).collect();
+        assert_eq!(causes, [None, Some(0), Some(1)], "{location}");
+    }
+}
+
+#[test]
+fn what_is_left_out_causes_nothing() {
+    let failed =
+        with(with(entry(1, "http://h/app.js"), "/response/status", json!(0)), "/response/bodySize", json!(0));
+    let caused = with(entry(2, "http://h/x"), "/_initiator", json!("http://h/app.js"));
+    assert_eq!(page(vec![document(), failed, caused]).objects[1].initiator, Some(0));
+}
+
+#[test]
+fn an_address_fetched_twice_gets_two_names() {
+    let page = page(vec![document(), entry(1, "http://a/x"), entry(2, "http://a/x"), entry(3, "http://b/x")]);
+    let names: Vec<_> = page.objects.iter().map(|o| o.name.as_str()).collect();
+    assert_eq!(names, ["/", "/x", "/x~2", "/x~3"]);
+}
+
+#[test]
+fn targets_are_made_fit_for_a_request_line() {
+    let long = format!("http://h/{}", "q".repeat(5000));
+    let page =
+        page(vec![document(), entry(1, "http://h/a b\u{e9}?c|d"), entry(2, &long), entry(3, "http://h?q")]);
+    assert_eq!(page.objects[1].name, "/a%20b%C3%A9?c|d");
+    assert_eq!(page.objects[2].name.len(), MAX_NAME);
+    assert_eq!(page.objects[3].name, "/?q");
+    let bare = with(entry(1, &long), "/request/headersSize", json!(20));
+    let page = self::page(vec![document(), bare]);
+    assert!(page.objects[1].request_head > MAX_NAME as u64);
+}
+
+#[test]
+fn the_first_page_that_has_entries_is_taken() {
+    let of = |entry, page: &str| with(entry, "/pageref", json!(page));
+    let entries = [of(document(), "b"), of(entry(1, "http://h/x"), "b"), of(entry(2, "http://h/y"), "c")];
+    let text = json!({"log": {"pages": [{"id": "a"}, {"id": "b", "title": "News"}, {"id": "c"}], "entries": entries}});
+    let page = read("x.har", &text.to_string()).expect("a page");
+    assert_eq!(page.objects.len(), 2);
+    assert_eq!(page.source, "HAR of News");
+    assert!(page.warnings[0].contains("1 of 3 entries: belongs to another page"), "{:?}", page.warnings);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_obstacle() {
+    assert!(read("x.har", &format!("\u{feff}{}", har(vec![document()]))).is_ok());
+}
+
+#[test]
+fn a_page_load_is_written_as_a_har_that_reads_back() {
+    let page = page(vec![document(), entry(1, "http://cdn.example/x.png")]);
+    let fetch = |object: usize, issued: u64, ended: u64| Fetch {
+        object,
+        issued: Instant::from_millis(issued),
+        assigned: Some(Instant::from_millis(issued + 5)),
+        first_byte: Some(Instant::from_millis(ended - 5)),
+        ended: Instant::from_millis(ended),
+        connection: "49152/3".to_owned(),
+        failure: None,
+    };
+    let text = write(&page, &[fetch(0, 0, 100), fetch(1, 120, 300)], 0, "0.1.0", "tcp, seed 1");
+    let again = read("again.har", &text).expect("a HAR");
+    assert_eq!(again.objects.len(), 2);
+    for (ours, theirs) in page.objects.iter().zip(&again.objects) {
+        assert_eq!(
+            (ours.body, ours.response_head, ours.request_head),
+            (theirs.body, theirs.response_head, theirs.request_head)
+        );
+        assert_eq!((&ours.name, ours.initiator), (&theirs.name, theirs.initiator));
+    }
+    assert_eq!(again.objects[1].think, Duration::from_millis(20));
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    let timings = value.pointer("/log/entries/1/timings").expect("timings");
+    let sum: f64 = ["blocked", "send", "wait", "receive"].iter().filter_map(|k| timings[*k].as_f64()).sum();
+    assert!((sum - 180.0).abs() < 1e-9, "HAR 1.2 wants the timings to add up to the time: {sum}");
+
+    let failed = Fetch {
+        failure: Some("no progress within the timeout".into()),
+        first_byte: None,
+        ..fetch(1, 120, 300)
+    };
+    let text = write(&page, &[failed], 0, "0.1.0", "");
+    assert!(text.contains("no progress") && text.contains("\"status\": 0"));
+}

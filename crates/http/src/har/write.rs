@@ -1,0 +1,117 @@
+//! A page load written as HAR 1.2, for any tool that draws waterfalls.
+
+use super::date;
+use crate::page::Page;
+use anabranch_base::time::Instant;
+use serde_json::{Value, json};
+
+/// What one object of the page met.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// Index of the object.
+    pub object: usize,
+    /// When it was wanted.
+    pub issued: Instant,
+    /// When its request was given to a connection.
+    pub assigned: Option<Instant>,
+    /// When its first byte was read.
+    pub first_byte: Option<Instant>,
+    /// When its last byte was read, or it failed.
+    pub ended: Instant,
+    /// The connection, as text.
+    pub connection: String,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+}
+
+/// One page load as HAR 1.2, pretty-printed. `began` is the date of the run's
+/// beginning in milliseconds since 1970; a virtual world begins at 0.
+#[must_use]
+pub fn write(page: &Page, fetches: &[Fetch], began: u64, version: &str, comment: &str) -> String {
+    let loaded = fetches.iter().map(|fetch| fetch.ended).max().unwrap_or_default();
+    let entries: Vec<Value> = fetches
+        .iter()
+        .filter_map(|fetch| page.objects.get(fetch.object).map(|object| entry(page, object, fetch, began)))
+        .collect();
+    let har = json!({
+        "log": {
+            "version": "1.2",
+            "creator": {"name": "anabranch", "version": version},
+            "pages": [{
+                "startedDateTime": date::iso(began),
+                "id": "page_1",
+                "title": page.name,
+                "pageTimings": {"onContentLoad": -1, "onLoad": millis(loaded.as_nanos())},
+                "comment": page.source,
+            }],
+            "entries": entries,
+            "comment": comment,
+        }
+    });
+    let mut text = serde_json::to_string_pretty(&har).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn entry(page: &Page, object: &crate::page::Object, fetch: &Fetch, began: u64) -> Value {
+    let assigned = fetch.assigned.unwrap_or(fetch.ended).clamp(fetch.issued, fetch.ended);
+    let first_byte = fetch.first_byte.unwrap_or(fetch.ended).clamp(assigned, fetch.ended);
+    let span = |from: Instant, to: Instant| millis((to - from).as_nanos() as u64);
+    let host = page.hosts.get(object.host).map_or("server", String::as_str);
+    let done = fetch.failure.is_none();
+    let initiator = object.initiator.and_then(|i| page.objects.get(i)).map(|cause| {
+        let host = page.hosts.get(cause.host).map_or("server", String::as_str);
+        format!("http://{host}{}", cause.name)
+    });
+    let mut value = json!({
+        "pageref": "page_1",
+        "startedDateTime": date::iso(began.saturating_add(fetch.issued.as_nanos() / 1_000_000)),
+        "time": span(fetch.issued, fetch.ended),
+        "request": {
+            "method": "GET",
+            "url": format!("http://{host}{}", object.name),
+            "httpVersion": "HTTP/1.1",
+            "cookies": [],
+            "headers": [],
+            "queryString": [],
+            "headersSize": object.request_head,
+            "bodySize": 0,
+        },
+        "response": {
+            "status": if done { 200 } else { 0 },
+            "statusText": if done { "OK" } else { "" },
+            "httpVersion": "HTTP/1.1",
+            "cookies": [],
+            "headers": [],
+            "content": {"size": object.body, "mimeType": object.content_type},
+            "redirectURL": "",
+            "headersSize": object.response_head,
+            "bodySize": object.body,
+        },
+        "cache": {},
+        "timings": {
+            "blocked": span(fetch.issued, assigned),
+            "dns": -1,
+            "connect": -1,
+            "send": 0,
+            "wait": span(assigned, first_byte),
+            "receive": span(first_byte, fetch.ended),
+            "ssl": -1,
+        },
+        "connection": fetch.connection,
+    });
+    if let Some(map) = value.as_object_mut() {
+        if let Some(initiator) = initiator {
+            map.insert("_initiator".to_owned(), initiator.into());
+        }
+        if let Some(failure) = &fetch.failure {
+            map.insert("comment".to_owned(), failure.as_str().into());
+        }
+    }
+    value
+}
+
+/// Nanoseconds as HAR's milliseconds.
+fn millis(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}

@@ -1,0 +1,131 @@
+//! Each controller alone, through slow start, losses, a timeout and idleness:
+//! its window, round by round, as golden text and as a picture.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` writes the files anew.
+
+mod path;
+
+use anabranch_congestion::{Algorithm, InitialWindow, Kind, Params, cubic, reno, sctp};
+use expect_test::expect_file;
+use path::{Event, Path};
+
+const MSS: u64 = 1_000;
+
+fn kinds() -> Vec<(&'static str, Kind)> {
+    let counting_acks = reno::Config { counting: reno::Counting::Acks, ..reno::Config::default() };
+    let variant = |variant| Kind::Sctp(sctp::Config { variant, ..sctp::Config::default() });
+    vec![
+        ("reno", Kind::Reno(reno::Config::default())),
+        ("reno-acks", Kind::Reno(counting_acks)),
+        ("rfc2960", variant(sctp::Variant::Rfc2960)),
+        ("rfc4960", variant(sctp::Variant::Rfc4960)),
+        ("rfc9260", variant(sctp::Variant::Rfc9260)),
+        ("cubic", Kind::Cubic(cubic::Config::default())),
+    ]
+}
+
+/// Runs every controller through the same `rounds` and compares the windows
+/// with `curves/<name>.txt` and `.svg`.
+fn check(name: &str, initial: InitialWindow, rounds: usize, event: impl Fn(usize) -> Event) {
+    let runs: Vec<_> = kinds()
+        .into_iter()
+        .map(|(kind_name, kind)| {
+            let mut path = Path::new(Algorithm::new(kind, Params::new(MSS, initial)), MSS, 100);
+            let windows: Vec<_> = (0..rounds)
+                .map(|round| {
+                    path.round(event(round));
+                    path.window()
+                })
+                .collect();
+            (kind_name, windows)
+        })
+        .collect();
+    let mut text = format!("{:>5}", "round");
+    for (kind, _) in &runs {
+        text += &format!(" {kind:>9}");
+    }
+    text += "   after\n";
+    for round in 0..rounds {
+        text += &format!("{round:>5}");
+        for (_, windows) in &runs {
+            text += &format!(" {:>9}", windows[round]);
+        }
+        let line = format!("   {}", event(round));
+        text += &format!("{}\n", line.trim_end());
+    }
+    expect_file![format!("./curves/{name}.txt")].assert_eq(&text);
+    expect_file![format!("./curves/{name}.svg")].assert_eq(&path::svg(name, &runs));
+}
+
+/// RFC 5681 §3.1, RFC 9260 §7.2.1: doubles each round, or less with delayed acknowledgements.
+#[test]
+fn slow_start() {
+    check("slow-start", InitialWindow::Packets(2), 8, |_| Event::Full);
+}
+
+#[test]
+fn one_loss() {
+    check("one-loss", InitialWindow::Packets(10), 60, |round| match round {
+        4 => Event::Loss,
+        _ => Event::Full,
+    });
+}
+
+/// RFC 9438 §4.7: the second loss at a lower window makes CUBIC aim lower still.
+#[test]
+fn two_losses() {
+    check("two-losses", InitialWindow::Packets(10), 80, |round| match round {
+        4 | 24 => Event::Loss,
+        _ => Event::Full,
+    });
+}
+
+#[test]
+fn timeout() {
+    check("timeout", InitialWindow::Packets(10), 40, |round| match round {
+        4 | 6 | 7 => Event::Timeout,
+        _ => Event::Full,
+    });
+}
+
+/// RFC 9260 §7.2.1, RFC 9438 §5.8: what is not used does not grow.
+#[test]
+fn app_limited() {
+    check("app-limited", InitialWindow::Packets(10), 40, |round| match round {
+        0..=3 | 25.. => Event::Full,
+        4 => Event::Loss,
+        _ => Event::Packets(3),
+    });
+}
+
+#[test]
+fn minimum_window() {
+    check("minimum-window", InitialWindow::Packets(4), 20, |round| match round {
+        0..=3 => Event::Loss,
+        8 => Event::Ecn,
+        9 | 10 => Event::Timeout,
+        _ => Event::Full,
+    });
+}
+
+/// RFC 5681 §4.1, RFC 9260 §7.2.1: idleness makes the window forget.
+#[test]
+fn idle() {
+    check("idle", InitialWindow::Packets(4), 24, |round| match round {
+        4 => Event::Idle { rtos: 0 },
+        6 => Event::Idle { rtos: 1 },
+        8 => Event::Idle { rtos: 3 },
+        _ => Event::Full,
+    });
+}
+
+/// RFC 4015, RFC 9438 §4.9: what turned out needless is undone.
+#[test]
+fn spurious() {
+    check("spurious", InitialWindow::Packets(10), 16, |round| match round {
+        4 => Event::Loss,
+        6 | 11 => Event::Spurious,
+        10 => Event::Timeout,
+        _ => Event::Full,
+    });
+}

@@ -1,1 +1,14 @@
-//! tcp
+//! TCP segments: bytes to values and back.
+//!
+//! [`Segment::parse`] reads a whole segment, [`Header::emit`] writes a header in
+//! front of a payload, [`seal`] fills in the checksum once the payload is
+//! there. Home of RFC 9293 §3.1 (and its options, in [`options`]).
+
+pub mod header;
+pub mod options;
+
+pub use header::{Flags, Header, ParseError, Segment, Seq, is_intact, peek_ports_and_seq, seal};
+pub use options::{Options, SackBlocks, Timestamps};
+
+/// TCP's number in the IP header.
+pub const PROTOCOL: u8 = 6;

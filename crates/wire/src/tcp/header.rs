@@ -1,0 +1,336 @@
+//! The TCP header and its checksum.
+//!
+//! ```text
+//!   0                   1                   2                   3
+//!   0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//!  +-------------------------------+-------------------------------+
+//!  |          source port          |          target port          |
+//!  +-------------------------------+-------------------------------+
+//!  |                        sequence number                        |
+//!  +---------------------------------------------------------------+
+//!  |                     acknowledgment number                     |
+//!  +-------+-------+-+-+-+-+-+-+-+-+-------------------------------+
+//!  | length|   0   |C|E|U|A|P|R|S|F|             window            |
+//!  +-------+-------+-+-+-+-+-+-+-+-+-------------------------------+
+//!  |            checksum           |         urgent pointer        |
+//!  +-------------------------------+-------------------------------+
+//!  |                 options, then the payload                     |
+//! ```
+//! Home of RFC 9293 §3.1 and RFC 3168 §6.1 (the CWR and ECE bits).
+
+use super::PROTOCOL;
+use super::options::Options;
+use crate::checksum::Checksum;
+use std::fmt;
+use std::net::IpAddr;
+
+anabranch_base::serial!(
+    /// A TCP sequence number (RFC 9293 §3.4).
+    Seq: u32
+);
+
+/// The control bits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronize sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// Push.
+    pub const PSH: Self = Self(0x08);
+    /// The acknowledgment number counts.
+    pub const ACK: Self = Self(0x10);
+    /// The urgent pointer counts.
+    pub const URG: Self = Self(0x20);
+    /// ECN echo.
+    pub const ECE: Self = Self(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Self = Self(0x80);
+
+    /// All bits of `other` are set.
+    #[must_use]
+    #[inline]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Any bit of `other` is set.
+    #[must_use]
+    #[inline]
+    pub const fn has_any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The bits of both.
+    #[must_use]
+    #[inline]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Display for Flags {
+    /// `SYN ACK`, in the usual order of speech.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Self::SYN, "SYN"),
+            (Self::FIN, "FIN"),
+            (Self::RST, "RST"),
+            (Self::PSH, "PSH"),
+            (Self::ACK, "ACK"),
+            (Self::URG, "URG"),
+            (Self::ECE, "ECE"),
+            (Self::CWR, "CWR"),
+        ];
+        let mut first = true;
+        for (flag, name) in names {
+            if self.has(flag) {
+                write!(f, "{}{name}", if first { "" } else { " " })?;
+                first = false;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A header without its checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Header {
+    /// Port of the sender.
+    pub source_port: u16,
+    /// Port of the receiver.
+    pub target_port: u16,
+    /// Number of the first payload byte, or of the SYN.
+    pub seq: Seq,
+    /// Next number expected; counts when [`Flags::ACK`] is set.
+    pub ack: Seq,
+    /// Control bits.
+    pub flags: Flags,
+    /// Window field, unscaled.
+    pub window: u16,
+    /// Urgent pointer.
+    pub urgent: u16,
+    /// Options.
+    pub options: Options,
+}
+
+/// A whole segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment<'a> {
+    /// The header.
+    pub header: Header,
+    /// What follows it.
+    pub payload: &'a [u8],
+}
+
+/// Why bytes are not a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ParseError {
+    /// Fewer bytes than a header.
+    #[error("{0} bytes are fewer than a TCP header")]
+    Truncated(usize),
+    /// The data offset points into the header or past the end.
+    #[error("a data offset of {0} bytes is not possible here")]
+    BadOffset(usize),
+}
+
+impl Header {
+    /// Bytes of a header without options.
+    pub const MIN_LEN: usize = 20;
+
+    /// Bytes this header takes with its options.
+    #[must_use]
+    #[inline]
+    pub fn encoded_len(&self) -> usize {
+        Self::MIN_LEN + self.options.encoded_len()
+    }
+
+    /// Appends the header, its checksum field zero: [`seal`] fills it in.
+    #[inline]
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let mut area = [0; Options::MAX_LEN];
+        let options_len = self.options.emit(&mut area);
+        let mut fixed = [0_u8; Self::MIN_LEN];
+        fixed[0..2].copy_from_slice(&self.source_port.to_be_bytes());
+        fixed[2..4].copy_from_slice(&self.target_port.to_be_bytes());
+        fixed[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
+        fixed[8..12].copy_from_slice(&self.ack.0.to_be_bytes());
+        fixed[12] = (((Self::MIN_LEN + options_len) / 4) << 4) as u8;
+        fixed[13] = self.flags.0;
+        fixed[14..16].copy_from_slice(&self.window.to_be_bytes());
+        fixed[18..20].copy_from_slice(&self.urgent.to_be_bytes());
+        out.extend_from_slice(&fixed);
+        out.extend_from_slice(&area[..options_len]);
+    }
+}
+
+impl<'a> Segment<'a> {
+    /// Reads a segment. The checksum is [`is_intact`]'s affair.
+    ///
+    /// # Errors
+    /// [`ParseError`] when the lengths cannot be right.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let Some(fixed) = bytes.first_chunk::<{ Header::MIN_LEN }>() else {
+            return Err(ParseError::Truncated(bytes.len()));
+        };
+        let offset = usize::from(fixed[12] >> 4) * 4;
+        if offset < Header::MIN_LEN || offset > bytes.len() {
+            return Err(ParseError::BadOffset(offset));
+        }
+        let header = Header {
+            source_port: u16::from_be_bytes([fixed[0], fixed[1]]),
+            target_port: u16::from_be_bytes([fixed[2], fixed[3]]),
+            seq: Seq(u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]])),
+            ack: Seq(u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]])),
+            flags: Flags(fixed[13]),
+            window: u16::from_be_bytes([fixed[14], fixed[15]]),
+            urgent: u16::from_be_bytes([fixed[18], fixed[19]]),
+            options: Options::parse(&bytes[Header::MIN_LEN..offset]),
+        };
+        Ok(Self { header, payload: &bytes[offset..] })
+    }
+
+    /// RFC 9293 §3.4: the sequence space it takes; SYN and FIN count one each.
+    #[must_use]
+    #[inline]
+    pub fn sequence_len(&self) -> u32 {
+        let controls =
+            u32::from(self.header.flags.has(Flags::SYN)) + u32::from(self.header.flags.has(Flags::FIN));
+        self.payload.len() as u32 + controls
+    }
+}
+
+impl fmt::Display for Segment<'_> {
+    /// `SYN ACK seq=7 ack=9 len=0 win=65535 mss=1460 …`: raw numbers, for tools.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Header { seq, ack, flags, window, options, .. } = &self.header;
+        write!(f, "{flags} seq={seq}")?;
+        if flags.has(Flags::ACK) {
+            write!(f, " ack={ack}")?;
+        }
+        write!(f, " len={} win={window}", self.payload.len())?;
+        if let Some(mss) = options.mss {
+            write!(f, " mss={mss}")?;
+        }
+        if let Some(shift) = options.window_scale {
+            write!(f, " ws={shift}")?;
+        }
+        if options.sack_permitted {
+            write!(f, " sack-ok")?;
+        }
+        if let Some(stamps) = options.timestamps {
+            write!(f, " ts={}/{}", stamps.value, stamps.echo)?;
+        }
+        for (start, end) in options.sack.as_slice() {
+            write!(f, " sack={start}-{end}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Fills in the checksum of the segment that begins at the start of `segment`.
+/// Addresses of different families leave it zero, which no receiver takes.
+#[inline]
+pub fn seal(segment: &mut [u8], source: IpAddr, target: IpAddr) {
+    assert!(segment.len() >= Header::MIN_LEN, "not a segment");
+    let length = segment.len() as u32;
+    if let Some(mut sum) = Checksum::pseudo_header(source, target, PROTOCOL, length) {
+        sum.add(segment);
+        segment[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+    }
+}
+
+/// The checksum of the segment is right for these addresses.
+#[must_use]
+#[inline]
+pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
+    let Some(mut sum) = Checksum::pseudo_header(source, target, PROTOCOL, segment.len() as u32) else {
+        return false;
+    };
+    sum.add(segment);
+    sum.is_valid()
+}
+
+/// Source port, target port and sequence number of a segment of which only the
+/// first eight bytes are at hand, as ICMP quotes them (RFC 792).
+#[must_use]
+pub fn peek_ports_and_seq(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
+    let head = quoted.first_chunk::<8>()?;
+    let source = u16::from_be_bytes([head[0], head[1]]);
+    let target = u16::from_be_bytes([head[2], head[3]]);
+    Some((source, target, Seq(u32::from_be_bytes([head[4], head[5], head[6], head[7]]))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::Timestamps;
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn sample() -> Header {
+        Header {
+            source_port: 49152,
+            target_port: 80,
+            seq: Seq(0xffff_fff0),
+            ack: Seq(77),
+            flags: Flags::ACK.with(Flags::PSH),
+            window: 512,
+            urgent: 0,
+            options: Options { timestamps: Some(Timestamps { value: 1, echo: 2 }), ..Options::default() },
+        }
+    }
+
+    #[test]
+    fn round_trip_with_checksum() {
+        let (a, b) = (IpAddr::from(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::from(Ipv4Addr::new(10, 0, 0, 2)));
+        let mut bytes = Vec::new();
+        sample().emit(&mut bytes);
+        bytes.extend_from_slice(b"hello");
+        seal(&mut bytes, a, b);
+        assert!(is_intact(&bytes, a, b));
+        let segment = Segment::parse(&bytes).expect("a segment");
+        assert_eq!(segment.header, sample());
+        assert_eq!(segment.payload, b"hello");
+        assert_eq!(segment.sequence_len(), 5);
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_intact(&damaged, a, b), "bit {bit}");
+        }
+        assert_eq!(peek_ports_and_seq(&bytes[..8]), Some((49152, 80, Seq(0xffff_fff0))));
+    }
+
+    /// A SYN as tcpdump showed it, IPv4 192.168.1.2 to 192.168.1.1.
+    #[test]
+    fn from_capture() {
+        let bytes = [
+            0xc0, 0x00, 0x00, 0x50, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x60, 0x02, 0xff, 0xff,
+            0x00, 0x00, 0x00, 0x00, 0x02, 0x04, 0x05, 0xb4,
+        ];
+        let segment = Segment::parse(&bytes).expect("a segment");
+        assert_eq!(segment.to_string(), "SYN seq=1 len=0 win=65535 mss=1460");
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused() {
+        let mut bytes = Vec::new();
+        sample().emit(&mut bytes);
+        for len in 0..bytes.len() {
+            assert!(Segment::parse(&bytes[..len]).is_err(), "{len} bytes");
+        }
+        bytes[12] = 0x40;
+        assert_eq!(Segment::parse(&bytes), Err(ParseError::BadOffset(16)));
+        assert_eq!(Segment::parse(&[]), Err(ParseError::Truncated(0)));
+    }
+}

@@ -1,0 +1,257 @@
+//! TCP options: maximum segment size, window scale, SACK, timestamps.
+//!
+//! ```text
+//!  kind 0 end · 1 no-operation · 2 MSS (4) · 3 window scale (3)
+//!  4 SACK permitted (2) · 5 SACK (2 + 8n) · 8 timestamps (10)
+//! ```
+//! Home of RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of
+//! other kinds are skipped (RFC 9293 §3.1 asks for it).
+
+use super::header::Seq;
+use std::fmt;
+
+/// The options of a segment that this project knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Largest segment the sender takes, in bytes of payload and options (SYN only).
+    pub mss: Option<u16>,
+    /// Shift of the sender's window field (SYN only).
+    pub window_scale: Option<u8>,
+    /// The sender understands SACK (SYN only).
+    pub sack_permitted: bool,
+    /// Timestamp and echo.
+    pub timestamps: Option<Timestamps>,
+    /// Data received out of order.
+    pub sack: SackBlocks,
+}
+
+/// RFC 7323 §3.2: the sender's clock, and the echo of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Timestamps {
+    /// TSval: the clock of whoever sent the segment.
+    pub value: u32,
+    /// TSecr: the last TSval it had from its peer.
+    pub echo: u32,
+}
+
+/// Up to four SACK blocks, each from its first byte to the byte after its last.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    blocks: [(Seq, Seq); Self::MAX],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// As many as fit in the option space (RFC 2018 §3).
+    pub const MAX: usize = 4;
+
+    /// Appends a block; false when there is no place.
+    pub fn push(&mut self, start: Seq, end: Seq) -> bool {
+        let place = usize::from(self.len);
+        if place == Self::MAX {
+            return false;
+        }
+        self.blocks[place] = (start, end);
+        self.len += 1;
+        true
+    }
+
+    /// The blocks, in the order of the option.
+    #[must_use]
+    #[inline]
+    pub fn as_slice(&self) -> &[(Seq, Seq)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// There is no block.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl fmt::Debug for SackBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.as_slice()).finish()
+    }
+}
+
+impl Options {
+    /// Largest option area: a header has at most 60 bytes.
+    pub const MAX_LEN: usize = 40;
+
+    /// Reads an option area. What is malformed ends the reading: the options
+    /// before it count, the rest is ignored, as the common stacks do.
+    #[must_use]
+    #[inline]
+    pub fn parse(area: &[u8]) -> Self {
+        // The usual area of a data segment: two no-operations, then timestamps (RFC 7323 app. A).
+        if let [1, 1, 8, 10, v0, v1, v2, v3, e0, e1, e2, e3] = *area {
+            let value = u32::from_be_bytes([v0, v1, v2, v3]);
+            let echo = u32::from_be_bytes([e0, e1, e2, e3]);
+            return Self { timestamps: Some(Timestamps { value, echo }), ..Self::default() };
+        }
+        if area.is_empty() { Self::default() } else { Self::parse_any(area) }
+    }
+
+    fn parse_any(mut area: &[u8]) -> Self {
+        let mut options = Self::default();
+        while let [kind, rest @ ..] = area {
+            match kind {
+                0 => break,
+                1 => {
+                    area = rest;
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(&length) = rest.first() else { break };
+            let length = usize::from(length);
+            if length < 2 || length > area.len() {
+                break;
+            }
+            options.take(*kind, &area[2..length]);
+            area = &area[length..];
+        }
+        options
+    }
+
+    /// Takes one option in; a known kind with a wrong length is ignored.
+    fn take(&mut self, kind: u8, value: &[u8]) {
+        match (kind, value) {
+            (2, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
+            (3, &[shift]) => self.window_scale = Some(shift),
+            (4, []) => self.sack_permitted = true,
+            (5, blocks) => {
+                for block in blocks.chunks_exact(8) {
+                    let start = u32::from_be_bytes([block[0], block[1], block[2], block[3]]);
+                    let end = u32::from_be_bytes([block[4], block[5], block[6], block[7]]);
+                    self.sack.push(Seq(start), Seq(end));
+                }
+            }
+            (8, &[v0, v1, v2, v3, e0, e1, e2, e3]) => {
+                let value = u32::from_be_bytes([v0, v1, v2, v3]);
+                let echo = u32::from_be_bytes([e0, e1, e2, e3]);
+                self.timestamps = Some(Timestamps { value, echo });
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes that [`emit`](Self::emit) will write: a multiple of four.
+    #[must_use]
+    #[inline]
+    pub fn encoded_len(&self) -> usize {
+        let mut len = 0;
+        len += if self.mss.is_some() { 4 } else { 0 };
+        len += if self.timestamps.is_some() { 12 } else { 0 };
+        // SACK-permitted takes the place of the two no-operations before timestamps.
+        len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
+        len += if self.window_scale.is_some() { 4 } else { 0 };
+        len += if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.as_slice().len() };
+        len
+    }
+
+    /// Writes the area into `out`, which has room for [`MAX_LEN`](Self::MAX_LEN)
+    /// bytes, and returns its length. Blocks that do not fit are left out.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8; Self::MAX_LEN]) -> usize {
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        if let Some(mss) = self.mss {
+            let [a, b] = mss.to_be_bytes();
+            put(&[2, 4, a, b]);
+        }
+        if let Some(stamps) = self.timestamps {
+            put(if self.sack_permitted { &[4, 2, 8, 10] } else { &[1, 1, 8, 10] });
+            put(&stamps.value.to_be_bytes());
+            put(&stamps.echo.to_be_bytes());
+        } else if self.sack_permitted {
+            put(&[1, 1, 4, 2]);
+        }
+        if let Some(shift) = self.window_scale {
+            put(&[1, 3, 3, shift]);
+        }
+        if !self.sack.is_empty() {
+            let blocks = self.sack.as_slice();
+            put(&[1, 1, 5, 2 + 8 * blocks.len() as u8]);
+            for (start, end) in blocks {
+                put(&start.0.to_be_bytes());
+                put(&end.0.to_be_bytes());
+            }
+        }
+        at
+    }
+
+    /// How many SACK blocks fit beside the other options.
+    #[must_use]
+    #[inline]
+    pub const fn sack_room(timestamps: bool) -> usize {
+        // 40 - 12 for timestamps - 4 for kind, length and padding, 8 a block.
+        if timestamps { 3 } else { Self::MAX_SACK_ALONE }
+    }
+
+    const MAX_SACK_ALONE: usize = SackBlocks::MAX;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn emitted(options: &Options) -> Vec<u8> {
+        let mut area = [0; Options::MAX_LEN];
+        let len = options.emit(&mut area);
+        area[..len].to_vec()
+    }
+
+    #[test]
+    fn round_trip() {
+        let mut sack = SackBlocks::default();
+        sack.push(Seq(10), Seq(20));
+        sack.push(Seq(u32::MAX), Seq(3));
+        sack.push(Seq(50), Seq(60));
+        let stamps = Some(Timestamps { value: 7, echo: 0x0102_0304 });
+        let syn =
+            Options { mss: Some(1460), window_scale: Some(7), sack_permitted: true, ..Options::default() };
+        let cases = [
+            Options::default(),
+            syn,
+            Options { timestamps: stamps, ..syn },
+            Options { timestamps: stamps, ..Options::default() },
+            Options { timestamps: stamps, sack, ..Options::default() },
+            Options { sack, ..Options::default() },
+        ];
+        for options in cases {
+            let area = emitted(&options);
+            assert_eq!(area.len() % 4, 0);
+            assert_eq!(area.len(), options.encoded_len());
+            assert_eq!(Options::parse(&area), options);
+        }
+    }
+
+    /// The SYN of a Linux 6 host: MSS, SACK permitted, timestamps, no-operation, window scale.
+    #[test]
+    fn from_capture() {
+        let area = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0x3c, 0x1a, 0x2b, 0x4d, 0, 0, 0, 0, 1, 3, 3, 7];
+        let options = Options::parse(&area);
+        assert_eq!(options.mss, Some(1460));
+        assert_eq!(options.window_scale, Some(7));
+        assert!(options.sack_permitted);
+        assert_eq!(options.timestamps, Some(Timestamps { value: 0x3c1a_2b4d, echo: 0 }));
+        assert_eq!(emitted(&options), area);
+    }
+
+    #[test]
+    fn malformed_areas_end_quietly() {
+        for area in [&[2][..], &[2, 0], &[2, 1, 1], &[8, 10, 1], &[5, 9, 0, 0, 0, 0, 0, 0, 0], &[2, 40, 1]] {
+            let _ = Options::parse(area);
+        }
+        let options = Options::parse(&[99, 4, 1, 2, 2, 4, 1, 2]);
+        assert_eq!(options.mss, Some(258), "an unknown option is skipped");
+        assert_eq!(Options::parse(&[0, 2, 4, 1]).mss, None, "nothing counts after the end");
+    }
+}

@@ -6,6 +6,7 @@
 //! program ([`shipped`]). How its objects ride on a transport is `client`'s.
 
 pub mod directory;
+pub mod embed;
 pub mod shipped;
 
 use anabranch_base::units::Bytes;

@@ -1,12 +1,377 @@
-//! A page from a site on disk: `index.html`, then what it embeds.
+//! A page from a site on disk: `index.html`, then what it embeds, then what
+//! that embeds (style sheets their images and fonts, frames their documents).
+//!
+//! Nothing outside the directory is ever read: `..` stops at the top as in
+//! any address, and a symbolic link that leads out is refused.
 
-use super::{Page, PageError};
-use std::path::Path;
+use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-/// Reads the site in `directory`.
+/// Reads the site in `directory`. What is embedded from elsewhere or missing
+/// is left out and counted in [`Page::warnings`].
 ///
 /// # Errors
-/// [`PageError`] when there is no `index.html` or a file cannot be read.
+/// [`PageError`] when there is no `index.html`, a file cannot be read, or a
+/// symbolic link leads out of the directory.
 pub fn load(directory: &Path) -> Result<Page, PageError> {
-    Err(PageError::new(format!("'{}': no index.html in it", directory.display())))
+    let shown = directory.display();
+    let wrong = |why: String| PageError::new(format!("{shown}: {why}"));
+    let root = directory.canonicalize().map_err(|why| wrong(why.to_string()))?;
+    if !root.is_dir() {
+        return Err(wrong("not a directory".to_owned()));
+    }
+    let is_empty = fs::read_dir(&root).map_err(|why| wrong(why.to_string()))?.next().is_none();
+    if is_empty {
+        return Err(wrong("the directory is empty; an index.html is needed".to_owned()));
+    }
+    let first = Site { root: &root }
+        .locate("/index.html")?
+        .ok_or_else(|| wrong("there is no index.html in it".to_owned()))?;
+
+    let site = Site { root: &root };
+    let mut objects = vec![site.object("/index.html", &first, None)?];
+    let mut files = vec![first];
+    let mut placed = BTreeMap::from([("/index.html".to_owned(), 0_usize)]);
+    let (mut elsewhere, mut missing) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    while next < files.len() {
+        let base = objects[next].name.clone();
+        for address in embedded(&files[next], &base, &objects[next].content_type)? {
+            let Some(target) = address else { continue };
+            match target {
+                Target::Elsewhere(url) => elsewhere.push(url),
+                Target::Here(path) if placed.contains_key(&path) => {}
+                Target::Here(path) => match site.locate(&path)? {
+                    None => missing.push(path),
+                    Some(_) if files.len() >= MAX_OBJECTS => {
+                        return Err(wrong(format!("more than {MAX_OBJECTS} files")));
+                    }
+                    Some(file) => {
+                        objects.push(site.object(&path, &file, Some(next))?);
+                        placed.insert(path, files.len());
+                        files.push(file);
+                    }
+                },
+            }
+        }
+        next += 1;
+    }
+
+    let mut warnings = Vec::new();
+    for (what, mut list) in
+        [("embedded from elsewhere, left out", elsewhere), ("not on disk, left out", missing)]
+    {
+        list.sort();
+        list.dedup();
+        if !list.is_empty() {
+            let more = if list.len() > NAMED { ", …" } else { "" };
+            let named: Vec<_> = list.iter().take(NAMED).map(String::as_str).collect();
+            warnings.push(format!("{} addresses {what}: {}{more}", list.len(), named.join(", ")));
+        }
+    }
+    let name = root.file_name().map_or_else(|| "site".to_owned(), |name| name.to_string_lossy().into_owned());
+    let page = Page {
+        name,
+        source: format!("directory {shown}"),
+        hosts: vec!["server".to_owned()],
+        objects,
+        warnings,
+    };
+    page.validate()?;
+    Ok(page)
+}
+
+struct Site<'a> {
+    root: &'a Path,
+}
+
+impl Site<'_> {
+    /// The file that the path of an address names; `None` when there is none.
+    fn locate(&self, path: &str) -> Result<Option<PathBuf>, PageError> {
+        let mut file = self.root.to_path_buf();
+        let decoded = decode(path);
+        for part in decoded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+            // Decoding may have brought back what resolving took out.
+            let Ok(part) = std::str::from_utf8(part) else { return Ok(None) };
+            if part == ".." || part.contains(['\0', '\\']) {
+                return Ok(None);
+            }
+            file.push(part);
+        }
+        let Ok(real) = file.canonicalize() else { return Ok(None) };
+        if !real.starts_with(self.root) {
+            let link = file.display();
+            return Err(PageError::new(format!(
+                "{link}: a symbolic link that leads out of the site is refused"
+            )));
+        }
+        let real = if real.is_dir() { real.join("index.html") } else { real };
+        let Ok(real) = real.canonicalize() else { return Ok(None) };
+        if !real.starts_with(self.root) {
+            let link = file.display();
+            return Err(PageError::new(format!(
+                "{link}: a symbolic link that leads out of the site is refused"
+            )));
+        }
+        Ok(real.is_file().then_some(real))
+    }
+
+    fn object(&self, path: &str, file: &Path, initiator: Option<usize>) -> Result<Object, PageError> {
+        let length = fs::metadata(file).map_err(|why| unreadable(file, &why))?.len();
+        if length > MAX_BODY {
+            return Err(PageError::new(format!("{}: {length} bytes, more than {MAX_BODY}", file.display())));
+        }
+        let mut object = Object::new(path, length);
+        object.content_type = content_type(file).to_owned();
+        object.initiator = initiator;
+        Ok(object)
+    }
+}
+
+/// Where an embedded address points.
+enum Target {
+    /// Into the site: an absolute path.
+    Here(String),
+    /// To another host.
+    Elsewhere(String),
+}
+
+/// What `file`, fetched as `path`, embeds; `None` for what needs no fetch.
+fn embedded(file: &Path, path: &str, kind: &str) -> Result<Vec<Option<Target>>, PageError> {
+    if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
+        return Ok(Vec::new());
+    }
+    let length = fs::metadata(file).map_err(|why| unreadable(file, &why))?.len();
+    if length > MAX_SCANNED {
+        return Ok(Vec::new());
+    }
+    let bytes = fs::read(file).map_err(|why| unreadable(file, &why))?;
+    let (base, addresses) = if kind == "text/css" {
+        (None, embed::in_css(&bytes))
+    } else {
+        let found = embed::in_html(&bytes);
+        (found.base, found.addresses)
+    };
+    let base = match base.map(|base| resolve(path, &base)) {
+        Some(Some(Target::Here(base))) => base,
+        // Everything relative is relative to another host.
+        Some(Some(Target::Elsewhere(base))) => {
+            return Ok(addresses
+                .iter()
+                .map(|address| Some(Target::Elsewhere(format!("{base}{address}"))))
+                .collect());
+        }
+        Some(None) | None => path.to_owned(),
+    };
+    Ok(addresses.iter().map(|address| resolve(&base, address)).collect())
+}
+
+/// `address` as seen from the document at the absolute path `base`.
+fn resolve(base: &str, address: &str) -> Option<Target> {
+    let address = address.split('#').next().unwrap_or_default();
+    let lower = address.to_ascii_lowercase();
+    if lower.starts_with("//") || lower.starts_with("http:") || lower.starts_with("https:") {
+        return Some(Target::Elsewhere(address.to_owned()));
+    }
+    // Any other scheme (data:, blob:, javascript:, about:) is no fetch.
+    let scheme = lower.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
+    if address.is_empty() || scheme.is_some_and(|end| end > 0 && lower[end..].starts_with(':')) {
+        return None;
+    }
+    let address = address.split('?').next().unwrap_or_default();
+    let joined = match (address.is_empty(), address.starts_with('/')) {
+        (true, _) => return None,
+        (false, true) => address.to_owned(),
+        (false, false) => {
+            format!("{}/{address}", base.rsplit_once('/').map_or("", |(directory, _)| directory))
+        }
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in joined.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let slash = if joined.ends_with('/') && !parts.is_empty() { "/" } else { "" };
+    let mut path = String::with_capacity(joined.len());
+    for byte in format!("/{}{slash}", parts.join("/")).bytes() {
+        if byte.is_ascii_graphic() {
+            path.push(char::from(byte))
+        } else {
+            path.push_str(&format!("%{byte:02X}"))
+        }
+    }
+    Some(Target::Here(path))
+}
+
+/// `path` with `%41` put back to `A`.
+fn decode(path: &str) -> Vec<u8> {
+    let bytes = path.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| bytes[at] == b'%') {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    decoded
+}
+
+/// The media type by a file's name.
+#[must_use]
+pub fn content_type(file: &Path) -> &'static str {
+    let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    match extension.as_str() {
+        "html" | "htm" | "xhtml" => "text/html",
+        "css" => "text/css",
+        "js" | "mjs" => "text/javascript",
+        "json" | "map" => "application/json",
+        "webmanifest" => "application/manifest+json",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "avif" => "image/avif",
+        "svg" => "image/svg+xml",
+        "ico" => "image/x-icon",
+        "woff" => "font/woff",
+        "woff2" => "font/woff2",
+        "ttf" => "font/ttf",
+        "otf" => "font/otf",
+        "mp4" => "video/mp4",
+        "webm" => "video/webm",
+        "mp3" => "audio/mpeg",
+        "ogg" => "audio/ogg",
+        "pdf" => "application/pdf",
+        "wasm" => "application/wasm",
+        "xml" => "application/xml",
+        "txt" => "text/plain",
+        _ => "application/octet-stream",
+    }
+}
+
+fn unreadable(file: &Path, why: &std::io::Error) -> PageError {
+    PageError::new(format!("{}: {why}", file.display()))
+}
+
+/// Addresses that one warning names; the rest are counted.
+const NAMED: usize = 3;
+/// Largest file that is searched for what it embeds, in bytes.
+const MAX_SCANNED: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that is gone when the test is over.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let path = std::env::temp_dir().join(format!("anabranch-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).expect("a directory");
+            for (name, text) in files {
+                let file = path.join(name);
+                fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+                fs::write(file, text).expect("a file");
+            }
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_site_is_followed_from_its_index() {
+        let site = Scratch::new(
+            "site",
+            &[
+                (
+                    "index.html",
+                    "<link rel=stylesheet href=css/a.css?v=1><img src='pictures/one%20two.png'><img src=/x.png>
+                     <img src=https://elsewhere.example/y.png><img src=gone.png><img src=data:image/png;base64,AA>
+                     <img src='pictures/one two.png#again'><iframe src=frame/></iframe><img src=../../../etc/passwd>",
+                ),
+                ("css/a.css", "@import 'b.css'; p { background: url(../x.png) }"),
+                ("css/b.css", "@font-face { src: url('../f.woff2') } @import 'a.css'"),
+                ("pictures/one two.png", "12345"),
+                ("x.png", "123"),
+                ("f.woff2", "1"),
+                ("frame/index.html", "<script src=s.js></script>"),
+                ("frame/s.js", ""),
+                ("unused.png", "1"),
+            ],
+        );
+        let page = load(&site.0).expect("a page");
+        let seen: Vec<_> = page.objects.iter().map(|o| (o.name.as_str(), o.initiator, o.body)).collect();
+        let [index, a, b] = ["index.html", "css/a.css", "css/b.css"]
+            .map(|name| fs::metadata(site.0.join(name)).expect("a file").len());
+        let frame = 26;
+        assert_eq!(
+            seen,
+            [
+                ("/index.html", None, index),
+                ("/css/a.css", Some(0), a),
+                ("/pictures/one%20two.png", Some(0), 5),
+                ("/x.png", Some(0), 3),
+                ("/frame/", Some(0), frame),
+                ("/css/b.css", Some(1), b),
+                ("/frame/s.js", Some(4), 0),
+                ("/f.woff2", Some(5), 1),
+            ]
+        );
+        assert_eq!(page.objects[1].content_type, "text/css");
+        assert_eq!(page.warnings.len(), 2, "{:?}", page.warnings);
+        assert!(page.warnings[0].contains("1 addresses embedded from elsewhere"), "{:?}", page.warnings);
+        assert!(page.warnings[1].contains("/gone.png") && page.warnings[1].contains("/etc/passwd"));
+    }
+
+    #[test]
+    fn what_is_no_site_is_refused_in_one_line() {
+        let refused = |path: &Path| {
+            let error = load(path).expect_err("refused").to_string();
+            assert!(error.contains(path.to_str().expect("UTF-8")) && !error.contains('\n'), "{error}");
+            error
+        };
+        let empty = Scratch::new("empty", &[]);
+        assert!(refused(&empty.0).contains("empty"));
+        let other = Scratch::new("other", &[("a.txt", "x")]);
+        assert!(refused(&other.0).contains("no index.html"));
+        assert!(refused(&other.0.join("a.txt")).contains("not a directory"));
+        refused(&other.0.join("missing"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_leads_out_is_refused_and_one_within_is_followed() {
+        use std::os::unix::fs::symlink;
+        let outside = Scratch::new("outside", &[("secret.png", "1234567")]);
+        let site = Scratch::new("links", &[("index.html", "<img src=in.png>"), ("real.png", "12")]);
+        symlink(site.0.join("real.png"), site.0.join("in.png")).expect("a link");
+        assert_eq!(load(&site.0).expect("a page").objects[1].body, 2);
+        fs::remove_file(site.0.join("in.png")).expect("removed");
+        symlink(outside.0.join("secret.png"), site.0.join("in.png")).expect("a link");
+        assert!(load(&site.0).expect_err("refused").to_string().contains("leads out"));
+        fs::remove_file(site.0.join("in.png")).expect("removed");
+        symlink(&outside.0, site.0.join("in.png")).expect("a link");
+        fs::write(outside.0.join("index.html"), "x").expect("a file");
+        assert!(load(&site.0).expect_err("refused").to_string().contains("leads out"));
+    }
 }

@@ -1,1 +1,408 @@
-//! ladder
+//! The one-line form of a packet, and the ladder of a conversation: what
+//! traces, golden files and `decode` print.
+//!
+//! ```text
+//!    0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1     ✗ lost
+//!    1.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1
+//!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+//! ```
+//!
+//! Random numbers are told by what they mean: TSNs and sequence numbers count
+//! from 1 at the first of their side, tags are `A1` for A's first, so that a
+//! ladder reads well and does not change with the seed. The left side is
+//! whoever was named first.
+
+use crate::sctp::{Chunk, PacketView, Tsn};
+use crate::tcp::{Flags, Segment};
+use anabranch_base::Instant;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+/// One side of a conversation, in the order of naming.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Drawn on the left.
+    Left = 0,
+    /// Drawn on the right.
+    Right = 1,
+}
+
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+}
+
+/// What is known of the random numbers of a conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    /// Per side: the first TSN or sequence number.
+    first: [Option<u32>; 2],
+    /// Per side: its tags, in order of appearance, and the name of the side.
+    tags: [Vec<u32>; 2],
+    names: [String; 2],
+}
+
+impl Numbers {
+    /// Knows nothing yet: numbers appear as they are until a handshake is seen.
+    #[must_use]
+    pub fn new(left: &str, right: &str) -> Self {
+        Self { names: [left.into(), right.into()], ..Self::default() }
+    }
+
+    /// A TSN or sequence number of `side`, from 1 if its first is known.
+    fn number(&self, side: Side, number: u32) -> i64 {
+        match self.first[side as usize] {
+            Some(first) => i64::from(number.wrapping_sub(first) as i32) + 1,
+            None => i64::from(number),
+        }
+    }
+
+    fn tag(&self, side: Side, tag: u32) -> String {
+        match self.tags[side as usize].iter().position(|&known| known == tag) {
+            Some(place) => format!("{}{}", self.names[side as usize], place + 1),
+            None => format!("{tag:08x}"),
+        }
+    }
+
+    fn learn(&mut self, side: Side, tag: u32, first: u32) {
+        if !self.tags[side as usize].contains(&tag) {
+            self.tags[side as usize].push(tag);
+        }
+        self.first[side as usize] = Some(first);
+    }
+
+    /// The chunks of an SCTP packet sent by `side`, on one line. Its checksum is not looked at.
+    #[must_use]
+    pub fn sctp(&mut self, side: Side, bytes: &[u8]) -> String {
+        let Ok(packet) = PacketView::parse_unverified(bytes) else {
+            return format!("({} bytes, too short)", bytes.len());
+        };
+        let mut line = String::new();
+        let mut initial = false;
+        for chunk in packet.chunks() {
+            if !line.is_empty() {
+                line += "; ";
+            }
+            match chunk {
+                Ok(chunk) => {
+                    initial |= matches!(chunk, Chunk::Init(_));
+                    self.chunk(side, &chunk, &mut line);
+                }
+                Err(error) => {
+                    // Writing to a string does not fail.
+                    let _ = write!(line, "({error})");
+                }
+            }
+        }
+        if line.is_empty() {
+            line += "(no chunk)";
+        }
+        // The tag is the receiver's own, or it is worth a word.
+        let expected = self.tags[side.other() as usize].last().copied();
+        let tag = packet.header.tag;
+        if Some(tag) != expected && !(initial && tag == 0) {
+            let _ = match self.tags[side as usize].contains(&tag) {
+                true => write!(line, "   vtag={}", self.tag(side, tag)),
+                false => write!(line, "   vtag={}", self.tag(side.other(), tag)),
+            };
+        }
+        line
+    }
+
+    fn chunk(&mut self, side: Side, chunk: &Chunk<'_>, line: &mut String) {
+        let peer = side.other();
+        // The first name of a line fills a column.
+        let wide = if line.is_empty() { 13 } else { 0 };
+        // Writing to a string does not fail.
+        let _ = match chunk {
+            Chunk::Init(init) | Chunk::InitAck(crate::sctp::InitAck(init)) => {
+                self.learn(side, init.tag, init.tsn.0);
+                let (tag, window) = (self.tag(side, init.tag), size(init.window));
+                let (os, is, tsn) = (init.outbound, init.inbound, self.number(side, init.tsn.0));
+                let _ =
+                    write!(line, "{:<wide$} tag={tag} rwnd={window} os={os} is={is} tsn={tsn}", chunk.name());
+                for param in init.params {
+                    let _ = match param {
+                        Ok(crate::sctp::Param::StateCookie(_)) => write!(line, " …cookie"),
+                        Ok(param) => write!(line, " {param}"),
+                        Err(error) => write!(line, " ({error})"),
+                    };
+                }
+                Ok(())
+            }
+            Chunk::Data(data) => {
+                let tsn = self.number(side, data.tsn.0);
+                let _ = write!(line, "{:<wide$} tsn={tsn} sid={}", "DATA", data.stream);
+                if !data.unordered {
+                    let _ = write!(line, " ssn={}", data.ssn);
+                }
+                let _ = write!(line, " len={}", data.payload.len());
+                data.fmt_flags(line)
+            }
+            Chunk::Sack(sack) => {
+                let cumulative = self.number(peer, sack.cumulative.0);
+                let _ = write!(line, "{:<wide$} cum={cumulative} rwnd={}", "SACK", size(sack.window));
+                sack.fmt_blocks(line, |tsn: Tsn| self.number(peer, tsn.0))
+            }
+            Chunk::Shutdown(shutdown) => {
+                write!(line, "{:<wide$} cum={}", "SHUTDOWN", self.number(peer, shutdown.cumulative.0))
+            }
+            Chunk::Ecne(ecne) => write!(line, "{:<wide$} tsn={}", "ECNE", self.number(peer, ecne.tsn.0)),
+            Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
+            Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
+                // Opaque, and of a length that says nothing.
+                write!(line, "{}", chunk.name())
+            }
+            Chunk::Abort(abort) => {
+                let _ = write!(line, "ABORT{}", if abort.reflected { " T" } else { "" });
+                abort.causes.fmt_list(line)
+            }
+            Chunk::Error(error) => {
+                *line += "ERROR";
+                error.causes.fmt_list(line)
+            }
+            other => write!(line, "{other}"),
+        };
+    }
+
+    /// A TCP segment sent by `side`, on one line. Its checksum is not looked at.
+    #[must_use]
+    pub fn tcp(&mut self, side: Side, bytes: &[u8]) -> String {
+        let Ok(segment) = Segment::parse(bytes) else {
+            return format!("({} bytes, not a segment)", bytes.len());
+        };
+        let header = &segment.header;
+        if header.flags.has(Flags::SYN) {
+            // The SYN itself is number 0, the first byte number 1.
+            self.first[side as usize] = Some(header.seq.0.wrapping_add(1));
+        }
+        let mut line = format!("{:<13} seq={}", header.flags.to_string(), self.number(side, header.seq.0));
+        // Writing to a string does not fail.
+        if !segment.payload.is_empty() {
+            let _ = write!(line, " len={}", segment.payload.len());
+        }
+        if header.flags.has(Flags::ACK) {
+            let _ = write!(line, " ack={}", self.number(side.other(), header.ack.0));
+        }
+        let _ = write!(line, " win={}", header.window);
+        let options = &header.options;
+        if let Some(mss) = options.mss {
+            let _ = write!(line, " mss={mss}");
+        }
+        if let Some(shift) = options.window_scale {
+            let _ = write!(line, " ws={shift}");
+        }
+        if options.sack_permitted {
+            line += " sack-ok";
+        }
+        for (i, (start, end)) in options.sack.as_slice().iter().enumerate() {
+            let (start, end) =
+                (self.number(side.other(), start.0), self.number(side.other(), end.0.wrapping_sub(1)));
+            let _ = write!(line, "{}{start}-{end}", if i == 0 { " sack=" } else { "," });
+        }
+        line
+    }
+}
+
+/// `64k` when whole kibibytes, else bytes.
+fn size(bytes: u32) -> String {
+    if bytes >= 1_024 && bytes.is_multiple_of(1_024) {
+        format!("{}k", bytes / 1_024)
+    } else {
+        bytes.to_string()
+    }
+}
+
+/// Which transport a ladder shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// SCTP packets.
+    Sctp,
+    /// TCP segments.
+    Tcp,
+}
+
+/// The packets of one conversation, drawn line by line.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    transport: Transport,
+    numbers: Numbers,
+    places: Vec<(IpAddr, Side, String)>,
+    text: String,
+}
+
+impl Ladder {
+    /// An empty ladder between two sides of these names.
+    #[must_use]
+    pub fn new(transport: Transport, left: &str, right: &str) -> Self {
+        Self { transport, numbers: Numbers::new(left, right), places: Vec::new(), text: String::new() }
+    }
+
+    /// Names an address of a side.
+    pub fn place(&mut self, address: IpAddr, side: Side, name: &str) {
+        self.places.push((address, side, name.into()));
+    }
+
+    /// Draws a packet, with a remark behind it (or none).
+    pub fn packet(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8], remark: &str) {
+        let find = |address: IpAddr| self.places.iter().find(|(known, _, _)| *known == address);
+        let side = find(source).map_or(Side::Left, |(_, side, _)| *side);
+        let name = |address: IpAddr| find(address).map_or("?", |(_, _, name)| name.as_str());
+        let (left, arrow, right) = match side {
+            Side::Left => (name(source), "──►", name(target)),
+            Side::Right => (name(target), "◄──", name(source)),
+        };
+        let head = format!("{} {left} {arrow} {right}   ", clock(at));
+        let line = match self.transport {
+            Transport::Sctp => self.numbers.sctp(side, bytes),
+            Transport::Tcp => self.numbers.tcp(side, bytes),
+        };
+        self.text += &head;
+        self.text += line.trim_end();
+        if !remark.is_empty() {
+            self.text += "     ";
+            self.text += remark;
+        }
+        self.text.push('\n');
+    }
+
+    /// Draws a line that is not a packet: an event at one side, a timer.
+    pub fn note(&mut self, at: Instant, text: &str) {
+        self.text += &format!("{} {text}", clock(at));
+        self.text.truncate(self.text.trim_end().len());
+        self.text.push('\n');
+    }
+
+    /// What was drawn since the last call.
+    pub fn take(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+
+    /// What was drawn.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Seconds with three decimals, right-aligned; what is smaller is not shown.
+fn clock(at: Instant) -> String {
+    let millis = at.as_nanos() / 1_000_000;
+    format!("{:>4}.{:03} ", millis / 1_000, millis % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::{CookieEcho, Data, Init, InitAck, Param, Sack, ShutdownComplete, packet};
+    use crate::sctp::{GapBlock, Ssn};
+    use std::net::Ipv4Addr;
+
+    fn sctp(tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, 5_000, 80, tag);
+        write(&mut bytes);
+        packet::finish(&mut bytes, start);
+        bytes
+    }
+
+    #[test]
+    fn a_conversation_reads_without_its_random_numbers() {
+        let (a, b) = (IpAddr::from(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::from(Ipv4Addr::new(10, 0, 0, 2)));
+        let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
+        ladder.place(a, Side::Left, "A");
+        ladder.place(b, Side::Right, "B");
+        let at = Instant::from_millis;
+        let init = Init {
+            tag: 0xaaaa,
+            window: 65_536,
+            outbound: 10,
+            inbound: 9,
+            tsn: Tsn(u32::MAX),
+            ..Init::default()
+        };
+        ladder.packet(at(0), a, b, &sctp(0, |b| init.emit(b)), "✗ lost");
+        let answer = Init { tag: 0xbbbb, tsn: Tsn(700), ..init };
+        let ack = sctp(0xaaaa, |buffer| {
+            let mut chunk = InitAck(answer).open(buffer);
+            Param::StateCookie(&[0; 40]).emit(&mut chunk);
+            chunk.close();
+        });
+        ladder.packet(at(1_050), b, a, &ack, "");
+        let data = Data { tsn: Tsn(u32::MAX), begin: true, end: true, payload: b"hi", ..Data::default() };
+        let echo = sctp(0xbbbb, |buffer| {
+            CookieEcho { cookie: &[0; 40] }.emit(buffer);
+            data.emit(buffer);
+            Data { tsn: Tsn(0), ssn: Ssn(1), unordered: true, ..data }.emit(buffer);
+        });
+        ladder.packet(at(1_100), a, b, &echo, "");
+        let sack = Sack {
+            cumulative: Tsn(0),
+            window: 1_000,
+            gaps: &[GapBlock { start: 2, end: 3 }],
+            duplicates: &[Tsn(u32::MAX)],
+        };
+        ladder.packet(at(1_150), b, a, &sctp(0xaaaa, |b| sack.emit(b)), "");
+        let last = sctp(0xaaaa, |b| ShutdownComplete { reflected: true }.emit(b));
+        ladder.packet(at(12_345), a, b, &last, "");
+        ladder.note(at(12_345), "A closed");
+        assert_eq!(
+            ladder.take(),
+            "   0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=9 tsn=1     ✗ lost
+   1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=9 tsn=1 …cookie
+   1.100  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=2 BE; DATA tsn=2 sid=0 len=2 UBE
+   1.150  A ◄── B   SACK          cum=2 rwnd=1000 gaps=4-5 dups=1
+  12.345  A ──► B   SHUTDOWN COMPLETE T   vtag=A1
+  12.345  A closed
+"
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_packet_are_drawn_too() {
+        let mut numbers = Numbers::new("A", "B");
+        assert_eq!(numbers.sctp(Side::Left, &[1, 2, 3]), "(3 bytes, too short)");
+        let mut cut = sctp(7, |buffer| Data::default().emit(buffer));
+        cut.truncate(20);
+        assert_eq!(
+            numbers.sctp(Side::Left, &cut),
+            "(chunk type 0 has length 16, which does not fit the packet)   vtag=00000007"
+        );
+        assert_eq!(numbers.tcp(Side::Left, &[0; 3]), "(3 bytes, not a segment)");
+    }
+
+    #[test]
+    fn tcp_numbers_count_from_the_first_byte() {
+        use crate::tcp::{Header, Seq};
+        let mut numbers = Numbers::new("A", "B");
+        let segment = |header: Header, payload: &[u8]| {
+            let mut bytes = Vec::new();
+            header.emit(&mut bytes);
+            bytes.extend_from_slice(payload);
+            bytes
+        };
+        let mut syn = Header { seq: Seq(u32::MAX), flags: Flags::SYN, window: 65_535, ..Header::default() };
+        syn.options.mss = Some(1_460);
+        syn.options.sack_permitted = true;
+        assert_eq!(
+            numbers.tcp(Side::Left, &segment(syn, b"")),
+            "SYN           seq=0 win=65535 mss=1460 sack-ok"
+        );
+        let answer = Header { seq: Seq(9), ack: Seq(0), flags: Flags::SYN.with(Flags::ACK), ..syn };
+        assert_eq!(
+            numbers.tcp(Side::Right, &segment(answer, b"")),
+            "SYN ACK       seq=0 ack=1 win=65535 mss=1460 sack-ok"
+        );
+        let data = Header { seq: Seq(0), ack: Seq(10), flags: Flags::ACK, window: 9, ..Header::default() };
+        assert_eq!(numbers.tcp(Side::Left, &segment(data, b"abc")), "ACK           seq=1 len=3 ack=1 win=9");
+        let mut dup = Header { seq: Seq(10), ack: Seq(3), flags: Flags::ACK, window: 9, ..Header::default() };
+        dup.options.sack.push(Seq(6), Seq(9));
+        assert_eq!(numbers.tcp(Side::Right, &segment(dup, b"")), "ACK           seq=1 ack=4 win=9 sack=7-9");
+    }
+}

@@ -147,13 +147,13 @@ impl<'a> SackView<'a> {
 impl fmt::Display for SackView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SACK cum={} rwnd={}", self.cumulative, self.window)?;
-        self.fmt_blocks(f, |tsn| tsn.0)
+        self.fmt_blocks(f, |tsn| i64::from(tsn.0))
     }
 }
 
 impl SackView<'_> {
     /// Writes ` gaps=2-3,5 dups=7`, or nothing, with TSNs as `number` tells them.
-    pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> u32) -> fmt::Result {
+    pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
         for (i, GapBlock { start, end }) in self.gaps().enumerate() {
             f.write_str(if i == 0 { " gaps=" } else { "," })?;
             let tsn = |offset: u16| number(self.cumulative.plus(u32::from(offset)));

@@ -25,6 +25,21 @@ impl Down {
     pub fn new(from: Instant, span: Option<Duration>) -> Self {
         Self { from, until: span.map_or(Instant::MAX, |span| from + span) }
     }
+
+    /// These times in order, overlapping ones joined.
+    #[must_use]
+    pub fn joined(downs: &[Self]) -> Vec<Self> {
+        let mut sorted = downs.to_vec();
+        sorted.sort_unstable();
+        let mut joined: Vec<Self> = Vec::with_capacity(sorted.len());
+        for down in sorted {
+            match joined.last_mut() {
+                Some(last) if down.from <= last.until => last.until = last.until.max(down.until),
+                _ => joined.push(down),
+            }
+        }
+        joined
+    }
 }
 
 /// Loses what is sent while the link is down.
@@ -40,16 +55,7 @@ impl Outage {
     /// Down at these times, in any order; overlapping ones are joined.
     #[must_use]
     pub fn new(downs: &[Down]) -> Self {
-        let mut sorted = downs.to_vec();
-        sorted.sort_unstable();
-        let mut joined: Vec<Down> = Vec::with_capacity(sorted.len());
-        for down in sorted {
-            match joined.last_mut() {
-                Some(last) if down.from <= last.until => last.until = last.until.max(down.until),
-                _ => joined.push(down),
-            }
-        }
-        Self { downs: joined, over: 0 }
+        Self { downs: Down::joined(downs), over: 0 }
     }
 }
 

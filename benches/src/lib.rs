@@ -1,0 +1,36 @@
+//! What the benchmarks share: CPU time and medians.
+//!
+//! Figures made here are about this program on this machine. They are never
+//! results of a race, and a race is never a benchmark.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+
+/// CPU seconds this thread has used.
+#[must_use]
+pub fn thread_cpu() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+}
+
+/// CPU seconds, user and system, that finished child processes have used.
+#[must_use]
+pub fn children_cpu() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("Linux has this call");
+    [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
+        .sum()
+}
+
+/// The middle value; of an even number the mean of the two in the middle.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+}

@@ -266,7 +266,7 @@ fn media_type(text: &str) -> String {
 
 /// A text of the file fit for one line of ours.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_NAME).collect()
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
 /// What had to be left out or assumed: reason to (count, first few).
@@ -296,6 +296,8 @@ impl Notes {
 const NAMED: usize = 3;
 /// Longest request target that is kept; longer ones are cut, their sizes are not.
 const MAX_NAME: usize = 160;
+/// Longest text of the file that is shown, in characters.
+const MAX_LINE: usize = 500;
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 30;
 

@@ -1,4 +1,23 @@
 //! HTTP on streams: mapping, client, server, pages, HAR.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`page`], [`har`] | a page as a graph of fetches, and where pages come from |
+//! | [`mapping`] | which exchange rides on which stream of which connection |
+//! | [`fetch`] | the client: loads a page by a policy |
+//! | [`serve`] | the server: hyper on each stream |
+//! | [`bulk`] | a transfer of many bytes without HTTP |
+//! | [`observe`] | what happened when, at both ends |
+//! | [`body`] | what the bytes of an object are, so that each is checked |
+//!
+//! HTTP/1.1 (RFC 9112) rides on TCP as everywhere, and on SCTP with one
+//! exchange at a time on each stream pair; see [`mapping`].
 
+pub mod body;
+pub mod bulk;
+pub mod fetch;
 pub mod har;
+pub mod mapping;
+pub mod observe;
 pub mod page;
+pub mod serve;

@@ -49,8 +49,8 @@ pub trait Connector: Clone + 'static {
     /// [`ConnectError`] when nothing could be begun.
     fn connect(&self, server: usize) -> Result<Self::Session, ConnectError>;
 
-    /// A session has more than one stream.
-    fn is_multistream(&self) -> bool;
+    /// The stream pairs that a new session asks for; 1 for TCP.
+    fn streams(&self) -> u16;
 }
 
 /// Takes in the sessions that peers open to one port. Dropping it stops that.

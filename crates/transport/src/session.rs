@@ -186,8 +186,11 @@ pub trait Stream: 'static {
     ///
     /// # Errors
     /// The session has ended, or the message is larger than the transport can ever take.
-    fn poll_write_message(&mut self, cx: &mut Context<'_>, message: &[u8])
-    -> Poll<Result<usize, CloseReason>>;
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>>;
 
     /// Nothing more will be written: the peer reads the end of the stream after
     /// the last byte. A transport without half-close (SCTP) does nothing on the wire.

@@ -1,0 +1,96 @@
+//! What the bytes of an object are.
+//!
+//! The body of an object is a window on one fixed table of pseudo-random bytes,
+//! repeated for ever; where the window begins depends on the object's name. So
+//! a body of any length costs no memory, is written without a copy, and is
+//! checked byte for byte: what is lost, doubled, changed, out of place or of
+//! another object does not match. The period is a prime, no multiple of any
+//! packet or message size.
+
+use anabranch_base::Rng;
+use bytes::Bytes;
+use std::sync::OnceLock;
+
+/// The content of one object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    start: usize,
+}
+
+impl Pattern {
+    /// The content of the object with this name.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        // FNV-1a, 64 bits.
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Self { start: (hash % PERIOD as u64) as usize }
+    }
+
+    /// The bytes from `offset` on: at most `most` of them and at most
+    /// [`CHUNK`], without a copy.
+    #[must_use]
+    pub fn bytes(self, offset: u64, most: u64) -> Bytes {
+        let begin = self.index(offset);
+        let length = most.min(CHUNK as u64) as usize;
+        table().slice(begin..begin + length)
+    }
+
+    /// Whether `bytes` are what the object has from `offset` on.
+    ///
+    /// # Errors
+    /// The offset of the first byte that is not.
+    pub fn check(self, offset: u64, bytes: &[u8]) -> Result<(), u64> {
+        let mut at = offset;
+        for part in bytes.chunks(CHUNK) {
+            let begin = self.index(at);
+            let right = &table()[begin..begin + part.len()];
+            if part != right {
+                let good = part.iter().zip(right).take_while(|(a, b)| a == b).count();
+                return Err(at + good as u64);
+            }
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn index(self, offset: u64) -> usize {
+        ((self.start as u64 + offset % PERIOD as u64) % PERIOD as u64) as usize
+    }
+}
+
+/// The table, long enough that a chunk that begins in the period fits.
+fn table() -> &'static Bytes {
+    static TABLE: OnceLock<Bytes> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut bytes = vec![0; PERIOD];
+        Rng::new(0x616e_6162_7261_6e63).fill(&mut bytes);
+        bytes.extend_from_within(..CHUNK);
+        Bytes::from(bytes)
+    })
+}
+
+/// The most that [`Pattern::bytes`] gives at once.
+pub const CHUNK: usize = 16 * 1024;
+const PERIOD: usize = 65_521;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_expected_and_nothing_else_is() {
+        let (one, other) = (Pattern::of("/a"), Pattern::of("/b"));
+        let mut body = Vec::new();
+        while body.len() < 200_000 {
+            body.extend_from_slice(&one.bytes(body.len() as u64, (200_000 - body.len()) as u64));
+        }
+        assert_eq!(one.check(0, &body), Ok(()));
+        assert_eq!(one.check(70_000, &body[70_000..]), Ok(()));
+        assert!(other.check(0, &body).is_err());
+        assert!(one.check(1_448, &body[..1_448]).is_err(), "out of place");
+        body[123_456] ^= 1;
+        assert_eq!(one.check(0, &body), Err(123_456));
+    }
+}

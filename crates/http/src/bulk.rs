@@ -1,0 +1,300 @@
+//! A transfer of many bytes without HTTP.
+//!
+//! The client asks for a number of bytes with one short message; the server
+//! sends them in writes of a given size, each a user message of its own where
+//! the transport knows messages. Each connection carries one such transfer and
+//! counts as one object, so observers see what they see of a page.
+
+use crate::body::Pattern;
+use crate::fetch::{End, Outcome};
+use crate::observe::{Assigned, Delivered, ExchangeId, FetchError, Observer};
+use crate::serve::Tasks;
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
+use anabranch_world::{Timer, World};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// What is transferred.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bulk {
+    /// Bytes over all connections.
+    pub bytes: u64,
+    /// Bytes of a write, from 1 to [`MAX_MESSAGE`].
+    pub message_size: usize,
+    /// Connections that share the bytes, at least 1.
+    pub connections: usize,
+    /// The transfer ends after so long, whatever is left.
+    pub deadline: Option<Duration>,
+    /// A connection that delivers nothing for so long is failed.
+    pub timeout: Option<Duration>,
+}
+
+/// The largest write.
+pub const MAX_MESSAGE: usize = 1 << 20;
+
+/// What a client asks for, on the wire: magic, bytes, message size.
+const REQUEST_BYTES: usize = 16;
+const MAGIC: [u8; 4] = *b"bulk";
+
+/// Transfers `bulk` from server 0 of `connector`.
+pub async fn run<W, C, O>(world: W, connector: C, bulk: Bulk, observer: O) -> Outcome
+where
+    W: World,
+    C: Connector,
+    O: Observer + 'static,
+{
+    let started = world.now();
+    let observer = Rc::new(observer);
+    let count = bulk.connections.max(1);
+    let mut tasks: Vec<(Pin<Box<W::Task<_>>>, Option<Result<u64, FetchError>>)> = Vec::new();
+    for object in 0..count {
+        // The first take the rest of the division, a byte each.
+        let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
+        let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
+        let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, observer.clone());
+        tasks.push((Box::pin(world.spawn("bulk transfer", task)), None));
+    }
+    let mut timer = world.timer();
+    timer.set(bulk.deadline.map(|span| started + span));
+    let in_time = poll_fn(|cx| {
+        let mut all = true;
+        for (task, result) in tasks.iter_mut().filter(|(_, result)| result.is_none()) {
+            match task.as_mut().poll(cx) {
+                Poll::Ready(done) => *result = Some(done),
+                Poll::Pending => all = false,
+            }
+        }
+        if all {
+            return Poll::Ready(true);
+        }
+        timer.poll(cx).map(|()| false)
+    })
+    .await;
+
+    let finished = world.now();
+    let mut body_bytes = 0;
+    let mut objects = Vec::new();
+    for (object, (_, result)) in tasks.iter_mut().enumerate() {
+        let result = result.take().unwrap_or(Err(FetchError::Deadline));
+        if let Err(error) = &result {
+            observer.failed(object, finished, error);
+        }
+        objects.push(result.map(|bytes| body_bytes += bytes));
+    }
+    let end = match in_time {
+        false => End::Deadline,
+        true if objects.iter().any(Result::is_err) => End::Failed,
+        true => End::Done,
+    };
+    Outcome { end, started, finished, objects, body_bytes, connections: count }
+}
+
+#[derive(Clone, Copy)]
+struct Ask {
+    object: usize,
+    bytes: u64,
+    message_size: usize,
+}
+
+async fn transfer<W, C, O>(
+    world: W,
+    connector: C,
+    ask: Ask,
+    timeout: Option<Duration>,
+    observer: Rc<O>,
+) -> Result<u64, FetchError>
+where
+    W: World,
+    C: Connector,
+    O: Observer,
+{
+    observer.issued(ask.object, world.now());
+    let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
+    observer.opened(session.id(), world.now());
+    let mut patience = Patience { world: world.clone(), timer: world.timer(), armed: false, span: timeout };
+    let result = receive(&world, &session, ask, &*observer, &mut patience).await;
+    if result.is_ok() {
+        session.close();
+    } else {
+        session.abort();
+    }
+    result
+}
+
+async fn receive<W: World, N: Session, O: Observer>(
+    world: &W,
+    session: &N,
+    ask: Ask,
+    observer: &O,
+    patience: &mut Patience<W>,
+) -> Result<u64, FetchError> {
+    let begun = world.now();
+    if !session.early_data() {
+        let done = patience.wait(begun, |cx| session.poll_established(cx)).await?;
+        done.map_err(FetchError::Closed)?;
+        observer.established(session.id(), world.now());
+    }
+    let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
+    let exchange = ExchangeId { connection: session.id(), stream: 0, index: 0 };
+    let request = 0..REQUEST_BYTES as u64;
+    observer.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
+    stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
+
+    let pattern = Pattern::of(NAME);
+    let mut buffer = vec![0; 64 * 1024];
+    let (mut got, mut moved) = (0, world.now());
+    while got < ask.bytes {
+        let read = patience
+            .wait(moved, |cx| stream.poll_read(cx, &mut buffer))
+            .await?
+            .map_err(FetchError::Closed)?;
+        moved = world.now();
+        if read == 0 {
+            return Err(FetchError::Closed(CloseReason::Finished));
+        }
+        if got == 0 {
+            observer.first_byte(ask.object, moved);
+        }
+        pattern
+            .check(got, &buffer[..read])
+            .map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))?;
+        got += read as u64;
+    }
+    if got > ask.bytes {
+        return Err(FetchError::Corrupt(format!("{got} bytes instead of {}", ask.bytes)));
+    }
+    observer.delivered(ask.object, Delivered { at: moved, response: 0..got, body: got });
+    Ok(got)
+}
+
+/// Waits as long as something moved within the span.
+struct Patience<W: World> {
+    world: W,
+    timer: W::Timer,
+    armed: bool,
+    span: Option<Duration>,
+}
+
+impl<W: World> Patience<W> {
+    /// Polls until ready, or until the span has passed since `moved`.
+    async fn wait<T>(
+        &mut self,
+        moved: Instant,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, FetchError> {
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = poll(cx) {
+                return Poll::Ready(Ok(done));
+            }
+            let Some(span) = self.span else { return Poll::Pending };
+            // The timer runs on while bytes come in, and is only looked at when it fires.
+            loop {
+                if !self.armed {
+                    if moved + span <= self.world.now() {
+                        return Poll::Ready(Err(FetchError::Timeout));
+                    }
+                    self.timer.set(Some(moved + span));
+                    self.armed = true;
+                }
+                if self.timer.poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                self.armed = false;
+            }
+        })
+        .await
+    }
+}
+
+/// Serves transfers to every session that `listener` takes in, until it fails.
+///
+/// # Errors
+/// Why the listener failed.
+pub async fn serve<W, L, O>(world: W, mut listener: L, observer: O) -> Result<(), CloseReason>
+where
+    W: World,
+    L: Listener,
+    O: Observer + 'static,
+{
+    let observer = Rc::new(observer);
+    let tasks = Tasks::new(world.clone());
+    loop {
+        let session = listener.accept().await?;
+        let (world, observer) = (world.clone(), observer.clone());
+        tasks.spawn("bulk session", async move {
+            // A client that is gone needs no answer.
+            let _ = send(world, session, observer).await;
+        });
+    }
+}
+
+async fn send<W: World, N: Session, O: Observer>(
+    world: W,
+    session: N,
+    observer: Rc<O>,
+) -> Result<(), CloseReason> {
+    let mut stream = session.accept().await?;
+    let mut request = [0; REQUEST_BYTES];
+    let mut have = 0;
+    while have < REQUEST_BYTES {
+        match stream.read(&mut request[have..]).await? {
+            0 => return Ok(()),
+            read => have += read,
+        }
+    }
+    let Some(ask) = Ask::decode(&request) else {
+        session.abort();
+        return Ok(());
+    };
+    let exchange = ExchangeId { connection: session.id(), stream: stream.number(), index: 0 };
+    observer.serving(exchange, world.now());
+    let pattern = Pattern::of(NAME);
+    let mut message = Vec::new();
+    let mut sent = 0;
+    while sent < ask.bytes {
+        let size = (ask.message_size as u64).min(ask.bytes - sent);
+        let piece = pattern.bytes(sent, size);
+        if piece.len() as u64 == size {
+            stream.write_message(&piece).await?;
+        } else {
+            message.clear();
+            while (message.len() as u64) < size {
+                let at = sent + message.len() as u64;
+                message.extend_from_slice(&pattern.bytes(at, size - message.len() as u64));
+            }
+            stream.write_message(&message).await?;
+        }
+        if sent == 0 {
+            observer.written(exchange, world.now());
+        }
+        sent += size;
+    }
+    session.closed().await;
+    Ok(())
+}
+
+impl Ask {
+    fn encode(self) -> [u8; REQUEST_BYTES] {
+        let mut request = [0; REQUEST_BYTES];
+        request[..4].copy_from_slice(&MAGIC);
+        // Clamped to MAX_MESSAGE, so it fits.
+        request[4..8].copy_from_slice(&(self.message_size as u32).to_be_bytes());
+        request[8..].copy_from_slice(&self.bytes.to_be_bytes());
+        request
+    }
+
+    fn decode(request: &[u8; REQUEST_BYTES]) -> Option<Self> {
+        let (magic, rest) = request.split_first_chunk::<4>()?;
+        let (size, rest) = rest.split_first_chunk::<4>()?;
+        let bytes = u64::from_be_bytes(*rest.first_chunk::<8>()?);
+        let message_size = u32::from_be_bytes(*size) as usize;
+        let good = *magic == MAGIC && (1..=MAX_MESSAGE).contains(&message_size);
+        good.then_some(Self { object: 0, bytes, message_size })
+    }
+}
+
+/// The name whose pattern is transferred.
+const NAME: &str = "bulk";

@@ -1,0 +1,227 @@
+//! One stream of a connection: requests go out, responses come in, in order.
+//!
+//! A lane is shared between its task, which reads and writes the stream, and
+//! the fetch, which puts requests into it.
+
+use super::response::{Head, ResponseParser, Step};
+use super::state::{Fetch, Shared};
+use crate::body::Pattern;
+use crate::observe::{Delivered, FetchError, Observer};
+use anabranch_base::time::Instant;
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+
+/// What the fetch and the lane's task share.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Requests not yet given to the transport, from `written` on.
+    out: Vec<u8>,
+    written: usize,
+    /// Bytes of all requests ever put in.
+    pub(super) request_bytes: u64,
+    /// Exchanges ever put in.
+    pub(super) exchanges: u32,
+    /// What waits for its response, in order.
+    pub(super) in_flight: VecDeque<Exchange>,
+    /// When something was last read.
+    pub(super) moved: Instant,
+    waker: Option<Waker>,
+}
+
+/// One request and its response.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) object: usize,
+    /// The object was given up; the response is read to keep the stream in step.
+    pub(super) abandoned: bool,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) expected: u64,
+}
+
+impl Lane {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            out: Vec::new(),
+            written: 0,
+            request_bytes: 0,
+            exchanges: 0,
+            in_flight: VecDeque::new(),
+            moved: now,
+            waker: None,
+        }
+    }
+
+    /// Queues a request, which `write` appends to what it is given.
+    pub(super) fn push(&mut self, exchange: Exchange, write: impl FnOnce(&mut Vec<u8>) -> usize) {
+        self.request_bytes += write(&mut self.out) as u64;
+        self.exchanges += 1;
+        self.in_flight.push_back(exchange);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// How a lane's stream came to its end.
+pub(super) enum LaneEnd {
+    /// The session has ended; its own task reports that.
+    Closed,
+    /// The server will send nothing more on it.
+    Finished,
+    /// What came makes no sense.
+    Bad(String),
+}
+
+/// Runs a lane until its stream ends.
+pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
+    shared: Weak<RefCell<Fetch<W, C, O>>>,
+    connection: usize,
+    lane: Rc<RefCell<Lane>>,
+    stream: <C::Session as Session>::Stream,
+) {
+    let mut reader = Reader::<W, C, O> {
+        shared: shared.clone(),
+        connection,
+        lane,
+        stream,
+        parser: ResponseParser::new(),
+        taken: 0,
+        current: None,
+        buffer: vec![0; READ_BYTES],
+    };
+    let end = poll_fn(|cx| reader.poll(cx)).await;
+    if let Some(fetch) = shared.upgrade() {
+        fetch.borrow_mut().lane_ended(connection, end);
+    }
+}
+
+/// A response while it is being read.
+struct Current {
+    start: u64,
+    head: Option<Head>,
+    body: u64,
+    wrong: Option<FetchError>,
+}
+
+struct Reader<W: World, C: Connector, O> {
+    shared: Weak<RefCell<Fetch<W, C, O>>>,
+    connection: usize,
+    lane: Rc<RefCell<Lane>>,
+    stream: <C::Session as Session>::Stream,
+    parser: ResponseParser,
+    /// Bytes of the stream parsed so far.
+    taken: u64,
+    current: Option<Current>,
+    buffer: Vec<u8>,
+}
+
+impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<LaneEnd> {
+        loop {
+            if self.write(cx).is_err() {
+                return Poll::Ready(LaneEnd::Closed);
+            }
+            match self.stream.poll_read(cx, &mut self.buffer) {
+                Poll::Pending => {
+                    self.lane.borrow_mut().waker = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(LaneEnd::Closed),
+                Poll::Ready(Ok(0)) => return Poll::Ready(LaneEnd::Finished),
+                Poll::Ready(Ok(read)) => {
+                    let Some(fetch) = self.shared.upgrade() else { return Poll::Ready(LaneEnd::Closed) };
+                    // The buffer is taken out so that `self` stays whole while its bytes are read.
+                    let buffer = std::mem::take(&mut self.buffer);
+                    let result = self.take_in(&fetch, &buffer[..read]);
+                    self.buffer = buffer;
+                    if let Err(why) = result {
+                        return Poll::Ready(LaneEnd::Bad(why));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what is queued, as far as there is room.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), ()> {
+        let mut lane = self.lane.borrow_mut();
+        while lane.written < lane.out.len() {
+            match self.stream.poll_write(cx, &lane.out[lane.written..]) {
+                Poll::Ready(Ok(taken)) => lane.written += taken,
+                Poll::Ready(Err(_)) => return Err(()),
+                Poll::Pending => return Ok(()),
+            }
+        }
+        lane.out.clear();
+        lane.written = 0;
+        Ok(())
+    }
+
+    fn take_in(&mut self, fetch: &Shared<W, C, O>, mut input: &[u8]) -> Result<(), String> {
+        let now = fetch.borrow_mut().moved();
+        self.lane.borrow_mut().moved = now;
+        loop {
+            if self.current.is_none() {
+                if input.is_empty() {
+                    return Ok(());
+                }
+                let lane = self.lane.borrow();
+                let exchange = lane.in_flight.front().ok_or("bytes came that nobody asked for")?;
+                if !exchange.abandoned {
+                    fetch.borrow_mut().first_byte(exchange.object);
+                }
+                self.current = Some(Current { start: self.taken, head: None, body: 0, wrong: None });
+            }
+            let before = input.len();
+            let step = self.parser.step(&mut input).map_err(|error| error.to_string())?;
+            self.taken += (before - input.len()) as u64;
+            let Some(current) = &mut self.current else { return Ok(()) };
+            match step {
+                Step::More => return Ok(()),
+                Step::Head(head) => {
+                    current.head = Some(head);
+                    if head.status != 200 {
+                        current.wrong = Some(FetchError::BadResponse(format!("status {}", head.status)));
+                    }
+                }
+                Step::Body(bytes) => {
+                    let lane = self.lane.borrow();
+                    let pattern = lane.in_flight.front().and_then(|exchange| exchange.pattern);
+                    if let Some(pattern) = pattern
+                        && current.wrong.is_none()
+                        && let Err(at) = pattern.check(current.body, bytes)
+                    {
+                        current.wrong = Some(FetchError::Corrupt(format!("byte {at} is wrong")));
+                    }
+                    current.body += bytes.len() as u64;
+                }
+                Step::End => self.complete(fetch, now),
+            }
+        }
+    }
+
+    /// The front exchange has its whole response.
+    fn complete(&mut self, fetch: &Shared<W, C, O>, now: Instant) {
+        let exchange = self.lane.borrow_mut().in_flight.pop_front();
+        let (Some(exchange), Some(current)) = (exchange, self.current.take()) else { return };
+        let result = match current.wrong {
+            Some(error) => Err(error),
+            None if exchange.pattern.is_some() && current.body != exchange.expected => {
+                Err(FetchError::Corrupt(format!("{} bytes instead of {}", current.body, exchange.expected)))
+            }
+            None => Ok(Delivered { at: now, response: current.start..self.taken, body: current.body }),
+        };
+        let close = current.head.is_some_and(|head| head.close);
+        // The lane is not borrowed here: what this delivery sets off may put a request into it.
+        let stream = self.stream.number();
+        fetch.borrow_mut().completed(self.connection, stream, &exchange, result, close);
+    }
+}
+
+/// The most that is read at once.
+const READ_BYTES: usize = 16 * 1024;

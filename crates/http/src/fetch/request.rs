@@ -1,0 +1,63 @@
+//! The head of a request, of exactly the size the page says.
+//!
+//! Home of RFC 9112 §3 (request line) as far as a client writes it.
+
+use std::fmt::Write;
+
+/// Appends a GET of `target` to `out` and returns its length: `size` bytes,
+/// unless not even the necessary fields fit in that.
+///
+/// What a browser would say about itself is stood in for by one field of
+/// padding; where the gap is too small for a field, by spaces before a value,
+/// which a receiver strips (RFC 9112 §5.1).
+pub fn write_head(out: &mut Vec<u8>, target: &str, host: &str, close: bool, size: u64) -> usize {
+    let connection = if close { "Connection: close\r\n" } else { "" };
+    let necessary = "GET  HTTP/1.1\r\nHost: \r\n\r\n".len() + target.len() + host.len() + connection.len();
+    let gap = usize::try_from(size).unwrap_or(usize::MAX).saturating_sub(necessary).min(MAX_PADDING);
+    let (spaces, padding) = if gap >= PADDING_FIELD.len() + 2 { (0, Some(gap)) } else { (gap, None) };
+
+    let before = out.len();
+    let mut text = String::with_capacity(necessary + gap);
+    // Writing to a string cannot fail.
+    let _ = write!(text, "GET {target} HTTP/1.1\r\nHost: {:spaces$}{host}\r\n{connection}", "");
+    if let Some(gap) = padding {
+        let width = gap - PADDING_FIELD.len() - 2;
+        let _ = write!(text, "{PADDING_FIELD}{:x<width$}\r\n", "");
+    }
+    text.push_str("\r\n");
+    out.extend_from_slice(text.as_bytes());
+    out.len() - before
+}
+
+/// The name of the field that fills a head up, on both sides.
+pub const PADDING_FIELD: &str = "x-fill:";
+
+/// Heads larger than this are refused by servers; padding stops there.
+const MAX_PADDING: usize = 32 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_that_can_be_met_is_met_exactly_and_parses() {
+        for close in [false, true] {
+            let least = write_head(&mut Vec::new(), "/a?b=c", "host", close, 0);
+            for size in least..least + 40 {
+                let mut out = b"earlier".to_vec();
+                assert_eq!(write_head(&mut out, "/a?b=c", "host", close, size as u64), size);
+                assert_eq!(out.len(), size + 7);
+                let mut fields = [httparse::EMPTY_HEADER; 8];
+                let mut request = httparse::Request::new(&mut fields);
+                assert_eq!(request.parse(&out[7..]), Ok(httparse::Status::Complete(size)));
+                assert_eq!((request.method, request.path), (Some("GET"), Some("/a?b=c")));
+                assert_eq!(request.headers[0].value, b"host");
+            }
+        }
+    }
+
+    #[test]
+    fn an_absurd_size_is_cut() {
+        assert!(write_head(&mut Vec::new(), "/", "h", false, u64::MAX) < 40 * 1024);
+    }
+}

@@ -1,0 +1,349 @@
+//! Reading responses from a stream of bytes.
+//!
+//! A [`ResponseParser`] is fed whatever arrived and says what it was, one step
+//! at a time; it never waits and never keeps a body. `httparse` reads the
+//! heads. Anything a peer can send ends in a step or an error, within bounds.
+//!
+//! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far
+//! as a client reads them.
+
+/// The most bytes a response head may have.
+pub const MAX_HEAD: usize = 64 * 1024;
+/// The most fields a head or trailer may have.
+const MAX_FIELDS: usize = 128;
+/// The most bytes of a chunk's size line, or of all trailers.
+const MAX_LINE: usize = 8 * 1024;
+
+/// Why what came is not a response.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ResponseError {
+    /// The head does not parse.
+    #[error("the head is malformed: {0}")]
+    Head(httparse::Error),
+    /// The head is too large.
+    #[error("the head is larger than {MAX_HEAD} bytes")]
+    HeadTooLarge,
+    /// Content-Length is no number, or two of them differ.
+    #[error("Content-Length is not one number")]
+    Length,
+    /// Neither Content-Length nor chunked: the end could not be told.
+    #[error("neither Content-Length nor chunked")]
+    NoLength,
+    /// A transfer coding other than chunked.
+    #[error("unknown transfer coding")]
+    Coding,
+    /// The chunked framing is broken.
+    #[error("the chunked framing is broken")]
+    Chunk,
+}
+
+/// What the head of a response says, as far as it matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The status code.
+    pub status: u16,
+    /// Bytes of the body, when Content-Length says so.
+    pub length: Option<u64>,
+    /// The connection closes after this response.
+    pub close: bool,
+}
+
+/// What the next bytes were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step<'a> {
+    /// The input is used up.
+    More,
+    /// A final response began.
+    Head(Head),
+    /// Bytes of its body.
+    Body(&'a [u8]),
+    /// It is complete.
+    End,
+}
+
+/// Reads one response after the other from one stream.
+#[derive(Debug, Default)]
+pub struct ResponseParser {
+    state: State,
+    /// The part of a head, size line or trailer that has come so far.
+    held: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Head,
+    Body {
+        left: u64,
+    },
+    ChunkSize,
+    Chunk {
+        left: u64,
+    },
+    ChunkEnd,
+    Trailer,
+}
+
+impl ResponseParser {
+    /// Before the first response.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Nothing of a further response has come yet.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        matches!(self.state, State::Head) && self.held.is_empty()
+    }
+
+    /// Takes bytes from the front of `input`, leaves the rest there, and says
+    /// what they were. To be called until [`Step::More`].
+    ///
+    /// # Errors
+    /// [`ResponseError`]; after one the stream is of no more use.
+    pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ResponseError> {
+        loop {
+            match self.state {
+                State::Head => match self.head(input)? {
+                    // RFC 9110 §15.2: interim responses come before the final one.
+                    Some(Some(head)) => return Ok(Step::Head(head)),
+                    Some(None) => {}
+                    None => return Ok(Step::More),
+                },
+                State::Body { left: 0 } => {
+                    self.state = State::Head;
+                    return Ok(Step::End);
+                }
+                State::Body { left } => {
+                    let Some(body) = take(input, left) else { return Ok(Step::More) };
+                    self.state = State::Body { left: left - body.len() as u64 };
+                    return Ok(Step::Body(body));
+                }
+                State::ChunkSize => {
+                    let Some(size) = self.chunk_size(input)? else { return Ok(Step::More) };
+                    self.state = if size == 0 { State::Trailer } else { State::Chunk { left: size } };
+                }
+                State::Chunk { left: 0 } => self.state = State::ChunkEnd,
+                State::Chunk { left } => {
+                    let Some(body) = take(input, left) else { return Ok(Step::More) };
+                    self.state = State::Chunk { left: left - body.len() as u64 };
+                    return Ok(Step::Body(body));
+                }
+                State::ChunkEnd => {
+                    if !self.hold_until(input, 2, |held| held.len() == 2) {
+                        return Ok(Step::More);
+                    }
+                    if self.held != b"\r\n" {
+                        return Err(ResponseError::Chunk);
+                    }
+                    self.held.clear();
+                    self.state = State::ChunkSize;
+                }
+                State::Trailer => {
+                    let done = |held: &[u8]| held == b"\r\n" || held.ends_with(b"\r\n\r\n");
+                    if !self.hold_until(input, MAX_LINE, done) {
+                        if self.held.len() >= MAX_LINE {
+                            return Err(ResponseError::Chunk);
+                        }
+                        return Ok(Step::More);
+                    }
+                    self.held.clear();
+                    self.state = State::Head;
+                    return Ok(Step::End);
+                }
+            }
+        }
+    }
+
+    /// `None`: more is needed. `Some(None)`: an interim response was skipped.
+    fn head(&mut self, input: &mut &[u8]) -> Result<Option<Option<Head>>, ResponseError> {
+        // Only bytes up to the empty line are held, so what follows stays with the caller.
+        let done = |held: &[u8]| held.ends_with(b"\r\n\r\n") || held.ends_with(b"\n\n");
+        if !self.hold_until(input, MAX_HEAD, done) {
+            if self.held.len() >= MAX_HEAD {
+                return Err(ResponseError::HeadTooLarge);
+            }
+            // Nonsense is found out early, not after 64 KiB of it.
+            if self.held.len() >= 16 && !self.held.starts_with(b"HTTP/1.") {
+                return Err(ResponseError::Head(httparse::Error::Version));
+            }
+            return Ok(None);
+        }
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut response = httparse::Response::new(&mut fields);
+        let complete = response.parse(&self.held).map_err(ResponseError::Head)?.is_complete();
+        let status =
+            response.code.filter(|_| complete).ok_or(ResponseError::Head(httparse::Error::Status))?;
+        if (100..200).contains(&status) {
+            self.held.clear();
+            return Ok(Some(None));
+        }
+        let mut head = Head { status, length: None, close: response.version == Some(0) };
+        let mut chunked = false;
+        for field in response.headers.iter() {
+            if field.name.eq_ignore_ascii_case("content-length") {
+                // RFC 9112 §6.3: lengths that differ cannot be recovered from.
+                let length = number(field.value).ok_or(ResponseError::Length)?;
+                if head.length.is_some_and(|earlier| earlier != length) {
+                    return Err(ResponseError::Length);
+                }
+                head.length = Some(length);
+            } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                chunked = field.value.trim_ascii().eq_ignore_ascii_case(b"chunked");
+                if !chunked {
+                    return Err(ResponseError::Coding);
+                }
+            } else if field.name.eq_ignore_ascii_case("connection") {
+                let tokens = || field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
+                head.close |= tokens().any(|token| token.eq_ignore_ascii_case(b"close"));
+            }
+        }
+        self.held.clear();
+        // RFC 9112 §6.3: these have no body, whatever the fields say; and chunked goes before a length.
+        self.state = if status == 204 || status == 304 {
+            State::Body { left: 0 }
+        } else if chunked {
+            head.length = None;
+            State::ChunkSize
+        } else {
+            State::Body { left: head.length.ok_or(ResponseError::NoLength)? }
+        };
+        Ok(Some(Some(head)))
+    }
+
+    fn chunk_size(&mut self, input: &mut &[u8]) -> Result<Option<u64>, ResponseError> {
+        if !self.hold_until(input, MAX_LINE, |held| held.ends_with(b"\r\n")) {
+            return if self.held.len() >= MAX_LINE { Err(ResponseError::Chunk) } else { Ok(None) };
+        }
+        match httparse::parse_chunk_size(&self.held) {
+            Ok(httparse::Status::Complete((_, size))) => {
+                self.held.clear();
+                Ok(Some(size))
+            }
+            _ => Err(ResponseError::Chunk),
+        }
+    }
+
+    /// Moves bytes from `input` to what is held until `done` or `limit` is reached.
+    fn hold_until(&mut self, input: &mut &[u8], limit: usize, done: impl Fn(&[u8]) -> bool) -> bool {
+        while self.held.len() < limit {
+            let Some((&byte, rest)) = input.split_first() else { return false };
+            *input = rest;
+            self.held.push(byte);
+            if byte == b'\n' && done(&self.held) || limit == 2 && done(&self.held) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// At most `left` bytes off the front; `None` when there are none.
+fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
+    let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+    let (taken, rest) = input.split_at(length);
+    *input = rest;
+    (length > 0).then_some(taken)
+}
+
+/// RFC 9110 §8.6: digits only, no sign, no list.
+fn number(value: &[u8]) -> Option<u64> {
+    let value = value.trim_ascii();
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+
+    /// Everything that a parser makes of `bytes` given in pieces of `piece` bytes.
+    fn read(bytes: &[u8], piece: usize) -> Result<Vec<(u16, Vec<u8>, bool)>, ResponseError> {
+        let mut parser = ResponseParser::new();
+        let mut all: Vec<(u16, Vec<u8>, bool)> = Vec::new();
+        for mut input in bytes.chunks(piece) {
+            loop {
+                match parser.step(&mut input)? {
+                    Step::More => break,
+                    Step::Head(head) => all.push((head.status, Vec::new(), false)),
+                    Step::Body(body) => all.last_mut().expect("a head came first").1.extend_from_slice(body),
+                    Step::End => all.last_mut().expect("a head came first").2 = true,
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    const TWO: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+        HTTP/1.1 404 Not Found\r\ntransfer-encoding: Chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: v\r\n\r\n\
+        HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\nConnection: foo, Close\r\n\r\n";
+
+    #[test]
+    fn responses_are_read_however_they_are_cut() {
+        let whole = read(TWO, TWO.len()).expect("responses");
+        let bodies: Vec<_> =
+            whole.iter().map(|(status, body, end)| (*status, body.as_slice(), *end)).collect();
+        assert_eq!(
+            bodies,
+            [(200, &b"hello"[..], true), (404, b"abc0123456789", true), (204, b"", true), (200, b"", true)]
+        );
+        for piece in 1..TWO.len() {
+            assert_eq!(read(TWO, piece).as_ref(), Ok(&whole), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn odd_input_is_an_error() {
+        let head = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n").into_bytes();
+        let chunked = |rest: &str| [head("Transfer-Encoding: chunked"), rest.into()].concat();
+        let cases: [(Vec<u8>, ResponseError); 11] = [
+            (b"ICY 200 OK\r\nlots of it\r\n\r\n".to_vec(), ResponseError::Head(httparse::Error::Version)),
+            (b"HTTP/1.1 99x OK\r\n\r\n".to_vec(), ResponseError::Head(httparse::Error::Status)),
+            (head("Server: x"), ResponseError::NoLength),
+            (head("Content-Length: -1"), ResponseError::Length),
+            (head("Content-Length: 1, 1"), ResponseError::Length),
+            (head("Content-Length: 18446744073709551616"), ResponseError::Length),
+            (head("Content-Length: 1\r\nContent-Length: 2"), ResponseError::Length),
+            (head("Transfer-Encoding: gzip"), ResponseError::Coding),
+            (chunked("zz\r\n"), ResponseError::Chunk),
+            (chunked("1\r\nab\r\n"), ResponseError::Chunk),
+            (chunked("11111111111111111\r\n"), ResponseError::Chunk),
+        ];
+        for (bytes, error) in cases {
+            for piece in [1, 7, bytes.len()] {
+                assert_eq!(read(&bytes, piece), Err(error.clone()), "{}", String::from_utf8_lossy(&bytes));
+            }
+        }
+        let huge = [b"HTTP/1.1 200 OK\r\nA: ".as_slice(), &vec![b'x'; MAX_HEAD]].concat();
+        assert_eq!(read(&huge, 1000), Err(ResponseError::HeadTooLarge));
+        let line = [chunked("1;"), vec![b'x'; MAX_LINE]].concat();
+        assert_eq!(read(&line, 1000), Err(ResponseError::Chunk));
+        let many = [b"HTTP/1.1 200 OK\r\n".as_slice(), &b"A: b\r\n".repeat(MAX_FIELDS + 1), b"\r\n"].concat();
+        assert_eq!(read(&many, 999), Err(ResponseError::Head(httparse::Error::TooManyHeaders)));
+    }
+
+    #[test]
+    fn noise_never_panics() {
+        let mut rng = Rng::new(9112);
+        for _ in 0..20_000 {
+            let mut bytes = TWO.to_vec();
+            for _ in 0..=rng.below(4) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                match rng.below(3) {
+                    0 => bytes[at] = rng.next_u32() as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => {
+                        bytes.remove(at);
+                        bytes.push(b'\n');
+                    }
+                }
+            }
+            let piece = 1 + rng.below(64) as usize;
+            let _ = read(&bytes, piece);
+        }
+    }
+}

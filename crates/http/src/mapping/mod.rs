@@ -1,0 +1,324 @@
+//! Which exchange rides on which stream of which connection.
+//!
+//! The client alone chooses; the server answers where it was asked. Until all
+//! streams of a connection are busy an exchange gets the lowest free one, of
+//! the connection that was opened first; then another connection is opened, as
+//! long as the policy allows; then [`WhenFull`] says what happens. A TCP
+//! connection is a connection with one stream, and pipelining is what
+//! `when-full=rr` is called there.
+//!
+//! [`Mapping`] is a plain state machine: `fetch` tells it what happened and
+//! asks it to choose.
+
+mod policy;
+
+pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, WhenFull};
+
+/// What to do with the exchange at the head of the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// It rides here; counted as in flight from now on.
+    Ride {
+        /// The connection, as named to [`Mapping::opened`].
+        connection: usize,
+        /// The stream.
+        stream: u16,
+        /// The connection's allowance of exchanges is used up by this one: ask
+        /// the server to close after it.
+        last: bool,
+    },
+    /// It waits: for a stream to become free, or for a connection.
+    Wait,
+}
+
+/// The connections to one server and what is in flight on them.
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    limit: usize,
+    /// Streams that a new connection is expected to have.
+    streams: u16,
+    allowance: Option<u32>,
+    when_full: WhenFull,
+    connections: Vec<Connection>,
+    /// Where round robin goes on: (connection name, stream), the last one taken.
+    last_taken: Option<(usize, u16)>,
+}
+
+#[derive(Clone, Debug)]
+struct Connection {
+    name: usize,
+    streams: u16,
+    /// Exchanges can be written to it.
+    usable: bool,
+    /// No further exchange may be put on it.
+    retired: bool,
+    /// Exchanges it has been given in all.
+    used: u32,
+    /// By stream, as far as streams have been used.
+    in_flight: Vec<u32>,
+    /// Every stream below is busy.
+    lowest_free: u16,
+}
+
+impl Mapping {
+    /// No connections yet, and the rules of `policy`; `streams` is what a new
+    /// connection will ask for.
+    #[must_use]
+    pub fn new(policy: &Policy, streams: u16) -> Self {
+        Self {
+            limit: policy.connections,
+            streams: streams.max(1),
+            allowance: policy.objects_per_connection,
+            when_full: policy.when_full,
+            connections: Vec::new(),
+            last_taken: None,
+        }
+    }
+
+    /// How many connections should be opened now, when `queued` exchanges wait
+    /// that [`choose`](Self::choose) could not place.
+    #[must_use]
+    pub fn wanted(&self, queued: usize) -> usize {
+        let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
+        let coming: usize = self.connections.iter().filter(|c| !c.usable).map(|c| self.room(c)).sum();
+        let streams = usize::from(self.streams);
+        let each = self.allowance.map_or(streams, |k| streams.min(k as usize)).max(1);
+        let missing = queued.saturating_sub(coming).div_ceil(each);
+        missing.min(self.limit.saturating_sub(open))
+    }
+
+    /// A connection is being opened under this name; `usable`: exchanges can be
+    /// written to it at once.
+    pub fn opened(&mut self, name: usize, streams: u16, usable: bool) {
+        self.connections.push(Connection {
+            name,
+            streams: streams.max(1),
+            usable,
+            retired: false,
+            used: 0,
+            in_flight: Vec::new(),
+            lowest_free: 0,
+        });
+    }
+
+    /// The connection is established, with so many stream pairs.
+    pub fn established(&mut self, name: usize, streams: u16) {
+        if let Some(connection) = self.find(name) {
+            connection.streams = streams.max(1);
+            connection.usable = true;
+        }
+    }
+
+    /// No further exchange may be put on it: it is about to close.
+    pub fn retire(&mut self, name: usize) {
+        if let Some(connection) = self.find(name) {
+            connection.retired = true;
+        }
+    }
+
+    /// The connection is gone with all that was in flight on it.
+    pub fn closed(&mut self, name: usize) {
+        self.connections.retain(|c| c.name != name);
+    }
+
+    /// An exchange on this stream is over. True: the connection has no
+    /// allowance left and nothing in flight, so it should be closed.
+    pub fn finished(&mut self, name: usize, stream: u16) -> bool {
+        let allowance = self.allowance;
+        let Some(connection) = self.find(name) else { return false };
+        if let Some(count) = connection.in_flight.get_mut(usize::from(stream)) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                connection.lowest_free = connection.lowest_free.min(stream);
+            }
+        }
+        (connection.retired || allowance.is_some_and(|k| connection.used >= k)) && !connection.busy()
+    }
+
+    /// Where the next exchange rides.
+    pub fn choose(&mut self) -> Choice {
+        for i in 0..self.connections.len() {
+            if self.open_to_more(&self.connections[i])
+                && let Some(stream) = self.connections[i].lowest_free()
+            {
+                return self.ride(i, stream);
+            }
+        }
+        // All streams are busy. Another connection comes first, if there may be one.
+        if self.when_full == WhenFull::Wait
+            || self.wanted(1) > 0
+            || self.connections.iter().any(|c| !c.usable)
+        {
+            return Choice::Wait;
+        }
+        let place = match self.when_full {
+            WhenFull::Wait => None,
+            WhenFull::RoundRobin => self.next_in_turn(),
+            WhenFull::SmallestPending => self.smallest_pending(),
+        };
+        place.map_or(Choice::Wait, |(i, stream)| self.ride(i, stream))
+    }
+
+    fn find(&mut self, name: usize) -> Option<&mut Connection> {
+        self.connections.iter_mut().find(|c| c.name == name)
+    }
+
+    fn open_to_more(&self, connection: &Connection) -> bool {
+        connection.usable && !connection.retired && self.allowance.is_none_or(|k| connection.used < k)
+    }
+
+    /// How many exchanges a connection takes before its streams are used up.
+    fn room(&self, connection: &Connection) -> usize {
+        let streams = usize::from(connection.streams);
+        self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
+    }
+
+    fn ride(&mut self, i: usize, stream: u16) -> Choice {
+        let allowance = self.allowance;
+        let connection = &mut self.connections[i];
+        connection.used += 1;
+        let slot = usize::from(stream);
+        if connection.in_flight.len() <= slot {
+            connection.in_flight.resize(slot + 1, 0);
+        }
+        connection.in_flight[slot] += 1;
+        let last = allowance.is_some_and(|k| connection.used >= k);
+        self.last_taken = Some((connection.name, stream));
+        Choice::Ride { connection: self.connections[i].name, stream, last }
+    }
+
+    /// The stream after the last one taken, over all streams of all connections.
+    fn next_in_turn(&self) -> Option<(usize, u16)> {
+        let all = || {
+            self.connections
+                .iter()
+                .enumerate()
+                .filter(|(_, c)| self.open_to_more(c))
+                .flat_map(|(i, c)| (0..c.streams).map(move |s| (i, s)))
+        };
+        let after = self
+            .last_taken
+            .and_then(|(name, stream)| all().find(|&(i, s)| (self.connections[i].name, s) > (name, stream)));
+        after.or_else(|| all().next())
+    }
+
+    /// The stream with the fewest exchanges in flight (a client knows how many
+    /// answers it waits for, not how long they are); the first of several.
+    fn smallest_pending(&self) -> Option<(usize, u16)> {
+        self.connections
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| self.open_to_more(c))
+            .flat_map(|(i, c)| (0..c.streams).map(move |s| (c.pending(s), i, s)))
+            .min()
+            .map(|(_, i, s)| (i, s))
+    }
+}
+
+impl Connection {
+    fn pending(&self, stream: u16) -> u32 {
+        self.in_flight.get(usize::from(stream)).copied().unwrap_or(0)
+    }
+
+    fn busy(&self) -> bool {
+        self.in_flight.iter().any(|&count| count > 0)
+    }
+
+    fn lowest_free(&mut self) -> Option<u16> {
+        while self.lowest_free < self.streams && self.pending(self.lowest_free) > 0 {
+            self.lowest_free += 1;
+        }
+        (self.lowest_free < self.streams).then_some(self.lowest_free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(connections: usize, allowance: Option<u32>, when_full: WhenFull) -> Policy {
+        Policy { connections, objects_per_connection: allowance, when_full, ..Policy::default() }
+    }
+
+    fn ride(connection: usize, stream: u16) -> Choice {
+        Choice::Ride { connection, stream, last: false }
+    }
+
+    #[test]
+    fn the_lowest_free_stream_is_taken_and_taken_again() {
+        let mut mapping = Mapping::new(&policy(1, None, WhenFull::Wait), 3);
+        assert_eq!(mapping.choose(), Choice::Wait);
+        assert_eq!(mapping.wanted(5), 1);
+        mapping.opened(0, 3, false);
+        assert_eq!((mapping.choose(), mapping.wanted(5)), (Choice::Wait, 0));
+        mapping.established(0, 3);
+        assert_eq!(
+            [mapping.choose(), mapping.choose(), mapping.choose()],
+            [ride(0, 0), ride(0, 1), ride(0, 2)]
+        );
+        assert_eq!(mapping.choose(), Choice::Wait);
+        assert!(!mapping.finished(0, 1));
+        assert!(!mapping.finished(0, 0));
+        assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 0), ride(0, 1)]);
+    }
+
+    #[test]
+    fn connections_are_opened_only_for_what_waits() {
+        let mut mapping = Mapping::new(&policy(6, None, WhenFull::Wait), 1);
+        assert_eq!(mapping.wanted(1), 1);
+        mapping.opened(0, 1, false);
+        assert_eq!((mapping.wanted(1), mapping.wanted(3), mapping.wanted(300)), (0, 2, 5));
+        mapping.established(0, 1);
+        assert_eq!(mapping.choose(), ride(0, 0));
+        // The streams of one association are filled before the next is opened.
+        let mut mapping = Mapping::new(&policy(6, None, WhenFull::Wait), 10);
+        assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (1, 2, 4));
+        mapping.opened(0, 10, false);
+        assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (0, 1, 3));
+    }
+
+    #[test]
+    fn an_allowance_of_one_is_a_connection_an_object() {
+        let mut mapping = Mapping::new(&policy(4, Some(1), WhenFull::Wait), 100);
+        assert_eq!(mapping.wanted(9), 4);
+        for name in 0..4 {
+            mapping.opened(name, 100, true);
+        }
+        assert_eq!(mapping.choose(), Choice::Ride { connection: 0, stream: 0, last: true });
+        assert_eq!(mapping.choose(), Choice::Ride { connection: 1, stream: 0, last: true });
+        assert!(mapping.finished(0, 0), "to be closed");
+        mapping.retire(0);
+        assert_eq!(mapping.wanted(7), 1, "the place of the one that is done is free");
+        mapping.closed(0);
+        assert_eq!(mapping.wanted(7), 1);
+    }
+
+    #[test]
+    fn pipelining_goes_round_or_to_the_shortest_queue() {
+        let mut rr = Mapping::new(&policy(1, None, WhenFull::RoundRobin), 2);
+        rr.opened(7, 2, true);
+        let all: Vec<_> = (0..5).map(|_| rr.choose()).collect();
+        assert_eq!(all, [ride(7, 0), ride(7, 1), ride(7, 0), ride(7, 1), ride(7, 0)]);
+        let mut spf = Mapping::new(&policy(1, None, WhenFull::SmallestPending), 2);
+        spf.opened(7, 2, true);
+        let all: Vec<_> = (0..4).map(|_| spf.choose()).collect();
+        assert_eq!(all, [ride(7, 0), ride(7, 1), ride(7, 0), ride(7, 1)]);
+        assert!(!spf.finished(7, 1));
+        assert_eq!([spf.choose(), spf.choose()], [ride(7, 1), ride(7, 0)]);
+    }
+
+    #[test]
+    fn a_pipelined_connection_waits_while_another_may_come() {
+        let mut mapping = Mapping::new(&policy(2, None, WhenFull::RoundRobin), 1);
+        mapping.opened(0, 1, true);
+        assert_eq!(mapping.choose(), ride(0, 0));
+        assert_eq!((mapping.choose(), mapping.wanted(1)), (Choice::Wait, 1));
+        mapping.opened(1, 1, false);
+        assert_eq!(mapping.choose(), Choice::Wait);
+        mapping.established(1, 1);
+        assert_eq!(
+            [mapping.choose(), mapping.choose(), mapping.choose()],
+            [ride(1, 0), ride(0, 0), ride(1, 0)]
+        );
+    }
+}

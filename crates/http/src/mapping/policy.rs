@@ -1,0 +1,228 @@
+//! How a client fetches: the contestants' keys and their defaults.
+//!
+//! [`Choices`] is what was asked for, key by key; [`Policy`] is what that means
+//! for one transport, every default filled in.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How many connections a browser of HTTP/1.0's time opened at once, and the
+/// default for `per-object`: Netscape Navigator's four. ("Network Performance
+/// Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM 1997, measures
+/// against it.) The number of connections in all is one an object either way.
+pub const NETSCAPE_CONNECTIONS: usize = 4;
+
+/// What an exchange does when every stream is busy and no connection may be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhenFull {
+    /// Waits until a stream is free.
+    #[default]
+    Wait,
+    /// Is pipelined, on each stream in turn.
+    RoundRobin,
+    /// Is pipelined on the stream with the fewest exchanges in flight.
+    SmallestPending,
+}
+
+impl FromStr for WhenFull {
+    type Err = PolicyError;
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        match text {
+            "wait" => Ok(Self::Wait),
+            "rr" => Ok(Self::RoundRobin),
+            "spf" => Ok(Self::SmallestPending),
+            "grow" => Err(PolicyError(
+                "when-full=grow adds streams to a running association (RFC 6525), which the SCTP engine \
+                 cannot do yet; write wait, rr or spf"
+                    .into(),
+            )),
+            _ => Err(PolicyError(format!("when-full={text}: write wait, rr or spf"))),
+        }
+    }
+}
+
+impl fmt::Display for WhenFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Wait => "wait",
+            Self::RoundRobin => "rr",
+            Self::SmallestPending => "spf",
+        })
+    }
+}
+
+/// What passes between the delivery of an object and the issue of those it causes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Think {
+    /// Nothing.
+    #[default]
+    None,
+    /// What was recorded in the page.
+    Recorded,
+}
+
+/// How a client fetches the objects of a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Connections to one server at the same time, at most.
+    pub connections: usize,
+    /// Exchanges on one connection, at most; then it is closed.
+    pub objects_per_connection: Option<u32>,
+    /// What an exchange does when all streams are busy.
+    pub when_full: WhenFull,
+    /// The pause before caused objects.
+    pub think: Think,
+    /// Open loop: object *i* is issued so long after the start, whatever became
+    /// of the others. Objects without an entry follow their initiators.
+    pub arrivals: Option<Vec<Duration>>,
+    /// An object is failed when nothing of it has moved for so long.
+    pub timeout: Option<Duration>,
+    /// The fetch ends after so long, whatever is left.
+    pub deadline: Option<Duration>,
+    /// How many times an object is asked for, at most, when connections end
+    /// under it; and how many connections in a row may fail to be established.
+    pub attempts: u32,
+    /// Each host of the page is a server of its own (the connector's server of
+    /// that number); else all are server 0.
+    pub keep_origins: bool,
+    /// Bodies must be what our own server gives ([`crate::body`]); off for strangers.
+    pub verify: bool,
+}
+
+impl Default for Policy {
+    /// One connection, nothing pipelined, no timeout, ten minutes' deadline.
+    fn default() -> Self {
+        Self {
+            connections: 1,
+            objects_per_connection: None,
+            when_full: WhenFull::Wait,
+            think: Think::None,
+            arrivals: None,
+            timeout: None,
+            deadline: Some(Duration::from_secs(600)),
+            attempts: 4,
+            keep_origins: false,
+            verify: true,
+        }
+    }
+}
+
+/// Choices that contradict each other or the transport: one line that says what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PolicyError(pub(super) String);
+
+/// What was asked for, key by key; `None` and `false` are "not said".
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Choices {
+    /// `connections=N`
+    pub connections: Option<usize>,
+    /// `per-object=yes`
+    pub per_object: bool,
+    /// `objects-per-connection=K`
+    pub objects_per_connection: Option<u32>,
+    /// `pipeline=yes|no`
+    pub pipeline: Option<bool>,
+    /// `when-full=...`
+    pub when_full: Option<WhenFull>,
+}
+
+impl Choices {
+    /// The policy these choices mean over a transport with one stream a
+    /// connection or with many; `open_loop`: objects arrive at given instants,
+    /// and connections are opened as they need them unless a number was given.
+    ///
+    /// # Errors
+    /// [`PolicyError`] when two choices exclude each other, or the transport has no use for one.
+    pub fn policy(&self, multistream: bool, open_loop: bool) -> Result<Policy, PolicyError> {
+        let wrong = |line: &str| Err(PolicyError(line.to_owned()));
+        if self.connections == Some(0) {
+            return wrong("connections=0: write 1 or more");
+        }
+        if self.objects_per_connection == Some(0) {
+            return wrong("objects-per-connection=0: write 1 or more");
+        }
+        if self.per_object && self.objects_per_connection.is_some_and(|k| k != 1) {
+            return wrong("per-object=yes is objects-per-connection=1: write one of them");
+        }
+        let allowance = if self.per_object { Some(1) } else { self.objects_per_connection };
+        if multistream && self.pipeline.is_some() {
+            return wrong(
+                "pipeline is a key of tcp; an association pipelines in its streams with when-full=rr",
+            );
+        }
+        if !multistream && self.when_full.is_some() {
+            return wrong("when-full is a key of sctp; a tcp connection pipelines with pipeline=yes");
+        }
+        if allowance == Some(1) && self.pipeline == Some(true) {
+            return wrong("pipeline=yes needs more than one object a connection");
+        }
+        let connections = match self.connections {
+            Some(n) => n,
+            None if open_loop && self.pipeline != Some(true) => usize::MAX,
+            None if allowance == Some(1) => NETSCAPE_CONNECTIONS,
+            None => 1,
+        };
+        let when_full = if multistream {
+            self.when_full.unwrap_or_default()
+        } else if self.pipeline.unwrap_or(connections == 1 && allowance != Some(1)) {
+            WhenFull::RoundRobin
+        } else {
+            WhenFull::Wait
+        };
+        Ok(Policy { connections, objects_per_connection: allowance, when_full, ..Policy::default() })
+    }
+}
+
+impl Policy {
+    /// Several requests may be outstanding on one stream.
+    #[must_use]
+    pub fn pipelines(&self) -> bool {
+        self.when_full != WhenFull::Wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_browsers_and_of_the_draft() {
+        let none = Choices::default();
+        let one = none.policy(false, false).expect("a policy");
+        assert_eq!((one.connections, one.when_full), (1, WhenFull::RoundRobin), "one connection pipelines");
+        let six = Choices { connections: Some(6), ..none.clone() }.policy(false, false).expect("a policy");
+        assert_eq!((six.connections, six.when_full), (6, WhenFull::Wait), "browsers do not pipeline");
+        let old = Choices { per_object: true, ..none.clone() }.policy(false, false).expect("a policy");
+        assert_eq!((old.connections, old.objects_per_connection), (4, Some(1)));
+        let sctp = none.policy(true, false).expect("a policy");
+        assert_eq!((sctp.connections, sctp.when_full), (1, WhenFull::Wait));
+        for multistream in [false, true] {
+            let open = none.policy(multistream, true).expect("a policy");
+            assert_eq!((open.connections, open.when_full), (usize::MAX, WhenFull::Wait));
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused_in_one_line() {
+        let none = Choices::default();
+        let wrong = [
+            (Choices { connections: Some(0), ..none.clone() }, false),
+            (Choices { objects_per_connection: Some(0), ..none.clone() }, false),
+            (Choices { per_object: true, objects_per_connection: Some(2), ..none.clone() }, false),
+            (Choices { pipeline: Some(true), ..none.clone() }, true),
+            (Choices { when_full: Some(WhenFull::Wait), ..none.clone() }, false),
+            (Choices { per_object: true, pipeline: Some(true), ..none }, false),
+        ];
+        for (choices, multistream) in wrong {
+            let error = choices.policy(multistream, false).expect_err("refused").to_string();
+            assert!(
+                error.contains("write") || error.contains("key of") || error.contains("needs"),
+                "{error}"
+            );
+        }
+        assert!("grow".parse::<WhenFull>().expect_err("refused").to_string().contains("RFC 6525"));
+        assert!("fifo".parse::<WhenFull>().is_err());
+    }
+}

@@ -1,0 +1,368 @@
+//! hyper's view of a stream, and the answer to one request.
+
+use super::site::{Content, Resource, Site};
+use super::{Activity, Service};
+use crate::fetch::request::PADDING_FIELD;
+use crate::observe::{ExchangeId, Observer};
+use anabranch_transport::Stream;
+use anabranch_world::World;
+use bytes::Bytes;
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue, SERVER};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::server::conn::http1;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// The exchanges of one stream: how many, and where their answers begin.
+#[derive(Debug)]
+pub(super) struct Log {
+    connection: u64,
+    stream: u16,
+    next: Cell<u32>,
+    /// Where the next answer begins on the stream towards the client.
+    end: Cell<u64>,
+    /// Answers of which no byte has been given to the transport yet.
+    unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
+}
+
+impl Log {
+    /// The log of this stream, begun if there is none.
+    pub(super) fn of(logs: &mut BTreeMap<u16, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
+        let number = stream.number();
+        let log = logs.entry(number).or_insert_with(|| {
+            Rc::new(Self {
+                connection,
+                stream: number,
+                next: Cell::new(0),
+                end: Cell::new(stream.bytes_written()),
+                unwritten: RefCell::default(),
+            })
+        });
+        log.clone()
+    }
+}
+
+/// Serves one stream until the client or an error ends it.
+pub(super) async fn serve<W, S, O, T>(
+    service: Rc<Service<W, S, O>>,
+    log: Rc<Log>,
+    stream: T,
+    activity: Rc<Activity>,
+) where
+    W: World,
+    S: Site,
+    O: Observer + 'static,
+    T: Stream,
+{
+    let io = Io { stream, log: log.clone(), service: service.clone(), activity: activity.clone() };
+    let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
+        answer(service.clone(), log.clone(), activity.clone(), request)
+    });
+    let connection = http1::Builder::new()
+        .auto_date_header(false)
+        .header_read_timeout(None)
+        .max_buf_size(MAX_BUFFER)
+        .serve_connection(io, answer);
+    // What ends a stream (a bad request, a client that is gone) is over with it: nobody is left to tell.
+    let _ = connection.await;
+}
+
+async fn answer<W, S, O>(
+    service: Rc<Service<W, S, O>>,
+    log: Rc<Log>,
+    activity: Rc<Activity>,
+    request: Request<Incoming>,
+) -> Result<Response<ContentBody>, Infallible>
+where
+    W: World,
+    S: Site,
+    O: Observer,
+{
+    let index = log.next.replace(log.next.get() + 1);
+    let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
+    service.observer.serving(exchange, service.world.now());
+    activity.head_since.set(None);
+    activity.serving.set(activity.serving.get() + 1);
+    if !service.options.service_time.is_zero() {
+        service.world.sleep_until(service.world.now() + service.options.service_time).await;
+    }
+    let (response, head) = respond(&service, &request);
+    let body = if request.method() == Method::HEAD { 0 } else { response.body().content.length() };
+    log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
+    log.end.set(log.end.get() + head + body);
+    activity.serving.set(activity.serving.get() - 1);
+    Ok(response)
+}
+
+/// The response, and how many bytes its head has.
+fn respond<W: World, S: Site, O>(
+    service: &Service<W, S, O>,
+    request: &Request<Incoming>,
+) -> (Response<ContentBody>, u64) {
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let text = |text: &str| Resource {
+        content: Content::Bytes(Bytes::copy_from_slice(text.as_bytes())),
+        content_type: "text/plain".to_owned(),
+        head: None,
+    };
+    let (status, resource) = if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        (StatusCode::METHOD_NOT_ALLOWED, text("only GET and HEAD are served here\n"))
+    } else if let Some(resource) = service.site.find(target) {
+        (StatusCode::OK, resource)
+    } else {
+        (StatusCode::NOT_FOUND, text("there is nothing of that name\n"))
+    };
+
+    let mut response = Response::new(ContentBody { content: resource.content, at: 0 });
+    *response.status_mut() = status;
+    let length = response.body().content.length();
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
+        fields.insert(CONTENT_TYPE, kind);
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    if asks_to_close(request) {
+        fields.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Some(from) = service.options.date_from {
+        let seconds = from.saturating_add(service.world.now().as_nanos() / 1_000_000_000);
+        if let Ok(date) = HeaderValue::from_str(&imf_date(seconds)) {
+            fields.insert(DATE, date);
+        }
+    }
+    let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
+    let least = status_line
+        + 2
+        + fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
+    let wanted = resource.head.map_or(least, |head| usize::try_from(head).unwrap_or(usize::MAX));
+    let gap = wanted.saturating_sub(least).min(MAX_PADDING);
+    let padded = pad(fields, gap);
+    (response, (least + padded) as u64)
+}
+
+/// Makes the head longer by `gap` bytes, with the spaces or the field that fit,
+/// and returns how many that were.
+fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
+    let name = PADDING_FIELD.trim_end_matches(':');
+    let field = |name: &str, width: usize, fill: &str| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_str(&fill.repeat(width)).ok()?))
+    };
+    let padding = if gap >= name.len() + 4 {
+        field(name, gap - name.len() - 4, "x")
+    } else if gap >= SERVER.as_str().len() + 4 {
+        // Too small for that one, but not for this.
+        field(SERVER.as_str(), gap - SERVER.as_str().len() - 4, "a")
+    } else if gap > 4 {
+        field(&"x".repeat(gap - 4), 0, "")
+    } else {
+        // Spaces after a value are no part of it (RFC 9112 §5.1).
+        let spaced = fields.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let value =
+            spaced.and_then(|value| HeaderValue::from_str(&format!("{value}{}", " ".repeat(gap))).ok());
+        value.map(|value| (CONTENT_TYPE, value))
+    };
+    let Some((name, value)) = padding else { return 0 };
+    fields.insert(name, value);
+    gap
+}
+
+fn asks_to_close(request: &Request<Incoming>) -> bool {
+    let values = request.headers().get_all(CONNECTION);
+    let mut tokens = values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
+}
+
+/// RFC 9110 §5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn imf_date(unix_seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, time) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // Years that begin in March make the leap day the last of its year.
+    let since = days + 719_468;
+    let (era, day_of_era) = (since / 146_097, since % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = (march_month + 2) % 12;
+    let year = era * 400 + year_of_era + u64::from(month < 2);
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize]);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+}
+
+/// A response body, a chunk at a time, without a copy.
+#[derive(Debug)]
+struct ContentBody {
+    content: Content,
+    at: u64,
+}
+
+impl Body for ContentBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = self.content.bytes(self.at);
+        self.at += bytes.len() as u64;
+        Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.at >= self.content.length()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.content.length() - self.at)
+    }
+}
+
+/// A stream as hyper reads and writes it.
+struct Io<W: World, S, O, T> {
+    stream: T,
+    log: Rc<Log>,
+    service: Rc<Service<W, S, O>>,
+    activity: Rc<Activity>,
+}
+
+impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
+    /// Tells the observer of every answer whose first byte is among what the transport has taken.
+    fn written(&self) {
+        let now = self.service.world.now();
+        self.activity.moved.set(now);
+        let taken = self.stream.bytes_written();
+        let mut unwritten = self.log.unwritten.borrow_mut();
+        while let Some(&(exchange, _)) = unwritten.front().filter(|(_, start)| *start < taken) {
+            self.service.observer.written(exchange, now);
+            unwritten.pop_front();
+        }
+    }
+}
+
+// Nothing in it is pinned: all is reached through plain references.
+impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
+
+impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut into: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut buffer = [0; READ_BYTES];
+        let room = into.remaining().min(buffer.len());
+        match self.stream.poll_read(cx, &mut buffer[..room]) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(reason)) => Poll::Ready(Err(reason.into())),
+            Poll::Ready(Ok(read)) => {
+                into.put_slice(&buffer[..read]);
+                let now = self.service.world.now();
+                self.activity.moved.set(now);
+                if self.activity.serving.get() == 0 && self.activity.head_since.get().is_none() && read > 0 {
+                    self.activity.head_since.set(Some(now));
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+}
+
+impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(from)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut taken = 0;
+        let mut end = Poll::Ready(Ok(0));
+        for slice in from {
+            let mut rest: &[u8] = slice;
+            while !rest.is_empty() {
+                match self.stream.poll_write(cx, rest) {
+                    Poll::Ready(Ok(n)) => {
+                        taken += n;
+                        rest = &rest[n..];
+                    }
+                    Poll::Ready(Err(reason)) => end = Poll::Ready(Err(reason.into())),
+                    Poll::Pending => end = Poll::Pending,
+                }
+                if !matches!(end, Poll::Ready(Ok(_))) {
+                    break;
+                }
+            }
+            if !matches!(end, Poll::Ready(Ok(_))) {
+                break;
+            }
+        }
+        if taken > 0 {
+            self.written();
+            return Poll::Ready(Ok(taken));
+        }
+        end
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.finish();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What hyper may hold of a stream, either way; also the largest request head.
+const MAX_BUFFER: usize = 64 * 1024;
+/// Padding stops where clients would refuse the head.
+const MAX_PADDING: usize = 32 * 1024;
+const READ_BYTES: usize = 8 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(imf_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(imf_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(imf_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
+        assert_eq!(imf_date(1_735_689_599), "Tue, 31 Dec 2024 23:59:59 GMT");
+    }
+
+    #[test]
+    fn a_head_grows_by_exactly_the_gap() {
+        let size = |fields: &http::HeaderMap| -> usize {
+            fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
+        };
+        for gap in 0..60 {
+            let mut fields = http::HeaderMap::new();
+            fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
+            fields.insert(CONTENT_LENGTH, HeaderValue::from_static("17"));
+            let before = size(&fields);
+            assert_eq!(pad(&mut fields, gap), gap);
+            assert_eq!(size(&fields), before + gap);
+        }
+    }
+}

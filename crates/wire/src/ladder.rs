@@ -70,6 +70,18 @@ impl Numbers {
         }
     }
 
+    /// The latest tag that packets to `side` have to carry, once seen.
+    #[must_use]
+    pub fn latest_tag(&self, side: Side) -> Option<u32> {
+        self.tags[side as usize].last().copied()
+    }
+
+    /// The first TSN or sequence number of `side`, once seen.
+    #[must_use]
+    pub fn first(&self, side: Side) -> Option<u32> {
+        self.first[side as usize]
+    }
+
     fn learn(&mut self, side: Side, tag: u32, first: u32) {
         if !self.tags[side as usize].contains(&tag) {
             self.tags[side as usize].push(tag);
@@ -251,6 +263,13 @@ impl Ladder {
 
     /// Draws a packet, with a remark behind it (or none).
     pub fn packet(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8], remark: &str) {
+        let line = self.line(at, source, target, bytes);
+        self.push(&line, remark);
+    }
+
+    /// The line of a packet, not drawn yet. What it says of tags and first numbers is learnt.
+    #[must_use]
+    pub fn line(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8]) -> String {
         let find = |address: IpAddr| self.places.iter().find(|(known, _, _)| *known == address);
         let side = find(source).map_or(Side::Left, |(_, side, _)| *side);
         let name = |address: IpAddr| find(address).map_or("?", |(_, _, name)| name.as_str());
@@ -263,8 +282,12 @@ impl Ladder {
             Transport::Sctp => self.numbers.sctp(side, bytes),
             Transport::Tcp => self.numbers.tcp(side, bytes),
         };
-        self.text += &head;
-        self.text += line.trim_end();
+        head + line.trim_end()
+    }
+
+    /// Draws a line as it is, with a remark behind it (or none).
+    pub fn push(&mut self, line: &str, remark: &str) {
+        self.text += line;
         if !remark.is_empty() {
             self.text += "     ";
             self.text += remark;
@@ -272,11 +295,16 @@ impl Ladder {
         self.text.push('\n');
     }
 
+    /// What is known of the conversation's random numbers.
+    #[must_use]
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
     /// Draws a line that is not a packet: an event at one side, a timer.
     pub fn note(&mut self, at: Instant, text: &str) {
-        self.text += &format!("{} {text}", clock(at));
-        self.text.truncate(self.text.trim_end().len());
-        self.text.push('\n');
+        let line = format!("{} {text}", clock(at));
+        self.push(line.trim_end(), "");
     }
 
     /// What was drawn since the last call.

@@ -3,6 +3,8 @@
 //! Figures made here are about this program on this machine. They are never
 //! results of a race, and a race is never a benchmark.
 
+pub mod peers;
+
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 

@@ -1,0 +1,613 @@
+//! Every knob of the engine: key, meaning, unit, text form and profile values.
+//!
+//! One table ([`KNOBS`]) declares each knob once; parsing, printing, help and
+//! the completeness of profiles are derived from it. The profiles themselves,
+//! with the source of each value, are in [`profiles`].
+
+mod profiles;
+
+pub use profiles::PROFILES;
+
+use anabranch_base::Bytes;
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::units::{format_span, parse_span};
+use anabranch_congestion::reno::{AfterIdle, Counting};
+use anabranch_congestion::{InitialWindow, Kind, RttConfig, cubic, reno};
+
+/// Which congestion controller a connection gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cc {
+    /// Slow start and congestion avoidance of RFC 5681.
+    Reno,
+    /// CUBIC (RFC 9438).
+    Cubic,
+}
+
+/// How a loss that acknowledgements betray is repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoveryKind {
+    /// RFC 5681 §3.2: one retransmission, over with the next new acknowledgement.
+    Reno,
+    /// RFC 6582: one retransmission a round trip, until all that was outstanding has arrived.
+    NewReno,
+    /// RFC 6675, when both sides permit SACK; else as NewReno.
+    Sack,
+}
+
+/// How often the round-trip time is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RttSampling {
+    /// With every acknowledgement of new data that allows it.
+    Every,
+    /// One segment at a time, as stacks without timestamps did.
+    Once,
+}
+
+/// All settings of an endpoint. Built from a profile, then changed by key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Congestion control.
+    pub cc: Cc,
+    /// Initial congestion window.
+    pub iw: InitialWindow,
+    /// How acknowledgements make the window grow.
+    pub abc: Counting,
+    /// What idleness does to the window.
+    pub idle_restart: AfterIdle,
+    /// The window grows only while the sender fills it.
+    pub cwnd_validation: bool,
+    /// How losses are repaired.
+    pub recovery: RecoveryKind,
+    /// RFC 6582 §3.2 step 2: no fast retransmit for duplicates that a timeout's repair caused.
+    pub careful: bool,
+    /// Duplicate acknowledgements that mean a loss.
+    pub dupthresh: u32,
+    /// RFC 3042: new data on the first two duplicates.
+    pub limited_transmit: bool,
+    /// Undo the reduction of a loss that was none (RFC 3522 by timestamps, RFC 3708 by DSACK).
+    pub undo: bool,
+    /// RTO before the first measurement.
+    pub rto_initial: Duration,
+    /// Smallest RTO.
+    pub rto_min: Duration,
+    /// Largest RTO.
+    pub rto_max: Duration,
+    /// Clock granularity: G of RFC 6298, and the tick of the timestamp option.
+    pub tick: Duration,
+    /// How often the round-trip time is measured.
+    pub rtt_sample: RttSampling,
+    /// Offer and take SACK (RFC 2018).
+    pub sack: bool,
+    /// Report duplicates by SACK (RFC 2883).
+    pub dsack: bool,
+    /// Offer and take timestamps (RFC 7323 §3).
+    pub timestamps: bool,
+    /// Offer and take window scaling (RFC 7323 §2).
+    pub wscale: bool,
+    /// Offer and take ECN (RFC 3168).
+    pub ecn: bool,
+    /// Hold back a small segment while data is unacknowledged.
+    pub nagle: bool,
+    /// How long an acknowledgement may wait; zero acknowledges at once.
+    pub delack: Duration,
+    /// An acknowledgement is sent at the latest with every so manieth segment.
+    pub ack_every: u32,
+    /// Segments that are acknowledged at once when a connection begins.
+    pub quickack: u32,
+    /// Largest segment, bytes of payload and options; `None` takes what the MTU allows.
+    pub mss: Option<u32>,
+    /// Receive buffer in bytes: the largest window offered.
+    pub rcvbuf: u64,
+    /// Send buffer in bytes: unsent and unacknowledged data.
+    pub sndbuf: u64,
+    /// Most segments sent in answer to one event; `None` for no limit.
+    pub max_burst: Option<u32>,
+    /// Retransmissions of a SYN or SYN-ACK before giving up.
+    pub syn_retries: u32,
+    /// Timeouts in a row before giving up an open connection (R2 of RFC 9293 §3.8.3).
+    pub retries: u32,
+    /// Give up when nothing was acknowledged for so long; `None` leaves it to `retries`.
+    pub user_timeout: Option<Duration>,
+    /// How long TIME-WAIT lasts: twice the maximum segment lifetime.
+    pub time_wait: Duration,
+    /// How long a closed socket waits for the peer's FIN.
+    pub fin_wait2: Duration,
+    /// Listen backlog when `listen` does not say: half-open connections, and as many accepted ones.
+    pub backlog: u32,
+    /// ICMP may lower the path MTU (RFC 1191).
+    pub pmtu: bool,
+    /// Where each value comes from, in the order of the table.
+    sources: [&'static str; KNOB_COUNT],
+}
+
+/// A knob with its present value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Knob {
+    /// Its name on the command line.
+    pub key: &'static str,
+    /// Its value, in the form that `set` reads.
+    pub value: String,
+    /// What it means, and in which forms it is written.
+    pub help: &'static str,
+    /// Where the value comes from.
+    pub source: &'static str,
+}
+
+/// Why a knob was not set: one line that names what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct KnobError(pub String);
+
+impl Default for Config {
+    fn default() -> Self {
+        profiles::build(&profiles::MODERN)
+    }
+}
+
+impl Config {
+    /// The profile `name`, one of [`PROFILES`].
+    #[must_use]
+    pub fn profile(name: &str) -> Option<Self> {
+        profiles::find(name).map(profiles::build)
+    }
+
+    /// Sets the knob `key` from text.
+    ///
+    /// # Errors
+    /// One line that names the accepted forms, when the key is unknown or the value is not one of them.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
+        self.set_from(key, value, "set by the user")
+    }
+
+    fn set_from(&mut self, key: &str, value: &str, source: &'static str) -> Result<(), KnobError> {
+        let Some(index) = KNOBS.iter().position(|knob| knob.key == key) else {
+            let known: Vec<_> = KNOBS.iter().map(|knob| knob.key).collect();
+            return Err(KnobError(format!("'{key}' is not a knob of tcp; there are {}", known.join(", "))));
+        };
+        let spec = &KNOBS[index];
+        (spec.set)(self, value).map_err(|why| KnobError(format!("{key}: {why}")))?;
+        self.sources[index] = source;
+        Ok(())
+    }
+
+    /// Every knob with its value and where that comes from.
+    #[must_use]
+    pub fn knobs(&self) -> Vec<Knob> {
+        KNOBS
+            .iter()
+            .zip(self.sources)
+            .map(|(spec, source)| Knob { key: spec.key, value: (spec.show)(self), help: spec.help, source })
+            .collect()
+    }
+
+    /// The constants of the RTO.
+    #[must_use]
+    pub(crate) fn rtt(&self) -> RttConfig {
+        RttConfig {
+            rto_initial: self.rto_initial,
+            rto_min: self.rto_min,
+            rto_max: self.rto_max.max(self.rto_min),
+            granularity: self.tick,
+        }
+    }
+
+    /// The controller's settings.
+    #[must_use]
+    pub(crate) fn controller(&self) -> Kind {
+        match self.cc {
+            Cc::Reno => Kind::Reno(reno::Config {
+                counting: self.abc,
+                after_idle: self.idle_restart,
+                grow_unused: !self.cwnd_validation,
+            }),
+            Cc::Cubic => Kind::Cubic(cubic::Config { counting: self.abc, ..cubic::Config::default() }),
+        }
+    }
+
+    /// Nanoseconds of a timestamp tick, never zero.
+    #[must_use]
+    pub(crate) fn tick_nanos(&self) -> u64 {
+        nanos(self.tick).max(1)
+    }
+
+    /// Before a profile has filled it in.
+    fn blank() -> Self {
+        Self {
+            cc: Cc::Reno,
+            iw: InitialWindow::Rfc5681,
+            abc: Counting::Acks,
+            idle_restart: AfterIdle::Restart,
+            cwnd_validation: true,
+            recovery: RecoveryKind::NewReno,
+            careful: true,
+            dupthresh: 3,
+            limited_transmit: true,
+            undo: false,
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            tick: Duration::from_millis(1),
+            rtt_sample: RttSampling::Every,
+            sack: false,
+            dsack: false,
+            timestamps: false,
+            wscale: false,
+            ecn: false,
+            nagle: true,
+            delack: Duration::from_millis(200),
+            ack_every: 2,
+            quickack: 0,
+            mss: None,
+            rcvbuf: 65_535,
+            sndbuf: 65_535,
+            max_burst: None,
+            syn_retries: 5,
+            retries: 12,
+            user_timeout: None,
+            time_wait: Duration::from_secs(60),
+            fin_wait2: Duration::from_secs(60),
+            backlog: 128,
+            pmtu: true,
+            sources: [""; KNOB_COUNT],
+        }
+    }
+}
+
+type Parsed<T> = Result<T, String>;
+
+/// One row of the table.
+struct Spec {
+    key: &'static str,
+    help: &'static str,
+    show: fn(&Config) -> String,
+    set: fn(&mut Config, &str) -> Parsed<()>,
+}
+
+/// A row: key, field, how it is read, how it is written, what it means.
+macro_rules! knob {
+    ($key:literal, $field:ident, $read:expr, $write:expr, $help:literal) => {
+        Spec {
+            key: $key,
+            help: $help,
+            show: |config| $write(&config.$field),
+            set: |config, text| {
+                config.$field = $read(text)?;
+                Ok(())
+            },
+        }
+    };
+}
+
+const KNOB_COUNT: usize = 35;
+
+const KNOBS: [Spec; KNOB_COUNT] = [
+    knob!("cc", cc, read_cc, show_cc, "congestion control: reno or cubic"),
+    knob!("iw", iw, read_iw, show_iw, "initial window: segments (1 to 64), rfc5681 or rfc6928"),
+    knob!(
+        "abc",
+        abc,
+        read_abc,
+        show_abc,
+        "off: a window grows by the acknowledgement; N: by bytes, in slow start at most N segments each"
+    ),
+    knob!(
+        "idle_restart",
+        idle_restart,
+        read_idle,
+        show_idle,
+        "after an idle RTO the window falls back: yes, no, or decay (RFC 2861)"
+    ),
+    knob!(
+        "cwnd_validation",
+        cwnd_validation,
+        read_switch,
+        show_switch,
+        "the window grows only while it is used: yes or no"
+    ),
+    knob!("recovery", recovery, read_recovery, show_recovery, "loss recovery: reno, newreno or sack"),
+    knob!(
+        "careful",
+        careful,
+        read_switch,
+        show_switch,
+        "no fast retransmit on duplicates of a timeout's repair (RFC 6582): yes or no"
+    ),
+    knob!(
+        "dupthresh",
+        dupthresh,
+        read_dupthresh,
+        show_number,
+        "duplicate acknowledgements that mean a loss: 1 to 127"
+    ),
+    knob!(
+        "limited_transmit",
+        limited_transmit,
+        read_switch,
+        show_switch,
+        "new data on the first two duplicates (RFC 3042): yes or no"
+    ),
+    knob!("undo", undo, read_switch, show_switch, "undo the reduction of a loss that was none: yes or no"),
+    knob!(
+        "rto_initial",
+        rto_initial,
+        read_positive_span,
+        show_span,
+        "RTO before the first measurement: a time"
+    ),
+    knob!("rto_min", rto_min, read_positive_span, show_span, "smallest RTO: a time"),
+    knob!("rto_max", rto_max, read_positive_span, show_span, "largest RTO: a time"),
+    knob!("tick", tick, read_positive_span, show_span, "clock granularity of RTO and timestamps: a time"),
+    knob!(
+        "rtt_sample",
+        rtt_sample,
+        read_sampling,
+        show_sampling,
+        "round trips measured: every acknowledgement, or once a round trip"
+    ),
+    knob!("sack", sack, read_switch, show_switch, "selective acknowledgements: yes or no"),
+    knob!("dsack", dsack, read_switch, show_switch, "report duplicates by SACK: yes or no"),
+    knob!("timestamps", timestamps, read_switch, show_switch, "timestamp option: yes or no"),
+    knob!("wscale", wscale, read_switch, show_switch, "window scale option: yes or no"),
+    knob!("ecn", ecn, read_switch, show_switch, "explicit congestion notification: yes or no"),
+    knob!(
+        "nagle",
+        nagle,
+        read_switch,
+        show_switch,
+        "hold back a small segment while data is unacknowledged: yes or no"
+    ),
+    knob!(
+        "delack",
+        delack,
+        read_span,
+        show_span,
+        "how long an acknowledgement may wait: a time, 0 for not at all"
+    ),
+    knob!("ack_every", ack_every, read_ack_every, show_number, "acknowledge every N-th segment: 1 to 64"),
+    knob!(
+        "quickack",
+        quickack,
+        read_number,
+        show_number,
+        "first segments that are acknowledged at once: a number"
+    ),
+    knob!(
+        "mss",
+        mss,
+        read_mss,
+        show_mss,
+        "largest segment: a size of 88B to 65495B, or auto for what the MTU allows"
+    ),
+    knob!("rcvbuf", rcvbuf, read_buffer, show_bytes, "receive buffer: a size of 256B to 1GiB"),
+    knob!("sndbuf", sndbuf, read_buffer, show_bytes, "send buffer: a size of 256B to 1GiB"),
+    knob!(
+        "max_burst",
+        max_burst,
+        read_burst,
+        show_burst,
+        "most segments in answer to one event: a number, or off"
+    ),
+    knob!("syn_retries", syn_retries, read_retries, show_number, "retransmissions of a SYN: 0 to 255"),
+    knob!("retries", retries, read_retries, show_number, "timeouts in a row that end a connection: 0 to 255"),
+    knob!(
+        "user_timeout",
+        user_timeout,
+        read_limit,
+        show_limit,
+        "end a connection when nothing was acknowledged for so long: a time, or off"
+    ),
+    knob!("time_wait", time_wait, read_span, show_span, "length of TIME-WAIT: a time"),
+    knob!(
+        "fin_wait2",
+        fin_wait2,
+        read_positive_span,
+        show_span,
+        "how long a closed socket waits for the peer's FIN: a time"
+    ),
+    knob!("backlog", backlog, read_backlog, show_number, "listen backlog: 1 to 65535"),
+    knob!("pmtu", pmtu, read_switch, show_switch, "believe ICMP about the path MTU: yes or no"),
+];
+
+fn number_in(text: &str, least: u32, most: u32) -> Parsed<u32> {
+    match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("'{text}' is not a number from {least} to {most}")),
+    }
+}
+
+fn one_of<T: Copy>(text: &str, names: &[(&str, T)]) -> Parsed<T> {
+    names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
+        format!("'{text}' is not one of {}", names.join(", "))
+    })
+}
+
+fn name_of<T: PartialEq>(value: &T, names: &[(&'static str, T)]) -> String {
+    names.iter().find(|(_, known)| known == value).map_or("?", |(name, _)| name).to_owned()
+}
+
+const SWITCH: [(&str, bool); 2] = [("yes", true), ("no", false)];
+const CC: [(&str, Cc); 2] = [("reno", Cc::Reno), ("cubic", Cc::Cubic)];
+const RECOVERY: [(&str, RecoveryKind); 3] =
+    [("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)];
+const IDLE: [(&str, AfterIdle); 3] =
+    [("yes", AfterIdle::Restart), ("no", AfterIdle::Keep), ("decay", AfterIdle::Decay)];
+const SAMPLING: [(&str, RttSampling); 2] = [("every", RttSampling::Every), ("once", RttSampling::Once)];
+
+fn read_switch(text: &str) -> Parsed<bool> {
+    one_of(text, &SWITCH)
+}
+fn show_switch(value: &bool) -> String {
+    name_of(value, &SWITCH)
+}
+fn read_cc(text: &str) -> Parsed<Cc> {
+    one_of(text, &CC)
+}
+fn show_cc(value: &Cc) -> String {
+    name_of(value, &CC)
+}
+fn read_recovery(text: &str) -> Parsed<RecoveryKind> {
+    one_of(text, &RECOVERY)
+}
+fn show_recovery(value: &RecoveryKind) -> String {
+    name_of(value, &RECOVERY)
+}
+fn read_idle(text: &str) -> Parsed<AfterIdle> {
+    one_of(text, &IDLE)
+}
+fn show_idle(value: &AfterIdle) -> String {
+    name_of(value, &IDLE)
+}
+fn read_sampling(text: &str) -> Parsed<RttSampling> {
+    one_of(text, &SAMPLING)
+}
+fn show_sampling(value: &RttSampling) -> String {
+    name_of(value, &SAMPLING)
+}
+
+fn read_iw(text: &str) -> Parsed<InitialWindow> {
+    match text {
+        "rfc5681" => Ok(InitialWindow::Rfc5681),
+        "rfc6928" => Ok(InitialWindow::Rfc6928),
+        _ => number_in(text, 1, 64)
+            .map(InitialWindow::Packets)
+            .map_err(|_| format!("'{text}' is not a number of segments from 1 to 64, rfc5681 or rfc6928")),
+    }
+}
+fn show_iw(value: &InitialWindow) -> String {
+    match value {
+        InitialWindow::Rfc5681 => "rfc5681".to_owned(),
+        InitialWindow::Rfc6928 => "rfc6928".to_owned(),
+        InitialWindow::Packets(n) => n.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn read_abc(text: &str) -> Parsed<Counting> {
+    if text == "off" {
+        return Ok(Counting::Acks);
+    }
+    number_in(text, 1, 1000)
+        .map(|limit| Counting::Bytes { limit: u64::from(limit) })
+        .map_err(|_| format!("'{text}' is neither off nor a number of segments from 1 to 1000"))
+}
+fn show_abc(value: &Counting) -> String {
+    match value {
+        Counting::Acks => "off".to_owned(),
+        Counting::Bytes { limit } => limit.to_string(),
+    }
+}
+
+fn show_number(value: &u32) -> String {
+    value.to_string()
+}
+fn read_number(text: &str) -> Parsed<u32> {
+    number_in(text, 0, 1_000_000)
+}
+fn read_dupthresh(text: &str) -> Parsed<u32> {
+    number_in(text, 1, 127)
+}
+fn read_ack_every(text: &str) -> Parsed<u32> {
+    number_in(text, 1, 64)
+}
+fn read_retries(text: &str) -> Parsed<u32> {
+    number_in(text, 0, 255)
+}
+fn read_backlog(text: &str) -> Parsed<u32> {
+    number_in(text, 1, 65_535)
+}
+
+fn read_span(text: &str) -> Parsed<Duration> {
+    parse_span(text).map_err(|error| error.to_string())
+}
+fn read_positive_span(text: &str) -> Parsed<Duration> {
+    let span = read_span(text)?;
+    if span.is_zero() {
+        return Err(format!("'{text}' must be longer than nothing; write a time such as 200ms or 1s"));
+    }
+    Ok(span)
+}
+fn show_span(value: &Duration) -> String {
+    format_span(*value)
+}
+fn read_limit(text: &str) -> Parsed<Option<Duration>> {
+    if text == "off" { Ok(None) } else { read_positive_span(text).map(Some) }
+}
+fn show_limit(value: &Option<Duration>) -> String {
+    value.map_or_else(|| "off".to_owned(), format_span)
+}
+
+fn read_bytes_in(text: &str, least: u64, most: u64) -> Parsed<u64> {
+    let Bytes(size) = text.parse().map_err(|error: anabranch_base::units::UnitError| error.to_string())?;
+    if (least..=most).contains(&size) {
+        return Ok(size);
+    }
+    Err(format!("'{text}' is not a size from {} to {}", Bytes(least), Bytes(most)))
+}
+fn read_buffer(text: &str) -> Parsed<u64> {
+    read_bytes_in(text, 256, 1 << 30)
+}
+fn show_bytes(value: &u64) -> String {
+    Bytes(*value).to_string()
+}
+fn read_mss(text: &str) -> Parsed<Option<u32>> {
+    if text == "auto" { Ok(None) } else { read_bytes_in(text, 88, 65_495).map(|size| Some(size as u32)) }
+}
+fn show_mss(value: &Option<u32>) -> String {
+    value.map_or_else(|| "auto".to_owned(), |size| Bytes(u64::from(size)).to_string())
+}
+fn read_burst(text: &str) -> Parsed<Option<u32>> {
+    if text == "off" {
+        return Ok(None);
+    }
+    number_in(text, 1, 10_000)
+        .map(Some)
+        .map_err(|_| format!("'{text}' is neither off nor a number from 1 to 10000"))
+}
+fn show_burst(value: &Option<u32>) -> String {
+    value.map_or_else(|| "off".to_owned(), |n| n.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_every_profile_reads_back_and_has_a_source() {
+        for name in PROFILES {
+            let config = Config::profile(name).expect(name);
+            for knob in config.knobs() {
+                assert!(!knob.source.is_empty(), "{name}: {} has no source", knob.key);
+                let mut other = config.clone();
+                other.set(knob.key, &knob.value).expect(knob.key);
+                other.sources = config.sources;
+                assert_eq!(other, config, "{name}: {}={}", knob.key, knob.value);
+            }
+        }
+        assert_eq!(Config::profile("tahoe"), None);
+    }
+
+    #[test]
+    fn errors_name_the_knob_and_what_would_be_right() {
+        let mut config = Config::default();
+        let wrong = [
+            ("cc", "bbr"),
+            ("iw", "0"),
+            ("rto_min", "0"),
+            ("rto_min", "200"),
+            ("mss", "20B"),
+            ("sack", "maybe"),
+            ("abc", "0"),
+            ("rcvbuf", "2GiB"),
+            ("dupthresh", "0"),
+            ("delack", "-1ms"),
+        ];
+        for (key, value) in wrong {
+            let error = config.set(key, value).expect_err(key).to_string();
+            assert!(error.starts_with(key) && !error.contains('\n'), "{error}");
+        }
+        let error = config.set("speed", "11").expect_err("no such knob").to_string();
+        assert!(error.contains("speed") && error.contains("rto_min"), "{error}");
+        assert_eq!(config, Config::default(), "nothing was changed on the way");
+    }
+}

@@ -1,0 +1,5 @@
+//! One connection.
+
+mod state;
+
+pub use state::State;

@@ -1,0 +1,79 @@
+//! Counters and gauges of a connection.
+
+use crate::conn::State;
+use anabranch_base::time::Duration;
+use std::net::SocketAddr;
+
+/// What a connection has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Segments sent, of any kind.
+    pub segments_sent: u64,
+    /// Segments received with a good checksum.
+    pub segments_received: u64,
+    /// Segments sent that carry data, retransmissions included.
+    pub data_segments_sent: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes acknowledged.
+    pub bytes_acked: u64,
+    /// Payload bytes received and kept.
+    pub bytes_received: u64,
+    /// Segments without data or SYN, FIN, RST: acknowledgements and window updates.
+    pub acks_sent: u64,
+    /// Segments retransmitted because acknowledgements betrayed a loss.
+    pub retransmitted_fast: u64,
+    /// Segments retransmitted after a timeout.
+    pub retransmitted_timeout: u64,
+    /// Payload bytes retransmitted.
+    pub bytes_retransmitted: u64,
+    /// Retransmission timeouts, of the SYN too.
+    pub timeouts: u64,
+    /// Fast recoveries begun.
+    pub fast_recoveries: u64,
+    /// Duplicate acknowledgements received.
+    pub dup_acks: u64,
+    /// Recoveries that turned out needless.
+    pub spurious: u64,
+    /// Window reductions because of ECN.
+    pub ecn_reductions: u64,
+    /// Segments received with the CE mark.
+    pub ce_received: u64,
+    /// Probes of a closed window.
+    pub probes: u64,
+    /// Segments discarded by PAWS (RFC 7323 §5).
+    pub paws_discards: u64,
+    /// Payload bytes that had arrived before, or lay outside the window.
+    pub bytes_discarded: u64,
+}
+
+/// How a connection stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Info {
+    /// State of RFC 9293 §3.3.2.
+    pub state: State,
+    /// Here.
+    pub local: SocketAddr,
+    /// There.
+    pub remote: SocketAddr,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes.
+    pub ssthresh: u64,
+    /// Retransmission timeout.
+    pub rto: Duration,
+    /// Smoothed round-trip time, once measured.
+    pub srtt: Option<Duration>,
+    /// Bytes sent and not yet cumulatively acknowledged.
+    pub flight: u64,
+    /// The peer's window, bytes.
+    pub peer_window: u64,
+    /// Largest payload of a segment, bytes.
+    pub mss: u64,
+    /// SACK is in use.
+    pub sack: bool,
+    /// Timestamps are in use.
+    pub timestamps: bool,
+    /// ECN is in use.
+    pub ecn: bool,
+}

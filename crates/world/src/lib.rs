@@ -48,6 +48,13 @@ pub trait World: Clone + 'static {
     /// Ready once after each change of [`addresses`](Self::addresses).
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
 
+    /// Takes the host's processor for a piece of work that is not a packet.
+    /// Only a virtual host whose work was given a cost takes notice; a real
+    /// one is busy anyway.
+    fn charge(&self, work: Work) {
+        let _ = work;
+    }
+
     /// Opens a socket on all of this host's addresses.
     ///
     /// # Errors
@@ -70,6 +77,13 @@ pub trait Timer: 'static {
     /// Ready when the deadline has come (then it is cleared); pending while it
     /// has not, or when none is set.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// Work that a program may charge its host's processor for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Work {
+    /// A connection or association was accepted.
+    Connection,
 }
 
 /// What a socket is bound to.

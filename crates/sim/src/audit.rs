@@ -1,0 +1,133 @@
+//! What a run did, in one number, and what hosts threw away.
+//!
+//! The digest takes in kind, time, place and (for packets) every byte of every
+//! event. Two runs with equal digests did the same things at the same times;
+//! the first differing entry of two trails tells where they parted.
+
+use anabranch_base::Instant;
+
+/// Packets a host has handled, and why it threw others away.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostCounters {
+    /// Packets handed to the network.
+    pub sent: u64,
+    /// Packets that came in by an interface.
+    pub received: u64,
+    /// Packets forwarded (routers).
+    pub forwarded: u64,
+    /// Bytes that were no IP packet, or an IP header with a wrong checksum.
+    pub bad_header: u64,
+    /// UDP datagrams or ICMP messages with a wrong checksum or length.
+    pub bad_transport: u64,
+    /// Fragments: nothing here reassembles them.
+    pub fragments: u64,
+    /// Packets for addresses that are not the host's.
+    pub not_ours: u64,
+    /// Packets for which no route or no link was found.
+    pub no_route: u64,
+    /// Packets whose hop limit ran out.
+    pub hop_limit: u64,
+    /// Packets for ports and protocols on which nobody listens.
+    pub stray: u64,
+    /// Packets that found a socket's queue full.
+    pub socket_full: u64,
+    /// Packets that found the processor's queue full.
+    pub processor_full: u64,
+    /// Packets larger than the MTU of the interface they were to leave by.
+    pub too_big: u64,
+}
+
+/// A kind of event, as the digest sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Entered = 1,
+    Left = 2,
+    Lost = 3,
+    Delivered = 4,
+    Timer = 5,
+    Change = 6,
+}
+
+/// A running digest of events.
+#[derive(Clone, Debug)]
+pub(crate) struct Audit {
+    digest: u64,
+    events: u64,
+    /// The digest after each event, when kept.
+    trail: Option<Vec<(Instant, u64)>>,
+}
+
+impl Audit {
+    pub(crate) fn new(trail: bool) -> Self {
+        Self { digest: 0x6a09_e667_f3bc_c908, events: 0, trail: trail.then(Vec::new) }
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.events
+    }
+
+    pub(crate) fn trail(&self) -> &[(Instant, u64)] {
+        self.trail.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn note(&mut self, kind: Kind, at: Instant, place: u32, bytes: &[u8]) {
+        let mut hash = self.digest;
+        hash = mix(hash, u64::from(place) << 8 | kind as u64);
+        hash = mix(hash, at.as_nanos());
+        hash = mix(hash, bytes.len() as u64);
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            if let Ok(word) = word.try_into() {
+                hash = mix(hash, u64::from_le_bytes(word));
+            }
+        }
+        let mut last = [0; 8];
+        last[..words.remainder().len()].copy_from_slice(words.remainder());
+        self.digest = mix(hash, u64::from_le_bytes(last));
+        self.events += 1;
+        if let Some(trail) = &mut self.trail {
+            trail.push((at, self.digest));
+        }
+    }
+}
+
+/// One step: multiply and fold, so that order and every bit count.
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
+    (product as u64) ^ ((product >> 64) as u64).rotate_left(23)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(events: &[(Kind, u64, u32, &[u8])]) -> u64 {
+        let mut audit = Audit::new(false);
+        for (kind, at, place, bytes) in events {
+            audit.note(*kind, Instant::from_nanos(*at), *place, bytes);
+        }
+        audit.digest()
+    }
+
+    #[test]
+    fn kind_time_place_bytes_and_order_all_count() {
+        let base = digest(&[(Kind::Left, 1, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]);
+        assert_eq!(base, digest(&[(Kind::Left, 1, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]));
+        for other in [
+            digest(&[(Kind::Lost, 1, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]),
+            digest(&[(Kind::Left, 2, 2, &[1; 9]), (Kind::Timer, 3, 4, &[])]),
+            digest(&[(Kind::Left, 1, 3, &[1; 9]), (Kind::Timer, 3, 4, &[])]),
+            digest(&[(Kind::Left, 1, 2, &[1; 10]), (Kind::Timer, 3, 4, &[])]),
+            digest(&[(Kind::Left, 1, 2, &[1, 1, 1, 1, 1, 1, 1, 1, 2]), (Kind::Timer, 3, 4, &[])]),
+            digest(&[(Kind::Timer, 3, 4, &[]), (Kind::Left, 1, 2, &[1; 9])]),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+}

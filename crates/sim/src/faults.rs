@@ -1,0 +1,120 @@
+//! Changes of the network at set times.
+//!
+//! Outages that are part of a link's description (`LinkSpec::fail`) happen
+//! inside the link; what is here also changes addresses and whole links, and
+//! can be decided while a run is under way.
+
+use crate::network::{State, is_entangled};
+use crate::topology::{InterfaceId, LinkId, find_routes};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_link::spec::Direction;
+use anabranch_link::{Chain, LinkSpec};
+use std::collections::BTreeMap;
+use std::mem;
+use std::net::IpAddr;
+
+/// A change of the network.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// The link is cut, both ways: what enters it is lost, and so is what
+    /// would come out while it is down.
+    Down(LinkId),
+    /// One direction of the link is cut.
+    DirectionDown(LinkId, Direction),
+    /// The link works again, both ways.
+    Up(LinkId),
+    /// One direction of the link works again.
+    DirectionUp(LinkId, Direction),
+    /// From now on the link has this rate, delay, queue, loss ...; what is
+    /// inside already comes out as it would have.
+    Respec(LinkId, Box<LinkSpec>),
+    /// The interface has one more address.
+    AddAddress(InterfaceId, IpAddr),
+    /// The interface no longer has this address.
+    RemoveAddress(InterfaceId, IpAddr),
+}
+
+/// The changes to come, by time and then in the order they were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    due: BTreeMap<(Instant, u64), Change>,
+    asked: u64,
+}
+
+impl Changes {
+    pub(crate) fn add(&mut self, at: Instant, change: Change) {
+        self.due.insert((at, self.asked), change);
+        self.asked += 1;
+    }
+
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.due.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    pub(crate) fn take(&mut self, now: Instant) -> Option<Change> {
+        let first = self.due.first_entry()?;
+        if first.key().0 > now { None } else { Some(first.remove()) }
+    }
+}
+
+/// A cut of `link` at `at`, for `span` or for good, as two changes.
+pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(Instant, Change)> {
+    let mut changes = vec![(at, Change::Down(link))];
+    if let Some(span) = span {
+        changes.push((at + span, Change::Up(link)));
+    }
+    changes
+}
+
+impl State {
+    /// Does what `change` says, now.
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Down(link) => self.switch(&[Direction::Up, Direction::Down], link, false),
+            Change::Up(link) => self.switch(&[Direction::Up, Direction::Down], link, true),
+            Change::DirectionDown(link, direction) => self.switch(&[direction], link, false),
+            Change::DirectionUp(link, direction) => self.switch(&[direction], link, true),
+            Change::Respec(link, spec) => self.respec(link, &spec),
+            Change::AddAddress(interface, address) => {
+                self.change_addresses(interface, |addresses| {
+                    if !addresses.contains(&address) {
+                        addresses.push(address);
+                    }
+                });
+            }
+            Change::RemoveAddress(interface, address) => {
+                self.change_addresses(interface, |addresses| addresses.retain(|other| *other != address));
+            }
+        }
+    }
+
+    fn switch(&mut self, directions: &[Direction], link: LinkId, up: bool) {
+        for direction in directions {
+            self.directions[link.direction(*direction)].up = up;
+        }
+    }
+
+    fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
+        self.respecs += 1;
+        let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.respecs));
+        // The plan was checked when the change was asked for.
+        let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
+        let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
+        for (direction, chain, mtu) in halves {
+            let entry = &mut self.directions[link.direction(direction)];
+            entry.mtu = mtu;
+            entry.entangled = is_entangled(spec);
+            let old: Chain<_> = mem::replace(&mut entry.chain, chain);
+            entry.tap.retire(old.meter());
+            entry.retired.push(old);
+        }
+    }
+
+    fn change_addresses(&mut self, interface: InterfaceId, change: impl FnOnce(&mut Vec<IpAddr>)) {
+        let node = &mut self.nodes[interface.node.0 as usize];
+        change(&mut node.interfaces[interface.index as usize].addresses);
+        node.addresses_changed();
+        find_routes(&mut self.nodes, &self.directions);
+    }
+}

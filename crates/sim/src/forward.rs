@@ -1,0 +1,460 @@
+//! A packet's way: out of a host, over links and routers, into a socket.
+//!
+//! Owns the rules of an IP node: header checksum and hop limit, who is meant,
+//! what is answered by ICMP. Nothing here allocates for a packet that goes its
+//! ordinary way.
+
+use crate::audit::Kind as Event;
+use crate::events::Owner;
+use crate::host::{Arrived, Report, Work};
+use crate::network::State;
+use crate::parcel::Parcel;
+use crate::tap::{Fate, Passage};
+use crate::topology::{Kind, LinkId};
+use anabranch_base::engine::HEADROOM;
+use anabranch_base::{IcmpKind, Instant};
+use anabranch_link::spec::Direction;
+use anabranch_link::{Carried, Cause};
+use anabranch_wire::icmp::{self, code_v4, code_v6};
+use anabranch_wire::ip::{self, protocol};
+use anabranch_wire::{pcap, udp};
+use std::net::IpAddr;
+
+impl State {
+    /// Does what is due.
+    pub(crate) fn fire(&mut self, owner: Owner) {
+        match owner {
+            Owner::Link(direction) => self.link_due(direction as usize),
+            Owner::Timer(timer) => {
+                self.note(Event::Timer, timer, &[]);
+                if let Some(timer) = self.timers.at(timer) {
+                    timer.waiter.wake();
+                }
+            }
+            Owner::Processor(node) => self.processor_due(node),
+            Owner::Changes => {
+                while let Some(change) = self.changes.take(self.now) {
+                    self.note(Event::Change, 0, format!("{change:?}").as_bytes());
+                    self.apply(change);
+                }
+                self.events.set(self.changes_slot, self.changes.next());
+            }
+            Owner::Free => {}
+        }
+    }
+
+    /// A host's own packet is to leave by `interface` (over the processor).
+    #[inline]
+    pub(crate) fn originate(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let host = &mut self.nodes[node as usize];
+        if host.processor.is_free() {
+            return self.leave(node, interface, parcel);
+        }
+        self.work(node, Work::Send(interface, parcel));
+    }
+
+    /// A packet of this host leaves: to the link, or back to the host itself.
+    fn leave(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let host = &mut self.nodes[node as usize];
+        host.counters.sent += 1;
+        let target = target_of(parcel.bytes());
+        if target.is_some_and(|target| host.interface_of(target).is_some()) {
+            return self.receive(node, interface, parcel);
+        }
+        self.transmit(node, interface, parcel);
+    }
+
+    /// The packet goes onto the link behind `interface`.
+    #[inline]
+    pub(crate) fn transmit(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let sender = &mut self.nodes[node as usize];
+        let Some(out) = sender.interfaces[interface as usize].out else {
+            sender.counters.no_route += 1;
+            return self.discard(parcel);
+        };
+        let direction = &mut self.directions[out as usize];
+        if parcel.wire_len() > direction.mtu as usize {
+            sender.counters.too_big += 1;
+            let kind = IcmpKind::TooBig(direction.mtu);
+            self.report(node, interface, kind, &parcel);
+            return self.discard(parcel);
+        }
+        if let Some(capture) = &mut sender.capture {
+            capture.packet(self.now, interface, parcel.bytes(), pcap::Direction::Outbound);
+        }
+        if !direction.up {
+            direction.tap.switched_off += 1;
+            return self.link_lost(out as usize, self.now, Cause::Outage, parcel);
+        }
+        if self.watched {
+            self.watch(out as usize, self.now, Event::Entered, Fate::Entered, &parcel);
+        }
+        let direction = &mut self.directions[out as usize];
+        direction.chain.push(self.now, parcel);
+        self.after_link(out as usize);
+        if self.directions[out as usize].entangled {
+            self.after_link(out as usize ^ 1);
+        }
+    }
+
+    /// Something is due in a link: takes out what has arrived.
+    fn link_due(&mut self, index: usize) {
+        let now = self.now;
+        while let Some(parcel) = self.directions[index].chain.pop(now) {
+            self.come_out(index, parcel);
+        }
+        if !self.directions[index].retired.is_empty() {
+            self.retired_due(index);
+        }
+        self.after_link(index);
+        if self.directions[index].entangled {
+            self.after_link(index ^ 1);
+        }
+    }
+
+    #[cold]
+    fn retired_due(&mut self, index: usize) {
+        let mut out = Vec::new();
+        self.directions[index].retired.retain_mut(|chain| {
+            while let Some(parcel) = chain.pop(self.now) {
+                out.push(parcel);
+            }
+            chain.held() > 0
+        });
+        for parcel in out {
+            self.come_out(index, parcel);
+        }
+    }
+
+    /// A packet came out of a link.
+    #[inline]
+    fn come_out(&mut self, index: usize, parcel: Parcel) {
+        let now = self.now;
+        if !self.directions[index].up {
+            self.directions[index].tap.switched_off += 1;
+            return self.link_lost(index, now, Cause::Outage, parcel);
+        }
+        if self.watched {
+            self.watch(index, now, Event::Left, Fate::Left, &parcel);
+        }
+        let to = self.directions[index].to;
+        self.arrive(to.node.0, to.index, parcel);
+    }
+
+    /// After anything was done to a chain: what it lost, and when it is next due.
+    #[inline]
+    fn after_link(&mut self, index: usize) {
+        while let Some(dropped) = self.directions[index].chain.pop_dropped() {
+            if let Cause::TooBig(mtu) = dropped.cause {
+                let from = self.directions[index].from;
+                self.report(from.node.0, from.index, IcmpKind::TooBig(mtu), &dropped.packet);
+            }
+            self.link_lost(index, dropped.at, dropped.cause, dropped.packet);
+        }
+        let direction = &self.directions[index];
+        self.events.set(direction.slot, direction.next());
+    }
+
+    #[cold]
+    fn link_lost(&mut self, index: usize, at: Instant, cause: Cause, parcel: Parcel) {
+        if self.watched {
+            self.watch(index, at, Event::Lost, Fate::Lost(cause), &parcel);
+        }
+        self.discard(parcel);
+    }
+
+    /// Writes an event of a link down, where someone wants it.
+    #[cold]
+    fn watch(&mut self, index: usize, at: Instant, event: Event, fate: Fate, parcel: &Parcel) {
+        self.note_at(event, at, index as u32, parcel.bytes());
+        let on_wire = matches!(fate, Fate::Left | Fate::Lost(Cause::Loss));
+        let direction = &mut self.directions[index];
+        if on_wire {
+            direction.tap.on_wire(at, parcel.wire_len());
+        }
+        let Some(passages) = &mut self.passages else { return };
+        let Ok(packet) = ip::Packet::parse_quoted(parcel.bytes()) else { return };
+        passages.push(Passage {
+            at,
+            link: LinkId(index as u32 / 2),
+            direction: if index.is_multiple_of(2) { Direction::Up } else { Direction::Down },
+            source: packet.source,
+            target: packet.target,
+            protocol: packet.protocol,
+            tag: parcel.tag,
+            bytes: parcel.wire_len() as u32,
+            fate,
+        });
+    }
+
+    /// A packet arrives at a node's interface.
+    #[inline]
+    fn arrive(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let receiver = &mut self.nodes[node as usize];
+        receiver.counters.received += 1;
+        if let Some(capture) = &mut receiver.capture {
+            capture.packet(self.now, interface, parcel.bytes(), pcap::Direction::Inbound);
+        }
+        if receiver.processor.is_free() {
+            return self.receive(node, interface, parcel);
+        }
+        self.work(node, Work::Receive(interface, parcel));
+    }
+
+    /// Puts a piece of work before the processor.
+    fn work(&mut self, node: u32, work: Work) {
+        let host = &mut self.nodes[node as usize];
+        if host.processor.is_full() {
+            host.counters.processor_full += 1;
+            if let Work::Receive(_, parcel) | Work::Send(_, parcel) = work {
+                self.discard(parcel);
+            }
+            return;
+        }
+        host.processor.queue.push_back(work);
+        if host.processor.queue.len() == 1 {
+            self.events.set(host.processor.slot, host.processor.done_at(self.now));
+        }
+    }
+
+    /// A program charges the processor for something other than packets.
+    pub(crate) fn charge_connection(&mut self, node: u32) {
+        let cost = self.nodes[node as usize].processor.cost.per_connection;
+        if !cost.is_zero() {
+            self.work(node, Work::Busy(cost));
+        }
+    }
+
+    /// The processor has finished the work at the head of its queue.
+    fn processor_due(&mut self, node: u32) {
+        let processor = &mut self.nodes[node as usize].processor;
+        let done = processor.queue.pop_front();
+        // The next piece begins now; what it leads to comes behind it in time.
+        self.events.set(processor.slot, processor.done_at(self.now));
+        match done {
+            Some(Work::Receive(interface, parcel)) => self.receive(node, interface, parcel),
+            Some(Work::Send(interface, parcel)) => self.leave(node, interface, parcel),
+            Some(Work::Busy(_)) | None => {}
+        }
+    }
+
+    /// A node looks at a packet: is it for us, to be sent on, or neither?
+    #[inline]
+    fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let receiver = &mut self.nodes[node as usize];
+        // RFC 1122 §3.2.1.2: a wrong header checksum is discarded silently.
+        let Ok(packet) = ip::Packet::parse(parcel.bytes()) else {
+            receiver.counters.bad_header += 1;
+            return self.discard(parcel);
+        };
+        if receiver.interface_of(packet.target).is_some() {
+            return self.deliver(node, interface, parcel);
+        }
+        if receiver.kind == Kind::Host {
+            receiver.counters.not_ours += 1;
+            return self.discard(parcel);
+        }
+        let target = packet.target;
+        self.forward(node, interface, target, parcel);
+    }
+
+    /// A router sends a packet on.
+    fn forward(&mut self, node: u32, interface: u32, target: IpAddr, mut parcel: Parcel) {
+        let router = &mut self.nodes[node as usize];
+        let Some(out) = router.route(target) else {
+            router.counters.no_route += 1;
+            let code = if target.is_ipv4() { code_v4::NETWORK } else { code_v6::NO_ROUTE };
+            self.report(node, interface, IcmpKind::Unreachable(code), &parcel);
+            return self.discard(parcel);
+        };
+        // RFC 1812 §5.3.1: a router takes one from the hop limit; at zero the packet ends.
+        if !ip::decrement_hop_limit(parcel.bytes_mut()) {
+            router.counters.hop_limit += 1;
+            return self.discard(parcel);
+        }
+        router.counters.forwarded += 1;
+        self.transmit(node, out, parcel);
+    }
+
+    /// A packet for this node goes to its socket.
+    #[inline]
+    fn deliver(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let host = &mut self.nodes[node as usize];
+        let Ok(packet) = ip::Packet::parse_quoted(parcel.bytes()) else { return };
+        if packet.fragment {
+            host.counters.fragments += 1;
+            return self.discard(parcel);
+        }
+        let mut payload = parcel.start + packet.header_len as u32;
+        let socket = match packet.protocol {
+            protocol::UDP => {
+                // RFC 768: a wrong checksum is discarded silently.
+                let Ok(datagram) = udp::Datagram::parse(packet.payload, packet.source, packet.target) else {
+                    host.counters.bad_transport += 1;
+                    return self.discard(parcel);
+                };
+                payload += udp::HEADER_LEN as u32;
+                host.ports.get(&datagram.target_port).copied()
+            }
+            protocol::ICMP | protocol::ICMPV6 => return self.deliver_report(node, parcel),
+            other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
+        };
+        let empty = payload as usize - parcel.start as usize >= packet.len();
+        match socket {
+            // The seam carries no empty packets.
+            Some(_) if empty => self.discard(parcel),
+            Some(socket) => {
+                let end = parcel.start as usize + packet.len();
+                let mut parcel = parcel;
+                parcel.buffer.truncate(end);
+                self.enqueue(socket, Arrived { parcel, payload, report: None });
+            }
+            None => self.stray(node, interface, parcel),
+        }
+    }
+
+    /// Nobody listens there.
+    #[cold]
+    fn stray(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let host = &mut self.nodes[node as usize];
+        host.counters.stray += 1;
+        if host.answers_strays {
+            let bytes = parcel.bytes();
+            let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
+            // RFC 1122 §3.2.2.1: protocol or port unreachable. RFC 4443 §3.4 has a host report an
+            // unknown next header as a parameter problem, which the seam cannot express: it is
+            // reported as an unreachable port instead.
+            let code = match (bytes[0] >> 4, udp) {
+                (4, true) => code_v4::PORT,
+                (4, false) => code_v4::PROTOCOL,
+                _ => code_v6::PORT,
+            };
+            self.report(node, interface, IcmpKind::Unreachable(code), &parcel);
+        }
+        self.discard(parcel);
+    }
+
+    /// An ICMP message goes to the socket whose packet it is about.
+    #[cold]
+    fn deliver_report(&mut self, node: u32, mut parcel: Parcel) {
+        let host = &mut self.nodes[node as usize];
+        let found = match ip::Packet::parse_quoted(parcel.bytes()) {
+            Ok(outer) => icmp::Message::parse(outer.payload, outer.source, outer.target).map(|message| {
+                (message.icmp, message.quoted.protocol, message.quoted.header_len, outer.header_len)
+            }),
+            Err(_) => return self.discard(parcel),
+        };
+        let (icmp, quoted_protocol, quoted_header, outer_header) = match found {
+            Ok(found) => found,
+            Err(icmp::IcmpError::Other(_)) => {
+                host.counters.stray += 1;
+                return self.discard(parcel);
+            }
+            Err(_) => {
+                host.counters.bad_transport += 1;
+                return self.discard(parcel);
+            }
+        };
+        let mut quote = parcel.start as usize + outer_header + icmp::HEADER_LEN + quoted_header;
+        let (mut source_port, mut target_port) = (0, 0);
+        let socket = if quoted_protocol == protocol::UDP {
+            udp::Datagram::parse_quoted(&parcel.buffer[quote..]).ok().and_then(|datagram| {
+                (source_port, target_port) = (datagram.source_port, datagram.target_port);
+                quote += udp::HEADER_LEN;
+                host.ports.get(&source_port).copied()
+            })
+        } else {
+            host.protocols.iter().find(|(known, _)| *known == quoted_protocol).map(|(_, socket)| *socket)
+        };
+        // A report must be about a packet of ours, and quote enough to be of use.
+        let ours = host.interface_of(icmp.source).is_some();
+        match socket {
+            Some(socket) if ours && quote < parcel.buffer.len() => {
+                parcel.tag = 0;
+                let report = Some(Box::new(Report { icmp, source_port, target_port }));
+                self.enqueue(socket, Arrived { parcel, payload: quote as u32, report });
+            }
+            _ => {
+                host.counters.stray += 1;
+                self.discard(parcel);
+            }
+        }
+    }
+
+    /// Puts a packet into a socket's queue and wakes who waits for it.
+    #[inline]
+    fn enqueue(&mut self, socket: u32, arrived: Arrived) {
+        let now = self.now;
+        if let Some(audit) = &mut self.audit {
+            audit.note(Event::Delivered, now, socket, &[]);
+        }
+        let Some(entry) = self.sockets.at(socket) else {
+            return self.discard(arrived.parcel);
+        };
+        let size = arrived.parcel.buffer.len();
+        let host = &mut self.nodes[entry.node as usize];
+        // One packet always fits, as with SO_RCVBUF.
+        if !entry.queue.is_empty() && entry.queued_bytes + size > host.socket_limit {
+            host.counters.socket_full += 1;
+            return self.discard(arrived.parcel);
+        }
+        entry.queued_bytes += size;
+        entry.queue.push_back(arrived);
+        entry.waiter.wake();
+    }
+
+    /// A node tells the sender of `about` what became of it.
+    #[cold]
+    fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &Parcel) {
+        let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };
+        if !icmp::may_report(&packet) {
+            return;
+        }
+        let reporter = &self.nodes[node as usize];
+        // Preferably from the address that the packet was for.
+        let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
+        let Some(from) = own.or_else(|| reporter.address_like(packet.source, interface)) else { return };
+        let to = packet.source;
+        let mut buffer = self.pool.take();
+        buffer.clear();
+        buffer.resize(HEADROOM, 0);
+        icmp::append(&mut buffer, from, to, kind, about.bytes());
+        let parcel = Parcel { buffer, start: HEADROOM as u32, tag: 0 };
+        let reporter = &mut self.nodes[node as usize];
+        if reporter.interface_of(to).is_some() {
+            // About a packet of its own that could not leave.
+            return self.deliver_report(node, parcel);
+        }
+        let out = match reporter.kind {
+            Kind::Host => reporter.interface_of(from).or_else(|| reporter.route(to)),
+            Kind::Router => reporter.route(to),
+        };
+        match out {
+            Some(out) => self.originate(node, out, parcel),
+            None => self.discard(parcel),
+        }
+    }
+
+    /// A packet ends here; its buffer will be used again.
+    #[inline]
+    pub(crate) fn discard(&mut self, parcel: Parcel) {
+        self.pool.give(parcel.buffer);
+    }
+
+    fn note(&mut self, event: Event, place: u32, bytes: &[u8]) {
+        self.note_at(event, self.now, place, bytes);
+    }
+
+    #[inline]
+    fn note_at(&mut self, event: Event, at: Instant, place: u32, bytes: &[u8]) {
+        if let Some(audit) = &mut self.audit {
+            audit.note(event, at, place, bytes);
+        }
+    }
+}
+
+/// The target address of a packet of ours.
+#[inline]
+fn target_of(bytes: &[u8]) -> Option<IpAddr> {
+    ip::Packet::parse_quoted(bytes).ok().map(|packet| packet.target)
+}

@@ -1,0 +1,184 @@
+//! What hosts have besides interfaces: sockets, timers, a processor.
+//!
+//! A socket's queue is bounded in bytes; what does not fit is dropped and
+//! counted, as an operating system does. A processor costs nothing unless it
+//! is told to: then packets in and out, and the connections that programs
+//! charge for, wait their turn in one queue.
+
+use crate::events::Slot;
+use crate::parcel::Parcel;
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{Icmp, Instant};
+use anabranch_world::Local;
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+
+/// What a host's processor takes for its work. Zero unless asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cost {
+    /// For each packet in or out.
+    pub per_packet: Duration,
+    /// For each byte of a packet in or out.
+    pub per_byte: Duration,
+    /// For each connection accepted (charged by programs, see `World::charge`).
+    pub per_connection: Duration,
+}
+
+/// One piece of a processor's work.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A packet came in by this interface.
+    Receive(u32, Parcel),
+    /// A packet is to leave by this interface.
+    Send(u32, Parcel),
+    /// Work of programs that lets others wait.
+    Busy(Duration),
+}
+
+/// A host's processor: does one piece of work after the other.
+#[derive(Debug)]
+pub(crate) struct Processor {
+    pub(crate) cost: Cost,
+    pub(crate) slot: Slot,
+    pub(crate) queue: VecDeque<Work>,
+}
+
+impl Processor {
+    pub(crate) fn new(slot: Slot) -> Self {
+        Self { cost: Cost::default(), slot, queue: VecDeque::new() }
+    }
+
+    /// Nothing to wait for: packets pass at once.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        self.queue.is_empty() && self.cost.per_packet.is_zero() && self.cost.per_byte.is_zero()
+    }
+
+    /// No more packets may wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.len() >= PROCESSOR_QUEUE
+    }
+
+    /// When the work at the head, begun at `now`, is done.
+    pub(crate) fn done_at(&self, now: Instant) -> Option<Instant> {
+        let packet = |parcel: &Parcel| {
+            let bytes = parcel.bytes().len() as u64;
+            nanos(self.cost.per_packet).saturating_add(nanos(self.cost.per_byte).saturating_mul(bytes))
+        };
+        let took = match self.queue.front()? {
+            Work::Receive(_, parcel) | Work::Send(_, parcel) => packet(parcel),
+            Work::Busy(span) => nanos(*span),
+        };
+        Some(now.plus_nanos(took))
+    }
+}
+
+/// A packet or report in a socket's queue.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// `start` is where the IP header begins.
+    pub(crate) parcel: Parcel,
+    /// Where the socket's payload begins in the buffer.
+    pub(crate) payload: u32,
+    /// It is a report, and `parcel` its quote.
+    pub(crate) report: Option<Box<Report>>,
+}
+
+/// An ICMP report for a socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) icmp: Icmp,
+    /// Ports of the quoted packet; 0 on raw sockets.
+    pub(crate) source_port: u16,
+    pub(crate) target_port: u16,
+}
+
+/// A bound socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) node: u32,
+    pub(crate) local: Local,
+    pub(crate) queue: VecDeque<Arrived>,
+    pub(crate) queued_bytes: usize,
+    pub(crate) waiter: Waiter,
+}
+
+/// A timer: when it is due is known to its owner and to the events.
+#[derive(Debug)]
+pub(crate) struct TimerState {
+    pub(crate) slot: Slot,
+    pub(crate) waiter: Waiter,
+}
+
+/// Who waits for something. The waker is kept after use, so that a task that
+/// polls again costs a comparison and no clone.
+#[derive(Debug, Default)]
+pub(crate) struct Waiter {
+    waker: Option<Waker>,
+    waiting: bool,
+}
+
+impl Waiter {
+    #[inline]
+    pub(crate) fn wait(&mut self, cx: &Context<'_>) {
+        self.waiting = true;
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn wake(&mut self) {
+        if std::mem::take(&mut self.waiting)
+            && let Some(waker) = &self.waker
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// A table whose places are reused.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// The place that the next [`insert`](Self::insert) will use.
+    pub(crate) fn next_place(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.places.len() as u32)
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.places[place as usize] = Some(value);
+            return place;
+        }
+        self.places.push(Some(value));
+        self.places.len() as u32 - 1
+    }
+
+    pub(crate) fn remove(&mut self, place: u32) -> Option<T> {
+        let value = self.places.get_mut(place as usize)?.take();
+        if value.is_some() {
+            self.free.push(place);
+        }
+        value
+    }
+
+    #[inline]
+    pub(crate) fn at(&mut self, place: u32) -> Option<&mut T> {
+        self.places.get_mut(place as usize)?.as_mut()
+    }
+}
+
+/// Packets that wait for a processor at most.
+const PROCESSOR_QUEUE: usize = 1000;

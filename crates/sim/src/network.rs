@@ -1,0 +1,509 @@
+//! The network: what it is made of, and the loop that lets time pass.
+//!
+//! Time moves only when no task is runnable. Then the earliest event happens,
+//! and everything it made runnable runs before the next one, even one of the
+//! same instant. Too many rounds of tasks within one instant are an endless
+//! loop and end the run, with the names of the tasks.
+
+use crate::audit::{Audit, HostCounters};
+use crate::events::{Events, Owner, Slot};
+use crate::executor::Executor;
+use crate::faults::{Change, Changes, outage};
+use crate::host::{Cost, Socket, Table, TimerState};
+use crate::parcel::Pool;
+use crate::tap::{Capture, LinkCounters, LinkTap, Passage};
+use crate::topology::{
+    End, Interface, InterfaceId, Kind, LinkDirection, LinkId, Node, NodeId, find_routes, router_addresses,
+};
+use crate::world::SimWorld;
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Rng};
+use anabranch_link::spec::{Direction, LossSpec};
+use anabranch_link::{LinkSpec, SpecError};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::rc::Rc;
+
+/// A virtual network: hosts and routers, links between them, programs on them.
+///
+/// Built first, then [`run`](Self::run), perhaps several times, then asked for
+/// its counters and captures.
+pub struct Network {
+    shared: Rc<Shared>,
+    round_cap: Cell<u64>,
+}
+
+/// What worlds, sockets, timers and tasks share.
+pub(crate) struct Shared {
+    pub(crate) now: Cell<Instant>,
+    pub(crate) executor: Rc<Executor>,
+    pub(crate) state: RefCell<State>,
+    pub(crate) rng: Rng,
+}
+
+/// Everything but the tasks.
+pub(crate) struct State {
+    pub(crate) now: Instant,
+    pub(crate) seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) events: Events,
+    pub(crate) pool: Pool,
+    pub(crate) nodes: Vec<Node>,
+    /// Each link's two directions, up first.
+    pub(crate) directions: Vec<LinkDirection>,
+    pub(crate) sockets: Table<Socket>,
+    pub(crate) timers: Table<TimerState>,
+    pub(crate) changes: Changes,
+    pub(crate) changes_slot: Slot,
+    /// Links described anew so far.
+    pub(crate) respecs: u64,
+    pub(crate) audit: Option<Audit>,
+    pub(crate) passages: Option<Vec<Passage>>,
+    /// Someone wants to know each packet on each link.
+    pub(crate) watched: bool,
+    routes_known: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Outcome<T> {
+    /// The main future finished.
+    Done(T),
+    /// The deadline came first.
+    Deadline,
+    /// Nothing was runnable and nothing due: everybody waits for ever.
+    Stalled(Waiting),
+    /// Tasks kept each other running without time passing.
+    Spinning(Waiting),
+}
+
+impl<T> Outcome<T> {
+    /// The result of the main future, if it finished.
+    #[must_use]
+    pub fn done(self) -> Option<T> {
+        match self {
+            Self::Done(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The result of the main future.
+    ///
+    /// # Panics
+    /// When the run ended otherwise, with the reason.
+    #[track_caller]
+    pub fn expect_done(self) -> T {
+        match self {
+            Self::Done(value) => value,
+            Self::Deadline => panic!("the run reached its deadline"),
+            Self::Stalled(waiting) => panic!("the run stalled: {waiting}"),
+            Self::Spinning(waiting) => panic!("the run spins: {waiting}"),
+        }
+    }
+}
+
+/// The tasks that were alive when a run ended for lack of progress.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// When.
+    pub at: Instant,
+    /// Host and task, in the order the tasks were started.
+    pub tasks: Vec<(String, &'static str)>,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} these tasks wait: main", self.at)?;
+        for (host, task) in self.tasks.iter().take(SHOWN) {
+            write!(f, ", {host}/{task}")?;
+        }
+        match self.tasks.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl Network {
+    /// An empty network whose luck is decided by `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        let mut events = Events::default();
+        let changes_slot = events.open(Owner::Changes);
+        let state = State {
+            now: Instant::ZERO,
+            seed,
+            rng: rng.clone(),
+            events,
+            pool: Pool::default(),
+            nodes: Vec::new(),
+            directions: Vec::new(),
+            sockets: Table::default(),
+            timers: Table::default(),
+            changes: Changes::default(),
+            changes_slot,
+            respecs: 0,
+            audit: None,
+            passages: None,
+            watched: false,
+            routes_known: false,
+        };
+        let shared = Shared {
+            now: Cell::new(Instant::ZERO),
+            executor: Rc::new(Executor::new()),
+            state: RefCell::new(state),
+            rng,
+        };
+        Self { shared: Rc::new(shared), round_cap: Cell::new(ROUND_CAP) }
+    }
+
+    /// Adds a host with one interface for each address, in this order.
+    pub fn host(&self, name: &str, addresses: &[IpAddr]) -> NodeId {
+        let node = self.node(name, Kind::Host);
+        for address in addresses {
+            self.interface(node, &[*address]);
+        }
+        node
+    }
+
+    /// Adds a router. It has an address of each family for its ICMP messages.
+    pub fn router(&self, name: &str) -> NodeId {
+        self.node(name, Kind::Router)
+    }
+
+    fn node(&self, name: &str, kind: Kind) -> NodeId {
+        let mut state = self.shared.state.borrow_mut();
+        let index = state.nodes.len() as u32;
+        let slot = state.events.open(Owner::Processor(index));
+        state.nodes.push(Node::new(name, kind, slot));
+        NodeId(index)
+    }
+
+    /// Adds an interface with these addresses (any number, both families) to a node.
+    pub fn interface(&self, node: NodeId, addresses: &[IpAddr]) -> InterfaceId {
+        let mut state = self.shared.state.borrow_mut();
+        state.routes_known = false;
+        let entry = &mut state.nodes[node.0 as usize];
+        let mut addresses = addresses.to_vec();
+        if entry.kind == Kind::Router && entry.interfaces.is_empty() {
+            addresses.extend(router_addresses(node.0));
+        }
+        entry.interfaces.push(Interface { addresses, out: None });
+        entry.addresses_changed();
+        node.interface(entry.interfaces.len() as u32 - 1)
+    }
+
+    /// Joins two interfaces. `spec.up` leads from `first` to `second`,
+    /// `spec.down` back.
+    ///
+    /// # Errors
+    /// What is wrong with the description of the link.
+    ///
+    /// # Panics
+    /// When a host has no interface without a link left, or the one named has one.
+    pub fn link(
+        &self,
+        first: impl Into<End>,
+        second: impl Into<End>,
+        spec: &LinkSpec,
+    ) -> Result<LinkId, SpecError> {
+        let (first, second) = (self.attach(first.into()), self.attach(second.into()));
+        let mut state = self.shared.state.borrow_mut();
+        let state = &mut *state;
+        let link = LinkId(state.directions.len() as u32 / 2);
+        let (up, down) = spec.build(state.seed, &state.rng.fork(&format!("link/{}", link.0)))?;
+        let sides = [(up, first, second, spec.up.mtu), (down, second, first, spec.down.mtu)];
+        for (chain, from, to, mtu) in sides {
+            let index = state.directions.len() as u32;
+            let slot = state.events.open(Owner::Link(index));
+            state.directions.push(LinkDirection {
+                chain,
+                slot,
+                from,
+                to,
+                mtu,
+                up: true,
+                entangled: is_entangled(spec),
+                retired: Vec::new(),
+                tap: LinkTap::default(),
+            });
+            state.nodes[from.node.0 as usize].interfaces[from.index as usize].out = Some(index);
+        }
+        state.routes_known = false;
+        Ok(link)
+    }
+
+    /// The interface meant by `end`, which must be without a link.
+    fn attach(&self, end: End) -> InterfaceId {
+        let free = {
+            let state = self.shared.state.borrow();
+            match end {
+                End::Interface(interface) => {
+                    let node = &state.nodes[interface.node.0 as usize];
+                    let taken = node.interfaces[interface.index as usize].out.is_some();
+                    assert!(!taken, "interface {} of '{}' has a link", interface.index, node.name);
+                    return interface;
+                }
+                End::Node(id) => {
+                    let node = &state.nodes[id.0 as usize];
+                    let place = node.interfaces.iter().position(|interface| interface.out.is_none());
+                    assert!(
+                        place.is_some() || node.kind == Kind::Router,
+                        "host '{}' has no interface left for another link",
+                        node.name
+                    );
+                    (id, place)
+                }
+            }
+        };
+        match free {
+            (node, Some(place)) => node.interface(place as u32),
+            (node, None) => self.interface(node, &[]),
+        }
+    }
+
+    /// Sends packets for `prefix`/`length` that pass `via`'s node out by
+    /// `via`, before any route found by itself.
+    pub fn route(&self, prefix: IpAddr, length: u8, via: InterfaceId) {
+        let mut state = self.shared.state.borrow_mut();
+        state.nodes[via.node.0 as usize].fixed_routes.push((prefix, length, via.index));
+        state.routes_known = false;
+    }
+
+    /// What this host's processor takes for its work (nothing at first).
+    pub fn processing_cost(&self, host: NodeId, cost: Cost) {
+        self.shared.state.borrow_mut().nodes[host.0 as usize].processor.cost = cost;
+    }
+
+    /// Bytes of packets that wait in each socket of this host at most (8 MiB at first).
+    pub fn receive_buffer(&self, host: NodeId, bytes: usize) {
+        self.shared.state.borrow_mut().nodes[host.0 as usize].socket_limit = bytes;
+    }
+
+    /// Whether the host answers packets for ports and protocols on which
+    /// nobody listens by ICMP "unreachable" (it does at first).
+    pub fn answers_strays(&self, host: NodeId, answers: bool) {
+        self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
+    }
+
+    /// Has `change` happen at `at` (at once when that is past).
+    ///
+    /// # Errors
+    /// What is wrong with the description of a link in it.
+    pub fn schedule(&self, at: Instant, change: Change) -> Result<(), SpecError> {
+        if let Change::Respec(_, spec) = &change {
+            spec.build::<crate::parcel::Parcel>(0, &Rng::new(0))?;
+        }
+        let mut state = self.shared.state.borrow_mut();
+        let state = &mut *state;
+        state.changes.add(at.max(state.now), change);
+        state.events.set(state.changes_slot, state.changes.next());
+        Ok(())
+    }
+
+    /// Cuts `link`, both ways, at `at`, for `span` or for good.
+    pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
+        for (at, change) in outage(link, at, span) {
+            // Only a new description can be wrong.
+            let _ = self.schedule(at, change);
+        }
+    }
+
+    /// The world of programs on this host.
+    #[must_use]
+    pub fn world(&self, host: NodeId) -> SimWorld {
+        SimWorld::new(self.shared.clone(), host.0)
+    }
+
+    /// How many rounds of tasks one instant may hold (100,000 at first).
+    pub fn round_cap(&self, rounds: u64) {
+        self.round_cap.set(rounds);
+    }
+
+    /// The present instant.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared.now.get()
+    }
+
+    /// Lets time pass until `main` finishes, or `deadline` comes, or nothing
+    /// more can happen. Tasks live on between runs.
+    pub fn run<T>(&self, main: impl Future<Output = T>, deadline: Instant) -> Outcome<T> {
+        self.find_routes();
+        let shared = &*self.shared;
+        let mut main = pin!(main);
+        shared.executor.wake_main();
+        let mut rounds = 0;
+        loop {
+            while shared.executor.any_runnable() {
+                rounds += 1;
+                if rounds > self.round_cap.get() {
+                    return Outcome::Spinning(self.waiting());
+                }
+                if let Some(value) = shared.executor.run_round(&mut main) {
+                    return Outcome::Done(value);
+                }
+            }
+            let mut state = shared.state.borrow_mut();
+            while !shared.executor.any_runnable() {
+                let Some(at) = state.events.next() else {
+                    drop(state);
+                    return Outcome::Stalled(self.waiting());
+                };
+                if at > deadline {
+                    state.now = state.now.max(deadline);
+                    shared.now.set(state.now);
+                    return Outcome::Deadline;
+                }
+                if at > state.now {
+                    state.now = at;
+                    shared.now.set(at);
+                    rounds = 0;
+                }
+                if let Some(owner) = state.events.take() {
+                    state.fire(owner);
+                }
+            }
+        }
+    }
+
+    fn find_routes(&self) {
+        let mut state = self.shared.state.borrow_mut();
+        let state = &mut *state;
+        if !std::mem::replace(&mut state.routes_known, true) {
+            find_routes(&mut state.nodes, &state.directions);
+        }
+    }
+
+    fn waiting(&self) -> Waiting {
+        let state = self.shared.state.borrow();
+        let alive = self.shared.executor.alive();
+        let name = |owner: u32| state.nodes[owner as usize].name.clone();
+        Waiting { at: state.now, tasks: alive.into_iter().map(|(owner, task)| (name(owner), task)).collect() }
+    }
+
+    /// From now on every event goes into the digest. With `trail`, the digest
+    /// after each event is kept, to find where two runs part.
+    pub fn audit(&self, trail: bool) {
+        let mut state = self.shared.state.borrow_mut();
+        state.audit = Some(Audit::new(trail));
+        state.watched = true;
+    }
+
+    /// The digest of every event so far; 0 without [`audit`](Self::audit).
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
+    }
+
+    /// How many events went into the digest.
+    #[must_use]
+    pub fn audited_events(&self) -> u64 {
+        self.shared.state.borrow().audit.as_ref().map_or(0, Audit::events)
+    }
+
+    /// The digest after each event, when it is kept.
+    #[must_use]
+    pub fn trail(&self) -> Vec<(Instant, u64)> {
+        self.shared.state.borrow().audit.as_ref().map_or_else(Vec::new, |audit| audit.trail().to_vec())
+    }
+
+    /// From now on every packet that passes an interface of `host` is
+    /// captured as pcapng, into memory.
+    ///
+    /// # Panics
+    /// Never: memory takes what is written.
+    pub fn capture(&self, host: NodeId) {
+        let Ok(capture) = Capture::new(None) else { panic!("memory takes what is written") };
+        self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
+    }
+
+    /// The same into `out`, packet by packet.
+    ///
+    /// # Errors
+    /// What `out` says to the first block.
+    pub fn capture_to(&self, host: NodeId, out: Box<dyn Write>) -> io::Result<()> {
+        let capture = Capture::new(Some(out))?;
+        self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
+        Ok(())
+    }
+
+    /// Ends the capture of `host`: the bytes of a capture into memory (empty
+    /// for other captures, and when there was none).
+    ///
+    /// # Errors
+    /// The first thing the output of [`capture_to`](Self::capture_to) said.
+    pub fn finish_capture(&self, host: NodeId) -> io::Result<Vec<u8>> {
+        let capture = self.shared.state.borrow_mut().nodes[host.0 as usize].capture.take();
+        capture.map_or_else(|| Ok(Vec::new()), Capture::finish)
+    }
+
+    /// From now on wire bytes are counted in bins of 100 ms, on every link there is.
+    pub fn count_bins(&self) {
+        let mut state = self.shared.state.borrow_mut();
+        state.watched = true;
+        for direction in &mut state.directions {
+            direction.tap.bins.get_or_insert_default();
+        }
+    }
+
+    /// From now on it is noted when each packet enters, leaves or is lost on each link.
+    pub fn record_passages(&self) {
+        let mut state = self.shared.state.borrow_mut();
+        state.watched = true;
+        state.passages.get_or_insert_default();
+    }
+
+    /// Takes the passages recorded since the last call.
+    #[must_use]
+    pub fn take_passages(&self) -> Vec<Passage> {
+        self.shared.state.borrow_mut().passages.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The counters of one direction of a link.
+    #[must_use]
+    pub fn link_counters(&self, link: LinkId, direction: Direction) -> LinkCounters {
+        let state = self.shared.state.borrow();
+        let entry = &state.directions[link.direction(direction)];
+        LinkCounters {
+            meter: entry.tap.counts(entry.chain.meter()),
+            switched_off: entry.tap.switched_off,
+            wire_bytes: entry.tap.bins.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The counters of a host or router.
+    #[must_use]
+    pub fn host_counters(&self, node: NodeId) -> HostCounters {
+        self.shared.state.borrow().nodes[node.0 as usize].counters.clone()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // Tasks hold worlds, and worlds hold the tasks' home.
+        self.shared.executor.clear();
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("now", &self.now()).finish_non_exhaustive()
+    }
+}
+
+/// What one direction does may set the other going.
+pub(crate) fn is_entangled(spec: &LinkSpec) -> bool {
+    matches!(spec.up.loss, LossSpec::Nth { shared: true, .. })
+}
+
+/// Rounds of tasks in one instant, unless told otherwise.
+const ROUND_CAP: u64 = 100_000;
+/// Tasks named in a report of who waits.
+const SHOWN: usize = 20;

@@ -1,0 +1,298 @@
+//! Nodes, their interfaces, the links between them, and the routes over them.
+//!
+//! A host has any number of interfaces with any number of addresses, and
+//! answers to all of them whichever interface a packet came in by (the weak
+//! host model of RFC 1122 §3.3.4.2). At a host the *source* address picks the
+//! interface a packet leaves by; at a router the target does. Routes are the
+//! ways with the fewest links, found anew when addresses change; static routes
+//! go before them.
+
+use crate::audit::HostCounters;
+use crate::events::Slot;
+use crate::host::Processor;
+use crate::parcel::Parcel;
+use crate::tap::{Capture, LinkTap};
+use anabranch_link::Chain;
+use anabranch_link::spec::Direction;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::task::Waker;
+
+/// A host or a router.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// The node's interface of this number, counted from 0.
+    #[must_use]
+    pub const fn interface(self, index: u32) -> InterfaceId {
+        InterfaceId { node: self, index }
+    }
+}
+
+/// An interface of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct InterfaceId {
+    /// Whose it is.
+    pub node: NodeId,
+    /// Its number at that node, counted from 0.
+    pub index: u32,
+}
+
+/// What a link is attached to: an interface, or a node, of which the first
+/// interface without a link is taken (a router without one gets a new one).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// This interface.
+    Interface(InterfaceId),
+    /// A free interface of this node.
+    Node(NodeId),
+}
+
+impl From<NodeId> for End {
+    fn from(node: NodeId) -> Self {
+        Self::Node(node)
+    }
+}
+
+impl From<InterfaceId> for End {
+    fn from(interface: InterfaceId) -> Self {
+        Self::Interface(interface)
+    }
+}
+
+/// A link between two interfaces. "Up" leads from the first to the second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct LinkId(pub(crate) u32);
+
+impl LinkId {
+    /// The link's number, in the order of making, counted from 0.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) const fn direction(self, direction: Direction) -> usize {
+        self.0 as usize * 2 + matches!(direction, Direction::Down) as usize
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Host,
+    Router,
+}
+
+pub(crate) struct Interface {
+    pub(crate) addresses: Vec<IpAddr>,
+    /// The link direction that leads away from here.
+    pub(crate) out: Option<u32>,
+}
+
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) interfaces: Vec<Interface>,
+    /// All addresses with their interfaces, in the order of the interfaces.
+    pub(crate) addresses: Vec<(IpAddr, u32)>,
+    /// How often `addresses` has changed.
+    pub(crate) address_changes: u64,
+    pub(crate) address_wakers: Vec<Waker>,
+    /// Targets of static routes: address, prefix length, interface.
+    pub(crate) fixed_routes: Vec<(IpAddr, u8, u32)>,
+    pub(crate) routes: BTreeMap<IpAddr, u32>,
+    /// The route used last.
+    pub(crate) last_route: Option<(IpAddr, u32)>,
+    pub(crate) protocols: Vec<(u8, u32)>,
+    pub(crate) ports: BTreeMap<u16, u32>,
+    pub(crate) identification: u16,
+    pub(crate) processor: Processor,
+    pub(crate) socket_limit: usize,
+    /// Answers packets for unknown ports and protocols by ICMP.
+    pub(crate) answers_strays: bool,
+    pub(crate) capture: Option<Capture>,
+    pub(crate) counters: HostCounters,
+}
+
+impl Node {
+    pub(crate) fn new(name: &str, kind: Kind, processor: Slot) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            interfaces: Vec::new(),
+            addresses: Vec::new(),
+            address_changes: 0,
+            address_wakers: Vec::new(),
+            fixed_routes: Vec::new(),
+            routes: BTreeMap::new(),
+            last_route: None,
+            protocols: Vec::new(),
+            ports: BTreeMap::new(),
+            identification: 0,
+            processor: Processor::new(processor),
+            socket_limit: SOCKET_LIMIT,
+            answers_strays: true,
+            capture: None,
+            counters: HostCounters::default(),
+        }
+    }
+
+    /// The interface that has this address.
+    #[inline]
+    pub(crate) fn interface_of(&self, address: IpAddr) -> Option<u32> {
+        self.addresses.iter().find(|(own, _)| *own == address).map(|(_, interface)| *interface)
+    }
+
+    /// The interface towards `target`.
+    #[inline]
+    pub(crate) fn route(&mut self, target: IpAddr) -> Option<u32> {
+        if let Some((last, interface)) = self.last_route
+            && last == target
+        {
+            return Some(interface);
+        }
+        let known = self.routes.get(&target).copied();
+        let interface = known.or_else(|| self.fixed_route(target))?;
+        self.last_route = Some((target, interface));
+        Some(interface)
+    }
+
+    /// The static route with the longest prefix that fits.
+    fn fixed_route(&self, target: IpAddr) -> Option<u32> {
+        let fitting = self.fixed_routes.iter().filter(|(prefix, length, _)| covers(*prefix, *length, target));
+        fitting.max_by_key(|(_, length, _)| *length).map(|(_, _, interface)| *interface)
+    }
+
+    /// Writes `addresses` anew from the interfaces, and tells who waits for it.
+    pub(crate) fn addresses_changed(&mut self) {
+        self.addresses.clear();
+        for (index, interface) in (0..).zip(&self.interfaces) {
+            self.addresses.extend(interface.addresses.iter().map(|address| (*address, index)));
+        }
+        self.address_changes += 1;
+        for waker in self.address_wakers.drain(..) {
+            waker.wake();
+        }
+    }
+
+    /// An address of the family of `like`, preferring this interface.
+    pub(crate) fn address_like(&self, like: IpAddr, interface: u32) -> Option<IpAddr> {
+        let mut fitting = self.addresses.iter().filter(|(own, _)| own.is_ipv4() == like.is_ipv4());
+        let preferred = fitting.clone().find(|(_, at)| *at == interface);
+        preferred.or_else(|| fitting.next()).map(|(own, _)| *own)
+    }
+}
+
+fn covers(prefix: IpAddr, length: u8, target: IpAddr) -> bool {
+    match (prefix, target) {
+        (IpAddr::V4(prefix), IpAddr::V4(target)) => {
+            (prefix.to_bits() ^ target.to_bits()).leading_zeros() >= u32::from(length.min(32))
+        }
+        (IpAddr::V6(prefix), IpAddr::V6(target)) => {
+            (prefix.to_bits() ^ target.to_bits()).leading_zeros() >= u32::from(length.min(128))
+        }
+        _ => false,
+    }
+}
+
+/// One direction of a link.
+pub(crate) struct LinkDirection {
+    pub(crate) chain: Chain<Parcel>,
+    pub(crate) slot: Slot,
+    pub(crate) from: InterfaceId,
+    pub(crate) to: InterfaceId,
+    pub(crate) mtu: u32,
+    /// Not switched off by a scheduled change.
+    pub(crate) up: bool,
+    /// What happens in one direction may set the other going (a loss counter
+    /// shared by both).
+    pub(crate) entangled: bool,
+    /// Chains replaced by a change, with packets still inside.
+    pub(crate) retired: Vec<Chain<Parcel>>,
+    pub(crate) tap: LinkTap,
+}
+
+impl LinkDirection {
+    /// When something next comes out.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<anabranch_base::Instant> {
+        let next = self.chain.next();
+        if self.retired.is_empty() {
+            return next;
+        }
+        self.retired.iter().filter_map(Chain::next).chain(next).min()
+    }
+}
+
+/// The addresses a router is born with, from the ranges for benchmarks (RFC
+/// 2544 §C.2.2, RFC 5180 §8): it needs them to send ICMP.
+pub(crate) fn router_addresses(node: u32) -> Vec<IpAddr> {
+    let v4 = Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 1).to_bits() + (node & 0xffff));
+    let v6 = Ipv6Addr::from_bits(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1).to_bits() + u128::from(node));
+    vec![v4.into(), v6.into()]
+}
+
+/// Finds every node's interface towards every address, over the fewest links;
+/// of equally long ways the one whose link was made first.
+pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
+    for node in nodes.iter_mut() {
+        node.routes.clear();
+        node.last_route = None;
+    }
+    for owner in 0..nodes.len() {
+        for at in 0..nodes[owner].addresses.len() {
+            let (address, interface) = nodes[owner].addresses[at];
+            let entrance = (nodes[owner].kind == Kind::Host).then_some(interface);
+            if !spread(nodes, directions, owner, address, entrance) && entrance.is_some() {
+                // That interface has no link: any other of the host will do.
+                spread(nodes, directions, owner, address, None);
+            }
+        }
+    }
+    for node in nodes.iter_mut() {
+        let known: Vec<_> = node.routes.keys().copied().collect();
+        for target in known {
+            if let Some(interface) = node.fixed_route(target) {
+                node.routes.insert(target, interface);
+            }
+        }
+    }
+}
+
+/// Spreads the route to `address` outward from its owner, whose packets come
+/// in by `entrance` (any interface when `None`). False when it reaches nobody.
+fn spread(
+    nodes: &mut [Node],
+    directions: &[LinkDirection],
+    owner: usize,
+    address: IpAddr,
+    entrance: Option<u32>,
+) -> bool {
+    let mut seen = vec![false; nodes.len()];
+    seen[owner] = true;
+    let mut reached = false;
+    let mut wave = VecDeque::from([owner]);
+    while let Some(node) = wave.pop_front() {
+        // Hosts do not forward.
+        if node != owner && nodes[node].kind == Kind::Host {
+            continue;
+        }
+        let incoming = directions.iter().filter(|direction| {
+            direction.to.node.0 as usize == node
+                && (node != owner || entrance.is_none_or(|interface| interface == direction.to.index))
+        });
+        for from in incoming.map(|direction| direction.from).collect::<Vec<_>>() {
+            let neighbour = from.node.0 as usize;
+            if !std::mem::replace(&mut seen[neighbour], true) {
+                nodes[neighbour].routes.insert(address, from.index);
+                wave.push_back(neighbour);
+                reached = true;
+            }
+        }
+    }
+    reached
+}
+
+/// Bytes that wait in a socket at most.
+const SOCKET_LIMIT: usize = 8 << 20;

@@ -1,9 +1,17 @@
 //! Plans to runs to results to report.
 //!
-//! `plan` says what to race; `run` runs it, a world per seed and a thread per
-//! world; [`results`] is what comes out, in a documented format; `stats`
-//! summarises; `table` and `report` show it. Nothing here knows how a packet
+//! [`plan`] says what to race; [`run`] runs it, a world per seed and a thread
+//! per world; [`results`] is what comes out, in a documented format; [`stats`]
+//! summarises; [`table`] and `report` show it. Nothing here knows how a packet
 //! is made.
 
+pub mod compare;
+pub mod csv;
+pub mod json;
+pub mod limit;
+pub mod plan;
 pub mod results;
+pub mod run;
 pub mod stats;
+pub mod table;
+pub mod verdict;

@@ -1,0 +1,449 @@
+//! What no contestant can beat: a page over the bare capacity of its network.
+//!
+//! Each object's *earliest release* follows from dependency alone: were it
+//! alone on the network, its request would go up at the rate and take the
+//! delay, the server its time, and its response likewise go down; then what it
+//! causes is released. All responses (HTTP bytes only: no transport or IP
+//! header, no handshake, no loss) go down as a fluid through the summed
+//! capacity of all paths, first in first out by release, and the last one
+//! takes the smallest delay of all paths on top.
+//!
+//! Both halves are optimistic for every transport: nothing can be released
+//! earlier than alone, and a fluid that never idles while something is
+//! released ends as early as any order of serving can. So the page time is a
+//! true lower bound, and so is [`Limit::earliest`] for a single object.
+//! Arithmetic is exact: integer nanoseconds, rounded up once at the end of each
+//! transmission, as any real instant would be.
+
+/// The capacity of one direction of one path over time: constant between
+/// steps, zero during outages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Capacity {
+    /// From which nanosecond on, how many bits per second; starts at 0, ascending.
+    steps: Vec<(u64, u64)>,
+    /// The steps begin again after so many nanoseconds.
+    period: Option<u64>,
+    /// Nothing passes from the first (inclusive) until the second.
+    outages: Vec<(u64, u64)>,
+}
+
+/// One direction of the network: all its paths.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Direction {
+    /// Capacity of each path.
+    pub paths: Vec<Capacity>,
+    /// The smallest one-way delay of all paths, nanoseconds.
+    pub delay_ns: u64,
+}
+
+/// What is to be transferred.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Item {
+    /// Bytes of the request, HTTP head and all.
+    pub request: u64,
+    /// Bytes of the response, HTTP head and all.
+    pub response: u64,
+    /// Index of the earlier item whose delivery releases this one.
+    pub initiator: Option<usize>,
+    /// How long after that (or after the start) it is issued, nanoseconds.
+    pub think_ns: u64,
+    /// The server's own time, nanoseconds.
+    pub server_ns: u64,
+}
+
+/// The bound. A time is `None` where the capacity never suffices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// Until everything is delivered, nanoseconds from the start.
+    pub page_ns: Option<u64>,
+    /// For each item the earliest delivery were it alone with those it depends on.
+    pub earliest: Vec<Option<u64>>,
+}
+
+impl Capacity {
+    /// The same rate for ever.
+    #[must_use]
+    pub fn constant(bits_per_second: u64) -> Self {
+        Self { steps: vec![(0, bits_per_second)], period: None, outages: Vec::new() }
+    }
+
+    /// The rate is that of the last step reached; `steps` are (nanosecond,
+    /// bits per second). Before the first nothing passes.
+    #[must_use]
+    pub fn stepwise(mut steps: Vec<(u64, u64)>) -> Self {
+        steps.sort_by_key(|&(at, _)| at);
+        if steps.first().is_none_or(|&(at, _)| at > 0) {
+            steps.insert(0, (0, 0));
+        }
+        // Of several steps at one instant the last given counts.
+        steps.reverse();
+        steps.dedup_by_key(|&mut (at, _)| at);
+        steps.reverse();
+        Self { steps, period: None, outages: Vec::new() }
+    }
+
+    /// A recorded trace in mahimahi's form: each entry is the millisecond at
+    /// which `bytes` may pass; after the last it begins again. The bytes are
+    /// spread over the millisecond that ends there, so no instant of the trace
+    /// has let more pass.
+    #[must_use]
+    pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
+        let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
+        let mut counts = std::collections::BTreeMap::new();
+        for &at in milliseconds {
+            // One at 0 belongs to the first millisecond, one at the end to the last.
+            *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
+        }
+        let mut steps = Vec::new();
+        for (&at, &count) in &counts {
+            steps.push((at * MS, count * bytes * 8 * 1000));
+            if !counts.contains_key(&(at + 1)) {
+                steps.push(((at + 1) * MS, 0));
+            }
+        }
+        Self { period: Some(period * MS), ..Self::stepwise(steps) }
+    }
+
+    /// With an outage from `from_ns` until `until_ns` (`u64::MAX`: for good).
+    #[must_use]
+    pub fn with_outage(mut self, from_ns: u64, until_ns: u64) -> Self {
+        if from_ns < until_ns {
+            self.outages.push((from_ns, until_ns));
+        }
+        self
+    }
+
+    /// Bits per second at `at`, and when that may next change.
+    fn at(&self, at: u64) -> (u64, u64) {
+        let (base, within) = match self.period {
+            Some(period) => (at - at % period, at % period),
+            None => (0, at),
+        };
+        let next = self.steps.partition_point(|&(step, _)| step <= within);
+        let rate = self.steps.get(next.wrapping_sub(1)).map_or(0, |&(_, rate)| rate);
+        let end_of_period = self.period.map_or(u64::MAX, |period| base.saturating_add(period));
+        let step = self.steps.get(next).map_or(u64::MAX, |&(step, _)| base.saturating_add(step));
+        let mut change = step.min(end_of_period);
+        let mut out = false;
+        for &(from, until) in &self.outages {
+            if (from..until).contains(&at) {
+                out = true;
+            }
+            for edge in [from, until] {
+                if edge > at {
+                    change = change.min(edge);
+                }
+            }
+        }
+        (if out { 0 } else { rate }, change)
+    }
+
+    /// It ends for good: the steps do not repeat, the last is 0 or cut off.
+    fn is_over(&self, at: u64) -> bool {
+        let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
+        // Of steps that repeat all are still to come, else the one that `at` lies in and those after it.
+        let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
+        let first = if self.period.is_some() { 0 } else { current };
+        let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
+        cut_off || silent
+    }
+}
+
+/// One direction as a queue of fluid.
+struct Fluid<'a> {
+    direction: &'a Direction,
+    /// Everything accepted so far has passed at this nanosecond.
+    now: u64,
+    /// Capacity (bit-nanoseconds per second) left between the exact end and `now`.
+    spare: u128,
+}
+
+impl<'a> Fluid<'a> {
+    fn new(direction: &'a Direction) -> Self {
+        Self { direction, now: 0, spare: 0 }
+    }
+
+    /// When the last of `bytes`, released at `release`, has passed behind all that came before.
+    fn pass(&mut self, release: u64, bytes: u64) -> Option<u64> {
+        if release >= self.now {
+            self.now = release;
+            self.spare = 0;
+        }
+        let mut need = u128::from(bytes) * 8 * 1_000_000_000;
+        if need <= self.spare {
+            self.spare -= need;
+            return Some(self.now);
+        }
+        need -= self.spare;
+        self.spare = 0;
+        loop {
+            let (mut rate, mut change) = (0_u128, u64::MAX);
+            for path in &self.direction.paths {
+                let (path_rate, path_change) = path.at(self.now);
+                rate += u128::from(path_rate);
+                change = change.min(path_change);
+            }
+            if rate == 0
+                && (change == u64::MAX || self.direction.paths.iter().all(|path| path.is_over(self.now)))
+            {
+                return None;
+            }
+            let room = rate * u128::from(change - self.now);
+            if need <= room {
+                let span = need.div_ceil(rate);
+                self.spare = span * rate - need;
+                self.now += u64::try_from(span).ok()?;
+                return Some(self.now);
+            }
+            need -= room;
+            self.now = change;
+            if change == u64::MAX {
+                return None;
+            }
+        }
+    }
+}
+
+/// The bound for `items` over a network of these two directions. An item whose
+/// initiator does not stand before it is taken as issued at the start.
+#[must_use]
+pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
+    let mut earliest: Vec<Option<u64>> = Vec::with_capacity(items.len());
+    let mut released = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let cause = item.initiator.filter(|&cause| cause < index);
+        let answered = (|| {
+            let issued = match cause {
+                Some(cause) => earliest[cause]?.checked_add(item.think_ns)?,
+                None => item.think_ns,
+            };
+            let arrived = Fluid::new(up).pass(issued, item.request)?.checked_add(up.delay_ns)?;
+            arrived.checked_add(item.server_ns)
+        })();
+        released.push(answered);
+        earliest.push(
+            answered.and_then(|at| Fluid::new(down).pass(at, item.response)?.checked_add(down.delay_ns)),
+        );
+    }
+
+    let all: Option<Vec<(u64, usize)>> =
+        released.iter().enumerate().map(|(index, at)| at.map(|at| (at, index))).collect();
+    let page_ns = all.and_then(|mut order| {
+        order.sort_unstable();
+        let mut fluid = Fluid::new(down);
+        let mut last = 0;
+        for (at, index) in order {
+            last = last.max(fluid.pass(at, items[index].response)?.checked_add(down.delay_ns)?);
+        }
+        Some(last)
+    });
+    Limit { page_ns, earliest }
+}
+
+/// Nanoseconds in a millisecond.
+const MS: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::rng::Rng;
+
+    fn direction(capacity: Capacity, delay_ms: u64) -> Direction {
+        Direction { paths: vec![capacity], delay_ns: delay_ms * MS }
+    }
+
+    fn constant(mbit: u64, delay_ms: u64) -> Direction {
+        direction(Capacity::constant(mbit * 1_000_000), delay_ms)
+    }
+
+    fn object(response: u64, initiator: Option<usize>) -> Item {
+        Item { request: 500, response, initiator, ..Item::default() }
+    }
+
+    #[test]
+    fn one_object_by_hand() {
+        // Up: 500 B at 10 Mbit/s are 0.4 ms, and 40 ms. Down: 100,000 B are 80 ms, and 40 ms.
+        let net = constant(10, 40);
+        let limit = limit(&[object(100_000, None)], &net, &net);
+        assert_eq!(limit.page_ns, Some(160_400_000));
+        assert_eq!(limit.earliest, [Some(160_400_000)]);
+    }
+
+    #[test]
+    fn a_document_and_what_it_embeds_by_hand() {
+        // HTML 10,000 B: 0.4 + 40 + 8 + 40 = 88.4 ms. Its two images are released then; both requests have
+        // arrived at 88.4 + 0.4 + 40 = 128.8 ms; 2 x 50,000 B are 80 ms; 40 ms more: 248.8 ms.
+        let net = constant(10, 40);
+        let page = [object(10_000, None), object(50_000, Some(0)), object(50_000, Some(0))];
+        let limit = limit(&page, &net, &net);
+        assert_eq!(limit.page_ns, Some(248_800_000));
+        assert_eq!(limit.earliest, [Some(88_400_000), Some(208_800_000), Some(208_800_000)]);
+    }
+
+    #[test]
+    fn think_and_server_time_count_where_they_fall() {
+        let net = constant(10, 40);
+        let mut page = [object(10_000, None), object(50_000, Some(0))];
+        page[0].server_ns = 5 * MS;
+        page[1].think_ns = 7 * MS;
+        assert_eq!(limit(&page, &net, &net).page_ns, Some(208_800_000 - 40 * MS + 40 * MS + 12 * MS));
+    }
+
+    #[test]
+    fn an_unrelated_object_fills_the_wait_of_a_chain() {
+        // The chain idles the link for a round trip; the big object fits in without making it later than its own bytes.
+        // Both answers are released at 40.4 ms; 10,000 B and 100,000 B last until 128.4 ms. The child was released
+        // by dependency alone at 88.4 + 40.4 = 128.8 ms: 8 ms more and 40 ms.
+        let net = constant(10, 40);
+        let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
+        assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
+    }
+
+    #[test]
+    fn paths_add_up_and_the_smallest_delay_counts() {
+        let two = Direction {
+            paths: vec![Capacity::constant(6_000_000), Capacity::constant(4_000_000)],
+            delay_ns: 40 * MS,
+        };
+        assert_eq!(limit(&[object(100_000, None)], &two, &two).page_ns, Some(160_400_000));
+    }
+
+    #[test]
+    fn outages_and_steps_are_waited_out() {
+        let up = constant(10, 40);
+        // The response begins at 40.4 ms. Out from 50 to 80 ms: 9.6 ms pass before, the other 70.4 ms after.
+        let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
+        assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
+        // Half the rate from 60.4 ms on: 20 ms at 10 Mbit/s, then 60 ms' worth takes 120 ms.
+        let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
+        assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
+        // The other path carries it while one is out.
+        let down = Direction {
+            paths: vec![
+                Capacity::constant(5_000_000).with_outage(0, u64::MAX),
+                Capacity::constant(5_000_000),
+            ],
+            delay_ns: 40 * MS,
+        };
+        assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(240_400_000));
+    }
+
+    #[test]
+    fn what_never_passes_has_no_limit() {
+        let up = constant(10, 40);
+        for dead in [
+            Capacity::constant(10_000_000).with_outage(50 * MS, u64::MAX),
+            Capacity::constant(0),
+            Capacity::stepwise(vec![(0, 10_000_000), (50 * MS, 0)]),
+            Capacity::stepwise(Vec::new()),
+            Capacity::opportunities(&[], 1500),
+        ] {
+            let limit = limit(&[object(10, None), object(100_000, None)], &up, &direction(dead.clone(), 40));
+            assert_eq!((limit.page_ns, limit.earliest[1]), (None, None), "{dead:?}");
+        }
+    }
+
+    #[test]
+    fn a_trace_repeats_and_never_lets_more_pass_than_recorded() {
+        // 1500 B at 1, 2 and 5 ms, then at 6, 7, 10 and 11 ms: the seventh passes at 11 ms, the sixth at 10.
+        let down = direction(Capacity::opportunities(&[1, 2, 5], 1500), 0);
+        let up = constant(1000, 0);
+        let page = [Item { request: 0, response: 7 * 1500, ..Item::default() }];
+        assert_eq!(limit(&page, &up, &down).page_ns, Some(11 * MS));
+        let page = [Item { request: 0, response: 6 * 1500, ..Item::default() }];
+        assert_eq!(limit(&page, &up, &down).page_ns, Some(10 * MS));
+    }
+
+    #[test]
+    fn rounding_is_not_added_up() {
+        // 8/3 ns a byte: 300 bytes one by one take 800 ns, not 900.
+        let net = Direction { paths: vec![Capacity::constant(3_000_000_000)], delay_ns: 0 };
+        let page = vec![Item { response: 1, ..Item::default() }; 300];
+        assert_eq!(limit(&page, &net, &net).page_ns, Some(800));
+    }
+
+    fn random_page(rng: &mut Rng) -> Vec<Item> {
+        let n = 1 + rng.below(30) as usize;
+        (0..n)
+            .map(|i| Item {
+                request: rng.below(900),
+                response: rng.below(60_000),
+                initiator: (i > 0 && rng.below(4) > 0).then(|| rng.below(i as u64) as usize),
+                think_ns: rng.below(3) * rng.below(30 * MS),
+                server_ns: rng.below(5 * MS),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn more_capacity_less_delay_or_fewer_bytes_never_make_it_later() {
+        let mut rng = Rng::new(7);
+        for _ in 0..300 {
+            let page = random_page(&mut rng);
+            let (rate, delay) = (1 + rng.below(20), rng.below(60));
+            let outage = (rng.below(200) * MS, rng.below(400) * MS);
+            let net = |rate: u64, delay: u64| {
+                let capacity = Capacity::constant(rate * 1_000_000).with_outage(outage.0, outage.1);
+                direction(capacity, delay)
+            };
+            let base = limit(&page, &net(rate, delay), &net(rate, delay));
+            for better in [
+                limit(&page, &net(rate + 1, delay), &net(rate, delay)),
+                limit(&page, &net(rate, delay), &net(rate + 1, delay)),
+                limit(&page, &net(rate, delay.saturating_sub(1)), &net(rate, delay)),
+                limit(&page[..page.len() - 1], &net(rate, delay), &net(rate, delay)),
+            ] {
+                assert!(better.page_ns <= base.page_ns);
+                assert!(better.earliest.iter().zip(&base.earliest).all(|(better, base)| better <= base));
+            }
+        }
+    }
+
+    /// A transport without any overhead that serves, packet by packet, a random one of the released objects.
+    fn some_order(page: &[Item], rate: u64, delay: u64, rng: &mut Rng) -> u64 {
+        let send = |bytes: u64| (bytes * 8_000_000_000).div_ceil(rate);
+        let mut left: Vec<u64> = page.iter().map(|item| item.response).collect();
+        let mut done: Vec<Option<u64>> = vec![None; page.len()];
+        let (mut now, mut last) = (0, 0);
+        while done.iter().any(Option::is_none) {
+            let release = |i: usize| {
+                let issued = match page[i].initiator {
+                    Some(cause) => done[cause]? + page[i].think_ns,
+                    None => page[i].think_ns,
+                };
+                Some(issued + send(page[i].request) + delay + page[i].server_ns)
+            };
+            let waiting: Vec<_> = (0..page.len())
+                .filter(|&i| done[i].is_none())
+                .filter_map(|i| Some((release(i)?, i)))
+                .collect();
+            let ready: Vec<_> = waiting.iter().filter(|&&(at, _)| at <= now).collect();
+            if ready.is_empty() {
+                now = waiting.iter().map(|&(at, _)| at).min().expect("something is released");
+                continue;
+            }
+            let i = ready[rng.below(ready.len() as u64) as usize].1;
+            let piece = left[i].min(1000);
+            now += send(piece);
+            left[i] -= piece;
+            if left[i] == 0 {
+                done[i] = Some(now + delay);
+                last = last.max(now + delay);
+            }
+        }
+        last
+    }
+
+    #[test]
+    fn no_order_of_serving_beats_it() {
+        let mut rng = Rng::new(11);
+        for _ in 0..300 {
+            let page = random_page(&mut rng);
+            let (rate, delay) = (1_000_000 * (1 + rng.below(20)), rng.below(60) * MS);
+            let net = Direction { paths: vec![Capacity::constant(rate)], delay_ns: delay };
+            let bound = limit(&page, &net, &net).page_ns.expect("it ends");
+            let reached = some_order(&page, rate, delay, &mut rng);
+            assert!(bound <= reached, "{bound} > {reached}");
+        }
+    }
+}

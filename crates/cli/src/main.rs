@@ -1,2 +1,71 @@
-//! The anabranch command.
-fn main() {}
+//! The anabranch command: parse, do, report, exit.
+//!
+//! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
+//! missed; 2 usage; 3 not possible on this host; 130 interrupted.
+
+mod args;
+mod files;
+mod list;
+mod progress;
+mod race;
+mod study;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Why a verb did not do what it was asked to.
+#[derive(Debug)]
+enum Failure {
+    /// The request was wrong: exit 2.
+    Usage(String),
+    /// This host does not let us: exit 3.
+    Host(String),
+    /// A bug of ours: exit 3, asking for a report.
+    Internal(String),
+    /// The user stopped it: exit 130.
+    Interrupted,
+}
+
+/// What a verb that was carried out has to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Done {
+    /// All is well: exit 0.
+    Well,
+    /// A transfer failed, or an expectation was missed: exit 1.
+    Badly,
+}
+
+fn main() -> ExitCode {
+    let matches = args::command().get_matches();
+    let result = match matches.subcommand() {
+        Some(("race", race)) => race::run(race),
+        Some(("study", study)) => study::run(study),
+        _ => Ok(Done::Well),
+    };
+    match result {
+        Ok(Done::Well) => ExitCode::SUCCESS,
+        Ok(Done::Badly) => ExitCode::from(1),
+        Err(failure) => {
+            let (code, line) = match failure {
+                Failure::Usage(line) => (2, line),
+                Failure::Host(line) => (3, line),
+                Failure::Internal(line) => (3, format!("internal error: {line}")),
+                Failure::Interrupted => (130, "interrupted".to_owned()),
+            };
+            files::clean_up();
+            complain(&line);
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// One line on standard error.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "anabranch: {line}");
+}
+
+/// Text on standard output; whoever closed it does not want it.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,162 @@
+//! The command line, declared from the table of plan keys.
+
+use anabranch_lab::plan::keys::{KEYS, Several};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+/// The whole command.
+pub fn command() -> Command {
+    Command::new("anabranch")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("HTTP over SCTP, raced against its rivals in a deterministic virtual network")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(100)
+        .subcommand(race())
+        .subcommand(study())
+}
+
+fn race() -> Command {
+    let mut command = Command::new("race")
+        .about("Race transports: one page over each contestant across the same network")
+        .long_about(
+            "Race transports: one page (or objects, or a bulk transfer) over each contestant across the same \
+             virtual network, once for each seed; then a table with confidence intervals, and the reason.\n\n\
+             Without arguments: tcp, tcp:connections=6 and sctp load the shipped news page over 10 Mbit/s, 80 ms, \
+             1 % loss, 30 seeds.",
+        )
+        .after_long_help(
+            "Units live in the value: 10mbit, 40ms, 1%, 100kB (100,000 bytes), 100KiB, 50p, 1bdp.\n\
+             Every network flag also exists for one direction: --up-loss, --down-rate, .. (down = server to client).\n\
+             A comma-separated or repeated network or workload value is a factor: all combinations are run.\n\n\
+             Examples:\n  \
+             anabranch race --page site.har --rate 10mbit --rtt 80ms --loss 1%\n  \
+             anabranch race --loss 0,1%,2% --transport tcp --transport sctp:streams=10 --out results\n  \
+             anabranch race --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms --fail path=1,at=1s \
+             --transport sctp --bulk 5MB\n\n\
+             Exit: 0 done, 1 a transfer failed or an [[expect]] was missed, 2 usage, 3 not possible here, 130 interrupted.",
+        )
+        .arg(
+            Arg::new("plan").value_name("PLAN.toml").help("A plan file; flags take the place of what it says"),
+        );
+    for key in KEYS {
+        let mut arg = Arg::new(key.name).long(key.name).help_heading(key.group.heading());
+        arg = if key.help.is_empty() { arg.hide(true) } else { arg.help(key.help) };
+        arg = if key.value.is_empty() {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("yes").value_name("yes|no")
+        } else {
+            arg.value_name(key.value)
+        };
+        arg = arg.action(if key.several == Several::No { ArgAction::Set } else { ArgAction::Append });
+        command = command.arg(arg);
+    }
+    command.args(output()).arg(
+        Arg::new("list")
+            .long("list")
+            .value_name("WHAT")
+            .value_parser(["profiles", "pages", "presets", "transports"])
+            .help("List what can be named, and end"),
+    )
+}
+
+fn output() -> Vec<Arg> {
+    let heading = "Output";
+    let file = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help).help_heading(heading)
+    };
+    let switch = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).help(help).help_heading(heading).action(ArgAction::SetTrue)
+    };
+    vec![
+        file("json", "FILE|-", "Write the result as JSON, schema anabranch.race/1 (-: the table goes to stderr)"),
+        file("csv", "FILE|-", "Write a row for each point, contestant, seed and object"),
+        file("out", "DIR", "Write results.json, report.html, and captures of each contestant's median seed"),
+        file("pcap", "WHICH", "Captures in --out: median (of each contestant), all, or none [default: median]")
+            .value_parser(["median", "all", "none"])
+            .requires("out"),
+        file("compare", "OLD.json", "Set the result beside an old one"),
+        file("threads", "N", "Worlds that run at once [default: the processor's cores]").value_parser(value_parser!(u16).range(1..=4096)),
+        switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
+        switch("quiet", "No progress").short('q'),
+    ]
+}
+
+fn study() -> Command {
+    let name = || Arg::new("name").value_name("NAME").help("A study, as `study list` names it");
+    Command::new("study")
+        .about("The papers: published numbers beside ours")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(Command::new("list").about("The studies there are"))
+        .subcommand(
+            Command::new("show")
+                .about("A study's source, assumptions and plan")
+                .arg(name().required(true)),
+        )
+        .subcommand(
+            Command::new("run")
+                .about("Race a study's plan and print every published cell beside ours")
+                .arg(name().num_args(0..).action(ArgAction::Append))
+                .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Every study").conflicts_with("name"))
+                .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Few seeds: a first look"))
+                .arg(
+                    Arg::new("runs")
+                        .long("runs")
+                        .value_name("N")
+                        .value_parser(value_parser!(u64).range(1..=1_000_000))
+                        .help("Seeds [default: 30, or the study's own number with --quick]"),
+                )
+                .arg(
+                    Arg::new("seed")
+                        .long("seed")
+                        .value_name("N")
+                        .value_parser(value_parser!(u64).range(0..=u64::from(u32::MAX)))
+                        .default_value("1")
+                        .help("The first seed"),
+                )
+                .arg(
+                    Arg::new("threads")
+                        .long("threads")
+                        .value_name("N")
+                        .value_parser(value_parser!(u16).range(1..=4096))
+                        .help("Worlds that run at once [default: the processor's cores]"),
+                )
+                .arg(Arg::new("out").long("out").value_name("DIR").help("Write each study's results.json below DIR"))
+                .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress")),
+        )
+}
+
+/// The plan's flags as given: name and value, in the order of the table.
+pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
+    let mut flags = Vec::new();
+    for key in KEYS {
+        for value in matches.get_many::<String>(key.name).into_iter().flatten() {
+            flags.push((key.name, value.as_str()));
+        }
+    }
+    flags
+}
+
+/// Threads asked for, or one a core.
+pub fn threads(matches: &ArgMatches) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    matches.get_one::<u16>("threads").map_or_else(cores, |n| usize::from(*n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn switches_take_no_value_and_lists_repeat() {
+        let words = ["anabranch", "race", "--half-duplex", "plan.toml", "--loss", "0,1%", "--loss", "2%"];
+        let matches = command().try_get_matches_from(words).expect("a command line");
+        let (_, race) = matches.subcommand().expect("a verb");
+        assert_eq!(plan_flags(race), [("loss", "0,1%"), ("loss", "2%"), ("half-duplex", "yes")]);
+        assert_eq!(race.get_one::<String>("plan").map(String::as_str), Some("plan.toml"));
+    }
+}

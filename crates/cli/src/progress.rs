@@ -1,0 +1,71 @@
+//! How far long work has come: a bar on a terminal, plain lines elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Progress of a known number of steps, on standard error.
+pub struct Progress {
+    total: usize,
+    quiet: bool,
+    terminal: bool,
+    started: Instant,
+    shown: Mutex<Shown>,
+}
+
+struct Shown {
+    last: Option<Instant>,
+    done: usize,
+}
+
+impl Progress {
+    /// Of `total` steps; `quiet` shows nothing.
+    pub fn new(total: usize, quiet: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { total, quiet, terminal, started: now(), shown: Mutex::new(Shown { last: None, done: 0 }) }
+    }
+
+    /// So many are done.
+    pub fn update(&self, done: usize) {
+        let Ok(mut shown) = self.shown.lock() else { return };
+        shown.done = shown.done.max(done);
+        let interval = if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5) };
+        let due = shown.last.unwrap_or(self.started).elapsed() >= interval;
+        if self.quiet || !due {
+            return;
+        }
+        shown.last = Some(now());
+        let (done, total) = (shown.done, self.total);
+        let left = self.started.elapsed().mul_f64((total - done.min(total)) as f64 / done.max(1) as f64);
+        let mut out = std::io::stderr().lock();
+        let _ = if self.terminal {
+            let filled = 30 * done / total.max(1);
+            let bar = format!("{}{}", "#".repeat(filled), ".".repeat(30 - filled.min(30)));
+            write!(out, "\r[{bar}] {done} of {total} runs, {} left \x1b[K", readable(left))
+        } else {
+            writeln!(out, "{done} of {total} runs, {} left", readable(left))
+        };
+        let _ = out.flush();
+    }
+
+    /// Clears the bar; how long it all took.
+    pub fn finish(&self) -> Duration {
+        if self.terminal && !self.quiet {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+        self.started.elapsed()
+    }
+}
+
+fn readable(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "progress is about the user's own time")]
+fn now() -> Instant {
+    Instant::now()
+}

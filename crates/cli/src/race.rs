@@ -1,0 +1,163 @@
+//! `anabranch race`.
+
+use crate::files::{self, Reserved};
+use crate::progress::Progress;
+use crate::{Done, Failure, args, list, say};
+use anabranch_lab::plan::{self, Plan};
+use anabranch_lab::results::{Host, Outcome, Race};
+use anabranch_lab::run::batch::{self, Options, RaceError};
+use anabranch_lab::table::{self, Style};
+use anabranch_lab::{compare, csv, json};
+use clap::ArgMatches;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set by the first interrupt.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Does what the flags say.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    if let Some(what) = matches.get_one::<String>("list") {
+        say(&list::render(what));
+        return Ok(Done::Well);
+    }
+    let file = matches.get_one::<String>("plan").map(String::as_str);
+    let plan = plan::read(file, args::plan_flags(matches)).map_err(|error| Failure::Usage(error.to_string()))?;
+    let outputs = Outputs::interpret(matches)?;
+    if matches.get_flag("dry-run") {
+        say(&plan.to_toml());
+        return Ok(Done::Well);
+    }
+    let outputs = outputs.reserve()?;
+    let race = perform(&plan, args::threads(matches), matches.get_flag("quiet"))?;
+    outputs.write(&plan, &race)?;
+    Ok(verdict(&race))
+}
+
+/// Runs a plan over the machine's cores, showing progress.
+pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure> {
+    let _ = ctrlc::set_handler(|| {
+        // A world may take seconds to its end: do not wait for it.
+        STOP.store(true, Ordering::Relaxed);
+        files::clean_up();
+        let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
+        std::process::exit(130);
+    });
+    let progress = Progress::new(plan.run_count(), quiet);
+    let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
+    let race = batch::race(plan, &options);
+    let elapsed = progress.finish();
+    let mut race = race.map_err(|error| match error {
+        RaceError::Interrupted => Failure::Interrupted,
+        RaceError::Run(line) => Failure::Internal(line),
+    })?;
+    race.host = Host {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        threads: threads as u32,
+        elapsed_s: elapsed.as_secs_f64(),
+    };
+    Ok(race)
+}
+
+/// Where the result goes, besides the table.
+struct Outputs<'a> {
+    json: Option<&'a str>,
+    csv: Option<&'a str>,
+    out: Option<&'a Path>,
+    pcap: &'a str,
+    old: Option<Race>,
+    reserved: Vec<(Kind, Reserved)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Csv,
+}
+
+impl<'a> Outputs<'a> {
+    fn interpret(matches: &'a ArgMatches) -> Result<Self, Failure> {
+        let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+        let old = match text("compare") {
+            None => None,
+            Some(file) => {
+                let wrong = |error: String| Failure::Usage(format!("--compare: {file}: {error}"));
+                let old = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+                Some(Race::from_json(&old).map_err(wrong)?)
+            }
+        };
+        if text("json") == Some("-") && text("csv") == Some("-") {
+            return Err(Failure::Usage("--json and --csv cannot both go to standard output".to_owned()));
+        }
+        Ok(Self {
+            json: text("json"),
+            csv: text("csv"),
+            out: text("out").map(Path::new),
+            pcap: text("pcap").unwrap_or("median"),
+            old,
+            reserved: Vec::new(),
+        })
+    }
+
+    /// Tries every place before anything is run.
+    fn reserve(mut self) -> Result<Self, Failure> {
+        for (kind, target) in [(Kind::Json, self.json), (Kind::Csv, self.csv)] {
+            if let Some(target) = target.filter(|target| *target != "-") {
+                self.reserved.push((kind, Reserved::new(Path::new(target))?));
+            }
+        }
+        if let Some(directory) = self.out {
+            files::reserve_directory(directory)?;
+        }
+        Ok(self)
+    }
+
+    fn write(self, plan: &Plan, race: &Race) -> Result<(), Failure> {
+        let text = json::render(race);
+        for (kind, place) in self.reserved {
+            match kind {
+                Kind::Json => place.write(text.as_bytes())?,
+                Kind::Csv => place.write(csv::render(race).as_bytes())?,
+            }
+        }
+        if let Some(directory) = self.out {
+            write_directory(directory, plan, race, &text, self.pcap)?;
+        }
+        let to_stdout = [self.json, self.csv].contains(&Some("-"));
+        let terminal = if to_stdout { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
+        let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let mut shown = table::render(race, Style { color });
+        if let Some(old) = &self.old {
+            shown += &format!("\n{}", compare::render(old, race));
+        }
+        if to_stdout {
+            let _ = std::io::stderr().write_all(shown.as_bytes());
+            if self.json == Some("-") {
+                say(&text);
+            } else {
+                say(&csv::render(race));
+            }
+        } else {
+            say(&shown);
+        }
+        Ok(())
+    }
+}
+
+/// Everything of `--out`; results.json comes last, so that where it is, all is.
+fn write_directory(directory: &Path, plan: &Plan, race: &Race, json: &str, pcap: &str) -> Result<(), Failure> {
+    let _ = (plan, pcap);
+    files::write(&directory.join("results.json"), json.as_bytes())?;
+    let _ = race;
+    Ok(())
+}
+
+/// Whether every transfer finished and every expectation was met.
+fn verdict(race: &Race) -> Done {
+    let runs = race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs);
+    let finished = runs.clone().all(|run| run.outcome == Outcome::Done);
+    if finished && race.expectations.iter().all(|expectation| expectation.met) { Done::Well } else { Done::Badly }
+}

@@ -1,0 +1,64 @@
+//! A new result beside an old one.
+
+use crate::results::{Arm, Point, Race};
+use crate::stats::metrics;
+use std::fmt::Write;
+
+/// The metrics that are set side by side.
+const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes"];
+
+/// Every contestant that both results have, at every point that both have: the new over the old, seed by seed where
+/// the seeds are the same.
+#[must_use]
+pub fn render(old: &Race, new: &Race) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{:<34}  {:<13}  {:>10}  {:>10}  {:>20}",
+        "new beside old", "metric", "old mean", "new mean", "new/old"
+    );
+    let mut pairs = 0;
+    for point in &new.points {
+        let Some(before) = old.points.iter().find(|other| other.factors == point.factors) else { continue };
+        for arm in &point.arms {
+            let Some(was) = before.arms.iter().find(|other| other.arm == arm.arm) else { continue };
+            pairs += 1;
+            rows(&mut out, point, was, arm);
+        }
+    }
+    if pairs == 0 {
+        return "The two results have no contestant at a point in common: nothing to compare.\n".to_owned();
+    }
+    out
+}
+
+fn rows(out: &mut String, point: &Point, old: &Arm, new: &Arm) {
+    let levels: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
+    let mut label = new.arm.clone();
+    if !levels.is_empty() {
+        label = format!("{label} ({})", levels.join(", "));
+    }
+    // The runs of the seeds that both have, in the same order.
+    let common = |from: &Arm, other: &Arm| {
+        let has = |seed: u64| other.runs.iter().any(|run| run.seed == seed);
+        from.runs.iter().filter(|run| has(run.seed)).cloned().collect::<Vec<_>>()
+    };
+    let (before, after) = (common(old, new), common(new, old));
+    for metric in METRICS {
+        let figure = |arm: &Arm| arm.summary.metric(metric).and_then(|stat| stat.mean);
+        let found = metrics::compare((&new.arm, &after), (&old.arm, &before), metric);
+        let ratio = match (found.ratio, found.ci95) {
+            (Some(ratio), Some([low, high])) => format!("{ratio:.3} ({low:.3}-{high:.3})"),
+            (Some(ratio), None) => format!("{ratio:.3}"),
+            (None, _) => "-".to_owned(),
+        };
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
+        let _ = writeln!(
+            out,
+            "{label:<34}  {metric:<13}  {:>10}  {:>10}  {ratio:>20}",
+            shown(figure(old)),
+            shown(figure(new))
+        );
+        label.clear();
+    }
+}

@@ -1,0 +1,75 @@
+//! A row for each point, contestant, seed and object.
+
+use crate::results::{Outcome, Race};
+use crate::verdict::{PARTS, parts};
+use std::fmt::Write;
+
+/// The race as CSV (RFC 4180, but lines end in a line feed alone). A value that is not known is an empty field.
+#[must_use]
+pub fn render(race: &Race) -> String {
+    let factors: Vec<&String> = race.points.first().map_or(Vec::new(), |point| point.factors.keys().collect());
+    let mut header: Vec<String> = factors.iter().map(|factor| field(factor)).collect();
+    let fixed = [
+        "arm", "seed", "outcome", "page_ns", "object", "bytes", "connection", "stream", "issued_ns", "first_byte_ns",
+        "delivered_ns", "failure",
+    ];
+    header.extend(fixed.map(str::to_owned));
+    header.extend(PARTS.map(|part| format!("{part}_ns")));
+    let mut out = header.join(",") + "\n";
+    for point in &race.points {
+        let levels: String = factors.iter().map(|f| field(point.factors.get(*f).map_or("", |l| l)) + ",").collect();
+        for arm in &point.arms {
+            for run in &arm.runs {
+                let outcome = match run.outcome {
+                    Outcome::Done => "done",
+                    Outcome::Failed => "failed",
+                    Outcome::Deadline => "deadline",
+                };
+                for object in &run.objects {
+                    let _ = write!(
+                        out,
+                        "{levels}{},{},{outcome},{},{},{},{},{},{},{},{},{}",
+                        field(&arm.arm),
+                        run.seed,
+                        number(run.page_ns),
+                        field(&object.name),
+                        object.bytes,
+                        number(object.connection),
+                        number(object.stream.map(u64::from)),
+                        number(object.issued_ns),
+                        number(object.first_byte_ns),
+                        number(object.delivered_ns),
+                        field(object.failure.as_deref().unwrap_or_default()),
+                    );
+                    let why = object.why.as_ref().map(parts).unwrap_or_default();
+                    for part in why {
+                        let _ = write!(out, ",{}", number(part));
+                    }
+                    out.push('\n');
+                }
+            }
+        }
+    }
+    out
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// RFC 4180 §2.6, §2.7: quoted when it holds a comma, a quote or a line break.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        assert_eq!(field("tcp"), "tcp");
+        assert_eq!(field("sctp:streams=1,iw=3"), "\"sctp:streams=1,iw=3\"");
+        assert_eq!(field("say \"a\""), "\"say \"\"a\"\"\"");
+    }
+}

@@ -1,0 +1,333 @@
+//! Contestants: `NAME[:key=value,…]`.
+//!
+//! How a client fetches (`connections`, `pipeline`, `streams`, …) is read here;
+//! everything else is a knob of the engine, whose own table reads it and says
+//! what it accepts.
+
+use super::engine::EngineConfig;
+use super::error::{PlanError, nearest, unknown};
+use anabranch_http::mapping::{Choices, Policy, WhenFull};
+use std::collections::BTreeMap;
+
+/// The transports, by name.
+pub const TRANSPORTS: [&str; 2] = ["tcp", "sctp"];
+
+/// Which transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Transport {
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Sctp => "sctp",
+        }
+    }
+}
+
+/// A key of a contestant that is not a knob of its engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArmKey {
+    /// The key.
+    pub name: &'static str,
+    /// The one transport that has it; `None` for both.
+    pub of: Option<Transport>,
+    /// Meaning, forms and default.
+    pub help: &'static str,
+}
+
+/// The contestants' keys, apart from the engines' knobs.
+pub const ARM_KEYS: [ArmKey; 9] = [
+    key("connections", None, "connections or associations to the server, from 1; default 1"),
+    key("per-object", None, "a new connection for each object: yes or no; default no"),
+    key("objects-per-connection", None, "objects after which a connection is replaced, from 1; default no limit"),
+    key(
+        "pipeline",
+        Some(Transport::Tcp),
+        "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
+    ),
+    key("http", Some(Transport::Tcp), "1 (HTTP/1.1); 2 comes in a later version"),
+    key("when-full", Some(Transport::Sctp), "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait"),
+    key("paths", Some(Transport::Sctp), "paths to use, from 1; default all of the network"),
+    key("encap", Some(Transport::Sctp), "none (IP protocol 132) or udp (RFC 6951); default none"),
+    key("profile", None, "a named, sourced set of knobs (see --list profiles)"),
+];
+
+const fn key(name: &'static str, of: Option<Transport>, help: &'static str) -> ArmKey {
+    ArmKey { name, of, help }
+}
+
+/// One contestant.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// As typed.
+    pub text: String,
+    /// Which transport.
+    pub transport: Transport,
+    /// How its client fetches, but for what the workload says (think, timeout, …).
+    choices: Choices,
+    /// Paths to use; `None` for all.
+    pub paths: Option<usize>,
+    /// Encapsulated in UDP.
+    pub encapsulated: bool,
+    /// The profile's name.
+    pub profile: String,
+    /// The engine's knobs.
+    pub engine: EngineConfig,
+    /// Where it stands.
+    pub place: String,
+}
+
+impl Arm {
+    /// Reads a contestant.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the contestant, the key and the accepted forms.
+    pub fn parse(text: &str, place: &str) -> Result<Self, PlanError> {
+        let place = format!("{place} {text}");
+        let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let transport = match name {
+            "tcp" => Transport::Tcp,
+            "sctp" => Transport::Sctp,
+            "quic" => {
+                let what = "quic comes in a later version; accepted now: tcp, sctp";
+                return Err(PlanError::at(&place, what));
+            }
+            _ => return Err(PlanError::at(&place, unknown("transport", name, &TRANSPORTS))),
+        };
+        let pairs = pairs(rest, &place)?;
+        let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
+            Some((_, name)) => *name,
+            None => EngineConfig::default_profile(transport),
+        };
+        let Some(engine) = EngineConfig::profile(transport, profile) else {
+            let known = EngineConfig::profiles(transport);
+            return Err(PlanError::at(&place, unknown("profile", profile, known)));
+        };
+        let mut arm = Self {
+            text: text.to_owned(),
+            transport,
+            choices: Choices::default(),
+            paths: None,
+            encapsulated: false,
+            profile: profile.to_owned(),
+            engine,
+            place: place.clone(),
+        };
+        for (key, value) in pairs {
+            arm.set(key, value).map_err(|what| PlanError::at(&place, what))?;
+        }
+        arm.policy(false)?;
+        Ok(arm)
+    }
+
+    /// How its client fetches; `open_loop`: objects arrive at given instants.
+    ///
+    /// # Errors
+    /// [`PlanError`] when its keys contradict each other.
+    pub fn policy(&self, open_loop: bool) -> Result<Policy, PlanError> {
+        let multistream = self.transport == Transport::Sctp;
+        self.choices.policy(multistream, open_loop).map_err(|error| PlanError::at(&self.place, error))
+    }
+
+    /// Everything it runs with, as text.
+    #[must_use]
+    pub fn settings(&self, policy: &Policy) -> BTreeMap<String, String> {
+        let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+        let mut settings: BTreeMap<String, String> =
+            self.engine.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect();
+        let mut set = |key: &str, value: String| settings.insert(key.to_owned(), value);
+        set("transport", self.transport.name().to_owned());
+        set("profile", self.profile.clone());
+        let connections = match policy.connections {
+            usize::MAX => "as needed".to_owned(),
+            n => n.to_string(),
+        };
+        set("connections", connections);
+        let per_connection = policy.objects_per_connection.map_or("no limit".to_owned(), |k| k.to_string());
+        set("objects-per-connection", per_connection);
+        match self.transport {
+            Transport::Tcp => {
+                set("pipeline", yes_no(policy.pipelines()));
+                set("http", "1".to_owned());
+            }
+            Transport::Sctp => {
+                set("when-full", policy.when_full.to_string());
+                set("encap", if self.encapsulated { "udp" } else { "none" }.to_owned());
+                set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
+            }
+        }
+        settings
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        if let Some(own) = ARM_KEYS.iter().find(|own| own.name == key)
+            && let Some(of) = own.of
+            && of != self.transport
+        {
+            return Err(format!("'{key}' is a key of {}", of.name()));
+        }
+        let yes_no = || match value {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            _ => Err(format!("{key}={value}: write yes or no")),
+        };
+        let count = || match value.parse::<usize>() {
+            Ok(n) if (1..=MOST).contains(&n) => Ok(n),
+            _ => Err(format!("{key}={value}: write a number from 1 to {MOST}")),
+        };
+        match key {
+            "connections" => self.choices.connections = Some(count()?),
+            "per-object" => self.choices.per_object = yes_no()?,
+            "objects-per-connection" => self.choices.objects_per_connection = Some(count()? as u32),
+            "pipeline" => self.choices.pipeline = Some(yes_no()?),
+            "when-full" => {
+                self.choices.when_full = Some(value.parse::<WhenFull>().map_err(|error| error.to_string())?);
+            }
+            "paths" => self.paths = Some(count()?),
+            "encap" => {
+                self.encapsulated = match value {
+                    "none" => false,
+                    "udp" => true,
+                    _ => return Err(format!("encap={value}: write none or udp")),
+                };
+            }
+            "http" if value == "1" => {}
+            "http" if value == "2" => return Err("http=2 comes in a later version; write http=1".to_owned()),
+            "http" => return Err(format!("http={value}: write 1")),
+            "profile" => {}
+            _ => {
+                let keys = self.keys();
+                if !keys.contains(&key) {
+                    let mut what = unknown("key", key, &keys);
+                    let other = [Transport::Tcp, Transport::Sctp].into_iter().find(|t| *t != self.transport);
+                    if let Some(other) = other
+                        && nearest(key, &keys).is_none()
+                        && EngineConfig::default_of(other).knobs().iter().any(|knob| knob.key == key)
+                    {
+                        what = format!("'{key}' is a key of {}; accepted: {}", other.name(), keys.join(", "));
+                    }
+                    return Err(what);
+                }
+                self.engine.set(key, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every key this contestant's transport has.
+    fn keys(&self) -> Vec<&'static str> {
+        let own = ARM_KEYS.iter().filter(|key| key.of.is_none_or(|of| of == self.transport));
+        own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
+    }
+}
+
+/// Background traffic: `tcp:flows=2`, with the keys of a TCP contestant's engine.
+#[derive(Clone, Debug)]
+pub struct Cross {
+    /// Endless downloads at once.
+    pub flows: usize,
+    /// Their engine.
+    pub engine: EngineConfig,
+}
+
+impl Cross {
+    /// Reads the background traffic.
+    ///
+    /// # Errors
+    /// [`PlanError`] with the accepted forms.
+    pub fn parse(text: &str, place: &str) -> Result<Self, PlanError> {
+        let wrong = |why: String| PlanError::at(place, format!("'{text}': {why}; write tcp:flows=2"));
+        let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        if name != "tcp" {
+            return Err(wrong(format!("'{name}' is no background traffic")));
+        }
+        let mut engine = EngineConfig::default_of(Transport::Tcp);
+        let pairs = pairs(rest, place)?;
+        if let Some((_, profile)) = pairs.iter().find(|(key, _)| *key == "profile") {
+            let known = EngineConfig::profiles(Transport::Tcp);
+            engine = EngineConfig::profile(Transport::Tcp, profile)
+                .ok_or_else(|| PlanError::at(place, unknown("profile", profile, known)))?;
+        }
+        let mut flows = 1;
+        for (key, value) in pairs {
+            match key {
+                "flows" => {
+                    let accepted = value.parse().ok().filter(|n| (1..=1000).contains(n));
+                    flows = accepted.ok_or_else(|| wrong("flows is a number from 1 to 1000".to_owned()))?;
+                }
+                "profile" => {}
+                _ => engine.set(key, value).map_err(|what| PlanError::at(place, what))?,
+            }
+        }
+        Ok(Self { flows, engine })
+    }
+}
+
+/// The pairs of `key=value,key=value`.
+fn pairs<'a>(rest: Option<&'a str>, place: &str) -> Result<Vec<(&'a str, &'a str)>, PlanError> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
+        let Some((key, value)) = part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
+        else {
+            let hint = if TRANSPORTS.contains(&part.split(':').next().unwrap_or(part)) {
+                "; a contestant with keys needs a --transport of its own"
+            } else {
+                ""
+            };
+            return Err(PlanError::at(place, format!("'{part}' where key=value was expected{hint}")));
+        };
+        if pairs.iter().any(|(old, _)| *old == key) {
+            return Err(PlanError::at(place, format!("'{key}' is given twice")));
+        }
+        pairs.push((key, value));
+    }
+    Ok(pairs)
+}
+
+/// The most connections, and objects a connection.
+const MOST: usize = 100_000;
+
+/// The transports with every key, its default and its meaning.
+#[must_use]
+pub fn listing() -> String {
+    let mut out = String::new();
+    for transport in [Transport::Tcp, Transport::Sctp] {
+        out += &format!("{}\n", transport.name());
+        for key in ARM_KEYS.iter().filter(|key| key.of.is_none_or(|of| of == transport)) {
+            out += &format!("  {:<24} {}\n", key.name, key.help);
+        }
+        let profile = EngineConfig::default_profile(transport);
+        out += &format!("  knobs, with their values in profile {profile}:\n");
+        for knob in EngineConfig::default_of(transport).knobs() {
+            out += &format!("  {:<24} {}\n", format!("{}={}", knob.key, knob.value), knob.help);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Every profile with every value and its source.
+#[must_use]
+pub fn profile_listing() -> String {
+    let mut out = String::new();
+    for transport in [Transport::Tcp, Transport::Sctp] {
+        for name in EngineConfig::profiles(transport) {
+            let default = if *name == EngineConfig::default_profile(transport) { " (default)" } else { "" };
+            out += &format!("{}:profile={name}{default}\n", transport.name());
+            let Some(engine) = EngineConfig::profile(transport, name) else { continue };
+            for knob in engine.knobs() {
+                out += &format!("  {:<20} {:<12} {}\n", knob.key, knob.value, knob.source);
+            }
+            out.push('\n');
+        }
+    }
+    out
+}

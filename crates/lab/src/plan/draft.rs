@@ -1,0 +1,267 @@
+//! A plan as it was written: keys with their values as text, and where each stands.
+//!
+//! Owns the two ways in (flags, TOML) and the way out (TOML again, for
+//! `--dry-run` and for the `plan` of a result). What the texts mean is decided
+//! by the interpreters beside this file, which are the same for both ways.
+
+use super::error::{PlanError, unknown};
+use super::keys::{Group, KEYS, Key, Several, find, names};
+use toml::Value;
+
+/// A key with its values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// Which key.
+    pub key: &'static Key,
+    /// Its values; several are the levels of a factor.
+    pub levels: Vec<String>,
+    /// Where it stands, as errors name it: `--loss`, or `plan.toml: loss`.
+    pub place: String,
+}
+
+/// A table with its entries as text, such as one `[[path]]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Key, values.
+    pub entries: Vec<(String, Vec<String>)>,
+    /// Where it stands.
+    pub place: String,
+}
+
+/// A plan as it was written.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Draft {
+    /// Keys given once, in the order in which they were given.
+    pub given: Vec<Given>,
+    /// The contestants, each with its place.
+    pub transports: Vec<(String, String)>,
+    /// The paths.
+    pub paths: Vec<Table>,
+    /// The path failures.
+    pub fails: Vec<Table>,
+    /// What must hold.
+    pub expects: Vec<Table>,
+}
+
+impl Draft {
+    /// The plan that flags describe: long names without dashes, with their values, in order.
+    ///
+    /// # Errors
+    /// [`PlanError`] when a flag is unknown, empty or repeated where it must not be.
+    pub fn from_flags<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PlanError> {
+        let mut draft = Self::default();
+        for (name, value) in flags {
+            let place = format!("--{name}");
+            let accepted: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+            let key = find(name).ok_or_else(|| PlanError::at(&place, unknown("flag", name, &accepted)))?;
+            match (key.name, key.several) {
+                ("transport", _) => {
+                    draft.transports.extend(split_transports(value).into_iter().map(|t| (t, place.clone())));
+                }
+                ("path", _) => {
+                    let place = format!("--path {}", draft.paths.len() + 1);
+                    draft.paths.push(Table::from_pairs(value, place)?);
+                }
+                ("fail", _) => draft.fails.push(Table::from_pairs(value, place)?),
+                (_, Several::Factor) => draft.add(key, value.split(',').map(str::to_owned).collect(), place)?,
+                _ => draft.add(key, vec![value.to_owned()], place)?,
+            }
+        }
+        Ok(draft)
+    }
+
+    /// The plan that the TOML text of `file` describes.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the file, the line of a syntax error, or the key.
+    pub fn from_toml(file: &str, text: &str) -> Result<Self, PlanError> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            PlanError::at(file, format!("line {line}: {}", error.message()))
+        })?;
+        let mut draft = Self::default();
+        for (name, value) in &table {
+            let place = format!("{file}: {name}");
+            match name.as_str() {
+                "transport" => {
+                    for text in texts(value, &place)? {
+                        draft.transports.push((text, place.clone()));
+                    }
+                }
+                "path" => draft.paths = tables(value, file, "path")?,
+                "fail" => draft.fails = tables(value, file, "fail")?,
+                "expect" => draft.expects = tables(value, file, "expect")?,
+                _ => {
+                    let mut accepted: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+                    accepted.push("expect");
+                    let key =
+                        find(name).ok_or_else(|| PlanError::at(file, unknown("key", name, &accepted)))?;
+                    let levels = texts(value, &place)?;
+                    draft.add(key, levels, place)?;
+                }
+            }
+        }
+        Ok(draft)
+    }
+
+    /// This plan (a file's) with what `flags` say in the place of what it says.
+    #[must_use]
+    pub fn overlaid(mut self, flags: Self) -> Self {
+        for given in flags.given {
+            self.given.retain(|old| old.key != given.key && !displaces(given.key.name, old.key.name));
+            self.given.push(given);
+        }
+        if !flags.transports.is_empty() {
+            self.transports = flags.transports;
+        }
+        if !flags.paths.is_empty() {
+            self.paths = flags.paths;
+        }
+        if !flags.fails.is_empty() {
+            self.fails = flags.fails;
+        }
+        self
+    }
+
+    /// The values of a key.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&Given> {
+        self.given.iter().find(|given| given.key.name == name)
+    }
+
+    /// Anything is said about the network.
+    #[must_use]
+    pub fn speaks_of_network(&self) -> bool {
+        !self.paths.is_empty()
+            || !self.fails.is_empty()
+            || self.given.iter().any(|given| given.key.group == Group::Network)
+    }
+
+    /// The plan as TOML, which [`from_toml`](Self::from_toml) reads back.
+    #[must_use]
+    pub fn to_toml(&self) -> toml::Table {
+        let mut table = toml::Table::new();
+        for given in &self.given {
+            table.insert(given.key.name.to_owned(), levels_value(&given.levels));
+        }
+        let transports = self.transports.iter().map(|(text, _)| Value::String(text.clone())).collect();
+        table.insert("transport".to_owned(), Value::Array(transports));
+        for (name, tables) in [("path", &self.paths), ("fail", &self.fails), ("expect", &self.expects)] {
+            if !tables.is_empty() {
+                let tables = tables.iter().map(|t| {
+                    Value::Table(t.entries.iter().map(|(k, levels)| (k.clone(), levels_value(levels))).collect())
+                });
+                table.insert(name.to_owned(), Value::Array(tables.collect()));
+            }
+        }
+        table
+    }
+
+    fn add(&mut self, key: &'static Key, levels: Vec<String>, place: String) -> Result<(), PlanError> {
+        if levels.iter().any(String::is_empty) {
+            return Err(PlanError::at(&place, format!("a value is missing; write {}", key.value)));
+        }
+        if let Some(old) = self.given.iter_mut().find(|given| given.key == key) {
+            if key.several == Several::No {
+                return Err(PlanError::at(&place, "given twice"));
+            }
+            old.levels.extend(levels);
+            return Ok(());
+        }
+        if key.several == Several::No && levels.len() > 1 {
+            return Err(PlanError::at(&place, "takes one value, not a list"));
+        }
+        self.given.push(Given { key, levels, place });
+        Ok(())
+    }
+}
+
+impl Table {
+    /// A table from `key=value,key=value`.
+    fn from_pairs(text: &str, place: String) -> Result<Self, PlanError> {
+        let mut entries: Vec<(String, Vec<String>)> = Vec::new();
+        for pair in text.split(',') {
+            let (key, value) = match pair.split_once('=') {
+                Some((key, value)) => (key.trim(), value.trim()),
+                None => (pair.trim(), ""),
+            };
+            let switch = find(key).is_some_and(|key| key.value.is_empty());
+            let value = if value.is_empty() && switch { "yes" } else { value };
+            if key.is_empty() || value.is_empty() {
+                return Err(PlanError::at(&place, format!("'{pair}' where key=value was expected")));
+            }
+            if entries.iter().any(|(old, _)| old == key) {
+                return Err(PlanError::at(&place, format!("'{key}' is given twice")));
+            }
+            entries.push((key.to_owned(), vec![value.to_owned()]));
+        }
+        Ok(Self { entries, place })
+    }
+}
+
+/// What `new` says takes the place of what `old` says: a key for both directions that of one, and keys that exclude
+/// each other.
+#[must_use]
+pub fn displaces(new: &str, old: &str) -> bool {
+    const EXCLUSIVE: [&[&str]; 3] = [
+        &["delay", "up-delay", "down-delay", "rtt"],
+        &["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"],
+        &["page", "objects", "bulk"],
+    ];
+    let base = |name| find(name).and_then(|key| key.both).unwrap_or(name);
+    let exclusive = EXCLUSIVE.iter().any(|set| set.contains(&new) && set.contains(&old));
+    find(old).is_some_and(|old| old.both == Some(new)) || (exclusive && base(new) != base(old))
+}
+
+/// `tcp,sctp` are two contestants; with keys, a comma separates the keys of one.
+fn split_transports(text: &str) -> Vec<String> {
+    if text.contains(':') {
+        return vec![text.to_owned()];
+    }
+    text.split(',').map(|name| name.trim().to_owned()).collect()
+}
+
+fn levels_value(levels: &[String]) -> Value {
+    match levels {
+        [one] => Value::String(one.clone()),
+        several => Value::Array(several.iter().map(|level| Value::String(level.clone())).collect()),
+    }
+}
+
+/// A TOML value as texts: a scalar is one, a list of scalars several.
+fn texts(value: &Value, place: &str) -> Result<Vec<String>, PlanError> {
+    let one = |value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Float(number) => Ok(number.to_string()),
+        Value::Boolean(yes) => Ok(if *yes { "yes" } else { "no" }.to_owned()),
+        other => Err(PlanError::at(place, format!("a text or number was expected, not a {}", other.type_str()))),
+    };
+    match value {
+        Value::Array(items) if items.is_empty() => Err(PlanError::at(place, "the list is empty")),
+        Value::Array(items) => items.iter().map(one).collect(),
+        scalar => Ok(vec![one(scalar)?]),
+    }
+}
+
+fn tables(value: &Value, file: &str, name: &str) -> Result<Vec<Table>, PlanError> {
+    let wrong = || PlanError::at(&format!("{file}: {name}"), format!("[[{name}]] tables were expected"));
+    let Value::Array(items) = value else { return Err(wrong()) };
+    let mut tables = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let Value::Table(fields) = item else { return Err(wrong()) };
+        let place = format!("{file}: [[{name}]] {}", i + 1);
+        let mut entries = Vec::new();
+        for (key, value) in fields {
+            entries.push((key.clone(), texts(value, &format!("{place}: {key}"))?));
+        }
+        tables.push(Table { entries, place });
+    }
+    Ok(tables)
+}
+
+/// The network keys that a path may have of its own.
+#[must_use]
+pub fn path_keys() -> Vec<&'static str> {
+    names(Group::Network).into_iter().filter(|name| !["path", "fail"].contains(name)).collect()
+}

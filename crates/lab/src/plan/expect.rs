@@ -1,0 +1,131 @@
+//! What a plan says must hold, for use in CI: its `[[expect]]` tables.
+//!
+//! `metric` and `of` name a number; with `versus` it is the ratio of the two
+//! contestants, without it the contestant's mean. At least one bound goes with
+//! it. `at` restricts it to points with these levels.
+
+use super::draft::Table;
+use super::error::{PlanError, unknown};
+use crate::results::{Expectation, Point, Summary};
+use std::collections::BTreeMap;
+
+const FIELDS: [&str; 8] = ["metric", "of", "versus", "ratio_min", "ratio_max", "min", "max", "failed_max"];
+
+/// One expectation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expect {
+    metric: String,
+    of: String,
+    versus: Option<String>,
+    min: Option<f64>,
+    max: Option<f64>,
+    failed_max: Option<u64>,
+    /// Factor to level: the points it speaks of.
+    at: BTreeMap<String, String>,
+    place: String,
+}
+
+impl Expect {
+    /// Reads one `[[expect]]`; `arms` are the contestants, `factors` what varies.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the table and its field.
+    pub fn interpret(table: &Table, arms: &[&str], factors: &[String]) -> Result<Self, PlanError> {
+        let mut fields: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut at = BTreeMap::new();
+        for (key, levels) in &table.entries {
+            let place = format!("{}: {key}", table.place);
+            let [value] = levels.as_slice() else {
+                return Err(PlanError::at(&place, "takes one value, not a list"));
+            };
+            if factors.contains(key) {
+                at.insert(key.clone(), value.clone());
+            } else if FIELDS.contains(&key.as_str()) {
+                fields.insert(key, value);
+            } else {
+                let mut accepted = FIELDS.to_vec();
+                accepted.extend(factors.iter().map(String::as_str));
+                return Err(PlanError::at(&table.place, unknown("key", key, &accepted)));
+            }
+        }
+        let at_key = |key: &str, what: String| PlanError::at(&format!("{}: {key}", table.place), what);
+        let text = |key: &str| fields.get(key).map(|value| (*value).to_owned());
+        let arm = |key: &str| match fields.get(key) {
+            Some(value) if !arms.contains(value) => Err(at_key(key, unknown("contestant", value, arms))),
+            value => Ok(value.map(|value| (*value).to_owned())),
+        };
+        let number = |key: &str| match fields.get(key) {
+            None => Ok(None),
+            Some(value) => match value.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(Some(number)),
+                _ => Err(at_key(key, format!("'{value}' is not a number"))),
+            },
+        };
+        let metric = text("metric").unwrap_or_else(|| "page_ms".to_owned());
+        if !Summary::METRICS.contains(&metric.as_str()) {
+            return Err(at_key("metric", unknown("metric", &metric, &Summary::METRICS)));
+        }
+        let of = arm("of")?.ok_or_else(|| PlanError::at(&table.place, "'of' names the contestant; it is missing"))?;
+        let versus = arm("versus")?;
+        let (low, high) = if versus.is_some() { ("ratio_min", "ratio_max") } else { ("min", "max") };
+        for key in ["ratio_min", "ratio_max", "min", "max"] {
+            if fields.contains_key(key) && key != low && key != high {
+                let with = if versus.is_some() { "without" } else { "with" };
+                return Err(at_key(key, format!("goes with an expectation {with} 'versus'")));
+            }
+        }
+        let failed_max = number("failed_max")?.map(|n| n.max(0.0) as u64);
+        let (min, max) = (number(low)?, number(high)?);
+        if min.is_none() && max.is_none() && failed_max.is_none() {
+            return Err(PlanError::at(&table.place, format!("no bound is given; write {low}, {high} or failed_max")));
+        }
+        Ok(Self { metric, of, versus, min, max, failed_max, at, place: table.place.clone() })
+    }
+
+    /// How it fares at point number `index`; `None` when it does not speak of it.
+    #[must_use]
+    pub fn evaluate(&self, index: usize, point: &Point) -> Option<Expectation> {
+        if !self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level)) {
+            return None;
+        }
+        let arm = |name: &str| point.arms.iter().find(|arm| arm.arm == name);
+        let of = arm(&self.of)?;
+        let found = match &self.versus {
+            Some(versus) => {
+                let versus = arm(versus)?;
+                let sides = ((self.of.as_str(), of.runs.as_slice()), (versus.arm.as_str(), versus.runs.as_slice()));
+                crate::stats::metrics::compare(sides.0, sides.1, &self.metric).ratio
+            }
+            None => of.summary.metric(&self.metric).and_then(|stat| stat.mean),
+        };
+        let bounded = self.min.is_some() || self.max.is_some();
+        let within = found.is_some_and(|found| {
+            self.min.is_none_or(|min| found >= min) && self.max.is_none_or(|max| found <= max)
+        });
+        let failed = of.summary.page_ms.failed;
+        let met = (!bounded || within) && self.failed_max.is_none_or(|max| failed <= max);
+        Some(Expectation { point: index as u64, expected: self.to_string(), found, met })
+    }
+}
+
+impl std::fmt::Display for Expect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {} of {}", self.place, self.metric, self.of)?;
+        if let Some(versus) = &self.versus {
+            write!(f, " / {versus}")?;
+        }
+        let bounds = [(">=", self.min), ("<=", self.max)];
+        for (sign, bound) in bounds {
+            if let Some(bound) = bound {
+                write!(f, " {sign} {bound}")?;
+            }
+        }
+        if let Some(max) = self.failed_max {
+            write!(f, ", at most {max} failed")?;
+        }
+        for (factor, level) in &self.at {
+            write!(f, ", at {factor} {level}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! What to race: a plan, from flags or a TOML file, read to the end before anything runs.
+//!
+//! [`draft`] holds the plan as written, [`keys`] is the one table of its keys;
+//! [`concrete`] expands lists into points; [`network`], [`workload`], [`arm`]
+//! and [`expect`] say what the texts mean. Whatever is wrong is one line that
+//! names the flag or the file's field, and what would be right.
+
+pub mod arm;
+pub mod concrete;
+pub mod draft;
+pub mod engine;
+pub mod error;
+pub mod expect;
+pub mod keys;
+pub mod network;
+pub mod workload;
+
+pub use arm::{Arm, Cross, Transport};
+pub use draft::Draft;
+pub use error::PlanError;
+pub use network::Network;
+pub use workload::Workload;
+
+use concrete::Concrete;
+use expect::Expect;
+use keys::Several;
+use std::collections::BTreeMap;
+
+/// The contestants of a race that names none.
+pub const DEFAULT_TRANSPORTS: [&str; 3] = ["tcp", "tcp:connections=6", "sctp"];
+
+/// A plan, understood.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// One for each combination of the factors.
+    pub points: Vec<PointPlan>,
+    /// The contestants; the first is the one that others are compared with.
+    pub arms: Vec<Arm>,
+    /// All contestants share the network at once.
+    pub together: bool,
+    /// Background traffic.
+    pub cross: Option<Cross>,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// What must hold.
+    pub expects: Vec<Expect>,
+    /// The plan as written, with the defaults filled in.
+    pub draft: Draft,
+}
+
+/// One combination of the factors.
+#[derive(Clone, Debug)]
+pub struct PointPlan {
+    /// Factor to level.
+    pub factors: BTreeMap<String, String>,
+    /// The network.
+    pub network: Network,
+    /// What is transferred.
+    pub workload: Workload,
+}
+
+impl Plan {
+    /// What a plan as written means.
+    ///
+    /// # Errors
+    /// [`PlanError`]: the first thing that is wrong.
+    pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
+        let draft = completed(draft);
+        let mut arms: Vec<Arm> = Vec::new();
+        for (text, place) in &draft.transports {
+            let arm = Arm::parse(text, place)?;
+            if arms.iter().any(|other| other.text == arm.text) {
+                return Err(PlanError::at(place, format!("'{text}' is given twice")));
+            }
+            arms.push(arm);
+        }
+        let mut pages = workload::Pages::default();
+        let mut points = Vec::new();
+        let concretes = concrete::expand(&draft)?;
+        let first = concretes.first().cloned().unwrap_or_default();
+        for concrete in concretes {
+            let point = PointPlan {
+                network: Network::interpret(&concrete)?,
+                workload: Workload::interpret(&concrete, &mut pages)?,
+                factors: concrete.factors,
+            };
+            for arm in &arms {
+                arm.policy(point.workload.arrivals.is_some())?;
+                let paths = point.network.paths.len();
+                if arm.paths.is_some_and(|n| n > paths) {
+                    let what = format!("paths={}: the network has {paths}", arm.paths.unwrap_or(0));
+                    return Err(PlanError::at(&arm.place, what));
+                }
+            }
+            points.push(point);
+        }
+        let names: Vec<&str> = arms.iter().map(|arm| arm.text.as_str()).collect();
+        let factors: Vec<String> = points.first().map_or(Vec::new(), |p| p.factors.keys().cloned().collect());
+        let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
+        let expects = expects.collect::<Result<_, _>>()?;
+        let cross = first.setting("cross").map(|setting| Cross::parse(&setting.value, &setting.place));
+        Ok(Self {
+            points,
+            together: switch(&first, "together")?,
+            cross: cross.transpose()?,
+            seeds: seeds(&first)?,
+            expects,
+            arms,
+            draft,
+        })
+    }
+
+    /// The plan as a TOML file.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.draft.to_toml()).unwrap_or_default()
+    }
+
+    /// Runs in all: points, contestants and seeds multiplied (contestants that race together run at once).
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        self.points.len() * self.seeds.len() * if self.together { 1 } else { self.arms.len() }
+    }
+
+    /// What must be said beside the numbers: entries of a page that could not be used, and the like.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = Vec::new();
+        for point in &self.points {
+            let page = &point.workload.page;
+            for line in &page.warnings {
+                let warning = format!("{}: {line}", page.name);
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+            }
+        }
+        warnings
+    }
+}
+
+/// The plan with everything said that it leaves to the defaults, so that it means the same tomorrow.
+fn completed(mut draft: Draft) -> Draft {
+    let bare = !draft.speaks_of_network();
+    let spoken = |draft: &Draft, names: &[&str]| {
+        let in_path = |name: &str| draft.paths.iter().any(|path| path.entries.iter().any(|(key, _)| key == name));
+        names.iter().any(|name| draft.value(name).is_some() || in_path(name))
+    };
+    let add = |draft: &mut Draft, name: &str, value: &str| {
+        if let Some(key) = keys::find(name) {
+            let place = format!("default {name}");
+            draft.given.push(draft::Given { key, levels: vec![value.to_owned()], place });
+        }
+    };
+    if !spoken(&draft, &["preset"]) {
+        let rate = ["rate", "up-rate", "down-rate", "trace", "up-trace", "down-trace"];
+        if !spoken(&draft, &rate) {
+            add(&mut draft, "rate", "10mbit");
+        }
+        if !spoken(&draft, &["delay", "rtt", "up-delay", "down-delay"]) {
+            add(&mut draft, "rtt", "80ms");
+        }
+        for (name, value) in [("queue", "1bdp"), ("mtu", "1500")] {
+            if !spoken(&draft, &[name]) {
+                add(&mut draft, name, value);
+            }
+        }
+    }
+    if bare {
+        add(&mut draft, "loss", "1%");
+    }
+    if !spoken(&draft, &["page", "objects", "bulk"]) {
+        add(&mut draft, "page", anabranch_http::page::shipped::NAMES[0]);
+    }
+    for (name, value) in [("runs", "30"), ("seed", "1")] {
+        if draft.value(name).is_none() {
+            add(&mut draft, name, value);
+        }
+    }
+    if draft.transports.is_empty() {
+        let defaults = DEFAULT_TRANSPORTS.iter().map(|text| ((*text).to_owned(), "default".to_owned()));
+        draft.transports = defaults.collect();
+    }
+    // The order of the table: the same plan in whatever order it was written.
+    let position = |given: &draft::Given| keys::KEYS.iter().position(|key| key == given.key);
+    draft.given.sort_by_key(position);
+    draft
+}
+
+fn switch(concrete: &Concrete, name: &str) -> Result<bool, PlanError> {
+    match concrete.setting(name) {
+        None => Ok(false),
+        Some(setting) => match setting.value.as_str() {
+            "yes" => Ok(true),
+            "no" => Ok(false),
+            other => Err(PlanError::at(&setting.place, format!("'{other}': write yes or no"))),
+        },
+    }
+}
+
+fn seeds(concrete: &Concrete) -> Result<Vec<u64>, PlanError> {
+    let number = |name: &str, range: std::ops::RangeInclusive<u64>| -> Result<u64, PlanError> {
+        let Some(setting) = concrete.setting(name) else { return Ok(*range.start()) };
+        let accepted = setting.value.parse().ok().filter(|n| range.contains(n));
+        accepted.ok_or_else(|| {
+            let (low, high, text) = (range.start(), range.end(), &setting.value);
+            PlanError::at(&setting.place, format!("'{text}': write a number from {low} to {high}"))
+        })
+    };
+    let runs = number("runs", 1..=1_000_000)?;
+    let first = number("seed", 0..=u64::from(u32::MAX))?;
+    Ok((first..first + runs).collect())
+}
+
+/// The plan that flags and, before them, a plan file describe.
+///
+/// # Errors
+/// [`PlanError`] when the file cannot be read, or anything in it or in the flags is wrong.
+pub fn read<'a>(
+    file: Option<&str>,
+    flags: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Plan, PlanError> {
+    let flags = Draft::from_flags(flags)?;
+    let draft = match file {
+        None => flags,
+        Some(file) => {
+            let text = std::fs::read_to_string(file).map_err(|error| PlanError::at(file, error))?;
+            Draft::from_toml(file, &text)?.overlaid(flags)
+        }
+    };
+    Plan::interpret(draft)
+}
+
+/// Whether a key may vary.
+#[must_use]
+pub fn is_factor(key: &keys::Key) -> bool {
+    matches!(key.several, Several::Factor | Several::FactorRepeated)
+}

@@ -1,0 +1,110 @@
+//! From network keys to links, one a path.
+
+use super::concrete::{Concrete, Setting};
+use super::error::{PlanError, unknown};
+use super::{draft, keys};
+use anabranch_base::units::format_span;
+use anabranch_link::{Fail, LinkSpec, SpecError};
+
+/// The network of one point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Network {
+    /// The paths, each a link of its own; at least one.
+    pub paths: Vec<LinkSpec>,
+    /// The failures, already part of the paths' outages; kept for the failover time.
+    pub fails: Vec<Fail>,
+}
+
+impl Network {
+    /// The network that `concrete` describes.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the flag or field.
+    pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
+        let shared: Vec<Setting> = concrete.network();
+        let mut paths = Vec::new();
+        if concrete.paths.is_empty() {
+            paths.push(link(&shared)?);
+        }
+        for path in &concrete.paths {
+            let accepted = draft::path_keys();
+            for own in path {
+                if !accepted.contains(&own.name.as_str()) {
+                    let place = own.place.trim_end_matches(&own.name).trim_end_matches(": ");
+                    return Err(PlanError::at(place, unknown("key", &own.name, &accepted)));
+                }
+            }
+            // What the path says itself takes the place of what is said for all.
+            let displaced = |old: &Setting| {
+                path.iter().any(|own| own.name == old.name || draft::displaces(&own.name, &old.name))
+            };
+            let inherited = shared.iter().filter(|old| !displaced(old));
+            let settings: Vec<Setting> = inherited.chain(path).cloned().collect();
+            paths.push(link(&settings)?);
+        }
+        let mut fails = Vec::new();
+        for (text, place) in &concrete.fails {
+            let fail: Fail = text.parse().map_err(|e: SpecError| PlanError::at(place, e))?;
+            let Some(path) = fail.path.checked_sub(1).and_then(|i| paths.get_mut(i)) else {
+                let n = paths.len();
+                let some = if n == 1 { "there is one path".to_owned() } else { format!("there are {n} paths") };
+                return Err(PlanError::at(place, format!("path {}: {some}, numbered from 1", fail.path)));
+            };
+            path.fail(&fail);
+            fails.push(fail);
+        }
+        Ok(Self { paths, fails })
+    }
+
+    /// The network in one line, as the table's heading shows it.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for (i, path) in self.paths.iter().enumerate() {
+            let text = one_line(path);
+            parts.push(if self.paths.len() == 1 { text } else { format!("path {}: {text}", i + 1) });
+        }
+        for fail in &self.fails {
+            let span = fail.span.map_or(" for good".to_owned(), |span| format!(" for {}", format_span(span)));
+            parts.push(format!("path {} fails at {}{span}", fail.path, format_span(fail.at)));
+        }
+        parts.join("; ")
+    }
+}
+
+/// A link from its settings, each error at its own place.
+fn link(settings: &[Setting]) -> Result<LinkSpec, PlanError> {
+    let mut link = LinkSpec::default();
+    // A preset first, then both directions, then what is said of one of them: the special wins.
+    let rank = |name: &str| match name {
+        "preset" => 0,
+        name => 1 + usize::from(keys::find(name).is_some_and(|key| key.both.is_some())),
+    };
+    let mut ordered: Vec<&Setting> = settings.iter().collect();
+    ordered.sort_by_key(|setting| rank(&setting.name));
+    for setting in ordered {
+        link.set(&setting.name, &setting.value).map_err(|error| {
+            let line = error.to_string();
+            let bare = setting.name.trim_start_matches("up-").trim_start_matches("down-");
+            let line = line.strip_prefix(&format!("{bare}: ")).unwrap_or(&line);
+            PlanError::at(&setting.place, line)
+        })?;
+    }
+    // A contradiction is between things that were said, not with a default.
+    let said = settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
+    let place = said.collect::<Vec<_>>().join(", ");
+    link.load_traces(|file| std::fs::read_to_string(file).map_err(|error| error.to_string()))
+        .map_err(|error| PlanError::at(&place, error))?;
+    link.check().map_err(|error| PlanError::at(&place, error))?;
+    Ok(link)
+}
+
+/// `10mbit, rtt 80ms, loss 1%, queue 1bdp`, directions apart where they differ.
+fn one_line(link: &LinkSpec) -> String {
+    let mut text = link.to_string().replace(',', ", ").replace('=', " ");
+    if link.up.delay == link.down.delay {
+        let one_way = format!("delay {}", format_span(link.up.delay));
+        text = text.replace(&one_way, &format!("rtt {}", format_span(link.rtt())));
+    }
+    text.strip_prefix("rate ").map_or(text.clone(), str::to_owned)
+}

@@ -1,0 +1,209 @@
+//! From workload keys to what is transferred, and by which rules.
+
+use super::concrete::{Concrete, Setting};
+use super::error::{PlanError, nearest};
+use anabranch_base::Bytes;
+use anabranch_base::time::Duration;
+use anabranch_base::units::{format_span, parse_span};
+use anabranch_http::har;
+use anabranch_http::page::{Object, Page, directory, shipped};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is transferred at one point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Workload {
+    /// The objects.
+    pub page: Arc<Page>,
+    /// One large transfer: the size of the server's writes, when given.
+    pub message_size: Option<u64>,
+    /// Objects are issued one after the other, so far apart, whatever their initiators.
+    pub arrivals: Option<Duration>,
+    /// Gaps recorded in the page are waited out.
+    pub think: bool,
+    /// Service time of each request.
+    pub server_time: Duration,
+    /// Every host of the page is a server of its own.
+    pub keep_origins: bool,
+    /// An object without progress for so long has failed.
+    pub timeout: Option<Duration>,
+    /// The run ends at this time of its clock.
+    pub deadline: Duration,
+}
+
+/// Pages that were read, by what names them: a factor elsewhere does not read them again.
+#[derive(Debug, Default)]
+pub struct Pages {
+    read: BTreeMap<String, Arc<Page>>,
+}
+
+impl Workload {
+    /// The workload that `concrete` describes.
+    ///
+    /// # Errors
+    /// [`PlanError`] naming the flag or field.
+    pub fn interpret(concrete: &Concrete, pages: &mut Pages) -> Result<Self, PlanError> {
+        let page = page(concrete, pages)?;
+        let message_size = match concrete.setting("message-size") {
+            Some(setting) if concrete.setting("bulk").is_none() => {
+                return Err(PlanError::at(&setting.place, "goes with bulk only"));
+            }
+            Some(setting) => Some(parse::<Bytes>(setting)?.0).filter(|size| *size > 0),
+            None => None,
+        };
+        let span = |name: &str| concrete.setting(name).map(time).transpose();
+        let choice = |name: &str, off: &str, on: &str| match concrete.setting(name) {
+            None => Ok(false),
+            Some(setting) if setting.value == off => Ok(false),
+            Some(setting) if setting.value == on => Ok(true),
+            Some(setting) => Err(PlanError::at(&setting.place, format!("'{}': write {off} or {on}", setting.value))),
+        };
+        let workload = Self {
+            page,
+            message_size,
+            arrivals: concrete.setting("arrivals").map(interval).transpose()?,
+            think: choice("think", "none", "recorded")?,
+            server_time: span("server-time")?.unwrap_or(Duration::ZERO),
+            keep_origins: choice("origins", "merge", "keep")?,
+            timeout: span("timeout")?.filter(|span| !span.is_zero()),
+            deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
+        };
+        if workload.deadline.is_zero() {
+            let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
+            return Err(PlanError::at(place, "a run of no time; write a time such as 600s"));
+        }
+        Ok(workload)
+    }
+
+    /// The workload in one line, as the table's heading shows it.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let page = &self.page;
+        let n = page.objects.len();
+        let objects = if n == 1 { "1 object".to_owned() } else { format!("{n} objects") };
+        let mut text = format!("{} ({objects}, {})", page.name, readable(page.body_bytes()));
+        if let Some(interval) = self.arrivals {
+            text += &format!(", one every {}", format_span(interval));
+        }
+        if self.think {
+            text += ", recorded think times";
+        }
+        if !self.server_time.is_zero() {
+            text += &format!(", server time {}", format_span(self.server_time));
+        }
+        if self.keep_origins && page.hosts.len() > 1 {
+            text += &format!(", {} servers", page.hosts.len());
+        }
+        text
+    }
+}
+
+/// `1.24 MB`: three figures, decimal units.
+#[must_use]
+pub fn readable(bytes: u64) -> String {
+    let (value, unit) = match bytes {
+        0..1_000 => return format!("{bytes} B"),
+        1_000..1_000_000 => (bytes as f64 / 1e3, "kB"),
+        1_000_000..1_000_000_000 => (bytes as f64 / 1e6, "MB"),
+        _ => (bytes as f64 / 1e9, "GB"),
+    };
+    match value {
+        v if v >= 100.0 => format!("{v:.0} {unit}"),
+        v if v >= 10.0 => format!("{v:.1} {unit}"),
+        v => format!("{v:.2} {unit}"),
+    }
+}
+
+fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> {
+    let sources: Vec<&Setting> =
+        ["page", "objects", "bulk"].iter().filter_map(|name| concrete.setting(name)).collect();
+    let setting = match sources.as_slice() {
+        [] => {
+            let name = shipped::NAMES[0];
+            return pages.remember(format!("page {name}"), || read_page(name, "page"));
+        }
+        [one] => *one,
+        [one, other, ..] => {
+            let what = format!("goes not with {}: give one of page, objects and bulk", other.place);
+            return Err(PlanError::at(&one.place, what));
+        }
+    };
+    pages.remember(format!("{} {}", setting.name, setting.value), || match setting.name.as_str() {
+        "page" => read_page(&setting.value, &setting.place),
+        "objects" => Page::from_sizes(&setting.value).map_err(|error| PlanError::at(&setting.place, error)),
+        _ => {
+            let size = parse::<Bytes>(setting)?;
+            let mut page = Page::from_sizes("1x1B").map_err(|error| PlanError::at(&setting.place, error))?;
+            page.name = format!("bulk {size}");
+            page.objects = vec![Object::new("/bulk", size.0)];
+            page.validate().map_err(|error| PlanError::at(&setting.place, error))?;
+            Ok(page)
+        }
+    })
+}
+
+/// A shipped page, a directory, or a HAR file, in this order.
+fn read_page(text: &str, place: &str) -> Result<Page, PlanError> {
+    if let Some(page) = shipped::shipped(text) {
+        return Ok(page);
+    }
+    let path = Path::new(text);
+    let page = if path.is_dir() {
+        directory::load(path)
+    } else if path.exists() {
+        har::load(path)
+    } else {
+        let names = shipped::NAMES.join(", ");
+        let hint = nearest(text, &shipped::NAMES).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
+        let what = format!("'{text}': no such file{hint}; write a HAR file, a directory, or a shipped page ({names})");
+        return Err(PlanError::at(place, what));
+    };
+    page.map_err(|error| PlanError::at(place, error))
+}
+
+impl Pages {
+    fn remember(
+        &mut self,
+        name: String,
+        read: impl FnOnce() -> Result<Page, PlanError>,
+    ) -> Result<Arc<Page>, PlanError> {
+        if let Some(page) = self.read.get(&name) {
+            return Ok(Arc::clone(page));
+        }
+        let page = Arc::new(read()?);
+        self.read.insert(name, Arc::clone(&page));
+        Ok(page)
+    }
+}
+
+fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(setting: &Setting) -> Result<T, PlanError> {
+    setting.value.parse().map_err(|error| PlanError::at(&setting.place, error))
+}
+
+fn time(setting: &Setting) -> Result<Duration, PlanError> {
+    parse_span(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
+}
+
+/// The time between arrivals at `25/s`, `0.5/s` or `90/min`.
+fn interval(setting: &Setting) -> Result<Duration, PlanError> {
+    let wrong = |why: &str| {
+        let text = &setting.value;
+        PlanError::at(&setting.place, format!("'{text}': {why}; write arrivals such as 25/s, 0.5/s or 90/min"))
+    };
+    let (number, unit) = setting.value.split_once('/').ok_or_else(|| wrong("the unit is missing"))?;
+    let unit_nanos: u128 = match unit {
+        "s" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        _ => return Err(wrong(&format!("unknown unit '{unit}'"))),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    let plain = !whole.is_empty() && digits.len() <= 12 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let value: u128 = digits.parse().ok().filter(|_| plain).ok_or_else(|| wrong("not a number"))?;
+    if value == 0 {
+        return Err(wrong("nothing ever arrives"));
+    }
+    let scale = 10_u128.pow(fraction.len() as u32);
+    Ok(Duration::from_nanos(u64::try_from(unit_nanos * scale / value).unwrap_or(u64::MAX)))
+}

@@ -1,0 +1,195 @@
+//! All runs of a plan: a world per run, a thread per world, the same result
+//! whatever the number of threads.
+//!
+//! Worlds share nothing, so the only order that matters is the order in which
+//! their results are put together: that of the plan.
+
+use super::one::{self, Scenario};
+use crate::plan::Plan;
+use crate::results::{Arm, Comparison, Host, Point, Race, Run, SCHEMA, Workload, World};
+use crate::stats::metrics;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Why a race gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RaceError {
+    /// It was asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A run could not be carried out: an error of ours, with what replays it.
+    #[error("{0}")]
+    Run(String),
+}
+
+/// How a race is carried out.
+pub struct Options<'a> {
+    /// Threads that run worlds; at least 1.
+    pub threads: usize,
+    /// Called after each run with how many are done, from any thread.
+    pub progress: &'a (dyn Fn(usize) + Sync),
+    /// Set when the race should end without a result.
+    pub stop: &'a AtomicBool,
+}
+
+/// One world: all contestants that run in it.
+#[derive(Clone, Debug)]
+struct Job {
+    point: usize,
+    /// Index of the contestant; `None` when they all share the network.
+    arm: Option<usize>,
+    seed: u64,
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// [`RaceError`] when interrupted, or when a run broke an invariant of ours.
+pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
+    let jobs = jobs(plan);
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<Result<Vec<Run>, String>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while !options.stop.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(job), Some(slot)) = (jobs.get(index), slots.get(index)) else { return };
+            let result = perform(plan, job);
+            let broken = result.is_err();
+            if let Ok(mut slot) = slot.lock() {
+                *slot = Some(result);
+            }
+            (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
+            if broken {
+                // The first failure is told; the rest need not be run.
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.threads.clamp(1, jobs.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if options.stop.load(Ordering::Relaxed) {
+        return Err(RaceError::Interrupted);
+    }
+    let mut results = Vec::new();
+    let mut failure = None;
+    for slot in slots {
+        match slot.into_inner() {
+            Ok(Some(Ok(runs))) => results.push(runs),
+            Ok(Some(Err(error))) => failure = failure.or(Some(error)),
+            Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
+        }
+    }
+    // A slot left empty follows from a failure elsewhere: the failure itself is what to tell.
+    match failure {
+        Some(error) => Err(RaceError::Run(error)),
+        None => Ok(assemble(plan, results)),
+    }
+}
+
+/// Every run of the plan, in the order of its results: point, contestant, seed.
+fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut jobs = Vec::with_capacity(plan.run_count());
+    for point in 0..plan.points.len() {
+        let arms: Vec<Option<usize>> =
+            if plan.together { vec![None] } else { (0..plan.arms.len()).map(Some).collect() };
+        for arm in arms {
+            jobs.extend(plan.seeds.iter().map(|&seed| Job { point, arm, seed }));
+        }
+    }
+    jobs
+}
+
+fn perform(plan: &Plan, job: &Job) -> Result<Vec<Run>, String> {
+    let scenario = scenario(plan, job.point, job.arm, job.seed);
+    let replay = || {
+        let arm = job.arm.map_or("together".to_owned(), |arm| plan.arms[arm].text.clone());
+        format!("{arm}, seed {}, {:?}", job.seed, plan.points[job.point].factors)
+    };
+    match catch_unwind(AssertUnwindSafe(|| one::run(&scenario))) {
+        Ok(Ok(runs)) => Ok(runs),
+        Ok(Err(error)) => Err(format!("run {}: {error}", replay())),
+        Err(_) => Err(format!("run {}: an invariant was broken (see above); please report it", replay())),
+    }
+}
+
+/// One world of the plan.
+#[must_use]
+pub fn scenario(plan: &Plan, point: usize, arm: Option<usize>, seed: u64) -> Scenario<'_> {
+    let arms = match arm {
+        Some(arm) => vec![&plan.arms[arm]],
+        None => plan.arms.iter().collect(),
+    };
+    Scenario { point: &plan.points[point], arms, cross: plan.cross.as_ref(), seed }
+}
+
+fn assemble(plan: &Plan, results: Vec<Vec<Run>>) -> Race {
+    let mut results = results.into_iter();
+    let mut points = Vec::with_capacity(plan.points.len());
+    for planned in &plan.points {
+        let mut by_arm: Vec<Vec<Run>> = plan.arms.iter().map(|_| Vec::new()).collect();
+        if plan.together {
+            for runs in results.by_ref().take(plan.seeds.len()) {
+                for (arm, run) in by_arm.iter_mut().zip(runs) {
+                    arm.push(run);
+                }
+            }
+        } else {
+            for arm in &mut by_arm {
+                arm.extend(results.by_ref().take(plan.seeds.len()).flatten());
+            }
+        }
+        let open_loop = planned.workload.arrivals.is_some();
+        let arms: Vec<Arm> = plan
+            .arms
+            .iter()
+            .zip(by_arm)
+            .map(|(arm, runs)| Arm {
+                arm: arm.text.clone(),
+                settings: arm.policy(open_loop).map(|policy| arm.settings(&policy)).unwrap_or_default(),
+                median_seed: metrics::median_seed(&runs),
+                summary: metrics::summarise(&runs),
+                runs,
+            })
+            .collect();
+        points.push(Point {
+            factors: planned.factors.clone(),
+            network: planned.network.describe(),
+            workload: Workload {
+                name: planned.workload.describe(),
+                objects: planned.workload.page.objects.len() as u64,
+                bytes: planned.workload.page.body_bytes(),
+            },
+            comparisons: comparisons(&arms),
+            arms,
+        });
+    }
+    let expectations =
+        points.iter().enumerate().flat_map(|(i, p)| plan.expects.iter().filter_map(move |e| e.evaluate(i, p)));
+    Race {
+        schema: SCHEMA.to_owned(),
+        plan: serde_json::to_value(plan.draft.to_toml()).unwrap_or_default(),
+        world: World::Virtual,
+        host: Host::default(),
+        warnings: plan.warnings(),
+        expectations: expectations.collect(),
+        points,
+    }
+}
+
+fn comparisons(arms: &[Arm]) -> Vec<Comparison> {
+    let Some((first, others)) = arms.split_first() else { return Vec::new() };
+    let mut comparisons = Vec::new();
+    for other in others {
+        for metric in metrics::COMPARED {
+            let sides = ((other.arm.as_str(), other.runs.as_slice()), (first.arm.as_str(), first.runs.as_slice()));
+            comparisons.push(metrics::compare(sides.0, sides.1, metric));
+        }
+    }
+    comparisons
+}

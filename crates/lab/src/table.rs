@@ -1,0 +1,245 @@
+//! The table on standard output.
+//!
+//! Two blocks and a sentence a point: times with their intervals; what the
+//! network and the transports had to do, and where the time went; then the
+//! terms on which each contestant raced, because six connections and one
+//! association are different bids for bandwidth. At most 100 columns.
+
+use crate::results::{Arm, Point, Race, Stat};
+use crate::verdict;
+use std::fmt::Write;
+
+/// How the table is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Style {
+    /// Emphasis by terminal escapes.
+    pub color: bool,
+}
+
+impl Style {
+    fn bold(self, text: &str) -> String {
+        if self.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn faint(self, text: &str) -> String {
+        if self.color { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// The widest line.
+pub const COLUMNS: usize = 100;
+
+/// The whole race as text.
+#[must_use]
+pub fn render(race: &Race, style: Style) -> String {
+    let mut out = String::new();
+    for warning in &race.warnings {
+        out += &wrapped(&format!("warning: {warning}"), 0);
+    }
+    for (i, point) in race.points.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        out += &point_table(point, style);
+    }
+    for expectation in &race.expectations {
+        let found = expectation.found.map_or("nothing finished".to_owned(), |found| figure(found));
+        let word = if expectation.met { "met" } else { "MISSED" };
+        out += &wrapped(&format!("{word}: {} (found {found})", expectation.expected), 2);
+    }
+    out
+}
+
+/// One point.
+#[must_use]
+pub fn point_table(point: &Point, style: Style) -> String {
+    let mut out = String::new();
+    if !point.factors.is_empty() {
+        let factors: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        out += &format!("{}\n", style.bold(&factors.join(", ")));
+    }
+    let runs = point.arms.first().map_or(0, |arm| arm.runs.len());
+    let seeds = match point.arms.first().map(|arm| arm.runs.as_slice()) {
+        Some([one]) => format!("1 run, seed {}", one.seed),
+        Some([first, .., last]) => format!("{runs} runs, seeds {}-{}", first.seed, last.seed),
+        _ => "no run".to_owned(),
+    };
+    out += &wrapped(&format!("{} over {}; {seeds}", point.workload.name, point.network), 2);
+    out.push('\n');
+    out += &times(point, style);
+    out.push('\n');
+    out += &work(point, style);
+    out.push('\n');
+    for arm in &point.arms {
+        out += &style_lines(&wrapped(&terms(arm), 2), |line| style.faint(line));
+    }
+    out.push('\n');
+    out += &style_lines(&wrapped(&verdict::sentence(point), 0), |line| style.bold(line));
+    out
+}
+
+fn times(point: &Point, style: Style) -> String {
+    let name_width = name_width(point);
+    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
+    let versus = format!("ratio to {}", shortened(first, 12));
+    let mut out = style_lines(
+        &format!(
+            "{:<name_width$}  {:>7}  {:>15}  {:>7}  {versus:>22}  {:>7}  {:>8}\n",
+            "", "page ms", "95 % interval", "median", "x limit", "obj. ms"
+        ),
+        |line| style.faint(line),
+    );
+    for arm in &point.arms {
+        let page = &arm.summary.page_ms;
+        let interval = page.ci95.map_or("-".to_owned(), |[low, high]| format!("{}-{}", figure(low), figure(high)));
+        let ratio = match point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms") {
+            Some(found) => match (found.ratio, found.ci95) {
+                (Some(ratio), Some([low, high])) => format!("{ratio:.2} ({low:.2}-{high:.2})"),
+                (Some(ratio), None) => format!("{ratio:.2}"),
+                (None, _) => "-".to_owned(),
+            },
+            None => "1".to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "{:<name_width$}  {:>7}  {interval:>15}  {:>7}  {ratio:>22}  {:>7}  {:>8}",
+            shortened(&arm.arm, name_width),
+            optional(page.mean),
+            optional(page.median),
+            arm.summary.limit_ratio.mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
+            optional(arm.summary.object_ms.mean),
+        );
+    }
+    out
+}
+
+fn work(point: &Point, style: Style) -> String {
+    let name_width = name_width(point);
+    let failover = point.arms.iter().any(|arm| arm.summary.failover_ms.n > 0);
+    let extra = if failover { format!("{:>11}  ", "failover ms") } else { String::new() };
+    let mut out = style_lines(
+        &format!(
+            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {extra}{}\n",
+            "", "conns", "lost", "resent", "RTOs", "failed", "where an object's time went"
+        ),
+        |line| style.faint(line),
+    );
+    for arm in &point.arms {
+        let per_run = |count: fn(&crate::results::Run) -> u64| {
+            let n = arm.runs.len().max(1) as f64;
+            figure(arm.runs.iter().map(count).sum::<u64>() as f64 / n)
+        };
+        let extra = if failover {
+            format!("{:>11}  ", optional(arm.summary.failover_ms.mean))
+        } else {
+            String::new()
+        };
+        let room = COLUMNS.saturating_sub(name_width + 40 + extra.len());
+        let most = (1..=4).rev().map(|n| verdict::dominant(arm, n)).find(|text| text.len() <= room);
+        let _ = writeln!(
+            out,
+            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {extra}{}",
+            shortened(&arm.arm, name_width),
+            per_run(|run| run.connections),
+            mean(&arm.summary.packets_lost),
+            mean(&arm.summary.retransmitted),
+            per_run(|run| run.events.timeouts),
+            arm.summary.page_ms.failed,
+            most.unwrap_or_default(),
+        );
+    }
+    out
+}
+
+/// The terms on which a contestant raced.
+#[must_use]
+pub fn terms(arm: &Arm) -> String {
+    let setting = |key: &str| arm.settings.get(key).map_or("?", String::as_str);
+    let sctp = setting("transport") == "sctp";
+    let connections = match (setting("connections"), sctp) {
+        ("1", true) => "1 association".to_owned(),
+        ("1", false) => "1 connection".to_owned(),
+        (n, true) => format!("{n} associations"),
+        (n, false) => format!("{n} connections"),
+    };
+    let mut terms = vec![connections];
+    match setting("objects-per-connection") {
+        "no limit" | "?" => {}
+        "1" => terms.push("a new one for each object".to_owned()),
+        k => terms.push(format!("{k} objects each")),
+    }
+    if sctp {
+        let full = match setting("when-full") {
+            "rr" => ", pipelined in turn when full",
+            "spf" => ", pipelined on the least busy when full",
+            _ => "",
+        };
+        terms.push(format!("{} streams{full}", setting("streams")));
+    } else {
+        terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
+    }
+    let ack = if sctp { "SACK delay" } else { "ACK delay" };
+    terms.push(format!("initial window {}", setting("iw")));
+    terms.push(format!("RTO min {}", setting("rto_min")));
+    terms.push(format!("{ack} {}", setting("delack")));
+    terms.push(format!("cc {}", setting("cc")));
+    terms.push(format!("profile {}", setting("profile")));
+    format!("{}: {}", arm.arm, terms.join(", "))
+}
+
+fn name_width(point: &Point) -> usize {
+    point.arms.iter().map(|arm| arm.arm.chars().count()).max().unwrap_or(0).clamp(10, 22)
+}
+
+/// The text, or its two ends around an ellipsis.
+fn shortened(text: &str, width: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= width {
+        return text.to_owned();
+    }
+    let tail = (width - 1) / 2;
+    let head = width - 1 - tail;
+    let ends = (chars[..head].iter(), chars[chars.len() - tail..].iter());
+    ends.0.collect::<String>() + "…" + &ends.1.collect::<String>()
+}
+
+fn optional(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), figure)
+}
+
+fn mean(stat: &Stat) -> String {
+    optional(stat.mean)
+}
+
+/// About four figures, without an exponent: `12345`, `1234`, `123.4`, `12.3`, `1.2`, `7`.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
+        v if v >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// `text` broken at [`COLUMNS`], later lines indented.
+fn wrapped(text: &str, indent: usize) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > COLUMNS {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out.push('\n');
+    out
+}
+
+fn style_lines(text: &str, style: impl Fn(&str) -> String) -> String {
+    text.lines().map(|line| style(line) + "\n").collect()
+}

@@ -1,0 +1,160 @@
+//! What a point says, in one sentence, and what time went into.
+//!
+//! The winner is named only where the interval says so; the reason is the part
+//! of the response time in which the two contestants differ most.
+
+use crate::results::{Arm, Point, Why};
+use crate::stats::metrics;
+use std::fmt::Write;
+
+/// The parts of a response time, in the order in which they occur.
+pub const PARTS: [&str; 10] =
+    ["connect", "queue", "send", "stalled", "ahead", "server", "recovery", "timeout", "wire", "blocked"];
+
+/// The parts' values, in the order of [`PARTS`].
+#[must_use]
+pub const fn parts(why: &Why) -> [Option<u64>; 10] {
+    [
+        why.connect_ns,
+        why.queue_ns,
+        why.send_ns,
+        why.stalled_ns,
+        why.ahead_ns,
+        why.server_ns,
+        why.recovery_ns,
+        why.timeout_ns,
+        why.wire_ns,
+        why.blocked_ns,
+    ]
+}
+
+/// Mean milliseconds an object spent in each part, over all runs, in the order of [`PARTS`]; `None` when nothing is
+/// known.
+#[must_use]
+pub fn mean_parts(arm: &Arm) -> Option<[f64; 10]> {
+    let mut sums = [0.0; 10];
+    let mut n = 0_u64;
+    for why in arm.runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why.as_ref()) {
+        n += 1;
+        for (sum, part) in sums.iter_mut().zip(parts(why)) {
+            *sum += part.unwrap_or(0) as f64 / 1e6;
+        }
+    }
+    (n > 0).then(|| sums.map(|sum| sum / n as f64))
+}
+
+/// The parts that matter: `blocked 41 %, send 22 %, wire 20 %`.
+#[must_use]
+pub fn dominant(arm: &Arm, most: usize) -> String {
+    let Some(means) = mean_parts(arm) else { return "-".to_owned() };
+    let total: f64 = means.iter().sum();
+    if total <= 0.0 {
+        return "-".to_owned();
+    }
+    let mut ranked: Vec<(&str, f64)> = PARTS.into_iter().zip(means).collect();
+    // Stable: equal parts stay in their order.
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let shares = ranked.iter().map(|(name, ms)| (name, 100.0 * ms / total)).filter(|(_, share)| *share >= 1.0);
+    shares.take(most).map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
+}
+
+/// One sentence on page times at a point.
+#[must_use]
+pub fn sentence(point: &Point) -> String {
+    let mut ranked: Vec<(&Arm, f64)> =
+        point.arms.iter().filter_map(|arm| Some((arm, arm.summary.page_ms.mean?))).collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let Some(((winner, _), rest)) = ranked.split_first() else {
+        return "No contestant finished.".to_owned();
+    };
+    let mut sooner: Vec<(String, &Arm)> = Vec::new();
+    let mut unclear: Vec<String> = Vec::new();
+    for (other, _) in rest {
+        let found = metrics::compare((&other.arm, &other.runs), (&winner.arm, &winner.runs), "page_ms");
+        let Some(ratio) = found.ratio else { continue };
+        let interval = found.ci95.map_or(String::new(), |[low, high]| format!(" ({low:.2}-{high:.2})"));
+        let clear = match found.ci95 {
+            Some([low, _]) => low > 1.0,
+            None => ratio > 1.0 && found.n >= 1,
+        };
+        if clear {
+            sooner.push((format!("{ratio:.2}x{interval} sooner than {}", other.arm), other));
+        } else {
+            unclear.push(format!("{} ({ratio:.2}x{})", other.arm, interval.replace(" (", ", ").replace(')', "")));
+        }
+    }
+    let failed: Vec<&str> =
+        point.arms.iter().filter(|arm| arm.summary.page_ms.n == 0).map(|arm| arm.arm.as_str()).collect();
+    let mut text = String::new();
+    if sooner.is_empty() && unclear.is_empty() {
+        let mean = winner.summary.page_ms.mean.unwrap_or_default();
+        let _ = write!(text, "{} loads the page in {} on average", winner.arm, milliseconds(mean));
+    } else if sooner.is_empty() {
+        let _ = write!(text, "No difference is shown between {} and {}", winner.arm, unclear.join(", "));
+    } else {
+        let all: Vec<&str> = sooner.iter().map(|(text, _)| text.as_str()).collect();
+        let _ = write!(text, "{} loads the page {}", winner.arm, and(&all));
+        if !unclear.is_empty() {
+            let _ = write!(text, ", without a clear difference from {}", unclear.join(", "));
+        }
+        // The first contestant is the one that others are measured against; else the nearest.
+        let first = sooner.iter().find(|(_, arm)| arm.arm == point.arms[0].arm).or(sooner.first());
+        if let Some(reason) = first.and_then(|(_, other)| reason(winner, other)) {
+            let _ = write!(text, ", mostly because {reason}");
+        }
+    }
+    if !failed.is_empty() {
+        let _ = write!(text, "; {} never finished", and(&failed));
+    }
+    text + "."
+}
+
+/// In which part the winner's objects gain most on the other's.
+fn reason(winner: &Arm, other: &Arm) -> Option<String> {
+    let (ours, theirs) = (mean_parts(winner)?, mean_parts(other)?);
+    let gains = PARTS.iter().enumerate().map(|(i, _)| (i, theirs[i] - ours[i]));
+    let (i, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if gain <= 0.0 {
+        return None;
+    }
+    Some(format!(
+        "its objects spend less time {} ({}: {} instead of {} an object for {})",
+        PHRASES[i],
+        PARTS[i],
+        milliseconds(ours[i]),
+        milliseconds(theirs[i]),
+        other.arm
+    ))
+}
+
+/// What each part is, to go on from "spend less time".
+const PHRASES: [&str; 10] = [
+    "connecting",
+    "waiting for a free connection or stream",
+    "waiting in the sender for window or turn",
+    "waiting while the sender repairs other bytes",
+    "waiting behind earlier requests of their connection",
+    "in the server",
+    "in repair by fast retransmission",
+    "in repair by timeout",
+    "in the network",
+    "withheld behind other objects' missing bytes",
+];
+
+/// `1.24 s`, `340 ms`, `12.5 ms`.
+#[must_use]
+pub fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1000.0 => format!("{:.2} s", ms / 1000.0),
+        ms if ms >= 100.0 => format!("{ms:.0} ms"),
+        ms => format!("{ms:.1} ms"),
+    }
+}
+
+fn and(items: &[&str]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,329 @@
+//! What plans mean, and the one line that each wrong plan gets.
+
+use anabranch_lab::plan::{Draft, Plan, PlanError};
+use expect_test::{Expect, expect};
+
+fn flags(line: &str) -> Result<Plan, PlanError> {
+    // `--a b` and `--a=b`, with '…' around values that hold spaces.
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    for word in words {
+        match word.strip_prefix("--") {
+            Some(flag) => pairs.push(flag.split_once('=').unwrap_or((flag, "yes"))),
+            None => pairs.last_mut().expect("a flag before its value").1 = word,
+        }
+    }
+    Draft::from_flags(pairs).and_then(Plan::interpret)
+}
+
+fn file(text: &str) -> Result<Plan, PlanError> {
+    Draft::from_toml("plan.toml", text).and_then(Plan::interpret)
+}
+
+fn wrong(lines: &[&str], expected: Expect) {
+    let mut said = String::new();
+    for line in lines {
+        let error = flags(line).expect_err(line).to_string();
+        assert!(!error.contains('\n'), "{error}");
+        said += &format!("{error}\n");
+    }
+    expected.assert_eq(&said);
+}
+
+fn wrong_files(texts: &[&str], expected: Expect) {
+    let mut said = String::new();
+    for text in texts {
+        let error = file(text).expect_err(text).to_string();
+        assert!(!error.contains('\n'), "{error}");
+        said += &format!("{error}\n");
+    }
+    expected.assert_eq(&said);
+}
+
+#[test]
+fn the_bare_race_is_the_default_network_with_one_percent_loss() {
+    let plan = flags("").expect("a plan");
+    expect![[r#"
+        loss = "1%"
+        mtu = "1500"
+        page = "news"
+        queue = "1bdp"
+        rate = "10mbit"
+        rtt = "80ms"
+        runs = "30"
+        seed = "1"
+        transport = ["tcp", "tcp:connections=6", "sctp"]
+    "#]].assert_eq(&plan.to_toml());
+    assert_eq!(plan.seeds.len(), 30);
+    // Anything said of the network takes the loss away.
+    let plan = flags("--rtt 20ms").expect("a plan");
+    expect!["10mbit, rtt 20ms, queue 1bdp, mtu 1500"].assert_eq(&plan.points[0].network.describe());
+}
+
+#[test]
+fn a_plan_is_read_back_as_it_is_written() {
+    for line in [
+        "",
+        "--rate 1mbit,2mbit --loss 0,1% --objects 1kB,2kB --objects 8x1kB --transport tcp,sctp --runs 2 --seed 7",
+        "--path rate=10mbit,rtt=80ms,loss=ge:1%/30% --path preset=3g --fail path=1,at=10s,for=5s",
+        "--preset dsl --down-loss nth:20 --half-duplex --transport sctp:streams=10 --together --cross tcp:flows=2",
+        "--delay 5ms --up-rate 64kbit --down-rate 1mbit --bulk 1MB --message-size 2048B --timeout 15s",
+        "--arrivals 25/s --think recorded --server-time 5ms --origins keep --deadline 60s",
+    ] {
+        let plan = flags(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        let text = plan.to_toml();
+        let again = file(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(again.to_toml(), text, "{line}");
+        let networks = |plan: &Plan| plan.points.iter().map(|p| p.network.describe()).collect::<Vec<_>>();
+        assert_eq!(networks(&again), networks(&plan), "{line}");
+        assert_eq!(again.points.len(), plan.points.len());
+    }
+}
+
+#[test]
+fn lists_are_factors_and_all_combinations_are_run() {
+    let plan = flags("--loss 0,1%,2% --objects 1kB,2kB --objects 4x1kB --rate 1mbit").expect("a plan");
+    let points: Vec<String> = plan.points.iter().map(|p| format!("{:?}", p.factors)).collect();
+    expect![[r#"
+        {"loss": "0", "objects": "1kB,2kB"}
+        {"loss": "0", "objects": "4x1kB"}
+        {"loss": "1%", "objects": "1kB,2kB"}
+        {"loss": "1%", "objects": "4x1kB"}
+        {"loss": "2%", "objects": "1kB,2kB"}
+        {"loss": "2%", "objects": "4x1kB"}"#]].assert_eq(&points.join("\n"));
+    let plan = file("rate = ['1mbit', '2mbit']\nruns = 3\n[[path]]\nloss = [0, '1%']\n[[path]]\nrtt = '10ms'")
+        .expect("a plan");
+    let points: Vec<String> = plan.points.iter().map(|p| format!("{:?} {}", p.factors, p.network.describe())).collect();
+    expect![[r#"
+        {"path.1.loss": "0", "rate": "1mbit"} path 1: 1mbit, rtt 80ms, queue 1bdp, mtu 1500; path 2: 1mbit, rtt 10ms, queue 1bdp, mtu 1500
+        {"path.1.loss": "1%", "rate": "1mbit"} path 1: 1mbit, rtt 80ms, loss 1%, queue 1bdp, mtu 1500; path 2: 1mbit, rtt 10ms, queue 1bdp, mtu 1500
+        {"path.1.loss": "0", "rate": "2mbit"} path 1: 2mbit, rtt 80ms, queue 1bdp, mtu 1500; path 2: 2mbit, rtt 10ms, queue 1bdp, mtu 1500
+        {"path.1.loss": "1%", "rate": "2mbit"} path 1: 2mbit, rtt 80ms, loss 1%, queue 1bdp, mtu 1500; path 2: 2mbit, rtt 10ms, queue 1bdp, mtu 1500"#]].assert_eq(&points.join("\n"));
+}
+
+#[test]
+fn flags_take_the_place_of_what_the_file_says() {
+    let file = Draft::from_toml(
+        "plan.toml",
+        "down-loss = '5%'\ndelay = '10ms'\nobjects = '2x1kB'\ntransport = ['tcp', 'sctp:streams=3']\nruns = 5",
+    );
+    let flags = Draft::from_flags([("loss", "1%"), ("rtt", "50ms"), ("bulk", "1MB"), ("transport", "sctp")]);
+    let plan = Plan::interpret(file.expect("a file").overlaid(flags.expect("flags"))).expect("a plan");
+    expect![[r#"
+        bulk = "1MB"
+        loss = "1%"
+        mtu = "1500"
+        queue = "1bdp"
+        rate = "10mbit"
+        rtt = "50ms"
+        runs = "5"
+        seed = "1"
+        transport = ["sctp"]
+    "#]].assert_eq(&plan.to_toml());
+}
+
+#[test]
+fn wrong_networks() {
+    wrong(
+        &[
+            "--rate 10",
+            "--rate 0mbit",
+            "--rate 10mbps",
+            "--rate fast",
+            "--delay 40ms --rtt 80ms",
+            "--loss 101%",
+            "--loss 1",
+            "--loss nth:0",
+            "--loss 0,1%,2x",
+            "--down-loss -1%",
+            "--queue 0p",
+            "--queue 50",
+            "--aqm blue",
+            "--mtu 20",
+            "--jitter 50ms",
+            "--preset marsnet",
+            "--trace /nonexistent",
+            "--path rate=10mbit,los=1% --path rtt=5ms",
+            "--path rate=10mbit,rtt",
+            "--path rate=10",
+            "--fail path=2,at=1s",
+            "--fail path=1",
+            "--fail at=1s",
+            "--half-duplex=maybe",
+            "--bandwidth 10mbit",
+            "--los 1%",
+        ],
+        expect![[r#"
+            --rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
+            --rate: '0mbit': nothing moves at rate 0; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
+            --rate: '10mbps': 'bps' means bits to some tools and bytes to others; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
+            --rate: 'fast': a number was expected; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
+            --delay, --rtt: delay is one way and rtt the round trip: give one of them
+            --loss: '101%': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --loss: '1': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --loss: 'nth:0': N is a number of packets from 1; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --loss: '2x': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --down-loss: '-1%': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --queue: '0p': not a number of packets; write 50p (packets), 100kB, 1bdp or unlimited
+            --queue: '50': not a queue's limit; write 50p (packets), 100kB, 1bdp or unlimited
+            --aqm: 'blue': unknown; write droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or red (:min=5p/max=15p/p=10%)
+            --mtu: '20': write bytes from 68 to 65535, such as 1500
+            --jitter: up: jitter 50ms is more than the delay 40ms: a packet cannot leave before it came
+            --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, dialup, dsl-poor, dsl, wifi, satellite, serial-14.4, serial-32, serial-64, serial-128
+            --trace: trace '/nonexistent': No such file or directory (os error 2)
+            --path 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
+            --path 1: 'rtt' where key=value was expected
+            --path 1: rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
+            --fail: path 2: there is one path, numbered from 1
+            --fail: 'path=1': when?; write path=1,at=10s or path=1,at=10s,for=5s
+            --fail: 'at=1s': which path?; write path=1,at=10s or path=1,at=10s,for=5s
+            --half-duplex: 'maybe': write yes or no
+            --bandwidth: unknown flag 'bandwidth'; accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, origins, timeout, deadline, transport, together, cross, runs, seed, up-.. and down-.. of the network's
+            --los: unknown flag 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, origins, timeout, deadline, transport, together, cross, runs, seed, up-.. and down-.. of the network's
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_workloads() {
+    wrong(
+        &[
+            "--objects 8x",
+            "--objects 0x1kB",
+            "--objects 8x100",
+            "--objects 1kB --bulk 1MB",
+            "--page /nonexistent.har",
+            "--page nwes",
+            "--bulk 100",
+            "--message-size 2kB",
+            "--arrivals 25",
+            "--arrivals 0/s",
+            "--arrivals 2/h",
+            "--think sometimes",
+            "--origins many",
+            "--timeout 15",
+            "--deadline 0",
+            "--server-time -1s",
+        ],
+        expect![[r#"
+            --objects: objects '8x': '8x': '': a number was expected; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
+            --objects: objects '0x1kB': '0x1kB': none is no object; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
+            --objects: objects '8x100': '8x100': '100': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; write 8x100kB, 1kB,10kB,100kB or 1x20kB,7x100kB
+            --objects: goes not with --bulk: give one of page, objects and bulk
+            --page: '/nonexistent.har': no such file; write a HAR file, a directory, or a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)
+            --page: 'nwes': no such file (did you mean 'news'?); write a HAR file, a directory, or a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)
+            --bulk: '100': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
+            --message-size: goes with bulk only
+            --arrivals: '25': the unit is missing; write arrivals such as 25/s, 0.5/s or 90/min
+            --arrivals: '0/s': nothing ever arrives; write arrivals such as 25/s, 0.5/s or 90/min
+            --arrivals: '2/h': unknown unit 'h'; write arrivals such as 25/s, 0.5/s or 90/min
+            --think: 'sometimes': write none or recorded
+            --origins: 'many': write merge or keep
+            --timeout: '15': the unit is missing; write a time such as 40ms, 1.08s, 250us, 10ns or 2min
+            --deadline: a run of no time; write a time such as 600s
+            --server-time: '-1s': a number was expected; write a time such as 40ms, 1.08s, 250us, 10ns or 2min
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_contestants_and_runs() {
+    wrong(
+        &[
+            "--transport quic",
+            "--transport tpc",
+            "--transport tcp,sctp:streams=4",
+            "--transport tcp:connections=6,sctp",
+            "--transport tcp:connections=0",
+            "--transport tcp:conections=6",
+            "--transport tcp:streams=4",
+            "--transport sctp:pipeline=yes",
+            "--transport tcp:http=2",
+            "--transport sctp:when-full=grow",
+            "--transport sctp:profile=rfc1234",
+            "--transport sctp:paths=2",
+            "--transport tcp --transport tcp",
+            "--transport tcp:per-object=yes,pipeline=yes",
+            "--transport tcp:connections=2,connections=3",
+            "--transport tcp:",
+            "--runs 0",
+            "--runs many",
+            "--seed -1",
+            "--runs 3 --runs 4",
+            "--cross udp",
+            "--cross tcp:flows=0",
+            "--together=perhaps",
+        ],
+        expect![[r#"
+            --transport quic: quic comes in a later version; accepted now: tcp, sctp
+            --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp
+            --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp
+            --transport tcp:connections=6,sctp: 'sctp' where key=value was expected; a contestant with keys needs a --transport of its own
+            --transport tcp:connections=0: connections=0: write a number from 1 to 100000
+            --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, objects-per-connection, pipeline, http, profile, cc, iw, rto_min, delack, rcvbuf
+            --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, objects-per-connection, pipeline, http, profile, cc, iw, rto_min, delack, rcvbuf
+            --transport sctp:pipeline=yes: 'pipeline' is a key of tcp
+            --transport tcp:http=2: http=2 comes in a later version; write http=1
+            --transport sctp:when-full=grow: when-full=grow adds streams to a running association (RFC 6525), which the SCTP engine cannot do yet; write wait, rr or spf
+            --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc2960, kame-2002, lksctp-2.6, ns2, rfc9260, modern
+            --transport sctp:paths=2: paths=2: the network has 1
+            --transport: 'tcp' is given twice
+            --transport tcp:per-object=yes,pipeline=yes: pipeline=yes needs more than one object a connection
+            --transport tcp:connections=2,connections=3: 'connections' is given twice
+            --transport tcp:: '' where key=value was expected
+            --runs: '0': write a number from 1 to 1000000
+            --runs: 'many': write a number from 1 to 1000000
+            --seed: '-1': write a number from 0 to 4294967295
+            --runs: given twice
+            --cross: 'udp': 'udp' is no background traffic; write tcp:flows=2
+            --cross: 'tcp:flows=0': flows is a number from 1 to 1000; write tcp:flows=2
+            --together: 'perhaps': write yes or no
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_plan_files() {
+    wrong_files(
+        &[
+            "rate = 10mbit",
+            "rate = '10'",
+            "los = '1%'",
+            "rate = []",
+            "rate = { up = '1mbit' }",
+            "transport = ['tcp', 3.5]",
+            "[[path]]\nrate = '1mbit'\nlos = '1%'",
+            "path = 'rate=1mbit'",
+            "[[fail]]\npath = 3\nat = '1s'",
+            "runs = [1, 2]",
+            "[[expect]]\nmetric = 'page_ms'",
+            "[[expect]]\nmetric = 'page'\nof = 'tcp'\nmax = 1",
+            "[[expect]]\nof = 'quic'\nmax = 1",
+            "[[expect]]\nof = 'sctp'\nversus = 'tcp'\nmax = 1",
+            "[[expect]]\nof = 'sctp'\nversus = 'tcp'",
+            "[[expect]]\nof = 'sctp'\nversus = 'tcp'\nratio_max = 'one'",
+            "[[expect]]\nof = 'sctp'\nmax = 1\nloss = '1%'",
+            "out = 'somewhere'",
+        ],
+        expect![[r#"
+            plan.toml: line 1: string values must be quoted, expected literal string
+            plan.toml: rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
+            plan.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, origins, timeout, deadline, transport, together, cross, runs, seed, expect, up-.. and down-.. of the network's
+            plan.toml: rate: the list is empty
+            plan.toml: rate: a text or number was expected, not a table
+            plan.toml: transport 3.5: unknown transport '3.5'; accepted: tcp, sctp
+            plan.toml: [[path]] 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
+            plan.toml: path: [[path]] tables were expected
+            plan.toml: [[fail]] 1: path 3: there is one path, numbered from 1
+            plan.toml: runs: takes one value, not a list
+            plan.toml: [[expect]] 1: 'of' names the contestant; it is missing
+            plan.toml: [[expect]] 1: metric: unknown metric 'page'; accepted: page_ms, object_ms, connect_ms, first_byte_ms, limit_ratio, goodput_bps, packets_lost, retransmitted, wire_bytes, failover_ms
+            plan.toml: [[expect]] 1: of: unknown contestant 'quic'; accepted: tcp, tcp:connections=6, sctp
+            plan.toml: [[expect]] 1: max: goes with an expectation without 'versus'
+            plan.toml: [[expect]] 1: no bound is given; write ratio_min, ratio_max or failed_max
+            plan.toml: [[expect]] 1: ratio_max: 'one' is not a number
+            plan.toml: [[expect]] 1: unknown key 'loss'; accepted: metric, of, versus, ratio_min, ratio_max, min, max, failed_max
+            plan.toml: unknown key 'out'; accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, origins, timeout, deadline, transport, together, cross, runs, seed, expect, up-.. and down-.. of the network's
+        "#]],
+    );
+}

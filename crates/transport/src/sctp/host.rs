@@ -1,0 +1,382 @@
+//! The engine and what waits for it.
+
+use crate::drive::{Bell, Driven};
+use crate::session::CloseReason;
+use crate::waiters::{Waiters, wait, wake};
+use anabranch_base::time::Instant;
+use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Endpoint, Event};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::task::{Context, Poll, Waker};
+
+/// What the drive loop and all handles of a host share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) engine: Endpoint,
+    pub(super) bell: Bell,
+    /// Streams that a new association asks for.
+    pub(super) streams: u16,
+    /// DATA rides with COOKIE ECHO.
+    pub(super) early_data: bool,
+    pub(super) associations: BTreeMap<AssociationId, Association>,
+    pub(super) listeners: BTreeMap<u16, Backlog>,
+    /// The socket failed.
+    pub(super) failure: Option<CloseReason>,
+    idle: Waiters,
+}
+
+/// Associations that were accepted and not yet taken.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    waiting: VecDeque<AssociationId>,
+    acceptor: Option<Waker>,
+}
+
+/// What this side knows of an association beyond the engine.
+#[derive(Debug)]
+pub(super) struct Association {
+    key: u64,
+    /// Pairs that exist both ways; what was asked for until it is established.
+    pub(super) streams: u16,
+    pub(super) established: bool,
+    /// The peer sends nothing any more.
+    peer_finished: bool,
+    pub(super) closed: Option<CloseReason>,
+    /// An application holds it, or may still take it from a backlog.
+    pub(super) held: bool,
+    /// Wait for the handshake or the end.
+    pub(super) state_waiters: Waiters,
+    pub(super) acceptors: Waiters,
+    /// Streams the peer has begun and nobody holds.
+    pub(super) begun: VecDeque<u16>,
+    /// By stream number, as far as streams are in use.
+    lanes: Vec<Lane>,
+    /// Streams that wait for room, in turn.
+    writers: BTreeMap<u64, u16>,
+    next_turn: u64,
+}
+
+/// One stream pair.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) open: bool,
+    /// Stands in `begun`.
+    announced: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Its place among the writers, and whether it has written since it took it.
+    turn: Option<u64>,
+    had_its_turn: bool,
+    pub(super) read: u64,
+    pub(super) written: u64,
+}
+
+impl Shared {
+    pub(super) fn new(engine: Endpoint, streams: u16, early_data: bool) -> Self {
+        Self {
+            engine,
+            bell: Bell::default(),
+            streams,
+            early_data,
+            associations: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            failure: None,
+            idle: Waiters::default(),
+        }
+    }
+
+    /// Associations that have not ended.
+    pub(super) fn live(&self) -> impl Iterator<Item = AssociationId> {
+        self.associations.iter().filter(|(_, a)| a.closed.is_none()).map(|(&id, _)| id)
+    }
+
+    pub(super) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.live().next().is_none() {
+            return Poll::Ready(());
+        }
+        self.idle.add(cx);
+        Poll::Pending
+    }
+
+    pub(super) fn poll_accept(
+        &mut self,
+        port: u16,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(AssociationId, u64), CloseReason>> {
+        if let Some(backlog) = self.listeners.get_mut(&port) {
+            if let Some(id) = backlog.waiting.pop_front() {
+                let key = self.associations.get(&id).map_or(0, |association| association.key);
+                return Poll::Ready(Ok((id, key)));
+            }
+            wait(&mut backlog.acceptor, cx);
+        }
+        match &self.failure {
+            Some(reason) => Poll::Ready(Err(reason.clone())),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(super) fn close_listener(&mut self, now: Instant, port: u16) {
+        self.engine.close_listener(port);
+        let backlog = self.listeners.remove(&port).unwrap_or_default();
+        for id in backlog.waiting {
+            self.engine.abort(now, id);
+            self.let_go(now, id);
+        }
+        self.bell.ring();
+    }
+
+    /// No handle of the association is left: it ends in good order by itself.
+    pub(super) fn let_go(&mut self, now: Instant, id: AssociationId) {
+        let Some(association) = self.associations.get_mut(&id) else { return };
+        association.held = false;
+        if association.closed.is_some() {
+            self.associations.remove(&id);
+            self.engine.release(now, id);
+        } else {
+            self.engine.shutdown(now, id);
+        }
+        self.bell.ring();
+    }
+
+    fn accepted(&mut self, now: Instant, id: AssociationId, port: u16, streams: u16) {
+        let Some(backlog) = self.listeners.get_mut(&port).filter(|b| b.waiting.len() < MAX_BACKLOG) else {
+            self.engine.abort(now, id);
+            return;
+        };
+        let key = self.engine.trace_key(id).unwrap_or_default();
+        let mut association = Association::new(key, streams);
+        association.established = true;
+        self.associations.insert(id, association);
+        backlog.waiting.push_back(id);
+        wake(&mut backlog.acceptor);
+    }
+
+    fn closed(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.closed = Some(reason);
+            association.wake_all();
+            if !association.held {
+                self.associations.remove(&id);
+                self.engine.release(now, id);
+            }
+        }
+        if self.live().next().is_none() {
+            self.idle.wake();
+        }
+    }
+}
+
+impl Driven for Shared {
+    type Engine = Endpoint;
+
+    fn engine(&mut self) -> &mut Endpoint {
+        &mut self.engine
+    }
+
+    fn bell(&mut self) -> &mut Bell {
+        &mut self.bell
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Readable { id, stream } => {
+                if let Some(association) = self.associations.get_mut(&id) {
+                    association.readable(stream);
+                }
+            }
+            Event::Writable { id } => {
+                if let Some(association) = self.associations.get_mut(&id) {
+                    association.writable();
+                }
+            }
+            Event::Established { id, outbound_streams, inbound_streams } => {
+                if let Some(association) = self.associations.get_mut(&id) {
+                    association.streams = outbound_streams.min(inbound_streams);
+                    association.established = true;
+                    association.state_waiters.wake();
+                }
+            }
+            Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
+                self.accepted(now, id, port, outbound_streams.min(inbound_streams));
+            }
+            // The engine keeps count of them; sessions do not care which path carries them.
+            Event::PathUp { .. } | Event::PathDown { .. } => {}
+            Event::Restarted { id } => {
+                // Half of what was said is lost: no stream of bytes survives that.
+                self.engine.abort(now, id);
+                self.bell.ring();
+                self.closed(now, id, CloseReason::Reset("the peer has restarted".to_owned()));
+            }
+            Event::PeerShutdown { id } => {
+                if let Some(association) = self.associations.get_mut(&id) {
+                    association.peer_finished = true;
+                    association.wake_all();
+                }
+            }
+            Event::Closed { id, reason } => {
+                let established = self.associations.get(&id).is_some_and(|a| a.established);
+                let already = self.associations.get(&id).is_some_and(|a| a.closed.is_some());
+                if !already {
+                    self.closed(now, id, told(reason, established));
+                }
+            }
+        }
+    }
+
+    fn handle_failure(&mut self, error: &io::Error) {
+        let reason = CloseReason::Network(error.to_string());
+        self.failure = Some(reason.clone());
+        for association in self.associations.values_mut() {
+            if association.closed.is_none() {
+                association.closed = Some(reason.clone());
+            }
+            association.wake_all();
+        }
+        for backlog in self.listeners.values_mut() {
+            wake(&mut backlog.acceptor);
+        }
+        self.idle.wake();
+    }
+}
+
+impl Association {
+    pub(super) fn new(key: u64, streams: u16) -> Self {
+        Self {
+            key,
+            streams,
+            established: false,
+            peer_finished: false,
+            closed: None,
+            held: true,
+            state_waiters: Waiters::default(),
+            acceptors: Waiters::default(),
+            begun: VecDeque::new(),
+            lanes: Vec::new(),
+            writers: BTreeMap::new(),
+            next_turn: 0,
+        }
+    }
+
+    /// The stream pair of this number.
+    pub(super) fn lane(&mut self, stream: u16) -> &mut Lane {
+        let index = usize::from(stream);
+        if self.lanes.len() <= index {
+            self.lanes.resize_with(index + 1, Lane::default);
+        }
+        &mut self.lanes[index]
+    }
+
+    /// What a read or an accept that finds nothing more should say; `None`: wait.
+    pub(super) fn end(&self) -> Option<CloseReason> {
+        match &self.closed {
+            Some(reason) => Some(reason.clone()),
+            None => self.peer_finished.then_some(CloseReason::Finished),
+        }
+    }
+
+    pub(super) fn wait_to_read(&mut self, stream: u16, cx: &Context<'_>) {
+        wait(&mut self.lane(stream).reader, cx);
+    }
+
+    /// Queues a stream for room in the send buffer. One that has written since
+    /// it queued last goes to the end; one that has not keeps its place.
+    pub(super) fn wait_to_write(&mut self, stream: u16, cx: &Context<'_>) {
+        let next = self.next_turn;
+        let lane = self.lane(stream);
+        wait(&mut lane.writer, cx);
+        if lane.turn.is_some() && !lane.had_its_turn {
+            return;
+        }
+        lane.had_its_turn = false;
+        let before = lane.turn.replace(next);
+        if let Some(turn) = before {
+            self.writers.remove(&turn);
+        }
+        self.writers.insert(next, stream);
+        self.next_turn += 1;
+    }
+
+    /// The stream has written something.
+    pub(super) fn wrote(&mut self, stream: u16, bytes: u64) {
+        let lane = self.lane(stream);
+        lane.written += bytes;
+        lane.had_its_turn = true;
+    }
+
+    /// Nobody holds the stream any more.
+    pub(super) fn give_back(&mut self, stream: u16) {
+        let lane = self.lane(stream);
+        lane.open = false;
+        lane.reader = None;
+        lane.writer = None;
+        if let Some(turn) = lane.turn.take() {
+            self.writers.remove(&turn);
+        }
+    }
+
+    /// Takes a stream that the peer has begun.
+    pub(super) fn take_begun(&mut self) -> Option<u16> {
+        let stream = self.begun.pop_front()?;
+        self.lane(stream).announced = false;
+        Some(stream)
+    }
+
+    /// The stream is held from here on.
+    pub(super) fn hold(&mut self, stream: u16) {
+        let lane = self.lane(stream);
+        lane.open = true;
+        if std::mem::take(&mut lane.announced) {
+            self.begun.retain(|&begun| begun != stream);
+        }
+    }
+
+    /// Something can be read from the stream.
+    pub(super) fn readable(&mut self, stream: u16) {
+        let lane = self.lane(stream);
+        if lane.open {
+            wake(&mut lane.reader);
+        } else if !std::mem::replace(&mut lane.announced, true) {
+            self.begun.push_back(stream);
+            self.acceptors.wake();
+        }
+    }
+
+    fn writable(&mut self) {
+        for &stream in self.writers.values() {
+            if let Some(lane) = self.lanes.get_mut(usize::from(stream)) {
+                wake(&mut lane.writer);
+            }
+        }
+    }
+
+    fn wake_all(&mut self) {
+        self.state_waiters.wake();
+        self.acceptors.wake();
+        for lane in &mut self.lanes {
+            wake(&mut lane.reader);
+            wake(&mut lane.writer);
+        }
+    }
+}
+
+/// What the application is told of the engine's reason.
+fn told(reason: EngineReason, established: bool) -> CloseReason {
+    match reason {
+        EngineReason::Shutdown => CloseReason::Finished,
+        EngineReason::Local => CloseReason::Aborted,
+        // RFC 9260 §8.4: a host on which nobody listens answers an INIT with ABORT.
+        EngineReason::Aborted(_) if !established => CloseReason::Refused,
+        EngineReason::Aborted(cause) => {
+            CloseReason::Reset(cause.map_or_else(String::new, |cause| format!("ABORT with cause {cause}")))
+        }
+        EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
+        EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
+        EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
+        EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
+        EngineReason::PeerIncompatible(what) => CloseReason::Protocol(format!("the peer cannot do {what}")),
+    }
+}
+
+/// Associations that may wait to be taken, a port.
+const MAX_BACKLOG: usize = 4096;

@@ -1,0 +1,298 @@
+//! The handles an application holds of an association and its streams.
+
+use super::host::Shared;
+use super::{Inner, PPID_HTTP};
+use crate::session::{CloseReason, OpenError, Session, Stream};
+use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, RecvError, SendError};
+use anabranch_world::World;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// An association.
+#[derive(Debug)]
+pub struct SctpSession<W: World> {
+    held: Rc<Held<W>>,
+}
+
+/// One per association: closes it when the last handle is gone.
+#[derive(Debug)]
+struct Held<W: World> {
+    host: Rc<Inner<W>>,
+    id: AssociationId,
+    key: u64,
+}
+
+impl<W: World> Drop for Held<W> {
+    fn drop(&mut self) {
+        self.host.shared.borrow_mut().let_go(self.host.world.now(), self.id);
+    }
+}
+
+impl<W: World> Clone for SctpSession<W> {
+    fn clone(&self) -> Self {
+        Self { held: self.held.clone() }
+    }
+}
+
+impl<W: World> SctpSession<W> {
+    pub(super) fn new(host: Rc<Inner<W>>, id: AssociationId, key: u64) -> Self {
+        Self { held: Rc::new(Held { host, id, key }) }
+    }
+
+    /// The association as it stands; `None` once it has ended.
+    #[must_use]
+    pub fn info(&self) -> Option<AssociationInfo> {
+        self.with(|shared, id| shared.engine.info(id))
+    }
+
+    /// What it has done; `None` once it has ended.
+    #[must_use]
+    pub fn stats(&self) -> Option<AssociationStats> {
+        self.with(|shared, id| shared.engine.stats(id))
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut Shared, AssociationId) -> R) -> R {
+        look(&mut self.held.host.shared.borrow_mut(), self.held.id)
+    }
+
+    fn take(&self, number: u16) -> SctpStream<W> {
+        SctpStream { held: self.held.clone(), number, finished: false }
+    }
+}
+
+impl<W: World> Session for SctpSession<W> {
+    type Stream = SctpStream<W>;
+
+    fn id(&self) -> u64 {
+        self.held.key
+    }
+
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        self.with(|shared, id| {
+            let Some(association) = shared.associations.get_mut(&id) else {
+                return Poll::Ready(Err(CloseReason::Aborted));
+            };
+            if association.established {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(reason) = &association.closed {
+                return Poll::Ready(Err(reason.clone()));
+            }
+            association.state_waiters.add(cx);
+            Poll::Pending
+        })
+    }
+
+    fn early_data(&self) -> bool {
+        self.with(|shared, _| shared.early_data)
+    }
+
+    fn streams(&self) -> u16 {
+        self.with(|shared, id| shared.associations.get(&id).map_or(0, |association| association.streams))
+    }
+
+    fn open(&self, number: u16) -> Result<SctpStream<W>, OpenError> {
+        self.with(|shared, id| {
+            let Some(association) = shared.associations.get_mut(&id) else {
+                return Err(OpenError::Closed(CloseReason::Aborted));
+            };
+            if let Some(reason) = &association.closed {
+                return Err(OpenError::Closed(reason.clone()));
+            }
+            let streams = association.streams;
+            if number >= streams {
+                return Err(OpenError::NoSuchStream { number, streams });
+            }
+            if association.lane(number).open {
+                return Err(OpenError::AlreadyOpen(number));
+            }
+            association.hold(number);
+            Ok(())
+        })?;
+        Ok(self.take(number))
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<SctpStream<W>, CloseReason>> {
+        let number = self.with(|shared, id| {
+            let Some(association) = shared.associations.get_mut(&id) else {
+                return Poll::Ready(Err(CloseReason::Aborted));
+            };
+            if let Some(number) = association.take_begun() {
+                association.hold(number);
+                return Poll::Ready(Ok(number));
+            }
+            if let Some(reason) = association.end() {
+                return Poll::Ready(Err(reason));
+            }
+            association.acceptors.add(cx);
+            Poll::Pending
+        });
+        number.map_ok(|number| self.take(number))
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        self.with(|shared, id| {
+            let Some(association) = shared.associations.get_mut(&id) else {
+                return Poll::Ready(CloseReason::Aborted);
+            };
+            if let Some(reason) = &association.closed {
+                return Poll::Ready(reason.clone());
+            }
+            association.state_waiters.add(cx);
+            Poll::Pending
+        })
+    }
+
+    fn close(&self) {
+        let now = self.held.host.world.now();
+        self.with(|shared, id| {
+            shared.engine.shutdown(now, id);
+            shared.bell.ring();
+        });
+    }
+
+    fn abort(&self) {
+        let now = self.held.host.world.now();
+        self.with(|shared, id| {
+            shared.engine.abort(now, id);
+            shared.bell.ring();
+        });
+    }
+}
+
+/// A stream pair of an association, as a two-way sequence of bytes.
+#[derive(Debug)]
+pub struct SctpStream<W: World> {
+    held: Rc<Held<W>>,
+    number: u16,
+    finished: bool,
+}
+
+impl<W: World> Drop for SctpStream<W> {
+    fn drop(&mut self) {
+        let (id, number) = (self.held.id, self.number);
+        let mut shared = self.held.host.shared.borrow_mut();
+        let unread = shared.engine.readable_bytes(id, number) > 0;
+        if let Some(association) = shared.associations.get_mut(&id) {
+            association.give_back(number);
+            if unread {
+                association.readable(number);
+            }
+        }
+    }
+}
+
+impl<W: World> SctpStream<W> {
+    fn write(&mut self, cx: &Context<'_>, from: &[u8], whole: bool) -> Poll<Result<usize, CloseReason>> {
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        if self.finished {
+            return Poll::Ready(Err(CloseReason::Finished));
+        }
+        let (id, stream) = (self.held.id, self.number);
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        let Shared { engine, associations, bell, .. } = &mut *shared;
+        let Some(association) = associations.get_mut(&id) else {
+            return Poll::Ready(Err(CloseReason::Aborted));
+        };
+        let piece = if whole { from.len() } else { engine.fragment_size(id).max(LEAST_PIECE) };
+        // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
+        let ppid = if whole { 0 } else { PPID_HTTP };
+        let message = Message { stream, ppid, ..Message::default() };
+        let mut taken = 0;
+        for part in from.chunks(piece) {
+            match engine.send(now, id, message, part) {
+                Ok(()) => taken += part.len(),
+                Err(SendError::Full) => break,
+                Err(_) if taken > 0 => break,
+                Err(SendError::Closing | SendError::Unknown) => {
+                    return Poll::Ready(Err(association.closed.clone().unwrap_or(CloseReason::Finished)));
+                }
+                Err(error) => return Poll::Ready(Err(CloseReason::Protocol(error.to_string()))),
+            }
+        }
+        if taken == 0 {
+            association.wait_to_write(stream, cx);
+            return Poll::Pending;
+        }
+        association.wrote(stream, taken as u64);
+        bell.ring();
+        Poll::Ready(Ok(taken))
+    }
+
+    fn position(&self, of: impl FnOnce(&super::host::Lane) -> u64) -> u64 {
+        let mut shared = self.held.host.shared.borrow_mut();
+        shared.associations.get_mut(&self.held.id).map_or(0, |association| of(association.lane(self.number)))
+    }
+}
+
+impl<W: World> Stream for SctpStream<W> {
+    fn number(&self) -> u16 {
+        self.number
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.position(|lane| lane.read)
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.position(|lane| lane.written)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        let (id, stream) = (self.held.id, self.number);
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        let Shared { engine, associations, bell, .. } = &mut *shared;
+        let Some(association) = associations.get_mut(&id) else {
+            return Poll::Ready(Err(CloseReason::Aborted));
+        };
+        let mut read = 0;
+        // A call reads from one message; the reader wants bytes.
+        while read < into.len() {
+            match engine.recv(now, id, stream, &mut into[read..]) {
+                // Other identifiers are other applications' and no part of these bytes.
+                Ok(Some(received)) if received.ppid == 0 || received.ppid == PPID_HTTP => {
+                    read += received.bytes;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(RecvError::Closed | RecvError::Unknown) => break,
+            }
+        }
+        if read > 0 || into.is_empty() {
+            association.lane(stream).read += read as u64;
+            // Room in the receive buffer may be worth a SACK.
+            bell.ring();
+            return Poll::Ready(Ok(read));
+        }
+        match association.end() {
+            Some(CloseReason::Finished) => Poll::Ready(Ok(0)),
+            Some(reason) => Poll::Ready(Err(reason)),
+            None => {
+                association.wait_to_read(stream, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        self.write(cx, from, false)
+    }
+
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.write(cx, message, true)
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+/// A piece is at least this large, should an engine not know yet what fits a packet.
+const LEAST_PIECE: usize = 512;

@@ -32,7 +32,6 @@ pub mod corrupt;
 pub mod delay;
 pub mod duplicate;
 pub mod element;
-pub mod fluid;
 pub mod half_duplex;
 pub mod jitter;
 pub mod loss;
@@ -48,6 +47,5 @@ pub mod trace;
 
 pub use chain::{Chain, Dropped, Stage};
 pub use element::{Blank, Carried, Cause, Fate, Holding, Passing};
-pub use fluid::Fluid;
 pub use meter::{Meter, Tally};
 pub use spec::{DirectionSpec, Fail, LinkSpec, SpecError};

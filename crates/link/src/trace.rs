@@ -55,6 +55,12 @@ impl Trace {
         }
     }
 
+    /// The instants in milliseconds, each a chance to send [`OPPORTUNITY_BYTES`].
+    #[must_use]
+    pub fn times_ms(&self) -> &[u32] {
+        &self.times
+    }
+
     /// How long it lasts before it repeats, in milliseconds.
     #[must_use]
     pub fn period_ms(&self) -> u64 {

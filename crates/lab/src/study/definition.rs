@@ -60,15 +60,15 @@ impl Definition {
         toml::from_str(text).map_err(|e| e.to_string().replace('\n', " "))
     }
 
-    /// The race plan of a run with `runs` seeds.
+    /// The race plan, as the text of a plan file, of a run with `runs` seeds from `seed` on.
     #[must_use]
-    pub fn race_plan(&self, runs: u64, seed: u64) -> toml::Table {
+    pub fn race_plan(&self, runs: u64, seed: u64) -> String {
         let mut plan = self.plan.clone();
         let transports = self.arms.values().map(|arm| toml::Value::String(arm.clone())).collect();
         plan.insert("transport".to_owned(), toml::Value::Array(transports));
         plan.insert("runs".to_owned(), toml::Value::Integer(i64::try_from(runs).unwrap_or(i64::MAX)));
         plan.insert("seed".to_owned(), toml::Value::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));
-        plan
+        plan.to_string()
     }
 
     /// The cell of these labels was used to set an input.

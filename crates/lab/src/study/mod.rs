@@ -15,8 +15,9 @@ mod table;
 pub use cell::{Cell, Verdict};
 pub use definition::{Definition, Metric};
 pub use published::Published;
-pub use table::{comparison_table, listing, description};
+pub use table::{comparison_table, description, listing};
 
+use crate::plan::{Draft, Plan};
 use crate::results::Race;
 
 /// The studies that the program contains, by name.
@@ -63,6 +64,17 @@ pub fn open(name: &str) -> Result<Study, String> {
 }
 
 impl Study {
+    /// The race that redoes the table, with `runs` seeds from `seed` on.
+    ///
+    /// # Errors
+    /// One line: the study's plan is wrong, an error of ours.
+    pub fn plan(&self, runs: u64, seed: u64) -> Result<Plan, String> {
+        let file = format!("studies/{}/study.toml [plan]", self.definition.name);
+        Draft::from_toml(&file, &self.definition.race_plan(runs, seed))
+            .and_then(Plan::interpret)
+            .map_err(|error| error.to_string())
+    }
+
     /// Every printed cell beside what the race found.
     ///
     /// # Errors
@@ -82,6 +94,7 @@ mod tests {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(study.definition.name, name);
+            study.plan(2, 1).unwrap_or_else(|e| panic!("{e}"));
             assert!(!study.published.rows.is_empty());
             for row in &study.published.rows {
                 let arm = &row.labels["arm"];

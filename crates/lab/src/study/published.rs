@@ -29,7 +29,8 @@ impl Published {
     /// # Errors
     /// One line with the number of the line that is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
+        let mut lines =
+            text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
         let (_, header) = lines.next().ok_or("no header")?;
         let mut columns: Vec<String> = header.split(',').map(str::to_owned).collect();
         columns.pop();
@@ -44,7 +45,8 @@ impl Published {
                 return Err(at(&format!("{} fields where {} are needed", fields.len(), columns.len() + 1)));
             }
             let value = fields[columns.len()].parse().map_err(|_| at("the last field is not a number"))?;
-            let labels = columns.iter().cloned().zip(fields.iter().map(|field| (*field).to_owned())).collect();
+            let labels =
+                columns.iter().cloned().zip(fields.iter().map(|field| (*field).to_owned())).collect();
             rows.push(Row { labels, value });
         }
         Ok(Self { columns, rows })

@@ -44,20 +44,34 @@ pub fn description(study: &Study) -> String {
 pub fn comparison_table(study: &Study, cells: &[Cell]) -> String {
     let columns = &study.published.columns;
     let width = |column: &String| {
-        cells.iter().filter_map(|c| c.labels.get(column)).map(String::len).chain([column.len()]).max().unwrap_or(0)
+        cells
+            .iter()
+            .filter_map(|c| c.labels.get(column))
+            .map(String::len)
+            .chain([column.len()])
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = columns.iter().map(width).collect();
-    let mut out = format!("{}: {}\n{}; in {}\n\n", study.definition.name, study.definition.title, study.definition.source, study.definition.unit);
+    let mut out = format!(
+        "{}: {}\n{}; in {}\n\n",
+        study.definition.name, study.definition.title, study.definition.source, study.definition.unit
+    );
     for (column, width) in columns.iter().zip(&widths) {
         let _ = write!(out, "{column:<width$}  ");
     }
-    let _ = writeln!(out, "{:>10}  {:>10}  {:>21}  {:>7}  {:>8}  verdict", "published", "ours", "95 % interval", "ratio", "runs");
+    let _ = writeln!(
+        out,
+        "{:>10}  {:>10}  {:>21}  {:>7}  {:>8}  verdict",
+        "published", "ours", "95 % interval", "ratio", "runs"
+    );
     for cell in cells {
         for (column, width) in columns.iter().zip(&widths) {
             let _ = write!(out, "{:<width$}  ", cell.labels.get(column).map_or("", String::as_str));
         }
         let ours = cell.measured.map_or("-".to_owned(), figure);
-        let interval = cell.ci95.map_or("-".to_owned(), |[low, high]| format!("{} - {}", figure(low), figure(high)));
+        let interval =
+            cell.ci95.map_or("-".to_owned(), |[low, high]| format!("{} - {}", figure(low), figure(high)));
         let ratio = cell.measured.map_or("-".to_owned(), |m| format!("{:.2}", m / cell.published));
         let (runs, unfinished) = cell.runs;
         let runs = if unfinished == 0 { runs.to_string() } else { format!("{runs} ({unfinished}!)") };
@@ -83,7 +97,9 @@ fn verdict_line(cells: &[Cell]) -> String {
         format!("{} near (within a factor of 1.5)", count(Verdict::Near)),
         format!("{} differ", count(Verdict::Differs)),
     ];
-    for (verdict, what) in [(Verdict::Missing, "missing"), (Verdict::Calibrated, "set our inputs and prove nothing")] {
+    for (verdict, what) in
+        [(Verdict::Missing, "missing"), (Verdict::Calibrated, "set our inputs and prove nothing")]
+    {
         let n = count(verdict);
         if n > 0 {
             parts.push(format!("{n} {what}"));

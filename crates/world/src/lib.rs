@@ -7,6 +7,8 @@
 
 #![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
 
+pub mod suite;
+
 use anabranch_base::{Batch, Instant, Rng};
 use std::future::Future;
 use std::io;

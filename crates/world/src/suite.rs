@@ -1,0 +1,330 @@
+//! The behaviour suite: what every world must do alike.
+//!
+//! Generic programs that fail by panicking. Each world calls them from its own
+//! tests, so that a program tried in virtual time finds no surprise on the
+//! operating system's network. They ask for two handles: of two hosts that
+//! reach each other, or twice of the same one.
+
+use crate::{Datagrams, Detach, Local, Timer, World};
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Instant};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Two hosts that reach each other.
+#[derive(Clone, Debug)]
+pub struct Pair<W> {
+    /// The host on which most of the program runs.
+    pub near: W,
+    /// The other; may be the same.
+    pub far: W,
+}
+
+/// One case: its name, and the program to run on a fresh pair.
+pub type Case<W> = (&'static str, fn(Pair<W>) -> Pin<Box<dyn Future<Output = ()>>>);
+
+/// All cases.
+#[must_use]
+pub fn cases<W: World>() -> Vec<Case<W>> {
+    vec![
+        ("sleeps end in the order of their deadlines", |pair| Box::pin(sleeps_end_in_order(pair.near))),
+        ("equal deadlines end in the order of setting", |pair| Box::pin(equal_deadlines_in_order(pair.near))),
+        ("a cancelled sleep never fires", |pair| Box::pin(cancelled_sleep_never_fires(pair.near))),
+        ("a timer can be moved and cleared", |pair| Box::pin(timer_moves(pair.near))),
+        ("tasks run first in first out", |pair| Box::pin(tasks_in_order(pair.near))),
+        ("a task gives its result", |pair| Box::pin(task_gives_result(pair.near))),
+        ("a dropped task is cancelled", |pair| Box::pin(dropped_task_is_cancelled(pair.near))),
+        ("a detached task runs on", |pair| Box::pin(detached_task_runs_on(pair.near))),
+        ("randomness belongs to its label", |pair| Box::pin(randomness_by_label(pair.near))),
+        ("a port can be bound once", |pair| Box::pin(bind_twice_fails(pair.near))),
+        ("port 0 is a free port", |pair| Box::pin(port_zero_is_free(pair.near))),
+        ("a datagram goes there and back", |pair| Box::pin(datagram_round_trip(pair))),
+        ("datagrams wait for their reader in order", |pair| Box::pin(datagrams_wait_in_order(pair))),
+        ("nobody at home is no error", |pair| Box::pin(nobody_at_home(pair))),
+        ("a foreign source address is refused", |pair| Box::pin(foreign_source_is_refused(pair))),
+    ]
+}
+
+/// Sleeps begun in one order end in the order of their deadlines, not before them.
+pub async fn sleeps_end_in_order<W: World>(world: W) {
+    let begin = world.now();
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for millis in [30, 10, 20, 0] {
+        let (inside, ended) = (world.clone(), ended.clone());
+        tasks.push(world.spawn("sleeper", async move {
+            let at = begin + Duration::from_millis(millis);
+            inside.sleep_until(at).await;
+            assert!(inside.now() >= at, "a sleep ended early");
+            ended.borrow_mut().push(millis);
+        }));
+    }
+    for task in tasks {
+        task.await;
+    }
+    assert_eq!(*ended.borrow(), [0, 10, 20, 30]);
+}
+
+/// Sleeps with one deadline end in the order in which they began.
+pub async fn equal_deadlines_in_order<W: World>(world: W) {
+    let at = world.now() + Duration::from_millis(5);
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..10 {
+        let (inside, ended) = (world.clone(), ended.clone());
+        tasks.push(world.spawn("sleeper", async move {
+            inside.sleep_until(at).await;
+            ended.borrow_mut().push(number);
+        }));
+    }
+    for task in tasks {
+        task.await;
+    }
+    assert_eq!(*ended.borrow(), (0..10).collect::<Vec<_>>());
+}
+
+/// A sleep that is dropped wakes nobody, and holds nobody up.
+pub async fn cancelled_sleep_never_fires<W: World>(world: W) {
+    let begin = world.now();
+    let fired = Rc::new(Cell::new(false));
+    let (inside, told) = (world.clone(), fired.clone());
+    let task = world.spawn("long sleep", async move {
+        inside.sleep_until(begin + Duration::from_millis(10)).await;
+        told.set(true);
+    });
+    world.sleep_until(begin + Duration::from_millis(2)).await;
+    drop(task);
+    world.sleep_until(begin + Duration::from_millis(30)).await;
+    assert!(!fired.get(), "the cancelled sleep fired");
+}
+
+/// A timer follows its last setting.
+pub async fn timer_moves<W: World>(world: W) {
+    let begin = world.now();
+    let at = |millis| begin + Duration::from_millis(millis);
+    let mut timer = world.timer();
+    assert!(!is_ready(&mut timer).await, "a timer not set is ready");
+    timer.set(Some(at(5)));
+    timer.set(Some(at(20)));
+    poll_fn(|cx| timer.poll(cx)).await;
+    assert!(world.now() >= at(20), "moved later, fired early");
+    assert!(!is_ready(&mut timer).await, "a timer that has fired is still set");
+
+    let now = world.now();
+    timer.set(Some(now + Duration::from_secs(1000)));
+    assert!(!is_ready(&mut timer).await);
+    timer.set(Some(now + Duration::from_millis(5)));
+    poll_fn(|cx| timer.poll(cx)).await;
+    assert!(world.now() < now + Duration::from_secs(1000), "moved earlier, fired late");
+
+    let now = world.now();
+    timer.set(Some(now + Duration::from_millis(2)));
+    timer.set(None);
+    world.sleep_until(now + Duration::from_millis(10)).await;
+    assert!(!is_ready(&mut timer).await, "a cleared timer fired");
+
+    timer.set(Some(begin));
+    assert!(is_ready(&mut timer).await, "a deadline of the past is due at once");
+}
+
+async fn is_ready(timer: &mut impl Timer) -> bool {
+    poll_fn(|cx| Poll::Ready(timer.poll(cx).is_ready())).await
+}
+
+/// Tasks first run in the order in which they were started, and take turns.
+pub async fn tasks_in_order<W: World>(world: W) {
+    let steps = Rc::new(RefCell::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for name in ["a", "b", "c"] {
+        let steps = steps.clone();
+        tasks.push(world.spawn(name, async move {
+            for turn in 0..2 {
+                steps.borrow_mut().push((name, turn));
+                yield_now().await;
+            }
+        }));
+    }
+    for task in tasks {
+        task.await;
+    }
+    assert_eq!(*steps.borrow(), [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]);
+}
+
+/// Lets the other tasks run once.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Awaiting a task gives what it returned, before or after it finished.
+pub async fn task_gives_result<W: World>(world: W) {
+    let quick = world.spawn("quick", async { 7 });
+    let inside = world.clone();
+    let slow = world.spawn("slow", async move {
+        inside.sleep_until(inside.now() + Duration::from_millis(2)).await;
+        "done"
+    });
+    assert_eq!(slow.await, "done");
+    assert_eq!(quick.await, 7);
+}
+
+/// Dropping a task drops its future, at the latest soon.
+pub async fn dropped_task_is_cancelled<W: World>(world: W) {
+    let held = Rc::new(());
+    let inside = held.clone();
+    let task = world.spawn("holder", async move {
+        std::future::pending::<()>().await;
+        drop(inside);
+    });
+    yield_now().await;
+    assert_eq!(Rc::strong_count(&held), 2);
+    drop(task);
+    world.sleep_until(world.now() + Duration::from_millis(2)).await;
+    assert_eq!(Rc::strong_count(&held), 1, "the future of a dropped task lives on");
+}
+
+/// A detached task outlives its handle.
+pub async fn detached_task_runs_on<W: World>(world: W) {
+    let done = Rc::new(Cell::new(false));
+    let (inside, told) = (world.clone(), done.clone());
+    world
+        .spawn("detached", async move {
+            inside.sleep_until(inside.now() + Duration::from_millis(2)).await;
+            told.set(true);
+        })
+        .detach();
+    world.sleep_until(world.now() + Duration::from_millis(20)).await;
+    assert!(done.get(), "the detached task did not run");
+}
+
+/// A label names one stream of randomness, another label another.
+pub async fn randomness_by_label<W: World>(world: W) {
+    let draw = |label: &str| world.rng(label).next_u64();
+    assert_eq!(draw("one"), draw("one"));
+    assert_ne!(draw("one"), draw("two"));
+}
+
+/// A port has one owner at a time.
+pub async fn bind_twice_fails<W: World>(world: W) {
+    let socket = world.bind(Local::Udp { port: 0 }).await.expect("a free port");
+    let port = socket.local()[0].port();
+    let error = world.bind(Local::Udp { port }).await.err().expect("the port is taken");
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    drop(socket);
+    world.bind(Local::Udp { port }).await.expect("the port is free again");
+}
+
+/// Port 0 stands for any free port, on every address of the host.
+pub async fn port_zero_is_free<W: World>(world: W) {
+    let one = world.bind(Local::Udp { port: 0 }).await.expect("a free port");
+    let other = world.bind(Local::Udp { port: 0 }).await.expect("another free port");
+    let (one, other) = (one.local(), other.local());
+    assert_ne!(one[0].port(), 0);
+    assert_ne!(one[0].port(), other[0].port());
+    let addresses: Vec<_> = one.iter().map(SocketAddr::ip).collect();
+    assert_eq!(addresses, world.addresses());
+}
+
+/// A datagram arrives whole, says where it came from, and can be answered.
+pub async fn datagram_round_trip<W: World>(pair: Pair<W>) {
+    let (here, there) = bind_pair(&pair).await;
+    let (from, to) = (here.local()[0], first_like(&there.local(), here.local()[0]));
+    let mut out = Batch::new(here.max_segments());
+    let mut input = Batch::new(there.max_segments());
+    (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
+    out.push(b"there");
+    poll_fn(|cx| here.poll_send(cx, &mut out)).await.expect("sent");
+    assert!(out.is_empty(), "the socket took the batch");
+    poll_fn(|cx| there.poll_recv(cx, &mut input)).await.expect("received");
+    assert_eq!(input.segments().collect::<Vec<_>>(), [b"there"]);
+    assert_eq!((input.source, input.target, input.ecn, input.icmp), (from, to, Ecn::Ect0, None));
+
+    out.clear();
+    (out.source, out.target) = (input.target, input.source);
+    out.push(b"and back");
+    poll_fn(|cx| there.poll_send(cx, &mut out)).await.expect("sent");
+    poll_fn(|cx| here.poll_recv(cx, &mut input)).await.expect("received");
+    assert_eq!(input.segments().collect::<Vec<_>>(), [b"and back"]);
+    assert_eq!((input.source, input.target), (to, from));
+    assert!(here.mtu(from.ip()) >= 576);
+}
+
+async fn bind_pair<W: World>(pair: &Pair<W>) -> (W::Socket, W::Socket) {
+    let here = pair.near.bind(Local::Udp { port: 0 }).await.expect("a free port");
+    let there = pair.far.bind(Local::Udp { port: 0 }).await.expect("a free port");
+    (here, there)
+}
+
+fn first_like(addresses: &[SocketAddr], like: SocketAddr) -> SocketAddr {
+    let same = addresses.iter().find(|address| address.is_ipv4() == like.is_ipv4());
+    *same.expect("an address of the same family")
+}
+
+/// What arrives before anyone reads waits, in order.
+pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
+    let (here, there) = bind_pair(&pair).await;
+    let mut out = Batch::new(1);
+    (out.source, out.target) = (here.local()[0], first_like(&there.local(), here.local()[0]));
+    for number in 0..8_u8 {
+        out.push(&[number; 30]);
+        poll_fn(|cx| here.poll_send(cx, &mut out)).await.expect("sent");
+        (out.source, out.target) = (here.local()[0], first_like(&there.local(), here.local()[0]));
+    }
+    pair.near.sleep_until(pair.near.now() + Duration::from_millis(500)).await;
+    let mut numbers = Vec::new();
+    let mut input = Batch::new(there.max_segments());
+    while numbers.len() < 8 {
+        input.clear();
+        poll_fn(|cx| there.poll_recv(cx, &mut input)).await.expect("received");
+        numbers.extend(input.segments().map(|segment| segment[0]));
+    }
+    assert_eq!(numbers, (0..8).collect::<Vec<_>>());
+}
+
+/// A datagram for a closed port is lost, or reported; the socket lives on.
+pub async fn nobody_at_home<W: World>(pair: Pair<W>) {
+    let (here, there) = bind_pair(&pair).await;
+    let to = first_like(&there.local(), here.local()[0]);
+    drop(there);
+    let mut batch = Batch::new(1);
+    (batch.source, batch.target) = (here.local()[0], to);
+    batch.push(b"anybody?");
+    poll_fn(|cx| here.poll_send(cx, &mut batch)).await.expect("sending is no error");
+    let give_up: Instant = pair.near.now() + Duration::from_millis(500);
+    let mut timer = pair.near.timer();
+    timer.set(Some(give_up));
+    let answer = poll_fn(|cx| match here.poll_recv(cx, &mut batch) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending => timer.poll(cx).map(|()| None),
+    });
+    if let Some(answer) = answer.await {
+        answer.expect("the socket is of use still");
+        assert!(batch.icmp.is_some_and(|icmp| icmp.target == to.ip()), "a report names the peer");
+    }
+}
+
+/// Nobody sends from an address the host does not have.
+pub async fn foreign_source_is_refused<W: World>(pair: Pair<W>) {
+    let (here, there) = bind_pair(&pair).await;
+    let mut batch = Batch::new(1);
+    batch.source = "203.0.113.77:9".parse().expect("an address");
+    batch.target = there.local()[0];
+    if !batch.target.is_ipv4() {
+        batch.source = "[2001:db8:ffff::77]:9".parse().expect("an address");
+    }
+    batch.push(b"forged");
+    let sent = poll_fn(|cx| here.poll_send(cx, &mut batch)).await;
+    assert!(sent.is_err(), "a packet left from a foreign address");
+}

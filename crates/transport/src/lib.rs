@@ -2,12 +2,14 @@
 //!
 //! [`drive`] is the loop that moves packets, time and events between an engine
 //! and a world. [`session`] says what an application sees, [`connector`] how it
-//! gets there; [`sctp`] binds an engine. One host has one engine of a kind.
+//! gets there; [`tcp`] and [`sctp`] bind the two engines. One host has one
+//! engine of a kind.
 
 pub mod connector;
 pub mod drive;
 pub mod sctp;
 pub mod session;
+pub mod tcp;
 mod waiters;
 
 pub use connector::{ConnectError, Connector, ListenError, Listener};

@@ -13,5 +13,6 @@ pub mod plan;
 pub mod results;
 pub mod run;
 pub mod stats;
+pub mod study;
 pub mod table;
 pub mod verdict;

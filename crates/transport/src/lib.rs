@@ -14,3 +14,9 @@ mod waiters;
 
 pub use connector::{ConnectError, Connector, ListenError, Listener};
 pub use session::{CloseReason, OpenError, Session, Stream};
+
+/// The engines themselves, for those who configure and inspect them.
+pub mod engines {
+    pub use anabranch_sctp as sctp;
+    pub use anabranch_tcp as tcp;
+}

@@ -24,7 +24,7 @@ use crate::session::CloseReason;
 use anabranch_base::Engine;
 use anabranch_base::trace::TraceRecord;
 use anabranch_sctp::{Associate, Config, Endpoint};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{Datagrams, Local, Work, World};
 use host::{Association, Shared};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -189,7 +189,10 @@ impl<W: World> Listener for SctpListener<W> {
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<SctpSession<W>, CloseReason>> {
         let accepted = self.inner.shared.borrow_mut().poll_accept(self.port, cx);
-        accepted.map_ok(|(id, key)| SctpSession::new(self.inner.clone(), id, key))
+        accepted.map_ok(|(id, key)| {
+            self.inner.world.charge(Work::Connection);
+            SctpSession::new(self.inner.clone(), id, key)
+        })
     }
 
     fn port(&self) -> u16 {

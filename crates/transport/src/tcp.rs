@@ -17,7 +17,7 @@ use crate::session::CloseReason;
 use anabranch_base::Engine;
 use anabranch_base::trace::TraceRecord;
 use anabranch_tcp::{Config, Endpoint};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{Datagrams, Local, Work, World};
 use host::{Connection, Shared};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -156,7 +156,10 @@ impl<W: World> Listener for TcpListener<W> {
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<TcpSession<W>, CloseReason>> {
         let accepted = self.inner.shared.borrow_mut().poll_accept(self.port, cx);
-        accepted.map_ok(|(id, key)| TcpSession::new(self.inner.clone(), id, key))
+        accepted.map_ok(|(id, key)| {
+            self.inner.world.charge(Work::Connection);
+            TcpSession::new(self.inner.clone(), id, key)
+        })
     }
 
     fn port(&self) -> u16 {

@@ -1,0 +1,300 @@
+//! Fetching and serving without a network: who opens what, what is counted,
+//! what happens when things break.
+
+mod rig;
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_http::fetch::{self, End, Outcome};
+use anabranch_http::mapping::{Choices, Policy, Think, WhenFull};
+use anabranch_http::observe::{FetchError, Record, Recorder};
+use anabranch_http::page::Page;
+use anabranch_http::serve::{self, PageSite};
+use anabranch_sim::Network;
+use anabranch_transport::{Listener, Session, Stream};
+use anabranch_world::World;
+use rig::memory::Meeting;
+use rig::page;
+use std::rc::Rc;
+
+/// Fetches `page` in memory.
+fn load(meeting: &Meeting, page: &Rc<Page>, policy: Policy, options: serve::Options) -> (Outcome, Record) {
+    let network = Network::new(1);
+    let host = network.host("both", &[[10, 0, 0, 1].into()]);
+    let world = network.world(host);
+    let recorder = Recorder::new();
+    let site = Rc::new(PageSite::new(page));
+    let server = serve::run(world.clone(), meeting.clone(), site, options, recorder.clone());
+    let _server = world.spawn("server", server);
+    let fetch = fetch::run(world.clone(), meeting.clone(), page.clone(), policy, recorder.clone());
+    let outcome = network.run(fetch, Instant::MAX).expect_done();
+    (outcome, recorder.take())
+}
+
+fn policy(choices: Choices, multistream: bool) -> Policy {
+    choices.policy(multistream, false).expect("a policy")
+}
+
+fn policies() -> Vec<(&'static str, Meeting, Policy)> {
+    let none = Choices::default();
+    vec![
+        ("one, pipelined", Meeting::new(1, false), policy(none.clone(), false)),
+        (
+            "one, not pipelined",
+            Meeting::new(1, false),
+            policy(Choices { pipeline: Some(false), ..none.clone() }, false),
+        ),
+        ("six", Meeting::new(1, false), policy(Choices { connections: Some(6), ..none.clone() }, false)),
+        ("per object", Meeting::new(1, false), policy(Choices { per_object: true, ..none.clone() }, false)),
+        (
+            "three each",
+            Meeting::new(1, false),
+            policy(Choices { objects_per_connection: Some(3), ..none.clone() }, false),
+        ),
+        ("100 streams", Meeting::new(100, true), policy(none.clone(), true)),
+        (
+            "2 streams, rr",
+            Meeting::new(2, false),
+            policy(Choices { when_full: Some(WhenFull::RoundRobin), ..none.clone() }, true),
+        ),
+        (
+            "3 streams, spf",
+            Meeting::new(3, true),
+            policy(Choices { when_full: Some(WhenFull::SmallestPending), ..none }, true),
+        ),
+    ]
+}
+
+#[test]
+fn every_policy_delivers_every_byte() {
+    let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);
+    for (name, meeting, policy) in policies() {
+        let (outcome, record) = load(&meeting, &page, policy, serve::Options::default());
+        assert_eq!(outcome.end, End::Done, "{name}: {outcome:?}");
+        assert_eq!(outcome.body_bytes, page.body_bytes(), "{name}");
+        for (i, object) in record.objects.iter().enumerate() {
+            let (assigned, delivered) = (object.assigned.as_ref(), object.delivered.as_ref());
+            let (assigned, delivered) = (assigned.expect("assigned"), delivered.expect("delivered"));
+            let sizes = &page.objects[i];
+            assert_eq!(assigned.request.end - assigned.request.start, sizes.request_head, "{name}: {i}");
+            assert_eq!(delivered.response.end - delivered.response.start, sizes.response(), "{name}: {i}");
+            let served = record.served[&assigned.exchange];
+            assert!(object.issued <= Some(assigned.at), "{name}");
+            assert!(served.serving <= served.written && served.written.is_some(), "{name}: {i} {served:?}");
+            assert!(served.written <= object.first_byte, "{name}");
+            assert!(object.first_byte <= Some(delivered.at), "{name}");
+        }
+    }
+}
+
+#[test]
+fn exchanges_follow_one_another_on_their_streams() {
+    let page = page(100, &[10; 40]);
+    for (name, meeting, policy) in policies() {
+        let (_, record) = load(&meeting, &page, policy, serve::Options::default());
+        let mut exchanges: Vec<_> = record
+            .objects
+            .iter()
+            .map(|o| {
+                let assigned = o.assigned.as_ref().expect("assigned");
+                let delivered = o.delivered.as_ref().expect("delivered");
+                (assigned.exchange, assigned.request.clone(), delivered.response.clone())
+            })
+            .collect();
+        exchanges.sort_by_key(|(exchange, ..)| *exchange);
+        for pair in exchanges.windows(2) {
+            let [(one, request, response), (next, next_request, next_response)] = pair else { continue };
+            if (one.connection, one.stream) == (next.connection, next.stream) {
+                assert_eq!(next.index, one.index + 1, "{name}");
+                assert_eq!((next_request.start, next_response.start), (request.end, response.end), "{name}");
+            } else {
+                assert_eq!((next.index, next_request.start, next_response.start), (0, 0, 0), "{name}");
+            }
+        }
+        assert_eq!(record.served.len(), exchanges.len(), "{name}: nothing else was served");
+    }
+}
+
+#[test]
+fn connections_are_those_of_the_policy() {
+    let count = |embedded: usize, meeting: Meeting, choices: Choices, multistream| {
+        let page = page(5_000, &vec![2_000; embedded]);
+        load(&meeting, &page, policy(choices, multistream), serve::Options::default()).0.connections
+    };
+    let none = Choices::default();
+    let per_object = Choices { per_object: true, ..none.clone() };
+    let six = Choices { connections: Some(6), ..none.clone() };
+    for (embedded, all) in [(3, 4), (9, 10)] {
+        assert_eq!(count(embedded, Meeting::new(1, false), per_object.clone(), false), all);
+        assert_eq!(count(embedded, Meeting::new(1, false), none.clone(), false), 1);
+        assert_eq!(count(embedded, Meeting::new(100, true), none.clone(), true), 1);
+        assert_eq!(count(embedded, Meeting::new(1, false), six.clone(), false), 6.min(embedded));
+        let three_each = Choices { objects_per_connection: Some(3), ..none.clone() };
+        assert_eq!(count(embedded, Meeting::new(1, false), three_each, false), all.div_ceil(3));
+    }
+}
+
+#[test]
+fn a_broken_connection_is_replaced_and_its_objects_tried_again() {
+    let page = page(5_000, &[40_000; 8]);
+    for (name, meeting, policy) in policies() {
+        meeting.break_after(1, 60_000);
+        let broken = load(&meeting, &page, policy.clone(), serve::Options::default());
+        assert_eq!(broken.0.end, End::Done, "{name}: {:?}", broken.0);
+        assert_eq!(broken.0.body_bytes, page.body_bytes(), "{name}");
+    }
+    // One that always breaks is given up.
+    let meeting = Meeting::new(1, false);
+    (1..100).for_each(|n| meeting.break_after(n, 10_000));
+    let (outcome, record) = load(&meeting, &page, Policy::default(), serve::Options::default());
+    assert_eq!((outcome.end, outcome.failed()), (End::Failed, 8), "the page itself fits");
+    assert!(matches!(outcome.objects[3], Err(FetchError::Closed(_))), "{outcome:?}");
+    assert_eq!(record.objects[3].assigned.as_ref().map(|a| a.attempt), Some(3));
+}
+
+#[test]
+fn a_server_that_refuses_fails_the_page_and_all_it_embeds() {
+    let meeting = Meeting::new(1, false);
+    meeting.refuse();
+    let (outcome, _) = load(&meeting, &page(100, &[100; 3]), Policy::default(), serve::Options::default());
+    assert_eq!((outcome.end, outcome.failed(), outcome.connections), (End::Failed, 4, 4));
+    assert!(matches!(outcome.objects[0], Err(FetchError::Connect(_))));
+    assert_eq!(outcome.objects[1], Err(FetchError::InitiatorFailed(0)));
+}
+
+#[test]
+fn service_time_and_think_time_pass() {
+    let mut page = Page::clone(&page(1_000, &[1_000, 1_000]));
+    page.objects[2].think = Duration::from_millis(30);
+    let page = Rc::new(page);
+    let options = serve::Options { service_time: Duration::from_millis(5), ..serve::Options::default() };
+    let pipelined = Choices::default().policy(false, false).expect("a policy");
+    let (outcome, record) = load(&Meeting::new(1, false), &page, pipelined.clone(), options.clone());
+    assert_eq!(outcome.elapsed(), Duration::from_millis(15), "one after the other");
+    let served = record.served.values().map(|s| s.written.zip(s.serving).map(|(w, s)| w - s));
+    assert!(served.into_iter().all(|span| span == Some(Duration::from_millis(5))));
+    let (outcome, _) = load(&Meeting::new(10, false), &page, Policy::default(), options.clone());
+    assert_eq!(outcome.elapsed(), Duration::from_millis(10), "side by side");
+    let thinking = Policy { think: Think::Recorded, ..Policy::default() };
+    let (outcome, record) = load(&Meeting::new(10, false), &page, thinking, options);
+    assert_eq!(outcome.elapsed(), Duration::from_millis(5 + 30 + 5));
+    assert_eq!(record.objects[2].issued, Some(Instant::from_millis(35)));
+}
+
+#[test]
+fn arrivals_are_open_loop_and_fill_streams_before_connections() {
+    let page = Rc::new(Page::from_sizes("25x1kB").expect("a page"));
+    let options = serve::Options { service_time: Duration::from_millis(100), ..serve::Options::default() };
+    let arrivals = |gap: u64| Some((0..25).map(|i| Duration::from_millis(i * gap)).collect());
+    for (streams, gap, connections) in [(1, 4, 25), (10, 4, 3), (10, 10, 1), (10, 5, 2), (1, 200, 1)] {
+        let open = Choices::default().policy(streams > 1, true).expect("a policy");
+        let policy = Policy { arrivals: arrivals(gap), ..open };
+        let (outcome, record) = load(&Meeting::new(streams, true), &page, policy, options.clone());
+        assert_eq!(
+            (outcome.end, outcome.connections),
+            (End::Done, connections),
+            "{streams} streams, {gap} ms"
+        );
+        assert_eq!(record.objects[24].issued, Some(Instant::from_millis(24 * gap)));
+    }
+}
+
+#[test]
+fn what_does_not_move_times_out_and_is_counted() {
+    let page = page(1_000, &[1_000; 3]);
+    let slow = serve::Options { service_time: Duration::from_secs(100), ..serve::Options::default() };
+    let timeout = Some(Duration::from_secs(15));
+    let (outcome, _) =
+        load(&Meeting::new(1, false), &page, Policy { timeout, ..Policy::default() }, slow.clone());
+    assert_eq!((outcome.end, outcome.failed()), (End::Failed, 4));
+    assert_eq!(outcome.objects[0], Err(FetchError::Timeout));
+    assert_eq!(outcome.elapsed(), Duration::from_secs(15));
+
+    // Progress keeps the clock back: 4 x 10 s of service, pipelined, and nothing fails.
+    let slower = serve::Options { service_time: Duration::from_secs(10), ..serve::Options::default() };
+    let pipelined = Policy { timeout, ..Choices::default().policy(false, false).expect("a policy") };
+    let (outcome, _) = load(&Meeting::new(1, false), &page, pipelined, slower);
+    assert_eq!((outcome.end, outcome.elapsed()), (End::Done, Duration::from_secs(40)));
+
+    let deadline = Some(Duration::from_secs(7));
+    let (outcome, _) = load(&Meeting::new(1, false), &page, Policy { deadline, ..Policy::default() }, slow);
+    assert_eq!((outcome.end, outcome.elapsed()), (End::Deadline, Duration::from_secs(7)));
+    assert_eq!(outcome.objects[1], Err(FetchError::Deadline));
+}
+
+#[test]
+fn an_idle_session_is_closed_and_an_incomplete_request_aborted() {
+    let network = Network::new(1);
+    let host = network.host("both", &[[10, 0, 0, 1].into()]);
+    let world = network.world(host);
+    let meeting = Meeting::new(1, false);
+    let site = Rc::new(PageSite::new(&page(1_000, &[])));
+    let options = serve::Options {
+        idle_timeout: Some(Duration::from_secs(30)),
+        head_timeout: Some(Duration::from_secs(10)),
+        ..serve::Options::default()
+    };
+    let server = serve::run(world.clone(), meeting.clone(), site, options, Recorder::new());
+    let _server = world.spawn("server", server);
+    let ends = network.run(
+        async {
+            let idle = anabranch_transport::Connector::connect(&meeting, 0).expect("a session");
+            idle.established().await.expect("established");
+            let idle_end = (idle.closed().await, world.now());
+            let half = anabranch_transport::Connector::connect(&meeting, 0).expect("a session");
+            let mut stream = half.open(0).expect("a stream");
+            stream.write_all(b"GET / HT").await.expect("written");
+            let half_end = (half.closed().await, world.now());
+            (idle_end, half_end)
+        },
+        Instant::MAX,
+    );
+    let ((idle, at), (half, then)) = ends.expect_done();
+    assert!(idle.is_graceful() && at == Instant::from_millis(30_000), "{idle} {at}");
+    assert!(!half.is_graceful() && then == Instant::from_millis(40_000), "{half} {then}");
+}
+
+/// A server that answers every connection with the same bytes and closes it.
+fn answered(answer: &'static [u8], streams: u16) -> Outcome {
+    let network = Network::new(1);
+    let host = network.host("both", &[[10, 0, 0, 1].into()]);
+    let world = network.world(host);
+    let meeting = Meeting::new(streams, false);
+    let mut listener = meeting.clone();
+    let _server = world.spawn("server", async move {
+        let mut kept = Vec::new();
+        while let Ok(session) = listener.accept().await {
+            let Ok(mut stream) = session.accept().await else { continue };
+            let mut request = [0; 2000];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(answer).await;
+            stream.finish();
+            kept.push((session, stream));
+        }
+    });
+    let policy = Policy { timeout: Some(Duration::from_secs(5)), ..Policy::default() };
+    let fetch = fetch::run(world.clone(), meeting, page(5, &[]), policy, Recorder::new());
+    network.run(fetch, Instant::MAX).expect_done()
+}
+
+#[test]
+fn odd_answers_are_failures_not_panics() {
+    let cases: [(&'static [u8], &str); 8] = [
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n", "status 500"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong", "byte"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "0 bytes instead of 5"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nhello", "Content-Length"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "neither"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is TLS", "head"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n", "ended"),
+        (b"", "ended"),
+    ];
+    for (answer, why) in cases {
+        let outcome = answered(answer, 1);
+        assert_eq!(outcome.end, End::Failed);
+        let error = outcome.objects[0].as_ref().expect_err("failed").to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let twice = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(answered(twice, 7).end, End::Failed);
+}

@@ -1,0 +1,315 @@
+//! Sessions without a network: perfect pipes in memory, and faults on request.
+
+use anabranch_transport::{CloseReason, ConnectError, Connector, Listener, OpenError, Session, Stream};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A place where a client and a server meet.
+#[derive(Clone)]
+pub struct Meeting {
+    inner: Rc<RefCell<MeetingInner>>,
+}
+
+struct MeetingInner {
+    streams: u16,
+    early: bool,
+    opened: u64,
+    backlog: VecDeque<Pipe>,
+    acceptor: Option<Waker>,
+    refuse: bool,
+    /// Sessions with these numbers (from 1) break after so many bytes to the client.
+    breaks: BTreeMap<u64, u64>,
+}
+
+impl Meeting {
+    pub fn new(streams: u16, early: bool) -> Self {
+        let (backlog, breaks) = (VecDeque::new(), BTreeMap::new());
+        let inner =
+            MeetingInner { streams, early, opened: 0, backlog, acceptor: None, refuse: false, breaks };
+        Self { inner: Rc::new(RefCell::new(inner)) }
+    }
+
+    pub fn refuse(&self) {
+        self.inner.borrow_mut().refuse = true;
+    }
+
+    /// Session `number` is reset once the server has written so many bytes to it.
+    pub fn break_after(&self, number: u64, bytes: u64) {
+        self.inner.borrow_mut().breaks.insert(number, bytes);
+    }
+}
+
+impl Connector for Meeting {
+    type Session = Pipe;
+
+    fn connect(&self, _server: usize) -> Result<Pipe, ConnectError> {
+        let mut inner = self.inner.borrow_mut();
+        inner.opened += 1;
+        let number = inner.opened;
+        let state = Rc::new(RefCell::new(State {
+            streams: inner.streams,
+            early: inner.early,
+            closed: inner.refuse.then_some(CloseReason::Refused),
+            established: false,
+            waiting: Vec::new(),
+            lanes: BTreeMap::new(),
+            budget: inner.breaks.get(&number).copied(),
+        }));
+        let client = Pipe { number, client: true, state: state.clone() };
+        if !inner.refuse {
+            inner.backlog.push_back(Pipe { number, client: false, state });
+            if let Some(waker) = inner.acceptor.take() {
+                waker.wake();
+            }
+        }
+        Ok(client)
+    }
+
+    fn streams(&self) -> u16 {
+        self.inner.borrow().streams
+    }
+}
+
+impl Listener for Meeting {
+    type Session = Pipe;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Pipe, CloseReason>> {
+        let mut inner = self.inner.borrow_mut();
+        if let Some(pipe) = inner.backlog.pop_front() {
+            pipe.state.borrow_mut().established = true;
+            pipe.state.borrow_mut().wake();
+            return Poll::Ready(Ok(pipe));
+        }
+        inner.acceptor = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn port(&self) -> u16 {
+        80
+    }
+}
+
+#[derive(Clone)]
+pub struct Pipe {
+    number: u64,
+    client: bool,
+    state: Rc<RefCell<State>>,
+}
+
+struct State {
+    streams: u16,
+    early: bool,
+    closed: Option<CloseReason>,
+    established: bool,
+    waiting: Vec<Waker>,
+    lanes: BTreeMap<u16, Lane>,
+    /// Bytes to the client until it breaks.
+    budget: Option<u64>,
+}
+
+#[derive(Default)]
+struct Lane {
+    /// Towards the server, towards the client.
+    ways: [Way; 2],
+    server_holds: bool,
+}
+
+#[derive(Default)]
+struct Way {
+    bytes: VecDeque<u8>,
+    read: u64,
+    written: u64,
+    finished: bool,
+}
+
+impl State {
+    fn wake(&mut self) {
+        for waker in self.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+
+    fn end(&mut self, reason: CloseReason) {
+        self.closed.get_or_insert(reason);
+        self.wake();
+    }
+
+    fn wait<T>(&mut self, cx: &Context<'_>) -> Poll<T> {
+        self.waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Pipe {
+    fn take(&self, number: u16) -> PipeStream {
+        PipeStream { pipe: self.clone(), number }
+    }
+}
+
+impl Session for Pipe {
+    type Stream = PipeStream;
+
+    fn id(&self) -> u64 {
+        self.number
+    }
+
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        let mut state = self.state.borrow_mut();
+        match &state.closed {
+            Some(reason) => Poll::Ready(Err(reason.clone())),
+            None if state.established => Poll::Ready(Ok(())),
+            None => state.wait(cx),
+        }
+    }
+
+    fn early_data(&self) -> bool {
+        self.state.borrow().early
+    }
+
+    fn streams(&self) -> u16 {
+        self.state.borrow().streams
+    }
+
+    fn open(&self, number: u16) -> Result<PipeStream, OpenError> {
+        let streams = self.streams();
+        if number >= streams {
+            return Err(OpenError::NoSuchStream { number, streams });
+        }
+        Ok(self.take(number))
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<PipeStream, CloseReason>> {
+        let mut state = self.state.borrow_mut();
+        let begun =
+            state.lanes.iter_mut().find(|(_, lane)| !lane.server_holds && !lane.ways[0].bytes.is_empty());
+        if let Some((&number, lane)) = begun {
+            lane.server_holds = true;
+            drop(state);
+            return Poll::Ready(Ok(self.take(number)));
+        }
+        match &state.closed {
+            Some(reason) => Poll::Ready(Err(reason.clone())),
+            None => state.wait(cx),
+        }
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        let mut state = self.state.borrow_mut();
+        match &state.closed {
+            Some(reason) => Poll::Ready(reason.clone()),
+            None => state.wait(cx),
+        }
+    }
+
+    fn close(&self) {
+        self.state.borrow_mut().end(CloseReason::Finished);
+    }
+
+    fn abort(&self) {
+        self.state.borrow_mut().end(CloseReason::Aborted);
+    }
+}
+
+pub struct PipeStream {
+    pipe: Pipe,
+    number: u16,
+}
+
+impl Drop for PipeStream {
+    fn drop(&mut self) {
+        if !self.pipe.client
+            && let Some(lane) = self.pipe.state.borrow_mut().lanes.get_mut(&self.number)
+        {
+            lane.server_holds = false;
+        }
+    }
+}
+
+impl PipeStream {
+    fn way<R>(&self, outward: bool, look: impl FnOnce(&mut Way) -> R) -> R {
+        let to_client = self.pipe.client != outward;
+        let mut state = self.pipe.state.borrow_mut();
+        look(&mut state.lanes.entry(self.number).or_default().ways[usize::from(to_client)])
+    }
+}
+
+impl Stream for PipeStream {
+    fn number(&self) -> u16 {
+        self.number
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.way(false, |way| way.read)
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.way(true, |way| way.written)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        let (read, finished) = self.way(false, |way| {
+            let count = into.len().min(way.bytes.len());
+            for (slot, byte) in into.iter_mut().zip(way.bytes.drain(..count)) {
+                *slot = byte;
+            }
+            way.read += count as u64;
+            (count, way.finished)
+        });
+        let mut state = self.pipe.state.borrow_mut();
+        if read > 0 {
+            state.wake();
+            return Poll::Ready(Ok(read));
+        }
+        match &state.closed {
+            Some(CloseReason::Finished) => Poll::Ready(Ok(0)),
+            Some(reason) => Poll::Ready(Err(reason.clone())),
+            None if finished => Poll::Ready(Ok(0)),
+            None => state.wait(cx),
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        if let Some(reason) = self.pipe.state.borrow().closed.clone() {
+            return Poll::Ready(Err(reason));
+        }
+        let taken = self.way(true, |way| {
+            let count = from.len().min(CAPACITY - way.bytes.len());
+            way.bytes.extend(&from[..count]);
+            way.written += count as u64;
+            count
+        });
+        let mut state = self.pipe.state.borrow_mut();
+        if taken == 0 {
+            return state.wait(cx);
+        }
+        if !self.pipe.client
+            && let Some(budget) = &mut state.budget
+        {
+            *budget = budget.saturating_sub(taken as u64);
+            if *budget == 0 {
+                state.end(CloseReason::Reset("broken on purpose".into()));
+            }
+        }
+        state.wake();
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.poll_write(cx, message)
+    }
+
+    fn finish(&mut self) {
+        if self.pipe.streams() == 1 {
+            self.way(true, |way| way.finished = true);
+            self.pipe.state.borrow_mut().wake();
+        }
+    }
+}
+
+const CAPACITY: usize = 3000;

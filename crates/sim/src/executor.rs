@@ -13,8 +13,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Which task: a place and how many tasks have lived there before.
@@ -27,18 +27,44 @@ pub(crate) struct Key {
 /// The main future has a key but no place: it lives in the caller's frame.
 const MAIN: Key = Key { index: u32::MAX, generation: 0 };
 
-/// The keys of runnable tasks. `Waker` wants `Send`, hence the lock: it is
-/// never contended.
-#[derive(Default)]
+/// What the wakers of an executor know of it. The keys of runnable tasks lie in
+/// a list of this thread ([`RUNNABLE`]): `Waker` wants `Send`, but a lock, or
+/// just a locked instruction, for each packet costs more than moving the packet.
 struct RunQueue {
+    /// Never used twice in a process.
+    number: u64,
     any: AtomicBool,
-    runnable: Mutex<Vec<Key>>,
+}
+
+thread_local! {
+    /// The runnable tasks of each executor of this thread: its number, their keys.
+    static RUNNABLE: RefCell<Vec<(u64, Vec<Key>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl RunQueue {
+    fn new() -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        RUNNABLE.with_borrow_mut(|queues| queues.push((number, Vec::new())));
+        Self { number, any: AtomicBool::new(false) }
+    }
+
+    /// Does `change` to the runnable keys. A waker that outlived its executor,
+    /// or was carried to another thread against all custom, finds none.
+    #[inline]
+    fn change(&self, change: impl FnOnce(&mut Vec<Key>)) {
+        RUNNABLE.with_borrow_mut(|queues| {
+            if let Some((_, keys)) = queues.iter_mut().find(|(number, _)| *number == self.number) {
+                change(keys);
+            }
+        });
+    }
 }
 
 struct TaskWaker {
     queue: Arc<RunQueue>,
     key: Key,
-    /// Already in the queue.
+    /// Already in the queue. Loaded and stored, never exchanged: one thread.
     queued: AtomicBool,
 }
 
@@ -47,9 +73,11 @@ impl Wake for TaskWaker {
         self.wake_by_ref();
     }
 
+    #[inline]
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::Relaxed) {
-            self.queue.runnable.lock().unwrap_or_else(PoisonError::into_inner).push(self.key);
+        if !self.queued.load(Ordering::Relaxed) {
+            self.queued.store(true, Ordering::Relaxed);
+            self.queue.change(|keys| keys.push(self.key));
             self.queue.any.store(true, Ordering::Relaxed);
         }
     }
@@ -66,9 +94,10 @@ struct Place {
 struct Occupant {
     owner: u32,
     name: &'static str,
-    waker: Arc<TaskWaker>,
-    /// `None` while it is being polled.
-    future: Option<BoxedTask>,
+    task_waker: Arc<TaskWaker>,
+    /// The future, and the same waker for its context; `None` while it is being
+    /// polled. Moved out and back, for a clone would count references.
+    running: Option<(BoxedTask, Waker)>,
 }
 
 /// The tasks of one network.
@@ -77,18 +106,21 @@ pub(crate) struct Executor {
     places: RefCell<Vec<Place>>,
     free: RefCell<Vec<u32>>,
     main: Arc<TaskWaker>,
+    main_waker: Waker,
     spare: Cell<Vec<Key>>,
 }
 
 impl Executor {
     pub(crate) fn new() -> Self {
-        let queue = Arc::new(RunQueue::default());
+        let queue = Arc::new(RunQueue::new());
         let main = Arc::new(TaskWaker { queue: queue.clone(), key: MAIN, queued: AtomicBool::new(false) });
+        let main_waker = Waker::from(main.clone());
         Self {
             queue,
             places: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
             main,
+            main_waker,
             spare: Cell::new(Vec::new()),
         }
     }
@@ -108,7 +140,7 @@ impl Executor {
     /// returned, at once when it does.
     pub(crate) fn run_round<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let mut round = self.spare.take();
-        std::mem::swap(&mut round, &mut *self.queue.runnable.lock().unwrap_or_else(PoisonError::into_inner));
+        self.queue.change(|keys| std::mem::swap(&mut round, keys));
         self.queue.any.store(false, Ordering::Relaxed);
         let mut result = None;
         for (done, &key) in round.iter().enumerate() {
@@ -117,8 +149,7 @@ impl Executor {
                 continue;
             }
             self.main.queued.store(false, Ordering::Relaxed);
-            let waker = Waker::from(self.main.clone());
-            if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
+            if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&self.main_waker)) {
                 self.requeue(&round[done + 1..]);
                 result = Some(value);
                 break;
@@ -132,11 +163,7 @@ impl Executor {
     /// Puts keys whose turn did not come back at the head of the queue.
     fn requeue(&self, rest: &[Key]) {
         if !rest.is_empty() {
-            self.queue
-                .runnable
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .splice(0..0, rest.iter().copied());
+            self.queue.change(|keys| drop(keys.splice(0..0, rest.iter().copied())));
             self.queue.any.store(true, Ordering::Relaxed);
         }
     }
@@ -145,16 +172,15 @@ impl Executor {
         let taken = {
             let mut places = self.places.borrow_mut();
             let Some(occupant) = occupant(&mut places, key) else { return };
-            occupant.waker.queued.store(false, Ordering::Relaxed);
-            occupant.future.take().map(|future| (future, occupant.waker.clone()))
+            occupant.task_waker.queued.store(false, Ordering::Relaxed);
+            occupant.running.take()
         };
         // A task that is being polled cannot be polled again from inside.
         let Some((mut future, waker)) = taken else { return };
-        let waker = Waker::from(waker);
         let finished = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let mut places = self.places.borrow_mut();
         match occupant(&mut places, key) {
-            Some(occupant) if !finished => occupant.future = Some(future),
+            Some(occupant) if !finished => occupant.running = Some((future, waker)),
             Some(_) => {
                 let gone = self.vacate(&mut places, key);
                 drop(places);
@@ -185,9 +211,11 @@ impl Executor {
         });
         let place = &mut places[index as usize];
         let key = Key { index, generation: place.generation };
-        let waker = Arc::new(TaskWaker { queue: self.queue.clone(), key, queued: AtomicBool::new(false) });
-        place.occupant = Some(Occupant { owner, name, waker: waker.clone(), future: Some(future) });
-        waker.wake();
+        let task_waker =
+            Arc::new(TaskWaker { queue: self.queue.clone(), key, queued: AtomicBool::new(false) });
+        let running = Some((future, Waker::from(task_waker.clone())));
+        place.occupant = Some(Occupant { owner, name, task_waker: task_waker.clone(), running });
+        task_waker.wake();
         key
     }
 
@@ -223,6 +251,14 @@ impl Executor {
     pub(crate) fn alive(&self) -> Vec<(u32, &'static str)> {
         let places = self.places.borrow();
         places.iter().filter_map(|place| place.occupant.as_ref()).map(|o| (o.owner, o.name)).collect()
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        let number = self.queue.number;
+        // Where the thread is ending the list may be gone before us.
+        let _gone = RUNNABLE.try_with(|queues| queues.borrow_mut().retain(|(other, _)| *other != number));
     }
 }
 

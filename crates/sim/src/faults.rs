@@ -106,7 +106,6 @@ impl State {
             entry.mtu = mtu;
             entry.entangled = is_entangled(spec);
             let old: Chain<_> = mem::replace(&mut entry.chain, chain);
-            entry.tap.retire(old.meter());
             entry.retired.push(old);
         }
     }

@@ -112,18 +112,25 @@ impl State {
         }
     }
 
+    /// The same for chains that were replaced with packets still inside.
     #[cold]
     fn retired_due(&mut self, index: usize) {
-        let mut out = Vec::new();
-        self.directions[index].retired.retain_mut(|chain| {
-            while let Some(parcel) = chain.pop(self.now) {
-                out.push(parcel);
+        let now = self.now;
+        let mut chains = std::mem::take(&mut self.directions[index].retired);
+        chains.retain_mut(|chain| {
+            while let Some(parcel) = chain.pop(now) {
+                self.come_out(index, parcel);
             }
-            chain.held() > 0
+            while let Some(dropped) = chain.pop_dropped() {
+                self.link_lost(index, dropped.at, dropped.cause, dropped.packet);
+            }
+            let empty = chain.held() == 0;
+            if empty {
+                self.directions[index].tap.retire(chain.meter());
+            }
+            !empty
         });
-        for parcel in out {
-            self.come_out(index, parcel);
-        }
+        self.directions[index].retired = chains;
     }
 
     /// A packet came out of a link.

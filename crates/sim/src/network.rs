@@ -19,7 +19,7 @@ use crate::world::SimWorld;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_link::spec::{Direction, LossSpec};
-use anabranch_link::{LinkSpec, SpecError};
+use anabranch_link::{Chain, LinkSpec, SpecError};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
@@ -472,7 +472,7 @@ impl Network {
         let state = self.shared.state.borrow();
         let entry = &state.directions[link.direction(direction)];
         LinkCounters {
-            meter: entry.tap.counts(entry.chain.meter()),
+            meter: entry.tap.counts(entry.retired.iter().chain([&entry.chain]).map(Chain::meter)),
             switched_off: entry.tap.switched_off,
             wire_bytes: entry.tap.bins.clone().unwrap_or_default(),
         }

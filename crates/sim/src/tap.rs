@@ -69,35 +69,20 @@ pub const BIN: Duration = Duration::from_millis(100);
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
     pub(crate) bins: Option<Vec<u64>>,
-    /// What chains had counted when they were replaced.
+    /// What chains that were replaced had counted.
     before: Meter,
 }
 
 impl LinkTap {
-    /// A chain with these counts is replaced by another.
+    /// A chain that was replaced is empty: its counts are kept.
     pub(crate) fn retire(&mut self, meter: &Meter) {
-        self.before = self.counts(meter);
+        self.before = sum(&self.before, meter);
     }
 
-    /// The counts of all chains so far, `meter` being the present one's.
-    pub(crate) fn counts(&self, meter: &Meter) -> Meter {
-        let old = &self.before;
-        let sum = |a: Tally, b: Tally| Tally { packets: a.packets + b.packets, bytes: a.bytes + b.bytes };
-        Meter {
-            entered: sum(old.entered, meter.entered),
-            left: sum(old.left, meter.left),
-            duplicated: sum(old.duplicated, meter.duplicated),
-            corrupted: sum(old.corrupted, meter.corrupted),
-            marked: sum(old.marked, meter.marked),
-            overtaking: sum(old.overtaking, meter.overtaking),
-            overflowed: sum(old.overflowed, meter.overflowed),
-            dropped_early: sum(old.dropped_early, meter.dropped_early),
-            lost_at_random: sum(old.lost_at_random, meter.lost_at_random),
-            lost_in_outage: sum(old.lost_in_outage, meter.lost_in_outage),
-            too_big: sum(old.too_big, meter.too_big),
-            queue_peak_packets: old.queue_peak_packets.max(meter.queue_peak_packets),
-            queue_peak_bytes: old.queue_peak_bytes.max(meter.queue_peak_bytes),
-        }
+    /// The counts of all chains there have been, `present` being those of the
+    /// chains that still hold packets.
+    pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
+        present.fold(self.before.clone(), |all, meter| sum(&all, meter))
     }
 
     #[inline]
@@ -111,6 +96,25 @@ impl LinkTap {
             }
             bins[bin] += bytes as u64;
         }
+    }
+}
+
+fn sum(a: &Meter, b: &Meter) -> Meter {
+    let add = |a: Tally, b: Tally| Tally { packets: a.packets + b.packets, bytes: a.bytes + b.bytes };
+    Meter {
+        entered: add(a.entered, b.entered),
+        left: add(a.left, b.left),
+        duplicated: add(a.duplicated, b.duplicated),
+        corrupted: add(a.corrupted, b.corrupted),
+        marked: add(a.marked, b.marked),
+        overtaking: add(a.overtaking, b.overtaking),
+        overflowed: add(a.overflowed, b.overflowed),
+        dropped_early: add(a.dropped_early, b.dropped_early),
+        lost_at_random: add(a.lost_at_random, b.lost_at_random),
+        lost_in_outage: add(a.lost_in_outage, b.lost_in_outage),
+        too_big: add(a.too_big, b.too_big),
+        queue_peak_packets: a.queue_peak_packets.max(b.queue_peak_packets),
+        queue_peak_bytes: a.queue_peak_bytes.max(b.queue_peak_bytes),
     }
 }
 

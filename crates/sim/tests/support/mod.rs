@@ -1,0 +1,75 @@
+//! What the tests of this crate share: short ways to send and receive.
+
+#![allow(dead_code, reason = "every test file uses some of it")]
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Instant};
+use anabranch_link::LinkSpec;
+use anabranch_sim::{Network, SimSocket, SimWorld};
+use anabranch_world::{Datagrams, Timer, World};
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::task::Poll;
+
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an IP address")
+}
+
+pub fn at(text: &str) -> SocketAddr {
+    text.parse().expect("a socket address")
+}
+
+pub fn link(text: &str) -> LinkSpec {
+    LinkSpec::parse(text).expect("a link")
+}
+
+pub fn micros(micros: u64) -> Instant {
+    Instant::from_nanos(micros * 1000)
+}
+
+/// Long after everything that these tests wait for.
+pub const LATE: Instant = Instant::from_millis(3_600_000);
+
+/// Sends one packet.
+pub async fn send(socket: &SimSocket, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
+    send_tagged(socket, from, to, payload, 0).await;
+}
+
+pub async fn send_tagged(socket: &SimSocket, from: SocketAddr, to: SocketAddr, payload: &[u8], tag: u64) {
+    let mut batch = Batch::new(1);
+    (batch.source, batch.target, batch.first_tag) = (from, to, tag);
+    batch.push(payload);
+    poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("the host takes it");
+}
+
+/// Receives one packet or report.
+pub async fn recv(socket: &SimSocket) -> Batch {
+    let mut batch = Batch::new(1);
+    poll_fn(|cx| socket.poll_recv(cx, &mut batch)).await.expect("the socket is open");
+    batch
+}
+
+/// The same, but gives up after `span`.
+pub async fn recv_within(world: &SimWorld, socket: &SimSocket, span: Duration) -> Option<Batch> {
+    let mut batch = Batch::new(1);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + span));
+    poll_fn(|cx| match socket.poll_recv(cx, &mut batch) {
+        Poll::Ready(result) => {
+            result.expect("the socket is open");
+            Poll::Ready(true)
+        }
+        Poll::Pending => timer.poll(cx).map(|()| false),
+    })
+    .await
+    .then_some(batch)
+}
+
+/// A host at each end of one link.
+pub fn two_hosts(seed: u64, spec: &str, near: &str, far: &str) -> (Network, SimWorld, SimWorld) {
+    let network = Network::new(seed);
+    let (client, server) = (network.host("client", &[ip(near)]), network.host("server", &[ip(far)]));
+    network.link(client, server, &link(spec)).expect("a link");
+    let (here, there) = (network.world(client), network.world(server));
+    (network, here, there)
+}

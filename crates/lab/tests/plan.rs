@@ -260,12 +260,12 @@ fn wrong_contestants_and_runs() {
             --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp
             --transport tcp:connections=6,sctp: 'sctp' where key=value was expected; a contestant with keys needs a --transport of its own
             --transport tcp:connections=0: connections=0: write a number from 1 to 100000
-            --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, objects-per-connection, pipeline, http, profile, cc, iw, rto_min, delack, rcvbuf
-            --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, objects-per-connection, pipeline, http, profile, cc, iw, rto_min, delack, rcvbuf
+            --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, objects-per-connection, pipeline, http, profile, cc, iw, abc, idle_restart, cwnd_validation, recovery, careful, dupthresh, limited_transmit, undo, rto_initial, rto_min, rto_max, tick, rtt_sample, sack, dsack, timestamps, wscale, ecn, nagle, delack, ack_every, quickack, mss, rcvbuf, sndbuf, max_burst, syn_retries, retries, user_timeout, time_wait, fin_wait2, backlog, pmtu
+            --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, objects-per-connection, pipeline, http, profile, cc, iw, abc, idle_restart, cwnd_validation, recovery, careful, dupthresh, limited_transmit, undo, rto_initial, rto_min, rto_max, tick, rtt_sample, sack, dsack, timestamps, wscale, ecn, nagle, delack, ack_every, quickack, mss, rcvbuf, sndbuf, max_burst, syn_retries, retries, user_timeout, time_wait, fin_wait2, backlog, pmtu
             --transport sctp:pipeline=yes: 'pipeline' is a key of tcp
             --transport tcp:http=2: http=2 comes in a later version; write http=1
             --transport sctp:when-full=grow: when-full=grow adds streams to a running association (RFC 6525), which the SCTP engine cannot do yet; write wait, rr or spf
-            --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc2960, kame-2002, lksctp-2.6, ns2, rfc9260, modern
+            --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6, ns2, modern
             --transport sctp:paths=2: paths=2: the network has 1
             --transport: 'tcp' is given twice
             --transport tcp:per-object=yes,pipeline=yes: pipeline=yes needs more than one object a connection

@@ -44,7 +44,7 @@ pub struct ArmKey {
 }
 
 /// The contestants' keys, apart from the engines' knobs.
-pub const ARM_KEYS: [ArmKey; 9] = [
+pub const ARM_KEYS: [ArmKey; 10] = [
     key("connections", None, "connections or associations to the server, from 1; default 1"),
     key("per-object", None, "a new connection for each object: yes or no; default no"),
     key("objects-per-connection", None, "objects after which a connection is replaced, from 1; default no limit"),
@@ -56,6 +56,7 @@ pub const ARM_KEYS: [ArmKey; 9] = [
     key("http", Some(Transport::Tcp), "1 (HTTP/1.1); 2 comes in a later version"),
     key("when-full", Some(Transport::Sctp), "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait"),
     key("paths", Some(Transport::Sctp), "paths to use, from 1; default all of the network"),
+    key("unordered", Some(Transport::Sctp), "no; yes comes with messages in a later version"),
     key("encap", Some(Transport::Sctp), "none (IP protocol 132) or udp (RFC 6951); default none"),
     key("profile", None, "a named, sourced set of knobs (see --list profiles)"),
 ];
@@ -199,6 +200,12 @@ impl Arm {
                     _ => return Err(format!("encap={value}: write none or udp")),
                 };
             }
+            "unordered" if value == "no" => {}
+            "unordered" if value == "yes" => {
+                // HTTP's framing needs the order of a stream's bytes.
+                return Err("unordered=yes comes with messages in a later version; write no".to_owned());
+            }
+            "unordered" => return Err(format!("unordered={value}: write no")),
             "http" if value == "1" => {}
             "http" if value == "2" => return Err("http=2 comes in a later version; write http=1".to_owned()),
             "http" => return Err(format!("http={value}: write 1")),

@@ -1,6 +1,10 @@
 //! The engines' knobs, whichever engine it is.
+//!
+//! Keys, values, help and sources are the engines' own tables; nothing about
+//! any one knob is known here.
 
 use super::arm::Transport;
+use anabranch_transport::engines::{sctp, tcp};
 
 /// A knob with its value, as the engines' tables give it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,15 +20,18 @@ pub struct Knob {
 }
 
 /// The settings of an engine.
-#[derive(Clone, Debug)]
-pub struct EngineConfig {
-    knobs: Vec<Knob>,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EngineConfig {
+    /// TCP's.
+    Tcp(Box<tcp::Config>),
+    /// SCTP's.
+    Sctp(Box<sctp::Config>),
 }
 
 impl EngineConfig {
     /// The profile that a contestant has when it names none.
     #[must_use]
-    pub fn default_profile(transport: Transport) -> &'static str {
+    pub const fn default_profile(transport: Transport) -> &'static str {
         match transport {
             Transport::Tcp => "modern",
             Transport::Sctp => "rfc9260",
@@ -35,33 +42,44 @@ impl EngineConfig {
     #[must_use]
     pub fn profiles(transport: Transport) -> &'static [&'static str] {
         match transport {
-            Transport::Tcp => &["reno-2002", "linux-2.6", "ns2", "modern"],
-            Transport::Sctp => &["rfc2960", "kame-2002", "lksctp-2.6", "ns2", "rfc9260", "modern"],
+            Transport::Tcp => &tcp::PROFILES,
+            Transport::Sctp => &sctp::PROFILES,
         }
     }
 
-    /// The settings of a profile.
+    /// The settings of a profile; `None` when there is none of this name.
     #[must_use]
     pub fn profile(transport: Transport, name: &str) -> Option<Self> {
-        let knob = |key, value: &str| Knob { key, value: value.to_owned(), help: "", source: "" };
-        let shared = [("cc", "cubic"), ("iw", "10"), ("rto_min", "200ms"), ("delack", "40ms"), ("rcvbuf", "1MiB")];
-        let mut knobs: Vec<Knob> = shared.iter().map(|(key, value)| knob(key, value)).collect();
-        if transport == Transport::Sctp {
-            knobs.push(knob("streams", "100"));
+        match transport {
+            Transport::Tcp => tcp::Config::profile(name).map(|config| Self::Tcp(Box::new(config))),
+            Transport::Sctp => sctp::Config::profile(name).map(|config| Self::Sctp(Box::new(config))),
         }
-        Self::profiles(transport).contains(&name).then_some(Self { knobs })
     }
 
     /// The settings of the default profile.
     #[must_use]
     pub fn default_of(transport: Transport) -> Self {
-        Self::profile(transport, Self::default_profile(transport)).unwrap_or(Self { knobs: Vec::new() })
+        match transport {
+            Transport::Tcp => Self::Tcp(Box::default()),
+            Transport::Sctp => Self::Sctp(Box::default()),
+        }
     }
 
     /// Every knob.
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
-        self.knobs.clone()
+        match self {
+            Self::Tcp(config) => config
+                .knobs()
+                .into_iter()
+                .map(|k| Knob { key: k.key, value: k.value, help: k.help, source: k.source })
+                .collect(),
+            Self::Sctp(config) => config
+                .knobs()
+                .into_iter()
+                .map(|k| Knob { key: k.key, value: k.value, help: k.help, source: k.source })
+                .collect(),
+        }
     }
 
     /// Sets a knob.
@@ -69,10 +87,9 @@ impl EngineConfig {
     /// # Errors
     /// One line with the accepted forms.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        match self.knobs.iter_mut().find(|knob| knob.key == key) {
-            Some(knob) => value.clone_into(&mut knob.value),
-            None => return Err(format!("no knob '{key}'")),
+        match self {
+            Self::Tcp(config) => config.set(key, value).map_err(|error| error.to_string()),
+            Self::Sctp(config) => config.set(key, value).map_err(|error| error.to_string()),
         }
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use super::error::{PlanError, nearest};
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
+use anabranch_http::bulk::MAX_MESSAGE;
 use anabranch_http::har;
 use anabranch_http::page::{Object, Page, directory, shipped};
 use std::collections::BTreeMap;
@@ -16,7 +17,9 @@ use std::sync::Arc;
 pub struct Workload {
     /// The objects.
     pub page: Arc<Page>,
-    /// One large transfer: the size of the server's writes, when given.
+    /// One large transfer without HTTP, of so many bytes.
+    pub bulk: Option<u64>,
+    /// The size of the server's writes in it, when given.
     pub message_size: Option<u64>,
     /// Objects are issued one after the other, so far apart, whatever their initiators.
     pub arrivals: Option<Duration>,
@@ -49,9 +52,20 @@ impl Workload {
             Some(setting) if concrete.setting("bulk").is_none() => {
                 return Err(PlanError::at(&setting.place, "goes with bulk only"));
             }
-            Some(setting) => Some(parse::<Bytes>(setting)?.0).filter(|size| *size > 0),
+            Some(setting) => {
+                let size = parse::<Bytes>(setting)?.0;
+                if !(1..=MAX_MESSAGE as u64).contains(&size) {
+                    let what = format!("'{}': write a size from 1B to {}", setting.value, Bytes(MAX_MESSAGE as u64));
+                    return Err(PlanError::at(&setting.place, what));
+                }
+                Some(size)
+            }
             None => None,
         };
+        let bulk = concrete.setting("bulk").map(|setting| parse::<Bytes>(setting).map(|size| size.0)).transpose()?;
+        if let (Some(_), Some(setting)) = (bulk, concrete.setting("arrivals")) {
+            return Err(PlanError::at(&setting.place, "goes with a page or objects, not with bulk"));
+        }
         let span = |name: &str| concrete.setting(name).map(time).transpose();
         let choice = |name: &str, off: &str, on: &str| match concrete.setting(name) {
             None => Ok(false),
@@ -61,6 +75,7 @@ impl Workload {
         };
         let workload = Self {
             page,
+            bulk,
             message_size,
             arrivals: concrete.setting("arrivals").map(interval).transpose()?,
             think: choice("think", "none", "recorded")?,

@@ -1,4 +1,14 @@
-//! From a plan to its results: [`one`] runs a world, [`batch`] all of them.
+//! From a plan to its results.
+//!
+//! [`one`] runs a world, [`batch`] all of them; [`topology`] is the network of
+//! a run, `contest` what a contestant does on it, `harvest` and `traffic` what
+//! was observed of that, `bound` the limit in its terms.
 
 pub mod batch;
+mod bound;
+mod contest;
+mod harvest;
+mod host;
 pub mod one;
+pub mod topology;
+mod traffic;

@@ -1,7 +1,14 @@
-//! One world: a network, its contestants, one seed.
+//! One world: a network, the contestants on it, one seed.
 
+use super::contest::{self, Contest};
+use super::{harvest, topology};
 use crate::plan::{Arm, Cross, PointPlan};
 use crate::results::Run;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_http::fetch::Outcome as Fetched;
+use anabranch_sim::Outcome;
+use anabranch_world::World;
 
 /// What runs in one world.
 #[derive(Clone, Debug)]
@@ -16,11 +23,100 @@ pub struct Scenario<'a> {
     pub seed: u64,
 }
 
+/// A host's packets as they passed its interfaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Captured {
+    /// Index of the contestant in the scenario.
+    pub arm: usize,
+    /// The host: `client`, `server`, `server-2`, ….
+    pub host: String,
+    /// The pcapng file.
+    pub pcapng: Vec<u8>,
+}
+
 /// Runs it: one result a contestant.
 ///
 /// # Errors
-/// One line when the world cannot be built.
+/// One line when the world cannot be built, or does not come to an end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
-    let _ = scenario;
-    Err("no world yet".to_owned())
+    perform(scenario, false).map(|(runs, _)| runs)
 }
+
+/// Runs it and captures every host's packets, to the end of the last connection.
+///
+/// # Errors
+/// As [`run`].
+pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), String> {
+    perform(scenario, true)
+}
+
+fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Captured>), String> {
+    let workload = &scenario.point.workload;
+    let servers = if workload.keep_origins { workload.page.hosts.len().max(1) } else { 1 };
+    let lanes = scenario.arms.len() + usize::from(scenario.cross.is_some());
+    let built = topology::build(&scenario.point.network, lanes, servers, scenario.seed)?;
+    let network = &built.network;
+    network.record_passages();
+    if capture {
+        for host in built.lanes.iter().flat_map(|lane| lane.servers.iter().chain([&lane.client])) {
+            network.capture(*host);
+        }
+    }
+    let main = async {
+        let mut contests: Vec<Contest> = Vec::new();
+        for (lane, arm) in built.lanes.iter().zip(&scenario.arms) {
+            contests.push(contest::start(network, lane, arm, workload).await?);
+        }
+        if let (Some(cross), Some(lane)) = (scenario.cross, built.lanes.get(scenario.arms.len())) {
+            contest::background(network, lane, cross).await?;
+        }
+        let mut fetched: Vec<Fetched> = Vec::new();
+        for contest in &mut contests {
+            fetched.push((&mut contest.task).await);
+        }
+        Ok::<_, String>((contests, fetched))
+    };
+    // The clients keep the deadline themselves; this is against our own mistakes.
+    let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
+    let (contests, fetched) = ended(network.run(main, guard))??;
+    let passages = network.take_passages();
+    let mut runs = Vec::new();
+    for (((lane, arm), contest), fetched) in built.lanes.iter().zip(&scenario.arms).zip(&contests).zip(&fetched) {
+        let what = (scenario.point, *arm, scenario.seed);
+        runs.push(harvest::run(&built, lane, contest, fetched, &passages, what)?);
+    }
+    let mut captures = Vec::new();
+    if capture {
+        // Numbers are taken at the end of the page; a capture shows how the connections close, too.
+        let world = network.world(built.lanes[0].client);
+        let rest = async {
+            for contest in &contests {
+                contest.client.idle().await;
+            }
+            world.sleep_until(world.now() + Duration::from_millis(500)).await;
+        };
+        let _ = network.run(rest, network.now() + CLOSING);
+        for (arm, lane) in built.lanes.iter().take(scenario.arms.len()).enumerate() {
+            let servers = lane.servers.iter().enumerate().map(|(i, node)| {
+                (if i == 0 { "server".to_owned() } else { format!("server-{}", i + 1) }, *node)
+            });
+            for (host, node) in std::iter::once(("client".to_owned(), lane.client)).chain(servers) {
+                let pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
+                captures.push(Captured { arm, host, pcapng });
+            }
+        }
+    }
+    Ok((runs, captures))
+}
+
+fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
+    match outcome {
+        Outcome::Done(value) => Ok(value),
+        Outcome::Deadline => Err("the clients did not keep their deadline".to_owned()),
+        Outcome::Stalled(waiting) => Err(format!("nothing can happen any more: {waiting}")),
+        Outcome::Spinning(waiting) => Err(format!("tasks run without time passing: {waiting}")),
+    }
+}
+
+/// How long a capture goes on at most while connections close.
+const CLOSING: Duration = Duration::from_secs(10);

@@ -1,0 +1,67 @@
+//! The limit of a scenario: its network and page in the terms of [`limit`](mod@crate::limit).
+
+use crate::limit::{self, Capacity, Item};
+use crate::plan::{Network, Workload};
+use anabranch_base::Instant;
+use anabranch_base::time::nanos;
+use anabranch_link::trace::OPPORTUNITY_BYTES;
+use anabranch_link::{DirectionSpec, LinkSpec};
+
+/// The time before which no contestant can be done; `None` where the capacity never suffices.
+#[must_use]
+pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
+    let side = |pick: fn(&LinkSpec) -> &DirectionSpec| limit::Direction {
+        paths: network.paths.iter().map(|path| capacity(pick(path))).collect(),
+        // Jitter may shorten a flight, and a packet that overtakes may take as little as nothing.
+        delay_ns: network.paths.iter().map(|path| shortest(pick(path))).min().unwrap_or(0),
+    };
+    limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns
+}
+
+/// The objects of a page as items: what is sent for each, and what releases it.
+#[must_use]
+pub fn items(workload: &Workload) -> Vec<Item> {
+    let item = |(index, object): (usize, &anabranch_http::page::Object)| {
+        let think = if workload.think { nanos(object.think) } else { 0 };
+        // Open loop: issued at its own time, whatever became of the others.
+        let (initiator, think_ns) = match workload.arrivals {
+            Some(interval) => (None, nanos(interval).saturating_mul(index as u64)),
+            None => (object.initiator, think),
+        };
+        Item {
+            request: object.request_head,
+            response: object.response(),
+            initiator,
+            think_ns,
+            server_ns: nanos(workload.server_time),
+        }
+    };
+    workload.page.objects.iter().enumerate().map(item).collect()
+}
+
+fn shortest(side: &DirectionSpec) -> u64 {
+    let lead = side.reorder.map_or(0, |reorder| reorder.lead.map_or(u64::MAX, nanos));
+    nanos(side.delay).saturating_sub(nanos(side.jitter)).saturating_sub(lead)
+}
+
+fn capacity(side: &DirectionSpec) -> Capacity {
+    let capacity = match (&side.trace, side.rate.first()) {
+        (Some(spec), _) if spec.trace.is_some() => {
+            let times = spec.trace.as_ref().map(|trace| trace.times_ms()).unwrap_or_default();
+            let times: Vec<u64> = times.iter().map(|ms| u64::from(*ms)).collect();
+            Capacity::opportunities(&times, OPPORTUNITY_BYTES)
+        }
+        (_, None) => Capacity::constant(UNLIMITED),
+        (_, Some(rate)) => {
+            let later = side.rate.changes().iter().map(|(at, rate)| (at.as_nanos(), rate.bits_per_second()));
+            Capacity::stepwise(std::iter::once((0, rate.bits_per_second())).chain(later).collect())
+        }
+    };
+    side.outages.iter().fold(capacity, |capacity, down| {
+        let until = if down.until == Instant::MAX { u64::MAX } else { down.until.as_nanos() };
+        capacity.with_outage(down.from.as_nanos(), until)
+    })
+}
+
+/// So many bits a second that any page takes no nanosecond.
+const UNLIMITED: u64 = 1 << 62;

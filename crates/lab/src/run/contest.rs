@@ -1,0 +1,193 @@
+//! What one contestant does in its world: its servers, its client, what is observed of both.
+
+use super::host::Host;
+use super::topology::Lane;
+use crate::plan::{Arm, Cross, Workload};
+use anabranch_base::time::Duration;
+use anabranch_http::bulk::{self, Bulk};
+use anabranch_http::fetch::{self, Outcome};
+use anabranch_http::mapping::{Policy, Think};
+use anabranch_http::observe::{Recorder, Unobserved};
+use anabranch_http::serve::{self, PageSite};
+use anabranch_sim::{Network, SimWorld, Task};
+use anabranch_transport::sctp::{ENCAPSULATION_PORT, SctpConnector, SctpServer};
+use anabranch_transport::tcp::{TcpConnector, TcpHost};
+use anabranch_transport::{Connector, Listener};
+use anabranch_world::{Detach, World};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+/// The port servers listen on.
+const PORT: u16 = 80;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 4096;
+/// The server's writes in a bulk transfer, unless told otherwise.
+const MESSAGE_SIZE: u64 = 64 * 1024;
+
+/// A contestant at work.
+pub struct Contest {
+    /// Its client's transport.
+    pub client: Host,
+    /// Its servers' transports.
+    pub servers: Vec<Host>,
+    /// What is observed.
+    pub recorder: Recorder,
+    /// Ends with the client's outcome.
+    pub task: Task<Outcome>,
+}
+
+/// What a client is to fetch, and how.
+#[derive(Clone)]
+struct Job {
+    page: Rc<anabranch_http::page::Page>,
+    policy: Policy,
+    bulk: Option<Bulk>,
+    options: serve::Options,
+}
+
+/// Starts a contestant on its hosts.
+///
+/// # Errors
+/// One line when the world refuses.
+pub async fn start(network: &Network, lane: &Lane, arm: &Arm, workload: &Workload) -> Result<Contest, String> {
+    let job = job(arm, workload)?;
+    let recorder = Recorder::new();
+    let mut servers = Vec::new();
+    for node in &lane.servers {
+        let world = network.world(*node);
+        let host = Host::start(world.clone(), arm, true).await?;
+        match &host {
+            Host::Tcp(tcp) => {
+                let listener = tcp.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+                serve(world, listener, &job, recorder.clone());
+            }
+            Host::Sctp(sctp) => {
+                let listener = sctp.listen(PORT).map_err(|error| error.to_string())?;
+                serve(world, listener, &job, recorder.clone());
+            }
+        }
+        servers.push(host);
+    }
+    let world = network.world(lane.client);
+    let client = Host::start(world.clone(), arm, false).await?;
+    let task = match &client {
+        Host::Tcp(host) => {
+            let targets = lane.server_addresses.iter().filter_map(|own| own.first());
+            let targets = targets.map(|address| SocketAddr::new(*address, PORT)).collect();
+            load(world, TcpConnector::new(host.clone(), targets), &job, recorder.clone())
+        }
+        Host::Sctp(host) => {
+            let udp = if arm.encapsulated { ENCAPSULATION_PORT } else { 0 };
+            let reachable = |own: &Vec<IpAddr>| -> Vec<SocketAddr> {
+                let usable = own.iter().take(arm.paths.unwrap_or(usize::MAX));
+                usable.map(|address| SocketAddr::new(*address, udp)).collect()
+            };
+            let target = |own| SctpServer { addresses: reachable(own), port: PORT };
+            let targets = lane.server_addresses.iter().map(target).collect();
+            load(world, SctpConnector::new(host.clone(), targets), &job, recorder.clone())
+        }
+    };
+    Ok(Contest { client, servers, recorder, task })
+}
+
+/// Starts background traffic on its hosts: endless downloads over TCP.
+///
+/// # Errors
+/// One line when the world refuses.
+pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result<(), String> {
+    let crate::plan::engine::EngineConfig::Tcp(config) = &cross.engine else {
+        return Err("background traffic is TCP's".to_owned());
+    };
+    let (Some(node), Some(address)) = (lane.servers.first(), lane.server_addresses.first().and_then(|a| a.first()))
+    else {
+        return Err("background traffic has no server".to_owned());
+    };
+    let wrong = |error: std::io::Error| error.to_string();
+    let world = network.world(*node);
+    let server = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
+    let listener = server.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+    let serving = world.clone();
+    world.spawn("background server", async move { drop(bulk::serve(serving, listener, Unobserved).await) }).detach();
+    let world = network.world(lane.client);
+    let client = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
+    let connector = TcpConnector::new(client, vec![SocketAddr::new(*address, PORT)]);
+    let endless = Bulk {
+        bytes: ENDLESS,
+        message_size: MESSAGE_SIZE as usize,
+        connections: cross.flows,
+        deadline: None,
+        timeout: None,
+    };
+    let loading = world.clone();
+    world
+        .spawn("background client", async move { drop(bulk::run(loading, connector, endless, Unobserved).await) })
+        .detach();
+    Ok(())
+}
+
+/// The bulk transfer of a workload, if it is one.
+#[must_use]
+pub fn bulk_of(policy: &Policy, workload: &Workload) -> Option<Bulk> {
+    let size = workload.bulk?;
+    Some(Bulk {
+        bytes: size,
+        message_size: workload.message_size.unwrap_or(MESSAGE_SIZE) as usize,
+        connections: policy.connections.min(BACKLOG as usize),
+        deadline: policy.deadline,
+        timeout: policy.timeout,
+    })
+}
+
+/// How an arm's client fetches a workload.
+///
+/// # Errors
+/// One line when the arm's keys contradict the workload.
+pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
+    let policy = arm.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
+    let issue = |interval: Duration| {
+        let times = 0..workload.page.objects.len() as u32;
+        times.map(|index| interval.saturating_mul(index)).collect()
+    };
+    Ok(Policy {
+        think: if workload.think { Think::Recorded } else { Think::None },
+        arrivals: workload.arrivals.map(issue),
+        timeout: workload.timeout,
+        deadline: Some(workload.deadline),
+        keep_origins: workload.keep_origins,
+        ..policy
+    })
+}
+
+fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
+    let policy = policy_of(arm, workload)?;
+    Ok(Job {
+        page: Rc::new((*workload.page).clone()),
+        bulk: bulk_of(&policy, workload),
+        policy,
+        options: serve::Options { service_time: workload.server_time, ..serve::Options::default() },
+    })
+}
+
+fn serve<L: Listener>(world: SimWorld, listener: L, job: &Job, recorder: Recorder) {
+    let here = world.clone();
+    if job.bulk.is_some() {
+        world.spawn("server", async move { drop(bulk::serve(here, listener, recorder).await) }).detach();
+        return;
+    }
+    let site = Rc::new(PageSite::new(&job.page));
+    let options = job.options.clone();
+    world.spawn("server", async move { drop(serve::run(here, listener, site, options, recorder).await) }).detach();
+}
+
+fn load<C: Connector>(world: SimWorld, connector: C, job: &Job, recorder: Recorder) -> Task<Outcome> {
+    let (here, job) = (world.clone(), job.clone());
+    world.spawn("client", async move {
+        match job.bulk {
+            Some(bulk) => bulk::run(here, connector, bulk, recorder).await,
+            None => fetch::run(here, connector, job.page, job.policy, recorder).await,
+        }
+    })
+}
+
+/// More than any run can carry.
+const ENDLESS: u64 = 1 << 50;

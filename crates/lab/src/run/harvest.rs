@@ -1,0 +1,155 @@
+//! From what was observed of a world to a [`Run`].
+
+use super::contest::{self, Contest};
+use super::topology::{Built, Lane};
+use super::{bound, traffic};
+use crate::limit::Item;
+use crate::plan::{Arm, PointPlan};
+use crate::results::{Events, Object, Outcome, Run};
+use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
+use anabranch_base::{Instant, time::nanos};
+use anabranch_http::fetch::{End, Outcome as Fetched};
+use anabranch_http::observe::{ObjectRecord, Record};
+use anabranch_sim::Passage;
+use std::collections::BTreeSet;
+
+/// What an object is called, and its body's bytes.
+type Named = (String, u64);
+
+/// The run of one contestant.
+///
+/// # Errors
+/// One line when the arm contradicts the workload (found before any run).
+pub fn run(
+    built: &Built,
+    lane: &Lane,
+    contest: &Contest,
+    fetched: &Fetched,
+    passages: &[Passage],
+    (point, arm, seed): (&PointPlan, &Arm, u64),
+) -> Result<Run, String> {
+    let record = contest.recorder.take();
+    let client = contest.client.take_trace();
+    let servers: Vec<Vec<TraceRecord>> = contest.servers.iter().map(super::host::Host::take_trace).collect();
+    let (named, items) = objects_of(point, arm)?;
+    let objects: Vec<Object> = named
+        .into_iter()
+        .enumerate()
+        .map(|(index, named)| object(named, record.objects.get(index)))
+        .collect();
+    let mut traffic = traffic::of(built, lane, passages);
+    traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
+    traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
+    let everyone = || std::iter::once(&client).chain(&servers);
+    let fast = |cause: SendCause| cause == SendCause::Fast;
+    let spurious = |trace: &Vec<TraceRecord>| trace.iter().filter(|r| r.event == TraceEvent::Spurious).count();
+    let hosts = || std::iter::once(&contest.client).chain(&contest.servers);
+    for object in &objects {
+        if let Some(at) = object.delivered_ns {
+            traffic::add(&mut traffic.series.application, at, object.bytes);
+        }
+    }
+    Ok(Run {
+        seed,
+        outcome: match fetched.end {
+            End::Done => Outcome::Done,
+            End::Failed => Outcome::Failed,
+            End::Deadline => Outcome::Deadline,
+        },
+        page_ns: (fetched.end == End::Done).then(|| nanos(fetched.elapsed())),
+        limit_ns: bound::of(&point.network, &items),
+        connect_ns: connect(&record),
+        failover_ns: failover(point, &client, &servers),
+        connections: fetched.connections as u64,
+        objects,
+        packets: traffic.packets,
+        events: Events {
+            timeouts: hosts().map(super::host::Host::timeouts).sum(),
+            fast: everyone().map(|trace| retransmitted(trace, fast)).sum(),
+            spurious: everyone().map(spurious).sum::<usize>() as u64,
+        },
+        wire_bytes: traffic.wire_bytes,
+        series: traffic.series,
+    })
+}
+
+/// The objects of a point for an arm, in the order of the page, and the same in terms of the limit.
+fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), String> {
+    let workload = &point.workload;
+    let policy = contest::policy_of(arm, workload)?;
+    let Some(bulk) = contest::bulk_of(&policy, workload) else {
+        let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
+        return Ok((named.collect(), bound::items(workload)));
+    };
+    let count = bulk.connections.max(1) as u64;
+    // As the transfer divides them: the first take the rest, a byte each.
+    let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
+    let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
+    let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });
+    Ok(((0..count).map(|i| (name(i), share(i))).collect(), items.collect()))
+}
+
+fn object((name, bytes): Named, seen: Option<&ObjectRecord>) -> Object {
+    let nothing = ObjectRecord::default();
+    let seen = seen.unwrap_or(&nothing);
+    let exchange = seen.assigned.as_ref().map(|assigned| assigned.exchange);
+    let delivered = seen.delivered.as_ref().map(|delivered| delivered.at.as_nanos());
+    let failure = match (&seen.failed, delivered) {
+        (Some((_, error)), None) => Some(error.to_string()),
+        _ => None,
+    };
+    Object {
+        name,
+        bytes,
+        connection: exchange.map(|exchange| exchange.connection),
+        stream: exchange.map(|exchange| exchange.stream),
+        issued_ns: seen.issued.map(Instant::as_nanos),
+        first_byte_ns: seen.first_byte.map(Instant::as_nanos),
+        delivered_ns: delivered,
+        failure,
+        why: None,
+        send_detail: None,
+        instants: None,
+    }
+}
+
+/// Packets that carried a retransmission for one of these reasons.
+fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
+    let again = |record: &TraceRecord| match &record.event {
+        TraceEvent::Sent { packet, cause, .. } => {
+            let repair = matches!(cause, SendCause::Fast | SendCause::Timeout) && reason(*cause);
+            repair.then_some(*packet)
+        }
+        _ => None,
+    };
+    trace.iter().filter_map(again).collect::<BTreeSet<u64>>().len() as u64
+}
+
+/// Mean time from opening to established.
+fn connect(record: &Record) -> Option<u64> {
+    let spans: Vec<u64> = record
+        .connections
+        .values()
+        .filter_map(|connection| Some(nanos(connection.established? - connection.opened)))
+        .collect();
+    (!spans.is_empty()).then(|| spans.iter().sum::<u64>() / spans.len() as u64)
+}
+
+/// From the first path failure to the arrival of the first data that was sent after it: what was under way when the
+/// path failed says nothing of the failover.
+fn failover(point: &PointPlan, client: &[TraceRecord], servers: &[Vec<TraceRecord>]) -> Option<u64> {
+    let failed = point.network.fails.iter().map(|fail| Instant::ZERO + fail.at).min()?;
+    // Where each connection's packets begin to be later ones.
+    let sent_after = |record: &TraceRecord| match &record.event {
+        TraceEvent::Sent { packet, .. } if record.at > failed => Some((record.connection, *packet)),
+        _ => None,
+    };
+    let later: BTreeSet<(u64, u64)> = servers.iter().flatten().filter_map(sent_after).collect();
+    let arrived = client.iter().find(|record| match &record.event {
+        TraceEvent::Received { packet, .. } => {
+            record.at > failed && later.contains(&(record.connection, *packet))
+        }
+        _ => false,
+    })?;
+    Some(nanos(arrived.at - failed))
+}

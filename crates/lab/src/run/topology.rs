@@ -1,0 +1,111 @@
+//! The virtual network of a run.
+//!
+//! One contestant with one server: two hosts, a link a path, each path its own
+//! pair of interfaces and its own subnet. Several that share the network
+//! (`together`, background traffic, one server an origin): each has hosts of
+//! its own on either side of two routers a path, joined by that path's link, so
+//! that all meet in its queues and in nothing else.
+
+use crate::plan::Network as Plan;
+use anabranch_link::spec::RateSpec;
+use anabranch_link::{LinkSpec, SpecError};
+use anabranch_sim::{LinkId, Network, NodeId};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// The most paths, and the most hosts on one side.
+pub const MOST: usize = 250;
+
+/// The hosts of one contestant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lane {
+    /// Its client.
+    pub client: NodeId,
+    /// Its servers, one an origin.
+    pub servers: Vec<NodeId>,
+    /// The client's addresses, one a path.
+    pub client_addresses: Vec<IpAddr>,
+    /// Each server's addresses, one a path.
+    pub server_addresses: Vec<Vec<IpAddr>>,
+}
+
+/// The network with its hosts.
+#[derive(Debug)]
+pub struct Built {
+    /// The network.
+    pub network: Network,
+    /// The contestants' hosts, in order.
+    pub lanes: Vec<Lane>,
+    /// The paths' links; up leads from the clients to the servers.
+    pub paths: Vec<LinkId>,
+}
+
+/// Builds the network of `plan` for `lanes` contestants with `servers` servers each.
+///
+/// # Errors
+/// One line when a link cannot be built, or there are too many hosts or paths.
+pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Built, String> {
+    if plan.paths.len() > MOST || lanes.saturating_mul(servers) > MOST {
+        return Err(format!("more than {MOST} paths or hosts on one side"));
+    }
+    let network = Network::new(seed);
+    let mut hosts = Vec::with_capacity(lanes);
+    for lane in 0..lanes {
+        let client_addresses = addresses(plan.paths.len(), 0, lane);
+        let name = |side: &str, n: usize| if lanes * servers == 1 { side.to_owned() } else { format!("{side}-{n}") };
+        let client = network.host(&name("client", lane + 1), &client_addresses);
+        let mut lane_servers = Vec::new();
+        let mut server_addresses = Vec::new();
+        for server in lane * servers..(lane + 1) * servers {
+            let own = addresses(plan.paths.len(), 100, server);
+            lane_servers.push(network.host(&name("server", server + 1), &own));
+            server_addresses.push(own);
+        }
+        hosts.push(Lane { client, servers: lane_servers, client_addresses, server_addresses });
+    }
+    let wrong = |error: SpecError| error.to_string();
+    let mut paths = Vec::new();
+    for (index, spec) in plan.paths.iter().enumerate() {
+        let interface = index as u32;
+        if let [lane] = hosts.as_slice()
+            && let [server] = lane.servers.as_slice()
+        {
+            let link = network.link(lane.client.interface(interface), server.interface(interface), spec);
+            paths.push(link.map_err(wrong)?);
+            continue;
+        }
+        let near = network.router(&format!("near-{}", index + 1));
+        let far = network.router(&format!("far-{}", index + 1));
+        paths.push(network.link(near, far, spec).map_err(wrong)?);
+        let access = access(spec);
+        for lane in &hosts {
+            network.link(lane.client.interface(interface), near, &access).map_err(wrong)?;
+            for server in &lane.servers {
+                network.link(far, server.interface(interface), &access).map_err(wrong)?;
+            }
+        }
+    }
+    Ok(Built { network, lanes: hosts, paths })
+}
+
+/// A host's addresses: the path is the third byte's subnet, the host the fourth.
+fn addresses(paths: usize, side: u8, host: usize) -> Vec<IpAddr> {
+    (0..paths).map(|path| Ipv4Addr::new(10, side, path as u8 + 1, host as u8 + 1).into()).collect()
+}
+
+/// A link that takes no time and loses nothing, between a host and its router.
+fn access(path: &LinkSpec) -> LinkSpec {
+    let mut access = LinkSpec::default();
+    let sides = [(&mut access.up, path.up.mtu), (&mut access.down, path.down.mtu)];
+    for (side, mtu) in sides {
+        side.rate = "unlimited".parse().unwrap_or_else(|_| RateSpec::constant(FAST));
+        side.delay = anabranch_base::time::Duration::ZERO;
+        side.mtu = mtu;
+    }
+    access
+}
+
+/// In case "unlimited" should ever cease to be a rate.
+const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
+    Some(rate) => rate,
+    None => panic!("not 0"),
+};

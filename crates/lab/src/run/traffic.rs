@@ -1,0 +1,66 @@
+//! What a contestant put on the paths, and what the paths did with it.
+
+use super::topology::{Built, Lane};
+use crate::results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
+use anabranch_sim::{Direction, Fate, Passage};
+
+/// Packets, bytes and bytes over time.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    /// Packets by direction.
+    pub packets: Directions<Packets>,
+    /// IP bytes put on the paths by direction.
+    pub wire_bytes: Directions<u64>,
+    /// Over time.
+    pub series: Series,
+}
+
+/// The traffic of one contestant, over all paths.
+#[must_use]
+pub fn of(built: &Built, lane: &Lane, passages: &[Passage]) -> Traffic {
+    let mut traffic = Traffic::default();
+    traffic.series.bucket_ns = BUCKET_NS;
+    traffic.series.paths = built.paths.iter().map(|_| Directions::default()).collect();
+    for passage in passages {
+        let Some(path) = built.paths.iter().position(|link| *link == passage.link) else { continue };
+        let up = passage.direction == Direction::Up;
+        let client = if up { passage.source } else { passage.target };
+        if built.lanes.len() > 1 && !lane.client_addresses.contains(&client) {
+            continue;
+        }
+        let both = &mut traffic.series.paths[path];
+        let (packets, wire_bytes, series): (&mut Packets, &mut u64, &mut PathSeries) = if up {
+            (&mut traffic.packets.up, &mut traffic.wire_bytes.up, &mut both.up)
+        } else {
+            (&mut traffic.packets.down, &mut traffic.wire_bytes.down, &mut both.down)
+        };
+        let (at, bytes) = (passage.at.as_nanos(), u64::from(passage.bytes));
+        match passage.fate {
+            Fate::Entered => {
+                packets.sent += 1;
+                *wire_bytes += bytes;
+                add(&mut series.wire, at, bytes);
+            }
+            Fate::Left => add(&mut series.delivered, at, bytes),
+            Fate::Lost(_) => packets.lost += 1,
+        }
+    }
+    if let [_] = built.lanes.as_slice() {
+        // A damaged packet arrives, only to be thrown away.
+        for link in &built.paths {
+            let damaged = |direction| built.network.link_counters(*link, direction).meter.corrupted.packets;
+            traffic.packets.up.lost += damaged(Direction::Up);
+            traffic.packets.down.lost += damaged(Direction::Down);
+        }
+    }
+    traffic
+}
+
+/// Adds `bytes` to the bucket of `at`.
+pub fn add(buckets: &mut Vec<u64>, at: u64, bytes: u64) {
+    let bucket = (at / BUCKET_NS) as usize;
+    if buckets.len() <= bucket {
+        buckets.resize(bucket + 1, 0);
+    }
+    buckets[bucket] += bytes;
+}

@@ -5,6 +5,7 @@
 //! summarises; [`table`] and `report` show it. Nothing here knows how a packet
 //! is made.
 
+pub mod attribution;
 pub mod compare;
 pub mod csv;
 pub mod json;

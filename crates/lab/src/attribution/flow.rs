@@ -1,0 +1,295 @@
+//! One direction of one connection, as both engines' traces tell it.
+//!
+//! Owns the way from bytes of a stream to the packets that carried them: the
+//! first transmission of every unit, its repetitions, and its arrival. All
+//! tables are built in one pass over the traces and searched by halving, so
+//! the whole attribution is linear in their size but for a logarithm.
+
+use super::held::{Class, Timeline};
+use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What the traces say about one connection.
+#[derive(Default)]
+pub(super) struct Connection {
+    /// When the client's engine began the handshake.
+    pub opening: Option<u64>,
+    /// When user data could flow from the client.
+    pub established: Option<u64>,
+    /// Client to server.
+    pub up: Flow,
+    /// Server to client.
+    pub down: Flow,
+}
+
+/// One direction.
+#[derive(Default)]
+pub(super) struct Flow {
+    /// What held the sender when.
+    pub held: Timeline,
+    /// First transmissions, in order of units.
+    pieces: Vec<Piece>,
+    /// For each stream its pieces (indices), in order of bytes.
+    streams: BTreeMap<u16, Vec<usize>>,
+    /// Later transmissions, in order of their first unit.
+    repeats: Vec<Transmission>,
+    /// Units of the longest repeat: how far before a unit one that covers it may begin.
+    longest: u64,
+    /// What arrived for the first time, in order of units.
+    arrivals: Vec<Arrival>,
+}
+
+/// Bytes sent for the first time.
+struct Piece {
+    units: Range<u64>,
+    bytes: Range<u64>,
+    at: u64,
+    packet: u64,
+    cause: SendCause,
+    /// The last instant before `at` in which anything was sent for the first
+    /// time (0 if none): since then nothing new had its turn but this.
+    previous: u64,
+}
+
+struct Transmission {
+    units: Range<u64>,
+    at: u64,
+    packet: u64,
+    cause: SendCause,
+}
+
+struct Arrival {
+    units: Range<u64>,
+    at: u64,
+    packet: u64,
+}
+
+/// How the decisive bytes travelled: those whose arrival completed a range.
+pub(super) struct Journey {
+    /// Their transmissions from the first to the one that arrived: when, and
+    /// whether a timer was the cause.
+    pub copies: Vec<(u64, bool)>,
+    /// When they arrived.
+    pub arrived: u64,
+}
+
+impl Journey {
+    /// Their first transmission.
+    pub fn sent(&self) -> u64 {
+        self.copies.first().map_or(self.arrived, |&(at, _)| at)
+    }
+
+    /// The transmission that arrived.
+    pub fn copy(&self) -> u64 {
+        self.copies.last().map_or(self.arrived, |&(at, _)| at)
+    }
+}
+
+/// All connections of two traces, each in order of time.
+pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTreeMap<u64, Connection> {
+    let mut builders: BTreeMap<u64, (Connection, Builder, Builder)> = BTreeMap::new();
+    for (records, is_client) in [(client, true), (server, false)] {
+        for record in records {
+            let (connection, up, down) = builders.entry(record.connection).or_default();
+            let (sender, receiver) = if is_client { (up, down) } else { (down, up) };
+            let at = record.at.as_nanos();
+            match &record.event {
+                TraceEvent::Opening if is_client => connection.opening = connection.opening.or(Some(at)),
+                TraceEvent::Established if is_client => {
+                    connection.established = connection.established.or(Some(at))
+                }
+                TraceEvent::Sent { units, stream, bytes, packet, cause } => {
+                    sender.sent(at, units, *stream, bytes, *packet, *cause);
+                }
+                TraceEvent::Received { units, packet } if !units.is_empty() => {
+                    receiver.arrivals.push(Arrival { units: units.clone(), at, packet: *packet });
+                }
+                TraceEvent::Limited(limit) => sender.limits.push((at, *limit)),
+                _ => {}
+            }
+        }
+    }
+    let finish = |(key, (mut connection, up, down)): (u64, (Connection, Builder, Builder))| {
+        connection.up = up.finish();
+        connection.down = down.finish();
+        (key, connection)
+    };
+    builders.into_iter().map(finish).collect()
+}
+
+/// Gathers one direction.
+#[derive(Default)]
+struct Builder {
+    pieces: Vec<Piece>,
+    streams: BTreeMap<u16, Vec<usize>>,
+    repeats: Vec<Transmission>,
+    arrivals: Vec<Arrival>,
+    limits: Vec<(u64, anabranch_base::trace::Limit)>,
+    /// From when to when the sender was silent until a timer ran out.
+    silences: Vec<(u64, u64)>,
+    /// First unit that was never sent.
+    high: u64,
+    /// The last instant of sending.
+    last: u64,
+    /// The last instant of sending something new, and the one before it.
+    fresh: u64,
+    previous: u64,
+}
+
+impl Builder {
+    fn sent(
+        &mut self,
+        at: u64,
+        units: &Range<u64>,
+        stream: u16,
+        bytes: &Range<u64>,
+        packet: u64,
+        cause: SendCause,
+    ) {
+        if units.is_empty() {
+            return;
+        }
+        if at > self.last {
+            // What waits for a timer is silent until it has run out.
+            if cause == SendCause::Timeout && self.high > 0 {
+                self.silences.push((self.last, at));
+            }
+            self.last = at;
+        }
+        let fresh = units.start.max(self.high);
+        if units.start < self.high {
+            let units = units.start..units.end.min(self.high);
+            self.repeats.push(Transmission { units, at, packet, cause });
+        }
+        if fresh < units.end {
+            if at > self.fresh {
+                self.previous = self.fresh;
+                self.fresh = at;
+            }
+            // Only TCP repeats old bytes and sends new ones in one piece; there units are bytes.
+            let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
+            let piece = Piece {
+                units: fresh..units.end,
+                bytes: bytes.start + skipped..bytes.end,
+                at,
+                packet,
+                cause,
+                previous: self.previous,
+            };
+            self.streams.entry(stream).or_default().push(self.pieces.len());
+            self.pieces.push(piece);
+            self.high = units.end;
+        }
+    }
+
+    fn finish(mut self) -> Flow {
+        for pieces in self.streams.values_mut() {
+            pieces.sort_by_key(|&piece| self.pieces[piece].bytes.start);
+        }
+        self.repeats.sort_by_key(|repeat| (repeat.units.start, repeat.at));
+        self.arrivals.sort_by_key(|arrival| (arrival.units.start, arrival.at));
+        Flow {
+            held: Timeline::new(&self.limits, &self.silences),
+            longest: self.repeats.iter().map(|repeat| len(&repeat.units)).max().unwrap_or(0),
+            pieces: self.pieces,
+            streams: self.streams,
+            repeats: self.repeats,
+            arrivals: self.arrivals,
+        }
+    }
+}
+
+impl Flow {
+    /// The first transmissions of `bytes` on `stream`, in order of bytes.
+    fn pieces(&self, stream: u16, bytes: &Range<u64>) -> impl Iterator<Item = &Piece> {
+        let pieces = self.streams.get(&stream).map_or(&[][..], Vec::as_slice);
+        let first = pieces.partition_point(|&piece| self.pieces[piece].bytes.end <= bytes.start);
+        let end = bytes.end;
+        pieces[first..]
+            .iter()
+            .map(|&piece| &self.pieces[piece])
+            .take_while(move |piece| piece.bytes.start < end)
+    }
+
+    /// How the bytes travelled whose arrival completed `bytes` on `stream`;
+    /// `None` when the traces do not say.
+    pub fn journey(&self, stream: u16, bytes: &Range<u64>) -> Option<Journey> {
+        let mut decisive: Option<(u64, u64, u64)> = None;
+        for piece in self.pieces(stream, bytes) {
+            let units = within(piece, bytes);
+            let first = self.arrivals.partition_point(|arrival| arrival.units.end <= units.start);
+            for arrival in self.arrivals[first..].iter().take_while(|arrival| arrival.units.start < units.end)
+            {
+                let last_unit = arrival.units.end.min(units.end) - 1;
+                if decisive.is_none_or(|(at, _, _)| arrival.at >= at) {
+                    decisive = Some((arrival.at, arrival.packet, last_unit));
+                }
+            }
+        }
+        let (arrived, packet, unit) = decisive?;
+        if packet == 0 {
+            return None;
+        }
+        let mut copies = self.transmissions(unit, arrived);
+        // What was sent after the copy that arrived does not matter.
+        if let Some(copy) = copies.iter().position(|&(_, _, by)| by == packet) {
+            copies.truncate(copy + 1);
+        }
+        let copies = copies.into_iter().map(|(at, cause, _)| (at, by_timer(cause))).collect();
+        Some(Journey { copies, arrived })
+    }
+
+    /// All transmissions of one unit until `until`, in order of time.
+    fn transmissions(&self, unit: u64, until: u64) -> Vec<(u64, SendCause, u64)> {
+        let piece = self.pieces.partition_point(|piece| piece.units.end <= unit);
+        let first = self.pieces.get(piece).filter(|piece| piece.units.contains(&unit));
+        let mut all: Vec<_> = first.map(|piece| (piece.at, piece.cause, piece.packet)).into_iter().collect();
+        let begin = self.repeats.partition_point(|repeat| repeat.units.start + self.longest <= unit);
+        let near = self.repeats[begin..].iter().take_while(|repeat| repeat.units.start <= unit);
+        all.extend(
+            near.filter(|repeat| repeat.units.contains(&unit))
+                .map(|repeat| (repeat.at, repeat.cause, repeat.packet)),
+        );
+        all.retain(|&(at, _, _)| at <= until);
+        all.sort_by_key(|&(at, _, packet)| (at, packet));
+        all
+    }
+
+    /// How long, between `from` and `until`, these bytes waited for their own
+    /// transmission because of the congestion window, and of the receiver's.
+    pub fn own_waits(&self, stream: u16, bytes: &Range<u64>, from: u64, until: u64) -> (u64, u64) {
+        let (mut cwnd, mut rwnd) = (0, 0);
+        let mut counted = from;
+        // Within a stream bytes are first sent in order, so the instants ascend.
+        for piece in self.pieces(stream, bytes) {
+            let begin = piece.previous.max(counted);
+            let end = piece.at.min(until);
+            if begin < end {
+                cwnd += self.held.time(Class::Congestion, begin, end);
+                rwnd += self.held.time(Class::Receiver, begin, end);
+                counted = end;
+            }
+        }
+        (cwnd, rwnd)
+    }
+}
+
+/// The units of `piece` that hold part of `bytes`.
+fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
+    if len(&piece.units) != len(&piece.bytes) {
+        return piece.units.clone();
+    }
+    let skipped = bytes.start.saturating_sub(piece.bytes.start);
+    let left_over = piece.bytes.end.saturating_sub(bytes.end);
+    piece.units.start + skipped..piece.units.end - left_over
+}
+
+/// A timer's work: retransmission timeouts and window probes.
+fn by_timer(cause: SendCause) -> bool {
+    matches!(cause, SendCause::Timeout | SendCause::Probe)
+}
+
+fn len(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
+}

@@ -1,0 +1,226 @@
+//! Why a response took as long as it did: the response time of each object,
+//! cut at eleven instants into parts that add up to it exactly.
+//!
+//! Owns the definitions. The milestones of client and server
+//! (`http::observe`) say when an object was issued, assigned, served, written
+//! and delivered, and where its bytes lie on which stream; the traces of both
+//! engines (`base::trace`) say in which packet those bytes went, which copy
+//! arrived when, and what held the sender back. [`flow`] answers questions
+//! about one direction of one connection; [`held`] about its sender.
+//!
+//! | instant | is |
+//! |---|---|
+//! | `issued` | the client wanted it |
+//! | `assigned` | its connection is usable and a stream or slot free |
+//! | `req_sent` | first transmission of the bytes whose arrival completed the request |
+//! | `req_copy` | transmission of the copy of them that arrived |
+//! | `req_in` | the request is complete at the server host |
+//! | `serving` | the server starts on it |
+//! | `written` | first response byte given to the transport |
+//! | `sent`, `copy`, `complete` | as the three for the request, for the response |
+//! | `delivered` | last byte given to the application |
+//!
+//! Where an arrival completes an object with several of its bytes, the last of
+//! these bytes is followed back to its first transmission.
+//!
+//! # Instants that are not in order, or not known
+//!
+//! The instants never decrease: one that would lie before its predecessor is
+//! moved up to it, one after `delivered` down to it, so that the part between
+//! is zero. This happens where the definitions meet reality:
+//! - data that rides with the handshake is `assigned` before the connection is
+//!   established; `assigned` is then the establishment if the request was
+//!   sent after it, as no byte could move earlier;
+//! - a server may note `serving` in the instant in which it also writes.
+//!
+//! A milestone that is missing (a server that keeps none) takes its
+//! predecessor's instant: what cannot be told from the next part counts there.
+//! Where the traces cannot say which packet brought the bytes (emulated
+//! world), the parts that need them are null and the others still given.
+
+mod flow;
+mod held;
+
+use crate::results::{Instants, SendDetail, Why};
+use anabranch_base::trace::TraceRecord;
+use anabranch_http::observe::{ObjectRecord, Record};
+use flow::{Connection, Flow, Journey};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What is known about one delivered object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributed {
+    /// The nine inner instants; `None` if the traces cannot tell.
+    pub instants: Option<Instants>,
+    /// The parts.
+    pub why: Why,
+    /// Details of `send`; `None` if the traces cannot tell.
+    pub send_detail: Option<SendDetail>,
+}
+
+/// For each object of the record why it took as long as it did; `None` for
+/// those that were not delivered. The traces are those of the client's and the
+/// server's engine, in order of time, with any number of connections in them.
+#[must_use]
+pub fn attribute(record: &Record, client: &[TraceRecord], server: &[TraceRecord]) -> Vec<Option<Attributed>> {
+    let connections = flow::connections(client, server);
+    record.objects.iter().map(|object| one(object, record, &connections)).collect()
+}
+
+fn one(
+    object: &ObjectRecord,
+    record: &Record,
+    connections: &BTreeMap<u64, Connection>,
+) -> Option<Attributed> {
+    let issued = object.issued?.as_nanos();
+    let assigned = object.assigned.as_ref()?;
+    let end = object.delivered.as_ref()?;
+    let delivered = end.at.as_nanos().max(issued);
+    let exchange = assigned.exchange;
+    let served = record.served.get(&exchange).copied().unwrap_or_default();
+    let milestones = record.connections.get(&exchange.connection);
+    let connection = connections.get(&exchange.connection);
+
+    let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
+    let established = connection
+        .and_then(|c| c.established)
+        .or(milestones.and_then(|m| m.established).map(|at| at.as_nanos()));
+    let request = connection.and_then(|c| c.up.journey(exchange.stream, &assigned.request));
+    let response = connection.and_then(|c| c.down.journey(exchange.stream, &end.response));
+
+    // The connection is usable when it is established, unless the request went with the handshake.
+    let usable = established.filter(|&at| request.as_ref().is_none_or(|request| at <= request.sent()));
+    let mut clock = Clock { last: issued, end: delivered };
+    let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(usable.unwrap_or(0))));
+    let wait = (issued, assigned_ns);
+    let connect = match (opened, established) {
+        (Some(opened), Some(established)) => overlap(wait, (opened, established)),
+        _ => 0,
+    };
+    let mut why =
+        Why { connect_ns: Some(connect), queue_ns: Some(assigned_ns - issued - connect), ..Why::default() };
+
+    let (Some(connection), Some(request), Some(response)) = (connection, request, response) else {
+        let mut clock = Clock { last: assigned_ns, end: delivered };
+        let serving = clock.next(served.serving.map(|at| at.as_nanos()));
+        let written = clock.next(served.written.map(|at| at.as_nanos()));
+        why.server_ns = (served.serving.is_some() && served.written.is_some()).then_some(written - serving);
+        return Some(Attributed { instants: None, why, send_detail: None });
+    };
+    let instants = Instants {
+        assigned_ns,
+        req_sent_ns: clock.next(Some(request.sent())),
+        req_copy_ns: clock.next(Some(request.copy())),
+        req_in_ns: clock.next(Some(request.arrived)),
+        serving_ns: clock.next(served.serving.map(|at| at.as_nanos())),
+        written_ns: clock.next(served.written.map(|at| at.as_nanos())),
+        sent_ns: clock.next(Some(response.sent())),
+        copy_ns: clock.next(Some(response.copy())),
+        complete_ns: clock.next(Some(response.arrived)),
+    };
+
+    let up =
+        Held::of(&connection.up, exchange.stream, &assigned.request, (assigned_ns, instants.req_sent_ns));
+    let down =
+        Held::of(&connection.down, exchange.stream, &end.response, (instants.written_ns, instants.sent_ns));
+    let (up_recovery, up_timeout) = request.repair((instants.req_sent_ns, instants.req_copy_ns));
+    let (down_recovery, down_timeout) = response.repair((instants.sent_ns, instants.copy_ns));
+    let detail = SendDetail {
+        cwnd_ns: up.cwnd + down.cwnd,
+        rwnd_ns: up.rwnd + down.rwnd,
+        turn_ns: up.turn + down.turn,
+    };
+    why.send_ns = Some(detail.cwnd_ns + detail.rwnd_ns + detail.turn_ns);
+    why.stalled_ns = Some(up.stalled + down.stalled);
+    why.ahead_ns = Some(instants.serving_ns - instants.req_in_ns);
+    why.server_ns = Some(instants.written_ns - instants.serving_ns);
+    why.recovery_ns = Some(up_recovery + down_recovery);
+    why.timeout_ns = Some(up_timeout + down_timeout);
+    why.wire_ns =
+        Some((instants.req_in_ns - instants.req_copy_ns) + (instants.complete_ns - instants.copy_ns));
+    why.blocked_ns = Some(delivered - instants.complete_ns);
+    assert_eq!(sum(&why), delivered - issued, "the parts of a response time add up to it");
+    Some(Attributed { instants: Some(instants), why, send_detail: Some(detail) })
+}
+
+/// All parts together, unknown ones as zero; nanoseconds.
+#[must_use]
+pub fn sum(why: &Why) -> u64 {
+    [
+        why.connect_ns,
+        why.queue_ns,
+        why.send_ns,
+        why.stalled_ns,
+        why.ahead_ns,
+        why.server_ns,
+        why.recovery_ns,
+        why.timeout_ns,
+        why.wire_ns,
+        why.blocked_ns,
+    ]
+    .into_iter()
+    .flatten()
+    .sum()
+}
+
+/// Hands out instants that never decrease and never pass the end.
+struct Clock {
+    last: u64,
+    end: u64,
+}
+
+impl Clock {
+    /// `at`, put in order; the last instant where it is not known.
+    fn next(&mut self, at: Option<u64>) -> u64 {
+        self.last = at.unwrap_or(self.last).clamp(self.last, self.end);
+        self.last
+    }
+}
+
+/// What held some bytes in a sender, over an interval that the four fill.
+struct Held {
+    stalled: u64,
+    cwnd: u64,
+    rwnd: u64,
+    turn: u64,
+}
+
+impl Held {
+    /// The interval ends when the decisive bytes of `bytes` on `stream` are first sent. A wait that ends with other
+    /// bytes' transmission is theirs (`turn`); one that ends with own bytes has the sender's own reason.
+    fn of(flow: &Flow, stream: u16, bytes: &Range<u64>, (from, until): (u64, u64)) -> Self {
+        let stalled = flow.held.time(held::Class::Stalled, from, until);
+        let (cwnd, rwnd) = flow.own_waits(stream, bytes, from, until);
+        Self { stalled, cwnd, rwnd, turn: until - from - stalled - cwnd - rwnd }
+    }
+}
+
+/// How much of the first interval the second covers.
+fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
+    a.1.min(b.1).saturating_sub(a.0.max(b.0))
+}
+
+impl Journey {
+    /// The gaps between transmissions from `from` to `until`, by the cause of
+    /// the later one: (fast retransmission, timer).
+    fn repair(&self, (from, until): (u64, u64)) -> (u64, u64) {
+        let (mut recovery, mut timeout) = (0, 0);
+        let mut last = from;
+        for &(at, by_timer) in &self.copies {
+            let at = at.clamp(last, until);
+            *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
+            last = at;
+        }
+        // Clamping may have moved the end beyond the last copy; that gap is its repair too.
+        *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
+            &mut timeout
+        } else {
+            &mut recovery
+        }) += until - last;
+        (recovery, timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests;

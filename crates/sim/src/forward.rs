@@ -47,21 +47,11 @@ impl State {
     #[inline]
     pub(crate) fn originate(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
+        host.counters.sent += 1;
         if host.processor.is_free() {
-            return self.leave(node, interface, parcel);
+            return self.transmit(node, interface, parcel);
         }
         self.work(node, Work::Send(interface, parcel));
-    }
-
-    /// A packet of this host leaves: to the link, or back to the host itself.
-    fn leave(&mut self, node: u32, interface: u32, parcel: Parcel) {
-        let host = &mut self.nodes[node as usize];
-        host.counters.sent += 1;
-        let target = target_of(parcel.bytes());
-        if target.is_some_and(|target| host.interface_of(target).is_some()) {
-            return self.receive(node, interface, parcel);
-        }
-        self.transmit(node, interface, parcel);
     }
 
     /// The packet goes onto the link behind `interface`.
@@ -240,29 +230,28 @@ impl State {
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
             Some(Work::Receive(interface, parcel)) => self.receive(node, interface, parcel),
-            Some(Work::Send(interface, parcel)) => self.leave(node, interface, parcel),
+            Some(Work::Send(interface, parcel)) => self.transmit(node, interface, parcel),
             Some(Work::Busy(_)) | None => {}
         }
     }
 
     /// A node looks at a packet: is it for us, to be sent on, or neither?
     #[inline]
-    fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    pub(crate) fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
         // RFC 1122 §3.2.1.2: a wrong header checksum is discarded silently.
-        let Ok(packet) = ip::Packet::parse(parcel.bytes()) else {
+        let Some(seen) = Seen::parse(parcel.bytes()) else {
             receiver.counters.bad_header += 1;
             return self.discard(parcel);
         };
-        if receiver.interface_of(packet.target).is_some() {
-            return self.deliver(node, interface, parcel);
+        if receiver.interface_of(seen.target).is_some() {
+            return self.deliver(node, interface, parcel, seen);
         }
         if receiver.kind == Kind::Host {
             receiver.counters.not_ours += 1;
             return self.discard(parcel);
         }
-        let target = packet.target;
-        self.forward(node, interface, target, parcel);
+        self.forward(node, interface, seen.target, parcel);
     }
 
     /// A router sends a packet on.
@@ -285,36 +274,34 @@ impl State {
 
     /// A packet for this node goes to its socket.
     #[inline]
-    fn deliver(&mut self, node: u32, interface: u32, parcel: Parcel) {
+    fn deliver(&mut self, node: u32, interface: u32, mut parcel: Parcel, seen: Seen) {
         let host = &mut self.nodes[node as usize];
-        let Ok(packet) = ip::Packet::parse_quoted(parcel.bytes()) else { return };
-        if packet.fragment {
+        if seen.fragment {
             host.counters.fragments += 1;
             return self.discard(parcel);
         }
-        let mut payload = parcel.start + packet.header_len as u32;
-        let socket = match packet.protocol {
+        let start = parcel.start as usize;
+        let (mut payload, end) = (start + seen.header_len, start + seen.len);
+        let socket = match seen.protocol {
             protocol::UDP => {
+                let bytes = &parcel.buffer[payload..end];
                 // RFC 768: a wrong checksum is discarded silently.
-                let Ok(datagram) = udp::Datagram::parse(packet.payload, packet.source, packet.target) else {
+                let Ok(datagram) = udp::Datagram::parse(bytes, seen.source, seen.target) else {
                     host.counters.bad_transport += 1;
                     return self.discard(parcel);
                 };
-                payload += udp::HEADER_LEN as u32;
+                payload += udp::HEADER_LEN;
                 host.ports.get(&datagram.target_port).copied()
             }
             protocol::ICMP | protocol::ICMPV6 => return self.deliver_report(node, parcel),
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
-        let empty = payload as usize - parcel.start as usize >= packet.len();
         match socket {
             // The seam carries no empty packets.
-            Some(_) if empty => self.discard(parcel),
+            Some(_) if payload >= end => self.discard(parcel),
             Some(socket) => {
-                let end = parcel.start as usize + packet.len();
-                let mut parcel = parcel;
                 parcel.buffer.truncate(end);
-                self.enqueue(socket, Arrived { parcel, payload, report: None });
+                self.enqueue(socket, Arrived { parcel, payload: payload as u32, report: None });
             }
             None => self.stray(node, interface, parcel),
         }
@@ -460,8 +447,29 @@ impl State {
     }
 }
 
-/// The target address of a packet of ours.
-#[inline]
-fn target_of(bytes: &[u8]) -> Option<IpAddr> {
-    ip::Packet::parse_quoted(bytes).ok().map(|packet| packet.target)
+/// What a node has seen of a packet, once.
+#[derive(Clone, Copy)]
+struct Seen {
+    source: IpAddr,
+    target: IpAddr,
+    protocol: u8,
+    fragment: bool,
+    header_len: usize,
+    /// Header and payload, without what a link may have added.
+    len: usize,
+}
+
+impl Seen {
+    #[inline]
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let packet = ip::Packet::parse(bytes).ok()?;
+        Some(Self {
+            source: packet.source,
+            target: packet.target,
+            protocol: packet.protocol,
+            fragment: packet.fragment,
+            header_len: packet.header_len,
+            len: packet.len(),
+        })
+    }
 }

@@ -242,7 +242,8 @@ impl fmt::Debug for SimSocket {
 #[inline]
 fn hand_over(arrived: Arrived, local: Local, batch: &mut Batch) -> Vec<u8> {
     let Arrived { parcel, payload, report } = arrived;
-    let header = ip::Packet::parse_quoted(parcel.bytes());
+    let addresses = ip::addresses(parcel.bytes());
+    let mut ecn = ip::ecn::read(parcel.bytes());
     let (tag, payload_at) = (parcel.tag, payload as usize);
     let (mut source_port, mut target_port) = (0, 0);
     if let (Local::Udp { port }, None) = (local, &report) {
@@ -252,8 +253,9 @@ fn hand_over(arrived: Arrived, local: Local, batch: &mut Batch) -> Vec<u8> {
         target_port = port;
     }
     // Only whole, verified packets get here.
-    let Ok(header) = header else { return batch.put_buffer(parcel.buffer, payload_at) };
-    let (mut source, mut target, mut ecn) = (header.source, header.target, header.ecn);
+    let Some((mut source, mut target)) = addresses else {
+        return batch.put_buffer(parcel.buffer, payload_at);
+    };
     batch.icmp = report.as_deref().map(|report| {
         // As if the peer had sent it: that is whom it is about.
         (source, source_port) = (report.icmp.target, report.target_port);
@@ -336,7 +338,8 @@ impl State {
         };
         let (target, ecn, first_tag) = (batch.target, batch.ecn, batch.first_tag);
         let source = SocketAddr::new(source, port_of(local));
-        let header = Header { source, target, ecn, local };
+        let loops_back = self.nodes[node as usize].interface_of(target.ip()).is_some();
+        let header = Header { source, target, ecn, local, loops_back };
         if batch.len() == 1 {
             let (buffer, start) = batch.take_buffer(self.pool.take());
             self.send_one(node, interface, header, buffer, start, first_tag);
@@ -436,7 +439,13 @@ impl State {
             // `source` has seen to it that the families agree.
             _ => return self.pool.give(buffer),
         }
-        self.originate(node, interface, Parcel { buffer, start: start as u32, tag });
+        let parcel = Parcel { buffer, start: start as u32, tag };
+        if header.loops_back {
+            // To itself: neither a link nor the processor has to do with it.
+            self.nodes[node as usize].counters.sent += 1;
+            return self.receive(node, interface, parcel);
+        }
+        self.originate(node, interface, parcel);
     }
 }
 
@@ -447,6 +456,8 @@ struct Header {
     target: SocketAddr,
     ecn: anabranch_base::Ecn,
     local: Local,
+    /// The target is one of the host's own addresses.
+    loops_back: bool,
 }
 
 fn port_of(local: Local) -> u16 {

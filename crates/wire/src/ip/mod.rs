@@ -136,6 +136,25 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// Source and target of the packet that begins `bytes`, without a look at
+/// anything else; `None` when not even the addresses are there.
+#[must_use]
+#[inline]
+pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    match bytes.first()? >> 4 {
+        4 => {
+            let field = bytes.get(12..20)?.first_chunk::<8>()?;
+            let [a, b, c, d, e, f, g, h] = *field;
+            Some((IpAddr::from([a, b, c, d]), IpAddr::from([e, f, g, h])))
+        }
+        6 => {
+            let (source, target) = bytes.get(8..40)?.split_first_chunk::<16>()?;
+            Some((IpAddr::from(*source), IpAddr::from(*target.first_chunk::<16>()?)))
+        }
+        _ => None,
+    }
+}
+
 /// The length of the header that a packet between these addresses gets:
 /// 20 bytes for IPv4, 40 for IPv6.
 #[must_use]
@@ -187,12 +206,15 @@ mod tests {
         let packet = v4_packet();
         let view = Packet::parse(&packet).expect("an IPv4 packet");
         assert_eq!((view.protocol, view.payload.len(), view.hop_limit), (132, 8, HOP_LIMIT));
+        assert_eq!(addresses(&packet), Some((view.source, view.target)));
 
         let header = v6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, 6, 4);
         let mut bytes = vec![0; 44 + 3];
         header.emit(&mut bytes);
         let view = Packet::parse(&bytes).expect("an IPv6 packet");
         assert_eq!((view.protocol, view.payload.len(), view.header_len), (6, 4, 40));
+        assert_eq!(addresses(&bytes), Some((view.source, view.target)));
+        assert_eq!(addresses(&bytes[..39]), None);
     }
 
     #[test]

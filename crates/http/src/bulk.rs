@@ -49,13 +49,14 @@ where
     let started = world.now();
     let observer = Rc::new(observer);
     let count = bulk.connections.max(1);
-    let mut tasks: Vec<(Pin<Box<W::Task<_>>>, Option<Result<u64, FetchError>>)> = Vec::new();
+    let mut tasks = Vec::new();
     for object in 0..count {
         // The first take the rest of the division, a byte each.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
         let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
         let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, observer.clone());
-        tasks.push((Box::pin(world.spawn("bulk transfer", task)), None));
+        let task: Pin<Box<W::Task<_>>> = Box::pin(world.spawn("bulk transfer", task));
+        tasks.push((task, None));
     }
     let mut timer = world.timer();
     timer.set(bulk.deadline.map(|span| started + span));

@@ -1,0 +1,240 @@
+//! The drive loop with an engine small enough to see through: questions are
+//! asked again every 100 ms until they are answered.
+
+use anabranch_base::time::Duration;
+use anabranch_base::trace::TraceRecord;
+use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
+use anabranch_link::LinkSpec;
+use anabranch_sim::Network;
+use anabranch_transport::drive::{Bell, Driven, drive};
+use anabranch_world::{Datagrams, Local, World};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+#[derive(Default)]
+struct Asker {
+    local: Option<SocketAddr>,
+    /// Unanswered questions: number, target, when to ask again.
+    open: Vec<(u8, SocketAddr, Instant)>,
+    answers: Vec<(u8, SocketAddr)>,
+    events: Vec<u8>,
+    icmp: Vec<Icmp>,
+    timeouts: u32,
+    asked: u32,
+}
+
+impl Engine for Asker {
+    type Event = u8;
+
+    fn handle_packet(&mut self, _now: Instant, packet: Packet<'_>) {
+        match packet.payload {
+            [b'?', number] => self.answers.push((*number, packet.source)),
+            [b'!', number] => {
+                self.open.retain(|(open, ..)| open != number);
+                self.events.push(*number);
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_icmp(&mut self, _now: Instant, icmp: &Icmp, _quoted: &[u8]) {
+        self.icmp.push(*icmp);
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {
+        self.timeouts += 1;
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+        let Some(local) = self.local else { return false };
+        out.source = local;
+        if let Some((number, target)) = self.answers.pop() {
+            out.target = target;
+            out.push(&[b'!', number]);
+            return true;
+        }
+        let Some((number, target, due)) = self.open.iter_mut().find(|(.., due)| *due <= now) else {
+            return false;
+        };
+        *due = now + Duration::from_millis(100);
+        out.target = *target;
+        out.push(&[b'?', *number]);
+        self.asked += 1;
+        true
+    }
+
+    fn poll_event(&mut self) -> Option<u8> {
+        self.events.pop()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        // What was never asked waits to be sent, not for an alarm.
+        self.open.iter().map(|(.., due)| *due).filter(|due| *due > Instant::ZERO).min()
+    }
+
+    fn set_tracing(&mut self, _on: bool) {}
+
+    fn take_trace(&mut self) -> Vec<TraceRecord> {
+        Vec::new()
+    }
+}
+
+#[derive(Default)]
+struct Host {
+    engine: Asker,
+    bell: Bell,
+    heard: Vec<(u8, Instant)>,
+    waker: Option<Waker>,
+}
+
+impl Driven for Host {
+    type Engine = Asker;
+    fn engine(&mut self) -> &mut Asker {
+        &mut self.engine
+    }
+    fn handle_event(&mut self, now: Instant, event: u8) {
+        self.heard.push((event, now));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+    fn handle_failure(&mut self, _error: &io::Error) {}
+    fn bell(&mut self) -> &mut Bell {
+        &mut self.bell
+    }
+}
+
+async fn start<W: World>(world: &W) -> (Rc<RefCell<Host>>, W::Task<()>) {
+    let socket = world.bind(Local::Udp { port: 7 }).await.expect("a socket");
+    let host = Rc::new(RefCell::new(Host::default()));
+    host.borrow_mut().engine.local = socket.local().first().copied();
+    let task = world.spawn("drive", drive(world.clone(), socket, host.clone()));
+    (host, task)
+}
+
+async fn heard(host: &Rc<RefCell<Host>>, count: usize) {
+    poll_fn(|cx| {
+        let mut host = host.borrow_mut();
+        if host.heard.len() >= count {
+            return Poll::Ready(());
+        }
+        host.waker = Some(cx.waker().clone());
+        Poll::Pending
+    })
+    .await;
+}
+
+fn ask(host: &Rc<RefCell<Host>>, number: u8, target: SocketAddr) {
+    let mut host = host.borrow_mut();
+    host.engine.open.push((number, target, Instant::ZERO));
+    host.bell.ring();
+}
+
+const NEAR: [u8; 4] = [10, 0, 0, 1];
+const FAR: [u8; 4] = [10, 0, 0, 2];
+
+fn network(link: &str) -> (Network, impl World, impl World) {
+    let network = Network::new(3);
+    let (near, far): (IpAddr, IpAddr) = (NEAR.into(), FAR.into());
+    let (client, server) = (network.host("client", &[near]), network.host("server", &[far]));
+    network.link(client, server, &LinkSpec::parse(link).expect("a link")).expect("linked");
+    let (here, there) = (network.world(client), network.world(server));
+    (network, here, there)
+}
+
+#[test]
+fn commands_between_polls_go_out_at_once_and_answers_wake_who_waits() {
+    let (network, here, there) = network("rate=1gbit,rtt=20ms");
+    let heard = network.run(
+        async {
+            let (near, _near) = start(&here).await;
+            let (_far, _task) = start(&there).await;
+            here.sleep_until(Instant::from_millis(5)).await;
+            for number in 0..10 {
+                ask(&near, number, (FAR, 7).into());
+            }
+            heard(&near, 10).await;
+            let host = near.borrow();
+            assert_eq!(
+                (host.engine.asked, host.engine.timeouts),
+                (10, 0),
+                "nothing twice, no needless alarm"
+            );
+            host.heard.clone()
+        },
+        Instant::MAX,
+    );
+    let heard = heard.expect_done();
+    assert!(
+        heard.iter().all(|(_, at)| at.since(Instant::from_millis(25)) < Duration::from_millis(1)),
+        "{heard:?}"
+    );
+}
+
+#[test]
+fn lost_questions_are_asked_again_when_the_deadline_comes() {
+    let (network, here, there) = network("rate=1gbit,rtt=20ms,up-loss=list:1/2");
+    let at = network.run(
+        async {
+            let (near, _near) = start(&here).await;
+            let (_far, _task) = start(&there).await;
+            ask(&near, 1, (FAR, 7).into());
+            // A later question, asked and answered meanwhile, must not move the alarm.
+            here.sleep_until(Instant::from_millis(150)).await;
+            ask(&near, 2, (FAR, 7).into());
+            heard(&near, 2).await;
+            let host = near.borrow();
+            assert_eq!((host.engine.asked, host.engine.timeouts), (4, 2));
+            host.heard.clone()
+        },
+        Instant::MAX,
+    );
+    let heard = at.expect_done();
+    assert_eq!(heard.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 1]);
+    assert!(heard[1].1.since(Instant::from_millis(220)) < Duration::from_millis(1), "{heard:?}");
+}
+
+#[test]
+fn nothing_is_done_while_nothing_happens() {
+    let (network, here, there) = network("rate=1gbit,rtt=20ms");
+    let done = network.run(
+        async {
+            let (near, _near) = start(&here).await;
+            let (_far, _task) = start(&there).await;
+            for number in 0..100 {
+                ask(&near, number, (FAR, 7).into());
+                heard(&near, usize::from(number) + 1).await;
+            }
+            here.sleep_until(Instant::from_millis(100_000)).await;
+            let timeouts = near.borrow().engine.timeouts;
+            timeouts
+        },
+        Instant::MAX,
+    );
+    assert_eq!(done.expect_done(), 0, "every question was answered before its alarm");
+}
+
+#[test]
+fn same_seed_same_events() {
+    let run = || {
+        let (network, here, there) = network("rate=56kbit,rtt=20ms,loss=20%,jitter=3ms");
+        network.audit(false);
+        let heard = network.run(
+            async {
+                let (near, _near) = start(&here).await;
+                let (_far, _task) = start(&there).await;
+                (0..50).for_each(|number| ask(&near, number, (FAR, 7).into()));
+                heard(&near, 50).await;
+                let heard = near.borrow().heard.clone();
+                heard
+            },
+            Instant::MAX,
+        );
+        (heard.expect_done(), network.digest())
+    };
+    assert_eq!(run(), run());
+}

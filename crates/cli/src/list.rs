@@ -25,11 +25,29 @@ pub fn render(what: &str) -> String {
                 let (objects, hosts) = (page.objects.len(), page.hosts.len());
                 let _ = writeln!(
                     out,
-                    "{:<18} {objects:>4} objects  {size:>8}  {hosts:>2} hosts  {}",
-                    page.name, page.source
+                    "{:<18} {objects:>4} objects  {size:>8}  {hosts:>2} hosts\n{}",
+                    page.name,
+                    wrapped(&page.source)
                 );
             }
             out
         }
     }
+}
+
+/// Indented, at most 100 columns.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = usize::MAX;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column.saturating_add(1 + length) > 100 {
+            out += if out.is_empty() { "   " } else { "\n   " };
+            column = 3;
+        }
+        out += " ";
+        out += word;
+        column += 1 + length;
+    }
+    out
 }

@@ -116,7 +116,7 @@ pub struct Run {
     pub limit_ns: Option<u64>,
     /// Mean time from opening a connection until user data may flow on it; null if none was established.
     pub connect_ns: Option<u64>,
-    /// From the first path failure to the next delivery to the application; null without either.
+    /// From the first path failure to the arrival of the first data that was sent after it; null without either.
     pub failover_ns: Option<u64>,
     /// Connections or associations opened.
     pub connections: u64,
@@ -126,7 +126,7 @@ pub struct Run {
     pub packets: Directions<Packets>,
     /// What the senders had to do about loss.
     pub events: Events,
-    /// IP bytes put on the wire, by direction, over all paths.
+    /// IP bytes the hosts handed to the paths, by direction.
     pub wire_bytes: Directions<u64>,
     /// Bytes over time.
     pub series: Series,
@@ -269,14 +269,14 @@ pub struct Series {
     pub bucket_ns: u64,
     /// The paths, in order.
     pub paths: Vec<Directions<PathSeries>>,
-    /// Response bytes handed to the application.
+    /// Body bytes of the objects completed.
     pub application: Vec<u64>,
 }
 
 /// One direction of one path over time.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PathSeries {
-    /// IP bytes the host put on the wire.
+    /// IP bytes the host handed to the path.
     pub wire: Vec<u64>,
     /// IP bytes that arrived at the other host.
     pub delivered: Vec<u64>,
@@ -301,7 +301,7 @@ pub struct Summary {
     pub packets_lost: Stat,
     /// Packets that carried a retransmission, both directions.
     pub retransmitted: Stat,
-    /// IP bytes put on the wire, both directions.
+    /// IP bytes the hosts handed to the paths, both directions.
     pub wire_bytes: Stat,
     /// Path failure to next delivery, milliseconds.
     pub failover_ms: Stat,

@@ -55,7 +55,14 @@ pub fn ns2(agent: &str, seconds: u32, runs: u32) -> Result<Speed, String> {
 pub fn ns3(folder: &Path, seconds: u32, runs: u32, checksums: bool) -> Result<Speed, String> {
     let binary = folder.join("ns3-bulk");
     let libraries = [
-        "applications", "internet", "bridge", "traffic-control", "network", "stats", "point-to-point", "core",
+        "applications",
+        "internet",
+        "bridge",
+        "traffic-control",
+        "network",
+        "stats",
+        "point-to-point",
+        "core",
     ];
     let compiled = Command::new("g++")
         .args(["-O2", "-o"])
@@ -101,7 +108,8 @@ fn measure(seconds: u32, runs: u32, command: impl Fn(u32, &str, bool) -> Command
     for seed in 1..=runs {
         let (_, counts) = run(seed, &length, true)?;
         // Departures there and back; ns-2 prints bytes behind them.
-        let transmissions: u64 = counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+        let transmissions: u64 =
+            counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
         if transmissions == 0 {
             return Err(format!("no counts: '{}'", counts.trim()));
         }

@@ -1,0 +1,231 @@
+//! Bulk transfers over one link, without HTTP and without a trace.
+//!
+//! Clients on one host send for a given virtual time, a server on another reads
+//! and throws away. The same code serves the speed benchmark and the physics.
+
+use crate::thread_cpu;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_link::{LinkSpec, Meter};
+use anabranch_sim::{Direction, Network, SimWorld};
+use anabranch_transport::sctp::{Carrier, SctpHost};
+use anabranch_transport::tcp::TcpHost;
+use anabranch_transport::{Listener, Session, Stream};
+use anabranch_world::{Detach, World};
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+/// One flow: a transport with its settings.
+#[derive(Clone, Debug)]
+pub enum Flow {
+    /// A TCP connection.
+    Tcp(Box<anabranch_tcp::Config>),
+    /// An SCTP association, its data on one stream.
+    Sctp(Box<anabranch_sctp::Config>),
+}
+
+impl Flow {
+    /// Reads `tcp` or `sctp`, with settings: `tcp:profile=ns2,sack=no`.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let pairs: Vec<(&str, &str)> = settings
+            .split(',')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').ok_or_else(|| format!("'{pair}': write key=value")))
+            .collect::<Result<_, _>>()?;
+        let profile =
+            |default| pairs.iter().find(|(key, _)| *key == "profile").map_or(default, |(_, name)| *name);
+        let knobs = pairs.iter().filter(|(key, _)| *key != "profile");
+        match name {
+            "tcp" => {
+                let name = profile("modern");
+                let mut config =
+                    anabranch_tcp::Config::profile(name).ok_or_else(|| format!("no profile '{name}'"))?;
+                for (key, value) in knobs {
+                    config.set(key, value).map_err(|error| error.to_string())?;
+                }
+                Ok(Self::Tcp(Box::new(config)))
+            }
+            "sctp" => {
+                let name = profile("rfc9260");
+                let mut config =
+                    anabranch_sctp::Config::profile(name).ok_or_else(|| format!("no profile '{name}'"))?;
+                for (key, value) in knobs {
+                    config.set(key, value).map_err(|error| error.to_string())?;
+                }
+                Ok(Self::Sctp(Box::new(config)))
+            }
+            _ => Err(format!("'{name}': write tcp or sctp")),
+        }
+    }
+}
+
+/// What a flow came to.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Bytes the receiving application read.
+    pub bytes: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Retransmissions of segments or chunks without a timeout.
+    pub fast: u64,
+    /// Retransmissions after a timeout.
+    pub late: u64,
+    /// Times the window was cut by a fast recovery.
+    pub recoveries: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Each flow's figures, in the order given.
+    pub flows: Vec<Figures>,
+    /// Packets that were put on the link, both ways, lost ones included.
+    pub transmissions: u64,
+    /// CPU seconds of this thread for it.
+    pub cpu: f64,
+    /// What the link did with data, and with acknowledgements.
+    pub meters: [Meter; 2],
+}
+
+/// Runs `flows` side by side for `span` of virtual time, each with hosts of its
+/// own, over one link (`up` carries the data).
+///
+/// # Errors
+/// One line.
+pub fn run(link: &LinkSpec, flows: &[Flow], span: Duration, seed: u64) -> Result<Outcome, String> {
+    let network = Network::new(seed);
+    let bottleneck = match flows.len() {
+        1 => None,
+        _ => Some((network.router("left"), network.router("right"))),
+    };
+    let mut ends = Vec::new();
+    let mut measured = None;
+    for index in 0..flows.len() {
+        let near: IpAddr = [10, 1, index as u8, 1].into();
+        let far: IpAddr = [10, 2, index as u8, 1].into();
+        let client = network.host(&format!("client{index}"), &[near]);
+        let server = network.host(&format!("server{index}"), &[far]);
+        match bottleneck {
+            None => measured = Some(network.link(client, server, link).map_err(|e| e.to_string())?),
+            Some((left, right)) => {
+                // Wide and short, so that the link in the middle is the only one that counts.
+                let access = LinkSpec::parse("rate=unlimited,delay=0").map_err(|e| e.to_string())?;
+                network.link(client, left, &access).map_err(|e| e.to_string())?;
+                network.link(right, server, &access).map_err(|e| e.to_string())?;
+            }
+        }
+        ends.push((network.world(client), network.world(server), far));
+    }
+    if let Some((left, right)) = bottleneck {
+        measured = Some(network.link(left, right, link).map_err(|e| e.to_string())?);
+    }
+    let measured = measured.ok_or("no flow was given")?;
+    let results: Vec<Rc<RefCell<Figures>>> = flows.iter().map(|_| Rc::default()).collect();
+    let start = thread_cpu();
+    let world = ends[0].0.clone();
+    let end = Instant::ZERO + span;
+    let main = async {
+        let mut stops = Vec::new();
+        for ((flow, (here, there, far)), figures) in flows.iter().zip(ends).zip(&results) {
+            let stop = begin(flow, here, there, far, figures.clone()).await?;
+            stops.push(stop);
+        }
+        world.sleep_until(end).await;
+        for stop in stops {
+            stop();
+        }
+        Ok::<(), String>(())
+    };
+    network.run(main, Instant::MAX).expect_done()?;
+    let cpu = thread_cpu() - start;
+    let meters =
+        [Direction::Up, Direction::Down].map(|direction| network.link_counters(measured, direction).meter);
+    let put = |meter: &Meter| {
+        meter.entered.packets - meter.overflowed.packets - meter.dropped_early.packets - meter.too_big.packets
+    };
+    let transmissions = meters.iter().map(put).sum();
+    let flows = results.iter().map(|figures| figures.borrow().clone()).collect();
+    Ok(Outcome { flows, transmissions, cpu, meters })
+}
+
+/// Starts a flow. What is returned takes its statistics and is called at the end.
+async fn begin(
+    flow: &Flow,
+    here: SimWorld,
+    there: SimWorld,
+    far: IpAddr,
+    figures: Rc<RefCell<Figures>>,
+) -> Result<Box<dyn FnOnce()>, String> {
+    let server = SocketAddr::new(far, 80);
+    match flow {
+        Flow::Tcp(config) => {
+            let client = TcpHost::new(here.clone(), (**config).clone()).await.map_err(|e| e.to_string())?;
+            let host = TcpHost::new(there.clone(), (**config).clone()).await.map_err(|e| e.to_string())?;
+            let listener = host.listen(80, 0).map_err(|e| e.to_string())?;
+            there.spawn("read", read(listener, figures.clone())).detach();
+            let session = client.connect(server).map_err(|e| e.to_string())?;
+            here.spawn("write", write(session.clone())).detach();
+            Ok(Box::new(move || {
+                if let Some(stats) = session.stats() {
+                    let mut figures = figures.borrow_mut();
+                    figures.timeouts = stats.timeouts;
+                    figures.fast = stats.retransmitted_fast;
+                    figures.late = stats.retransmitted_timeout;
+                    figures.recoveries = stats.fast_recoveries;
+                }
+                drop((client, host));
+            }))
+        }
+        Flow::Sctp(config) => {
+            let make = |world: SimWorld| SctpHost::new(world, (**config).clone(), Carrier::Ip, None);
+            let client = make(here.clone()).await.map_err(|e| e.to_string())?;
+            let host = make(there.clone()).await.map_err(|e| e.to_string())?;
+            let listener = host.listen(80).map_err(|e| e.to_string())?;
+            there.spawn("read", read(listener, figures.clone())).detach();
+            let peer = [SocketAddr::new(far, 0)];
+            let session = client.connect(&peer, 80).map_err(|e| e.to_string())?;
+            here.spawn("write", write(session.clone())).detach();
+            Ok(Box::new(move || {
+                if let Some(stats) = session.stats() {
+                    sctp_figures(&mut figures.borrow_mut(), &stats);
+                }
+                drop((client, host));
+            }))
+        }
+    }
+}
+
+fn sctp_figures(figures: &mut Figures, stats: &anabranch_sctp::AssociationStats) {
+    figures.timeouts = stats.t3_expirations;
+    figures.fast = stats.retransmitted_fast;
+    figures.late = stats.retransmitted_timeout;
+    figures.recoveries = stats.fast_recoveries;
+}
+
+/// Accepts one session and reads its first stream to the end.
+async fn read(mut listener: impl Listener, figures: Rc<RefCell<Figures>>) {
+    let Ok(session) = listener.accept().await else { return };
+    let Ok(mut stream) = session.accept().await else { return };
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(bytes) = stream.read(&mut buffer).await {
+        if bytes == 0 {
+            return;
+        }
+        figures.borrow_mut().bytes += bytes as u64;
+    }
+}
+
+/// Writes for as long as it is let.
+async fn write(session: impl Session) {
+    let Ok(mut stream) = session.open(0) else { return };
+    if session.established().await.is_err() {
+        return;
+    }
+    let payload = vec![0x5a; 64 << 10];
+    while stream.write_all(&payload).await.is_ok() {}
+}

@@ -14,11 +14,20 @@
 //! | `recv` | from DATA chunk to user message |
 //! | `path` | one destination address and all it remembers |
 
+mod association;
 pub mod config;
 pub mod endpoint;
 mod error;
 mod event;
+mod path;
+mod recv;
+mod send;
 mod stats;
+mod streams;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use config::{Config, Knob, KnobError, PROFILES};
 pub use endpoint::{Associate, AssociationId, Endpoint, Message, Received};

@@ -17,7 +17,11 @@ use anabranch_base::units::{format_span, parse_span};
 /// Which congestion controller a path gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Algorithm {
-    /// Slow start and congestion avoidance of RFC 9260 §7.2.
+    /// Slow start and congestion avoidance of RFC 2960 §7.2.
+    Rfc2960,
+    /// Of RFC 4960 §7.2.
+    Rfc4960,
+    /// Of RFC 9260 §7.2.
     Rfc9260,
     /// CUBIC (RFC 9438).
     Cubic,
@@ -26,8 +30,10 @@ pub enum Algorithm {
 /// How large the congestion window is at first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InitialWindow {
-    /// RFC 9260 §7.2.1: the smaller of 4 MTU and the larger of 2 MTU and 4404 bytes.
-    Rfc,
+    /// RFC 4960 §7.2.1: min(4 MTU, max(2 MTU, 4380 bytes)).
+    Rfc4960,
+    /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)); 4344 to IPv6.
+    Rfc9260,
     /// So many full packets.
     Packets(u32),
 }
@@ -178,7 +184,7 @@ impl Config {
     fn blank() -> Self {
         Self {
             cc: Algorithm::Rfc9260,
-            iw: InitialWindow::Rfc,
+            iw: InitialWindow::Rfc9260,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
             rto_max: Duration::from_secs(60),
@@ -233,29 +239,39 @@ const KNOB_COUNT: usize = 25;
 static KNOBS: [Row; KNOB_COUNT] = [
     Row {
         key: "cc",
-        help: "congestion control: rfc9260 (also: reno) or cubic",
+        help: "congestion control: rfc9260 (also: reno), rfc4960, rfc2960 or cubic",
         print: |c| match c.cc {
+            Algorithm::Rfc2960 => "rfc2960".to_owned(),
+            Algorithm::Rfc4960 => "rfc4960".to_owned(),
             Algorithm::Rfc9260 => "rfc9260".to_owned(),
             Algorithm::Cubic => "cubic".to_owned(),
         },
         parse: |c, text| {
             choose(
                 text,
-                &[("rfc9260", Algorithm::Rfc9260), ("reno", Algorithm::Rfc9260), ("cubic", Algorithm::Cubic)],
+                &[
+                    ("rfc9260", Algorithm::Rfc9260),
+                    ("reno", Algorithm::Rfc9260),
+                    ("rfc4960", Algorithm::Rfc4960),
+                    ("rfc2960", Algorithm::Rfc2960),
+                    ("cubic", Algorithm::Cubic),
+                ],
                 &mut c.cc,
             )
         },
     },
     Row {
         key: "iw",
-        help: "initial window: packets from 1 to 100, or rfc = min(4 MTU, max(2 MTU, 4404 bytes))",
+        help: "initial window: packets from 1 to 100, or the formula of rfc4960 or rfc9260",
         print: |c| match c.iw {
-            InitialWindow::Rfc => "rfc".to_owned(),
+            InitialWindow::Rfc4960 => "rfc4960".to_owned(),
+            InitialWindow::Rfc9260 => "rfc9260".to_owned(),
             InitialWindow::Packets(n) => n.to_string(),
         },
         parse: |c, text| {
             c.iw = match text {
-                "rfc" => InitialWindow::Rfc,
+                "rfc4960" => InitialWindow::Rfc4960,
+                "rfc9260" => InitialWindow::Rfc9260,
                 _ => InitialWindow::Packets(count(text, 1, 100)?),
             };
             Ok(())
@@ -445,7 +461,6 @@ static KNOBS: [Row; KNOB_COUNT] = [
 ];
 
 /// RFC 9260 §6.3.1: the least that 4·RTTVAR adds to the RTO.
-#[allow(dead_code, reason = "the path module comes next")]
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 
 const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];

@@ -24,7 +24,7 @@ const OURS_BUFFER: &str = "ours: the source leaves it open; large enough not to 
 
 const RFC9260: Rows = &[
     ("cc", "rfc9260", "RFC 9260 §7.2"),
-    ("iw", "rfc", "RFC 9260 §7.2.1"),
+    ("iw", "rfc9260", "RFC 9260 §7.2.1"),
     ("rto_initial", "1s", "RFC 9260 §16"),
     ("rto_min", "1s", "RFC 9260 §16"),
     ("rto_max", "60s", "RFC 9260 §16"),

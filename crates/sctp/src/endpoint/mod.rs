@@ -2,13 +2,29 @@
 //!
 //! Home of RFC 9260 §11.1 (what the application may ask).
 
+pub(crate) mod cookie;
+mod demux;
+mod encap;
+mod listen;
+mod stray;
+
+use crate::association::inbound::Arrived;
+use crate::association::state::Init;
+use crate::association::{Association, Ctx, LastWords, Local, Start, State, Trace, path_to};
 use crate::config::Config;
 use crate::error::{AssociateError, ListenError, PrimaryError, RecvError, SendError};
 use crate::event::Event;
-use crate::stats::{AssociationInfo, AssociationStats, Totals};
+use crate::path::MOST;
+use crate::stats::{AssociationInfo, AssociationStats, PathFailure, Totals};
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Batch, Engine, Instant, Packet, Rng};
+use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
+use anabranch_wire::sctp::{self as wire, Chunk, CookieEcho, PacketView};
+use cookie::Sealer;
+use demux::{Demux, Pair};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Names an association of one endpoint; never used again after it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -68,22 +84,87 @@ pub struct Received {
 /// A host's SCTP instance (see the crate's documentation).
 #[derive(Debug)]
 pub struct Endpoint {
-    config: Config,
+    config: Arc<Config>,
     addresses: Vec<SocketAddr>,
+    locals: Vec<Local>,
+    rng: Rng,
+    sealer: Sealer,
+    listeners: BTreeSet<u16>,
+    /// Local ports with the number of associations on them.
+    ports: BTreeMap<u16, u32>,
+    next_port: u16,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    demux: Demux,
+    /// Associations that may have something to send.
+    ready: VecDeque<u32>,
+    /// Deadlines, some of them outdated: a slot knows which one counts.
+    deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
+    events: VecDeque<Event>,
+    last_words: VecDeque<LastWords>,
+    trace: Trace,
+    next_tag: u64,
+    totals: Totals,
+    failures: Vec<PathFailure>,
 }
+
+/// A place for an association.
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    association: Option<Box<Association>>,
+    /// It is in `ready`.
+    queued: bool,
+    /// The deadline in the heap that counts.
+    armed: Instant,
+    /// What the demultiplexer knows of it.
+    tag: Option<u32>,
+    pairs: Vec<Pair>,
+}
+
+/// RFC 6335 §6: dynamic ports.
+const EPHEMERAL: u16 = 49_152;
 
 impl Endpoint {
     /// An endpoint on `addresses` (ports: the UDP encapsulation port, or 0).
     /// All randomness comes from `rng`.
     #[must_use]
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
-        let _ = rng;
-        Self { config, addresses }
+        let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
+        let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
+        let mut rng = rng.fork("endpoint");
+        let next_port = EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL)) as u16;
+        Self {
+            config: Arc::new(config),
+            addresses,
+            locals,
+            rng,
+            sealer,
+            listeners: BTreeSet::new(),
+            ports: BTreeMap::new(),
+            next_port,
+            slots: Vec::new(),
+            free: Vec::new(),
+            demux: Demux::default(),
+            ready: VecDeque::new(),
+            deadlines: BinaryHeap::new(),
+            events: VecDeque::new(),
+            last_words: VecDeque::new(),
+            trace: Trace::default(),
+            next_tag: 1,
+            totals: Totals::default(),
+            failures: Vec::new(),
+        }
     }
 
-    /// Tells the largest IP packet that the interface of a local address takes (1500 until told).
+    /// Tells the largest IP packet that the interface of a local address takes
+    /// (1500 until told). Counts for associations that begin later.
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
-        let _ = (address, mtu);
+        for local in &mut self.locals {
+            if local.address.ip() == address {
+                local.mtu = mtu;
+            }
+        }
     }
 
     /// The configuration.
@@ -103,13 +184,15 @@ impl Endpoint {
     /// # Errors
     /// [`ListenError`].
     pub fn listen(&mut self, port: u16) -> Result<(), ListenError> {
-        let _ = port;
-        Ok(())
+        if port == 0 {
+            return Err(ListenError::PortZero);
+        }
+        if self.listeners.insert(port) { Ok(()) } else { Err(ListenError::InUse) }
     }
 
     /// Accepts no more associations on `port`; the present ones go on.
     pub fn close_listener(&mut self, port: u16) {
-        let _ = port;
+        self.listeners.remove(&port);
     }
 
     /// Begins an association. `Event::Established` or `Event::Closed` follows.
@@ -118,8 +201,71 @@ impl Endpoint {
     /// # Errors
     /// [`AssociateError`].
     pub fn associate(&mut self, now: Instant, ask: Associate) -> Result<AssociationId, AssociateError> {
-        let _ = (now, ask);
-        Err(AssociateError::NoRoute)
+        let streams = ask.streams.unwrap_or(self.config.streams);
+        if ask.peer.is_empty() {
+            return Err(AssociateError::NoPeer);
+        }
+        if ask.peer_port == 0 || ask.local_port == Some(0) {
+            return Err(AssociateError::PortZero);
+        }
+        if streams == 0 {
+            return Err(AssociateError::NoStreams);
+        }
+        let local_port = self.local_port_for(&ask)?;
+        let config = self.config.clone();
+        let (ctx, _) = self.context(now);
+        let mut paths = Vec::new();
+        for (turn, &address) in ask.peer.iter().enumerate().take(MOST) {
+            if let Some(mut path) = path_to(&config, &ctx, address, turn) {
+                // RFC 9260 §5.4: what the application names is known to be the peer's.
+                path.confirmed = true;
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Err(AssociateError::NoRoute);
+        }
+        let local_tag = self.new_tag();
+        let initial_tsn = self.rng.next_u32();
+        let slot = self.new_slot();
+        let id = self.id_of(slot);
+        let start = Start {
+            id,
+            config,
+            local_port,
+            peer_port: ask.peer_port,
+            local_tag,
+            initial_tsn,
+            streams,
+            paths,
+            rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
+            initiator: true,
+            state: State::CookieWait(Init::default()),
+        };
+        self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
+        self.with(now, slot, |association, ctx| association.begin(ctx));
+        Ok(id)
+    }
+
+    /// The local port that is asked for, or a free one.
+    fn local_port_for(&mut self, ask: &Associate) -> Result<u16, AssociateError> {
+        let taken = |port: u16| {
+            ask.peer.iter().any(|peer| {
+                let pair = Pair { peer: peer.ip(), peer_port: ask.peer_port, local_port: port };
+                self.demux.by_pair(pair).is_some()
+            })
+        };
+        if let Some(port) = ask.local_port {
+            return if taken(port) { Err(AssociateError::Exists) } else { Ok(port) };
+        }
+        for _ in EPHEMERAL..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = if port == u16::MAX { EPHEMERAL } else { port + 1 };
+            if !self.ports.contains_key(&port) && !self.listeners.contains(&port) {
+                return Ok(port);
+            }
+        }
+        Err(AssociateError::NoPort)
     }
 
     /// Takes one whole message into the send buffer.
@@ -133,8 +279,9 @@ impl Endpoint {
         message: Message,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        let _ = (now, id, message, payload);
-        Err(SendError::Unknown)
+        let slot = self.find(id).ok_or(SendError::Unknown)?;
+        self.with(now, slot, |association, _| association.send(now, message, payload))
+            .unwrap_or(Err(SendError::Unknown))
     }
 
     /// Reads from a stream: at most the rest of one message a call. `None`
@@ -149,45 +296,59 @@ impl Endpoint {
         stream: u16,
         buffer: &mut [u8],
     ) -> Result<Option<Received>, RecvError> {
-        let _ = (now, id, stream, buffer);
-        Err(RecvError::Unknown)
+        let slot = self.find(id).ok_or(RecvError::Unknown)?;
+        let Some(association) = &mut self.slots[slot as usize].association else {
+            return Err(RecvError::Unknown);
+        };
+        let received = association.recv(stream, buffer);
+        let closed = matches!(association.state, State::Closed);
+        if closed || association.recv.sack_due() {
+            self.settle(now, slot);
+        }
+        if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
     }
 
     /// Closes gracefully: what was sent is delivered first. `Event::Closed` follows.
     pub fn shutdown(&mut self, now: Instant, id: AssociationId) {
-        let _ = (now, id);
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.shutdown(ctx));
+        }
     }
 
     /// Closes at once with an ABORT. `Event::Closed` follows.
     pub fn abort(&mut self, now: Instant, id: AssociationId) {
-        let _ = (now, id);
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.abort(ctx));
+        }
     }
 
     /// Forgets an ended association together with what was not read of it
     /// (aborts it if it has not ended).
     pub fn release(&mut self, now: Instant, id: AssociationId) {
-        let _ = (now, id);
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.abort(ctx));
+            if self.slots[slot as usize].association.is_some() {
+                self.forget(slot);
+            }
+        }
     }
 
     /// Room in the send buffer, bytes.
     #[must_use]
     pub fn writable_bytes(&self, id: AssociationId) -> usize {
-        let _ = id;
-        0
+        self.association(id).map_or(0, |association| association.send.queue.writable_bytes() as usize)
     }
 
     /// The largest message that is not fragmented, bytes.
     #[must_use]
     pub fn fragment_size(&self, id: AssociationId) -> usize {
-        let _ = id;
-        0
+        self.association(id).map_or(0, |association| association.largest as usize)
     }
 
     /// Bytes of `stream` that a `recv` would return now.
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
-        let _ = (id, stream);
-        0
+        self.association(id).map_or(0, |association| association.recv.readable_bytes(stream))
     }
 
     /// Makes the path with this index the primary (RFC 9260 §11.1.3).
@@ -195,35 +356,241 @@ impl Endpoint {
     /// # Errors
     /// [`PrimaryError`].
     pub fn set_primary(&mut self, now: Instant, id: AssociationId, path: usize) -> Result<(), PrimaryError> {
-        let _ = (now, id, path);
-        Err(PrimaryError::Unknown)
+        let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
+        self.with(now, slot, |association, _| association.set_primary(path))
+            .unwrap_or(Err(PrimaryError::Unknown))
     }
 
     /// The association as it stands.
     #[must_use]
     pub fn info(&self, id: AssociationId) -> Option<AssociationInfo> {
-        let _ = id;
-        None
+        self.association(id).map(Association::info)
     }
 
     /// What the association has done.
     #[must_use]
     pub fn stats(&self, id: AssociationId) -> Option<AssociationStats> {
-        let _ = id;
-        None
+        self.association(id).map(Association::stats)
     }
 
     /// What all associations have done, ended ones included.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        Totals::default()
+        let mut totals = self.totals.clone();
+        for association in self.slots.iter().filter_map(|slot| slot.association.as_ref()) {
+            totals.sum.add(&association.stats());
+        }
+        totals.path_failures = self.failures.clone();
+        totals
     }
 
     /// The `connection` of this association's trace records: the initiator's port.
     #[must_use]
     pub fn trace_key(&self, id: AssociationId) -> Option<u64> {
-        let _ = id;
-        None
+        self.association(id).map(Association::trace_key)
+    }
+
+    // Slots.
+
+    fn id_of(&self, slot: u32) -> AssociationId {
+        AssociationId { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    fn find(&self, id: AssociationId) -> Option<u32> {
+        let slot = self.slots.get(id.slot as usize)?;
+        (slot.generation == id.generation && slot.association.is_some()).then_some(id.slot)
+    }
+
+    fn association(&self, id: AssociationId) -> Option<&Association> {
+        self.find(id).and_then(|slot| self.slots[slot as usize].association.as_deref())
+    }
+
+    /// The association in a slot that has not ended.
+    fn alive(&self, slot: u32) -> Option<&Association> {
+        let association = self.slots.get(slot as usize)?.association.as_deref()?;
+        (!matches!(association.state, State::Closed)).then_some(association)
+    }
+
+    fn new_slot(&mut self) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            return slot;
+        }
+        self.slots.push(Slot {
+            generation: 0,
+            association: None,
+            queued: false,
+            armed: Instant::MAX,
+            tag: None,
+            pairs: Vec::new(),
+        });
+        (self.slots.len() - 1) as u32
+    }
+
+    /// RFC 9260 §5.3.1: random, not 0, and nobody else's.
+    fn new_tag(&mut self) -> u32 {
+        loop {
+            let tag = self.rng.next_u32();
+            if tag != 0 && !self.demux.has_tag(tag) {
+                return tag;
+            }
+        }
+    }
+
+    /// What an association borrows for a call, and the slots beside it.
+    fn context(&mut self, now: Instant) -> (Ctx<'_>, &mut Vec<Slot>) {
+        let ctx = Ctx {
+            now,
+            locals: &self.locals,
+            events: &mut self.events,
+            trace: &mut self.trace,
+            failures: &mut self.failures,
+            last_words: &mut self.last_words,
+        };
+        (ctx, &mut self.slots)
+    }
+
+    /// Lets an association change, then takes note of what follows.
+    fn with<R>(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        change: impl FnOnce(&mut Association, &mut Ctx<'_>) -> R,
+    ) -> Option<R> {
+        let (mut ctx, slots) = self.context(now);
+        let association = slots.get_mut(slot as usize)?.association.as_deref_mut()?;
+        let was_established = association.stats.established.is_some();
+        let result = change(association, &mut ctx);
+        if !was_established && association.stats.established.is_some() {
+            self.totals.associations += 1;
+        }
+        self.settle(now, slot);
+        Some(result)
+    }
+
+    /// Keeps what is derived from an association in step with it: its place in
+    /// the demultiplexer, its deadline, its turn to send.
+    #[inline]
+    fn settle(&mut self, now: Instant, slot: u32) {
+        let Some(place) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        let Some(association) = &place.association else {
+            return;
+        };
+        if matches!(association.state, State::Closed) {
+            self.retire(now, slot);
+            return;
+        }
+        if place.tag != Some(association.local_tag) || place.pairs.len() != association.paths.len() {
+            self.index(slot);
+        }
+        self.arm(slot);
+        let place = &mut self.slots[slot as usize];
+        if !place.queued {
+            place.queued = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(next) = place.association.as_ref().and_then(|association| association.next_timeout()) else {
+            return;
+        };
+        // A later deadline is found out when the earlier one comes.
+        if next < place.armed {
+            place.armed = next;
+            self.deadlines.push(Reverse((next, slot)));
+        }
+    }
+
+    /// Enters tag, addresses and port of an association.
+    fn index(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(association) = &place.association else {
+            return;
+        };
+        if place.tag != Some(association.local_tag) {
+            if let Some(old) = place.tag.replace(association.local_tag) {
+                self.demux.remove_tag(old);
+            } else {
+                *self.ports.entry(association.local_port).or_insert(0) += 1;
+            }
+            self.demux.add_tag(association.local_tag, slot);
+        }
+        let (peer_port, local_port) = (association.peer_port, association.local_port);
+        for path in association.paths.iter().skip(place.pairs.len()) {
+            let pair = Pair { peer: path.address.ip(), peer_port, local_port };
+            place.pairs.push(pair);
+            self.demux.add_pair(pair, slot);
+        }
+    }
+
+    /// An association has ended: nobody finds it any more. It is forgotten
+    /// when everything has been read.
+    fn retire(&mut self, now: Instant, slot: u32) {
+        let _ = now;
+        let place = &mut self.slots[slot as usize];
+        if let Some(tag) = place.tag.take() {
+            self.demux.remove_tag(tag);
+            if let Some(association) = &place.association
+                && let Some(count) = self.ports.get_mut(&association.local_port)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.ports.remove(&association.local_port);
+                }
+            }
+        }
+        for pair in std::mem::take(&mut place.pairs) {
+            self.demux.remove_pair(pair, slot);
+        }
+        if place.association.as_ref().is_some_and(|association| !association.recv.has_unread()) {
+            self.forget(slot);
+        }
+    }
+
+    fn forget(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        if let Some(association) = place.association.take() {
+            self.totals.sum.add(&association.stats());
+        }
+        place.generation = place.generation.wrapping_add(1);
+        place.armed = Instant::MAX;
+        self.free.push(slot);
+    }
+
+    /// A packet for the association in `slot`, its tag checked.
+    #[inline]
+    fn on_own_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
+        let (mut ctx, slots) = self.context(now);
+        let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
+        else {
+            return;
+        };
+        let header = view.header;
+        let known = association.paths.find(packet.source.ip());
+        let ports =
+            association.local_port == header.target_port && association.peer_port == header.source_port;
+        let Some(path) = known.filter(|_| ports) else {
+            self.totals.discarded += 1;
+            return;
+        };
+        encap::follow_port(association, path, packet.source);
+        let was_established = association.stats.established.is_some();
+        let arrived = Arrived {
+            path,
+            source: packet.source,
+            ecn: packet.ecn,
+            tag: packet.tag,
+            bytes: packet.payload.len(),
+        };
+        association.handle_packet(&mut ctx, view.chunks(), arrived);
+        if !was_established && association.stats.established.is_some() {
+            self.totals.associations += 1;
+        }
+        self.settle(now, slot);
     }
 }
 
@@ -231,31 +598,110 @@ impl Engine for Endpoint {
     type Event = Event;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
-        let _ = (now, packet);
+        // RFC 9260 §6.8: a packet with a wrong checksum never was.
+        let Ok(view) = PacketView::parse(packet.payload) else {
+            self.totals.discarded += 1;
+            return;
+        };
+        let mut chunks = view.chunks();
+        let Some(Ok(first)) = chunks.next_raw() else {
+            self.totals.discarded += 1;
+            return;
+        };
+        match first.kind {
+            wire::Init::KIND => {
+                // RFC 9260 §8.5.1 A: an INIT is alone, and its packet has tag 0.
+                match Chunk::parse(first) {
+                    Ok(Chunk::Init(init)) if view.header.tag == 0 && chunks.is_empty() => {
+                        self.on_init(now, &packet, view.header, &init);
+                    }
+                    _ => self.totals.discarded += 1,
+                }
+            }
+            CookieEcho::KIND => {
+                let echo = CookieEcho { cookie: first.value };
+                self.on_cookie_echo(now, &packet, view.header, echo, chunks);
+            }
+            // RFC 9260 §8.5.1 A: nothing else has tag 0.
+            _ if view.header.tag == 0 => self.totals.discarded += 1,
+            _ => match self.demux.by_tag(view.header.tag) {
+                Some(slot) => self.on_own_tag(now, slot, &packet, &view),
+                None => self.on_stray(now, &packet, &view),
+            },
+        }
+    }
+
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        let Some(header) = wire::Header::parse(quoted) else {
+            return;
+        };
+        // RFC 9260 §10: the quote is of a packet of ours: its ports are the other way round.
+        let pair = Pair { peer: icmp.target, peer_port: header.target_port, local_port: header.source_port };
+        if let Some(slot) = self.demux.by_pair(pair) {
+            self.with(now, slot, |association, ctx| association.on_icmp(ctx, icmp, header.tag, quoted));
+        }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
+        while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
+            if at > now {
+                return;
+            }
+            self.deadlines.pop();
+            let place = &mut self.slots[slot as usize];
+            if place.armed != at {
+                continue;
+            }
+            place.armed = Instant::MAX;
+            let due =
+                place.association.as_ref().and_then(|a| a.next_timeout()).is_some_and(|next| next <= now);
+            if due {
+                self.with(now, slot, |association, ctx| association.handle_timeout(ctx));
+            } else {
+                self.arm(slot);
+            }
+        }
     }
 
     fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
-        let _ = (now, out);
+        if let Some(words) = self.last_words.pop_front() {
+            out.source = words.source;
+            out.target = words.target;
+            out.first_tag = self.next_tag;
+            self.next_tag += 1;
+            out.push(&words.packet);
+            return true;
+        }
+        while let Some(&slot) = self.ready.front() {
+            let mut tag = self.next_tag;
+            let (mut ctx, slots) = self.context(now);
+            let association = slots[slot as usize].association.as_deref_mut();
+            let sent =
+                association.is_some_and(|association| association.poll_transmit(&mut ctx, out, &mut tag));
+            self.next_tag = tag;
+            if sent {
+                self.arm(slot);
+                return true;
+            }
+            self.ready.pop_front();
+            self.slots[slot as usize].queued = false;
+        }
         false
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        None
+        self.events.pop_front()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.deadlines.peek().map(|Reverse((at, _))| *at)
     }
 
     fn set_tracing(&mut self, on: bool) {
-        let _ = on;
+        self.trace.on = on;
     }
 
     fn take_trace(&mut self) -> Vec<TraceRecord> {
-        Vec::new()
+        std::mem::take(&mut self.trace.records)
     }
 }

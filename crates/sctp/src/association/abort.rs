@@ -1,0 +1,70 @@
+//! ABORT and ERROR: sent, received, and from which rule they follow.
+//!
+//! Home of RFC 9260 §9.1 and of the causes an association raises (§3.3.10).
+
+use super::{Association, Ctx, LastWords, State};
+use crate::event::CloseReason;
+use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, packet};
+
+impl Association {
+    /// The application wants no more of it.
+    pub(crate) fn abort(&mut self, ctx: &mut Ctx<'_>) {
+        // RFC 9260 §9.1: with the User-Initiated Abort cause.
+        self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
+    }
+
+    /// The peer has broken a rule.
+    pub(super) fn violated(&mut self, ctx: &mut Ctx<'_>, rule: &'static str) {
+        self.abort_with(ctx, &Cause::ProtocolViolation(rule.as_bytes()), CloseReason::PeerViolated(rule));
+    }
+
+    /// Sends an ABORT with `cause` and ends.
+    pub(super) fn abort_with(&mut self, ctx: &mut Ctx<'_>, cause: &Cause<'_>, reason: CloseReason) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        // Before the peer's tag is known there is nobody who would believe it.
+        if self.peer_tag != 0 {
+            let path = self.paths.get(self.paths.current());
+            let mut bytes = Vec::new();
+            let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);
+            let mut chunk = Abort::default().open(&mut bytes);
+            cause.emit(&mut chunk);
+            chunk.close();
+            packet::finish(&mut bytes, start);
+            self.stats.packets_sent += 1;
+            self.stats.bytes_sent += bytes.len() as u64;
+            let words = LastWords { source: path.source, target: path.address, packet: bytes };
+            ctx.last_words.push_back(words);
+        }
+        self.close(ctx, reason);
+    }
+
+    pub(super) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
+        // RFC 9260 §9.1: no answer to an ABORT.
+        let mut causes = abort.causes;
+        let first = causes.next().and_then(Result::ok).map(|cause| cause.code());
+        self.close(ctx, CloseReason::Aborted(first));
+    }
+
+    pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
+        for cause in error.causes.flatten() {
+            if let Cause::StaleCookie(micros) = cause {
+                self.on_stale_cookie(ctx, micros);
+                return;
+            }
+        }
+    }
+
+    /// Asks for an ERROR to `path`; beyond a few in one packet they are dropped.
+    pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
+        const MOST: usize = 8;
+        if self.outbox.errors.len() < MOST {
+            let mut bytes = Vec::new();
+            let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
+            cause.emit(&mut chunk);
+            chunk.close();
+            self.outbox.errors.push((path, bytes));
+        }
+    }
+}

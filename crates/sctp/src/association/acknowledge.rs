@@ -1,0 +1,284 @@
+//! What a SACK, an expired T3-rtx or an ECN echo do to the paths.
+//!
+//! The sending half has said what happened to chunks; here it reaches
+//! congestion windows, round-trip times, timers and error counters.
+//!
+//! Home of RFC 9260 §6.3.2, §6.3.3 and of RFC 4960 Appendix A (the sender's half).
+
+use super::timers::Timer;
+use super::{Association, Ctx};
+use crate::event::CloseReason;
+use crate::send::Probing;
+use crate::send::outstanding::ChunkState;
+use crate::send::retransmit;
+use crate::send::sack::{SackError, Waiting};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_base::trace::{SendCause, TraceEvent};
+use anabranch_congestion::{Acked, Controller};
+use anabranch_wire::sctp::SackView;
+
+impl Association {
+    pub(super) fn on_sack(&mut self, ctx: &mut Ctx<'_>, sack: &SackView<'_>) {
+        self.stats.sacks_received += 1;
+        let was_in_recovery = self.send.recovery.exit.is_some();
+        let mut outcome = std::mem::take(&mut self.outcome);
+        let paths = &self.paths;
+        let waiting = |path: usize| {
+            let path = paths.get(path);
+            Waiting { earliest: path.earliest, timed: path.timed }
+        };
+        let result = self.send.on_sack(ctx.now, sack, waiting, &mut outcome);
+        match result {
+            // RFC 9260 §6.2.1 D i: older than what we know.
+            Err(SackError::Old) => {
+                self.outcome = outcome;
+                return;
+            }
+            Err(SackError::NeverSent) => {
+                self.outcome = outcome;
+                self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
+                return;
+            }
+            Ok(()) => {}
+        }
+        if let Some(probing) = &mut self.send.probing {
+            probing.answered = true;
+        }
+        let mut lost_on_any = false;
+        for index in 0..outcome.paths.len() {
+            let ack = outcome.paths[index];
+            lost_on_any |= ack.lost > 0;
+            if ack.acked == 0 && ack.lost == 0 && ack.reneged == 0 {
+                continue;
+            }
+            let path = self.paths.at(index);
+            let flight_before = path.flight;
+            path.flight = flight_before.saturating_sub(ack.landed);
+            if let Some(sample) = ack.sample {
+                path.rtt.on_sample(sample);
+            }
+            if ack.acked > 0 {
+                path.one_packet = false;
+                let revived = path.on_answer(ctx.now);
+                let acked = Acked {
+                    bytes: ack.acked,
+                    flight_before,
+                    cumulative: outcome.cumulative,
+                    in_recovery: was_in_recovery,
+                    window_limited: flight_before >= path.congestion.window(),
+                    rtt: path.rtt.smoothed(),
+                };
+                path.congestion.on_acked(ctx.now, acked);
+                // RFC 9260 §8.1: the association's counter, too.
+                self.errors = 0;
+                if revived {
+                    self.on_path_up(ctx, index);
+                }
+            }
+            let path = self.paths.at(index);
+            if ack.lost > 0 {
+                if !was_in_recovery {
+                    // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
+                    path.congestion.on_loss(ctx.now, path.flight, false);
+                    path.stats.fast_recoveries += 1;
+                }
+                path.flight = path.flight.saturating_sub(ack.lost);
+            }
+            path.flight += ack.reneged;
+            self.rearm_t3(ctx.now, index, ack.earliest, ack.lost > 0 || ack.reneged > 0);
+        }
+        if lost_on_any && !was_in_recovery {
+            self.send.recovery.exit = Some(self.send.outstanding.end());
+            self.send.recovery.free_packet = true;
+            self.stats.fast_recoveries += 1;
+        }
+        if outcome.spurious > 0 {
+            self.stats.retransmitted_spurious += outcome.spurious;
+            for _ in 0..outcome.spurious {
+                ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Spurious);
+            }
+        }
+        self.outcome = outcome;
+        self.after_acknowledgement(ctx);
+    }
+
+    /// What follows any acknowledgement, by SACK or SHUTDOWN.
+    pub(super) fn after_acknowledgement(&mut self, ctx: &mut Ctx<'_>) {
+        if self.send.queue.take_writable() && self.state.accepts_messages() && !self.shutdown_asked {
+            ctx.events.push_back(crate::event::Event::Writable { id: self.id });
+        }
+        self.refused_probe_again();
+        self.check_probe(ctx.now);
+        self.advance_shutdown(ctx);
+    }
+
+    /// RFC 9260 §6.3.2 R2, R3, R4: the T3-rtx of a path after a SACK.
+    #[inline]
+    fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
+        let path = self.paths.at(index);
+        let timer = Timer::T3Rtx(index);
+        if path.flight == 0 {
+            // R2: nothing in flight, no timer.
+            path.earliest = self.send.outstanding.end();
+            self.timers.stop(timer);
+            return;
+        }
+        if earliest_acked || disturbed {
+            let from = if disturbed { 0 } else { path.earliest };
+            let end = self.send.outstanding.end();
+            path.earliest = self.send.outstanding.earliest_on(index as u8, from).unwrap_or(end);
+        }
+        // R3: the earliest was acknowledged: restart. R4: something was taken back: run.
+        if earliest_acked || !self.timers.is_set(timer) {
+            self.timers.set(timer, now + path.rto());
+        }
+    }
+
+    /// RFC 9260 §6.3.3: T3-rtx of a path has run out.
+    pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let probing = self.send.probing.filter(|_| {
+            self.send.peer_window == 0 || self.send.outstanding.end() - self.send.outstanding.base() == 1
+        });
+        let most = self.config.path_max_retrans;
+        self.stats.t3_expirations += 1;
+        let path = self.paths.at(index);
+        path.stats.t3_expirations += 1;
+        path.timed = None;
+        let mut count_error = true;
+        match probing {
+            // RFC 9260 §6.1 A: a probe does not count while the peer answers, nor for the window.
+            Some(probing) => count_error = !probing.answered,
+            None => {
+                // E1: slow start anew.
+                path.congestion.on_timeout(ctx.now, path.flight);
+                path.one_packet = true;
+            }
+        }
+        if let Some(probing) = &mut self.send.probing {
+            probing.answered = false;
+        }
+        // E2: back off — double the RTO, up to RTO.Max.
+        path.rtt.back_off();
+        path.flight = 0;
+        path.earliest = self.send.outstanding.end();
+        let cause = if probing.is_some() { SendCause::Probe } else { SendCause::Timeout };
+        let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
+        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
+        self.send.peer_window += marked;
+        self.send.recovery.exit = None;
+        self.send.recovery.free_packet = false;
+        if probing.is_none() {
+            self.send.recovery.timeout_exit = Some(self.send.outstanding.end());
+        }
+        if count_error {
+            let health = self.paths.at(index).on_error(ctx.now, most);
+            self.errors += 1;
+            self.on_health(ctx, index, health);
+            if self.errors > self.config.assoc_max_retrans {
+                // RFC 9260 §8.1: the peer is unreachable.
+                self.close(ctx, CloseReason::Unreachable);
+                return;
+            }
+            self.paths.rotate();
+        }
+    }
+
+    // Probing a closed window (RFC 9260 §6.1 A).
+
+    /// New data waits, nothing is outstanding, and the window does not let it go.
+    fn is_shut_out(&self) -> bool {
+        if !self.state.may_send_data() || !self.send.outstanding.is_empty() {
+            return false;
+        }
+        let room = usize::MAX;
+        let next = self.send.queue.next_cut(self.largest, room);
+        next.is_some_and(|cut| u64::from(cut.length) > self.send.peer_window)
+    }
+
+    /// Begins or ends probing, as the window demands.
+    pub(super) fn check_probe(&mut self, now: Instant) {
+        if self.is_shut_out() {
+            let probing = self.send.probing.get_or_insert(Probing::default());
+            if !probing.allowed && !self.timers.is_set(Timer::Probe) {
+                // The first probe after one RTO, the next after twice as long, and so on.
+                let rto = self.paths.get(self.paths.current()).rto();
+                let wait = rto.saturating_mul(1 << probing.sent.min(16)).min(self.config.rto_max.max(rto));
+                self.timers.set(Timer::Probe, now + wait);
+            }
+        } else if self.send.probing.is_some() && self.send.outstanding.is_empty() {
+            self.send.probing = None;
+            self.timers.stop(Timer::Probe);
+        }
+    }
+
+    pub(super) fn on_probe_timer(&mut self) {
+        if let Some(probing) = &mut self.send.probing {
+            probing.allowed = true;
+        }
+    }
+
+    /// A probe was refused and the window is open now: it need not wait for its timer.
+    fn refused_probe_again(&mut self) {
+        if self.send.probing.is_none() || self.send.peer_window == 0 {
+            return;
+        }
+        let base = self.send.outstanding.base();
+        let Some(&entry) = self.send.outstanding.get(base) else {
+            return;
+        };
+        if entry.state == ChunkState::InFlight && self.send.outstanding.end() == base + 1 {
+            let size = crate::send::chunk_size(entry.length);
+            self.send.outstanding.set(base, ChunkState::Lost(SendCause::Probe));
+            self.send.peer_window += u64::from(entry.length);
+            let index = usize::from(entry.path);
+            let path = self.paths.at(index);
+            path.flight = path.flight.saturating_sub(size);
+            if path.flight == 0 {
+                self.timers.stop(Timer::T3Rtx(index));
+            }
+            self.send.probing = None;
+        }
+    }
+
+    /// RFC 4960 Appendix A: the peer has seen a mark on a packet we sent.
+    pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
+        if !self.ecn.on {
+            return;
+        }
+        let ahead = i64::from(self.send.outstanding.ahead(tsn));
+        let offset = self.send.outstanding.base() as i64 + ahead - 1;
+        if offset >= self.send.outstanding.end() as i64 {
+            return;
+        }
+        self.ecn.reduced = Some(tsn);
+        if offset < self.ecn.reduced_until as i64 {
+            return;
+        }
+        // Once a window of data, on the path that was marked.
+        let index = match u64::try_from(offset).ok().and_then(|offset| self.send.outstanding.get(offset)) {
+            Some(entry) => usize::from(entry.path),
+            None => self.paths.current(),
+        };
+        self.ecn.reduced_until = self.send.outstanding.end();
+        if self.send.recovery.exit.is_none() {
+            let path = self.paths.at(index);
+            path.congestion.on_loss(ctx.now, path.flight, true);
+            self.stats.ecn_reductions += 1;
+        }
+    }
+
+    /// A path rests: its window shrinks (RFC 9260 §7.2.1), once an RTO.
+    #[inline]
+    pub(super) fn account_idle(&mut self, now: Instant, index: usize) {
+        let path = self.paths.at(index);
+        if path.flight > 0 {
+            return;
+        }
+        let idle: Duration = now - path.last_data;
+        let rto = path.rto();
+        if idle >= rto {
+            path.congestion.on_idle(idle, rto);
+        }
+    }
+}

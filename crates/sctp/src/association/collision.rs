@@ -1,0 +1,55 @@
+//! An INIT for an association that exists.
+//!
+//! Says how it is to be answered; the answer itself is as stateless as any
+//! (`endpoint::listen`), and the association stays as it is.
+//!
+//! Home of RFC 9260 §5.2.1 and §5.2.2.
+
+use super::negotiate::Offer;
+use super::{Association, State};
+use std::net::IpAddr;
+
+/// How to answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// INIT ACK with these values.
+    InitAck { tag: u32, tsn: u32, outbound: u16, inbound: u16, tie_tags: (u32, u32) },
+    /// ABORT: these addresses are new.
+    NewAddresses(Vec<IpAddr>),
+    /// Not at all, but the SHUTDOWN ACK is repeated.
+    ShutdownAck,
+}
+
+impl Association {
+    /// An INIT has arrived from `source`; `fresh` are a new tag and TSN for a
+    /// possible restart.
+    pub(crate) fn answer_init(&mut self, offer: &Offer, source: IpAddr, fresh: (u32, u32)) -> Answer {
+        if matches!(self.state, State::ShutdownAckSent) {
+            // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost.
+            self.outbox.shutdown_ack = true;
+            return Answer::ShutdownAck;
+        }
+        let (outbound, inbound) = (self.outbound_streams, self.inbound_streams);
+        if matches!(self.state, State::CookieWait(_)) {
+            // RFC 9260 §5.2.1: with the values of our own INIT, unchanged.
+            let (tag, tsn) = (self.local_tag, self.initial_tsn);
+            return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags: (0, 0) };
+        }
+        // RFC 9260 §5.2.1, §5.2.2: nobody joins by pretending to restart.
+        let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
+        let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
+        if !new.is_empty() {
+            return Answer::NewAddresses(new);
+        }
+        if self.tie_tags == (0, 0) {
+            self.tie_tags = (self.rng.next_u32().max(1), self.rng.next_u32().max(1));
+        }
+        let tie_tags = self.tie_tags;
+        if matches!(self.state, State::CookieEchoed(_)) {
+            let (tag, tsn) = (self.local_tag, self.initial_tsn);
+            return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags };
+        }
+        let (tag, tsn) = fresh;
+        Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }
+    }
+}

@@ -1,0 +1,273 @@
+//! INIT … COOKIE ACK as the side that asked sees it, and what both do when it is done.
+//!
+//! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
+
+use super::negotiate::{Offer, Refusal, read};
+use super::state::{Echo, Init};
+use super::timers::Timer;
+use super::{Association, Ctx, State};
+use crate::config::Config;
+use crate::event::{CloseReason, Event};
+use crate::path::MOST;
+use crate::recv::RecvHalf;
+use anabranch_base::trace::TraceEvent;
+use anabranch_wire::sctp::cause::MissingParams;
+use anabranch_wire::sctp::param::AddressTypes;
+use anabranch_wire::sctp::{self as wire, Cause, ChunkWriter, Param, Tsn};
+use std::net::SocketAddr;
+
+/// New INITs after stale cookies before giving up.
+const STALE_COOKIES: u32 = 4;
+
+impl Association {
+    /// Sends the first INIT.
+    pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) {
+        self.outbox.init = true;
+        ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Opening);
+    }
+
+    /// INIT has been written.
+    pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        self.outbox.init = false;
+        self.outbox.handshake_sent = Some(ctx.now);
+        let path = self.paths.at(index);
+        path.last_used = ctx.now;
+        self.timers.set(Timer::T1Init, ctx.now + path.rto());
+    }
+
+    /// COOKIE ECHO has been written.
+    pub(super) fn cookie_echo_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        self.outbox.cookie_echo = false;
+        self.outbox.handshake_sent = Some(ctx.now);
+        let path = self.paths.at(index);
+        path.last_used = ctx.now;
+        self.timers.set(Timer::T1Cookie, ctx.now + path.rto());
+    }
+
+    /// The path on which the handshake goes on: after a loss the next one.
+    fn turn_handshake_path(&mut self) {
+        // RFC 9260 §5.1: INIT and COOKIE ECHO use all addresses, as retransmissions of DATA do.
+        let now = self.outbox.handshake_path;
+        self.outbox.handshake_path = self.paths.alternate(now).unwrap_or(now);
+    }
+
+    pub(super) fn on_t1_init(&mut self, ctx: &mut Ctx<'_>) {
+        let State::CookieWait(init) = &mut self.state else {
+            return;
+        };
+        self.stats.t1_expirations += 1;
+        init.retries += 1;
+        if init.retries > self.config.init_max_retrans {
+            self.close(ctx, CloseReason::Unreachable);
+            return;
+        }
+        let path = self.outbox.handshake_path;
+        self.paths.at(path).rtt.back_off();
+        self.turn_handshake_path();
+        self.outbox.init = true;
+        self.outbox.handshake_repeated = true;
+    }
+
+    pub(super) fn on_t1_cookie(&mut self, ctx: &mut Ctx<'_>) {
+        let State::CookieEchoed(echo) = &mut self.state else {
+            return;
+        };
+        self.stats.t1_expirations += 1;
+        echo.retries += 1;
+        if echo.retries > self.config.init_max_retrans {
+            // RFC 9260 §5.1.4.
+            self.close(ctx, CloseReason::Unreachable);
+            return;
+        }
+        let path = self.outbox.handshake_path;
+        self.paths.at(path).rtt.back_off();
+        self.turn_handshake_path();
+        self.outbox.cookie_echo = true;
+        self.outbox.handshake_repeated = true;
+    }
+
+    /// RFC 9260 §5.1 C; §5.2.3 anywhere but in COOKIE-WAIT.
+    pub(super) fn on_init_ack(&mut self, ctx: &mut Ctx<'_>, ack: &wire::InitAck<'_>, from: SocketAddr) {
+        let State::CookieWait(init) = &self.state else {
+            return;
+        };
+        let stale = init.stale;
+        let offer = match read(&ack.0) {
+            Ok(offer) => offer,
+            Err(refusal) => {
+                // RFC 9260 §5.1: the ABORT carries the tag of the INIT ACK.
+                self.peer_tag = ack.0.tag;
+                match refusal {
+                    Refusal::InvalidMandatory => {
+                        let reason =
+                            CloseReason::PeerViolated("3.3.3: a mandatory value of the INIT ACK is invalid");
+                        self.abort_with(ctx, &Cause::InvalidMandatoryParam, reason);
+                    }
+                    Refusal::HostName(param) => {
+                        let reason = CloseReason::PeerIncompatible("it wants a host name resolved");
+                        self.abort_with(ctx, &Cause::UnresolvableAddress(&param), reason);
+                    }
+                    Refusal::Malformed => {
+                        self.violated(ctx, "3.2.1: a parameter of the INIT ACK is malformed")
+                    }
+                }
+                return;
+            }
+        };
+        let Some(cookie) = offer.cookie.clone() else {
+            self.peer_tag = offer.tag;
+            let reason = CloseReason::PeerViolated("3.3.3.1: the INIT ACK has no State Cookie");
+            self.abort_with(ctx, &Cause::MissingParams(MissingParams::STATE_COOKIE), reason);
+            return;
+        };
+        self.timers.stop(Timer::T1Init);
+        let path = self.paths.find(from.ip()).unwrap_or(self.outbox.handshake_path);
+        if let Some(sent) = self.outbox.handshake_sent.filter(|_| !self.outbox.handshake_repeated) {
+            self.sample(path, ctx.now - sent);
+        }
+        self.accept_offer(ctx, &offer, from);
+        // RFC 9260 §3.3.3.1: what the peer did not know is nobody's fault; what we did not is reported.
+        for param in &offer.unrecognized {
+            self.report(path, &Cause::UnrecognizedParams(param));
+        }
+        self.outbox.handshake_path = path;
+        self.outbox.handshake_repeated = false;
+        self.state = State::CookieEchoed(Echo { cookie, retries: 0, stale });
+        self.outbox.cookie_echo = true;
+    }
+
+    /// Takes over what the peer has said of itself.
+    pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
+        self.peer_tag = offer.tag;
+        // RFC 9260 §5.1.1: no more streams than the other side takes.
+        self.outbound_streams = self.outbound_streams.min(offer.inbound);
+        self.inbound_streams = self.inbound_streams.min(offer.outbound);
+        self.send.peer_window = u64::from(offer.window);
+        let segment = self.paths.get(0).chunk_limit() as u64;
+        self.recv = RecvHalf::new(&self.config, offer.tsn, self.inbound_streams, segment);
+        self.ecn.on = self.config.ecn && offer.ecn;
+        // RFC 9260 §5.1.2: the addresses listed and the one it came from.
+        for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
+            if self.paths.find(address).is_none() && self.paths.len() < MOST {
+                let turn = self.paths.len();
+                if let Some(path) = self.new_path(ctx, SocketAddr::new(address, from.port()), turn) {
+                    self.paths.push(path);
+                }
+            }
+        }
+        self.measure();
+    }
+
+    /// RFC 9260 §5.1 E.
+    pub(super) fn on_cookie_ack(&mut self, ctx: &mut Ctx<'_>) {
+        // RFC 9260 §5.2.5: a COOKIE ACK in any other state means nothing.
+        let State::CookieEchoed(echo) = &self.state else {
+            return;
+        };
+        let once = echo.retries == 0;
+        if let Some(sent) = self.outbox.handshake_sent.filter(|_| once) {
+            let path = self.outbox.handshake_path;
+            self.sample(path, ctx.now - sent);
+        }
+        self.establish(ctx);
+        let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
+        ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
+    }
+
+    /// The handshake is over.
+    pub(crate) fn establish(&mut self, ctx: &mut Ctx<'_>) {
+        self.timers.stop(Timer::T1Init);
+        self.timers.stop(Timer::T1Cookie);
+        self.outbox.init = false;
+        self.outbox.cookie_echo = false;
+        self.outbox.handshake_repeated = false;
+        self.state = State::Established;
+        self.errors = 0;
+        self.stats.established = Some(ctx.now);
+        ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Established);
+        self.begin_heartbeats(ctx);
+        if std::mem::take(&mut self.shutdown_asked) {
+            self.shutdown(ctx);
+        }
+        self.check_probe(ctx.now);
+    }
+
+    /// RFC 9260 §5.2.6: our cookie came too late: a new one, to live longer.
+    pub(super) fn on_stale_cookie(&mut self, ctx: &mut Ctx<'_>, staleness_us: u32) {
+        let State::CookieEchoed(echo) = &self.state else {
+            return;
+        };
+        let stale = echo.stale + 1;
+        if stale > STALE_COOKIES {
+            self.close(ctx, CloseReason::StaleCookie);
+            return;
+        }
+        // The measured round trip and at most a second more.
+        let rtt = self.outbox.handshake_sent.map_or(0, |sent| (ctx.now - sent).as_millis() as u64);
+        let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
+        self.timers.stop(Timer::T1Cookie);
+        self.take_back_everything();
+        self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale });
+        self.outbox.cookie_echo = false;
+        self.outbox.init = true;
+        self.outbox.handshake_repeated = true;
+    }
+
+    /// DATA that rode with a COOKIE ECHO whose cookie was refused has not been
+    /// taken in: it is sent again, with the same TSNs.
+    fn take_back_everything(&mut self) {
+        for index in 0..self.paths.len() {
+            let cause = anabranch_base::trace::SendCause::Timeout;
+            crate::send::retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
+            self.paths.at(index).flight = 0;
+            self.timers.stop(Timer::T3Rtx(index));
+        }
+    }
+
+    /// Appends the INIT chunk.
+    pub(super) fn write_init(&self, ctx: &Ctx<'_>, buffer: &mut Vec<u8>) {
+        let preserve = match &self.state {
+            State::CookieWait(init) => init.preserve_ms,
+            _ => None,
+        };
+        let init = wire::Init {
+            tag: self.local_tag,
+            window: self.config.rcvbuf.min(u64::from(u32::MAX)) as u32,
+            outbound: self.outbound_streams,
+            inbound: self.inbound_streams,
+            tsn: Tsn(self.initial_tsn),
+            ..wire::Init::default()
+        };
+        let mut chunk = init.open(buffer);
+        write_common_params(&mut chunk, &self.config, ctx.locals.iter().map(|local| local.address));
+        if let Some(ms) = preserve {
+            Param::CookiePreservative(ms).emit(&mut chunk);
+        }
+        let v4 = ctx.locals.iter().any(|local| local.address.is_ipv4());
+        let v6 = ctx.locals.iter().any(|local| local.address.is_ipv6());
+        let types = match (v4, v6) {
+            (true, true) => AddressTypes::BOTH,
+            (false, true) => AddressTypes::V6,
+            _ => AddressTypes::V4,
+        };
+        Param::SupportedAddresses(types).emit(&mut chunk);
+        chunk.close();
+    }
+}
+
+/// The parameters that INIT and INIT ACK share: addresses and extensions.
+pub(crate) fn write_common_params(
+    chunk: &mut ChunkWriter<'_>,
+    config: &Config,
+    addresses: impl ExactSizeIterator<Item = SocketAddr>,
+) {
+    // RFC 9260 §3.3.2.1: without a list the packet's source is the only address.
+    if addresses.len() > 1 {
+        for address in addresses {
+            Param::from(address.ip()).emit(chunk);
+        }
+    }
+    if config.ecn {
+        Param::EcnCapable.emit(chunk);
+    }
+}

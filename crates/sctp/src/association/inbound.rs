@@ -1,0 +1,164 @@
+//! Walking the chunks of a packet.
+//!
+//! One match, one line a chunk; what a chunk does lies with its rule. Nothing
+//! is sent from here.
+//!
+//! Home of RFC 9260 §6 (which chunk counts in which state) and of §3.2
+//! (unknown chunks).
+
+use super::timers::Timer;
+use super::{Association, Ctx, State};
+use crate::event::CloseReason;
+use crate::recv::Taken;
+use crate::recv::ack::Due;
+use anabranch_base::Ecn;
+use anabranch_base::trace::TraceEvent;
+use anabranch_wire::sctp::{Cause, Chunk, Chunks, Data, Malformed};
+use std::net::SocketAddr;
+
+/// Where a packet came from and what was seen of it on the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) path: usize,
+    pub(crate) source: SocketAddr,
+    pub(crate) ecn: Ecn,
+    pub(crate) tag: u64,
+    pub(crate) bytes: usize,
+}
+
+impl Association {
+    /// Takes in a packet whose tag and source were found to be this association's.
+    pub(crate) fn handle_packet(&mut self, ctx: &mut Ctx<'_>, chunks: Chunks<'_>, arrived: Arrived) {
+        self.stats.packets_received += 1;
+        self.stats.bytes_received += arrived.bytes as u64;
+        self.paths.at(arrived.path).stats.packets_received += 1;
+        let mut data = false;
+        for chunk in chunks {
+            match chunk {
+                Ok(Chunk::Data(chunk)) => {
+                    self.on_data(ctx, &chunk, arrived, data);
+                    data = true;
+                }
+                Ok(chunk) => {
+                    if !self.on_control(ctx, chunk, arrived) {
+                        break;
+                    }
+                }
+                // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be found.
+                Err(Malformed::ChunkLength { .. } | Malformed::Trailing { .. }) => break,
+                Err(_) => self.violated(ctx, "3.3: a chunk does not have the form of its type"),
+            }
+            if matches!(self.state, State::Closed) {
+                return;
+            }
+        }
+        if data {
+            self.data_packet_done(ctx, arrived);
+        }
+    }
+
+    /// Any chunk but DATA. False when the rest of the packet must not be processed.
+    fn on_control(&mut self, ctx: &mut Ctx<'_>, chunk: Chunk<'_>, arrived: Arrived) -> bool {
+        match chunk {
+            Chunk::Sack(sack) => {
+                if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
+                    self.on_sack(ctx, &sack);
+                }
+            }
+            Chunk::InitAck(ack) => {
+                self.on_init_ack(ctx, &ack, arrived.source);
+                return false;
+            }
+            Chunk::CookieAck(_) => self.on_cookie_ack(ctx),
+            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(heartbeat.info, arrived.path),
+            Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(ctx, ack.info),
+            Chunk::Abort(abort) => self.on_abort(ctx, &abort),
+            Chunk::Shutdown(shutdown) => self.on_shutdown(ctx, shutdown.cumulative),
+            Chunk::ShutdownAck(_) => self.on_shutdown_ack(ctx, arrived.path),
+            Chunk::ShutdownComplete(_) => self.on_shutdown_complete(ctx),
+            Chunk::Error(error) => self.on_error(ctx, &error),
+            Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
+            Chunk::Cwr(cwr) => self.on_cwr(cwr.tsn.0),
+            // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
+            Chunk::Init(_) => return false,
+            Chunk::CookieEcho(_) | Chunk::Data(_) => {}
+            Chunk::Unknown(unknown) => {
+                // RFC 9260 §3.2: the two high bits say what to do.
+                let action = unknown.action();
+                if action.report {
+                    self.report(arrived.path, &Cause::UnrecognizedChunk(unknown.raw.bytes));
+                }
+                return !action.stop;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: Arrived, seen: bool) {
+        // RFC 9260 §6: in any other state DATA is dropped.
+        if !self.state.may_receive_data() {
+            return;
+        }
+        if data.payload.is_empty() {
+            // RFC 9260 §6.2: no user data, no association.
+            let reason = CloseReason::PeerViolated("6.2: a DATA chunk without user data");
+            self.abort_with(ctx, &Cause::NoUserData(data.tsn), reason);
+            return;
+        }
+        if !seen && arrived.ecn == Ecn::Ce && self.ecn.on {
+            // RFC 4960 Appendix A: echo the lowest TSN of the marked packet.
+            self.ecn.echo = Some(data.tsn.0);
+        }
+        match self.recv.on_data(data) {
+            Ok(Taken::New(offset)) => {
+                self.stats.data_received += 1;
+                self.stats.data_bytes_received += data.payload.len() as u64;
+                ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Received {
+                    units: offset..offset + 1,
+                    packet: arrived.tag,
+                });
+            }
+            Ok(Taken::NoSuchStream) => self.report(arrived.path, &Cause::InvalidStream(data.stream)),
+            Ok(Taken::Duplicate) => self.stats.duplicates_received += 1,
+            Ok(Taken::Refused) => self.stats.refused_full += 1,
+            Err(violation) => self.violated(ctx, violation.0),
+        }
+    }
+
+    /// The end of a packet with DATA: acknowledge now or later.
+    #[inline]
+    fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: Arrived) {
+        self.data_from = arrived.path;
+        match self.recv.packet_done() {
+            Some(Due::Now) => self.timers.stop(Timer::Sack),
+            Some(Due::Later) if !self.timers.is_set(Timer::Sack) => {
+                self.timers.set(Timer::Sack, ctx.now + self.config.delack);
+            }
+            _ => {}
+        }
+        if matches!(self.state, State::ShutdownSent) {
+            self.data_while_shutting_down();
+        }
+        self.tell_readable(ctx);
+    }
+
+    /// RFC 9260 §8.3: returned at once, unchanged, to where it came from.
+    fn on_heartbeat(&mut self, info: &[u8], path: usize) {
+        /// More in flight than this are a flood.
+        const MOST: usize = 8;
+        let answers = self.state.is_up()
+            && !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent)
+            || matches!(self.state, State::CookieEchoed(_));
+        if answers && self.outbox.heartbeat_acks.len() < MOST {
+            self.outbox.heartbeat_acks.push_back((path, info.to_vec()));
+        }
+    }
+
+    /// RFC 4960 Appendix A: the peer has reduced its window.
+    fn on_cwr(&mut self, tsn: u32) {
+        if self.ecn.echo.is_some_and(|echo| tsn.wrapping_sub(echo) < 1 << 31) {
+            self.ecn.echo = None;
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Paths that fail, come back, are probed and verified.
+//!
+//! Home of RFC 9260 §8.1 (what counts) and of the timing of §5.4 and §8.3.
+
+use super::timers::Timer;
+use super::{Association, Ctx, State};
+use crate::event::{CloseReason, Event};
+use crate::path::health::Health;
+use crate::path::heartbeat;
+use crate::path::icmp::{self, Advice};
+use crate::send::retransmit;
+use crate::stats::PathFailure;
+use anabranch_base::Icmp;
+use anabranch_base::time::Duration;
+use anabranch_base::trace::SendCause;
+use anabranch_wire::sctp::{Data, Init};
+
+/// Most path failures that an endpoint remembers.
+const FAILURES_KEPT: usize = 4096;
+
+impl Association {
+    /// The association is up: probe what is not verified, watch what is.
+    pub(super) fn begin_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
+        let mut unconfirmed: u32 = 0;
+        for index in 0..self.paths.len() {
+            let rto = self.paths.get(index).rto();
+            if self.paths.get(index).confirmed {
+                self.schedule_heartbeat(ctx, index);
+            } else if unconfirmed == 0 {
+                self.paths.at(index).heartbeat.wanted = true;
+                unconfirmed += 1;
+            } else {
+                // RFC 9260 §5.4: HB.Max.Burst (1) packet with a HEARTBEAT each RTO.
+                self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unconfirmed));
+                unconfirmed += 1;
+            }
+        }
+    }
+
+    /// RFC 9260 §8.3: the next HEARTBEAT, if the path stays idle.
+    pub(super) fn schedule_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let Some(interval) = self.config.hb_interval else {
+            return;
+        };
+        let period = self.paths.get(index).heartbeat_period(interval, &mut self.rng);
+        self.timers.set(Timer::Heartbeat(index), ctx.now + period);
+    }
+
+    fn may_heartbeat(&self) -> bool {
+        self.state.may_send_data()
+    }
+
+    pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        if !self.may_heartbeat() {
+            return;
+        }
+        let path = self.paths.get(index);
+        if path.confirmed
+            && path.active
+            && let Some(interval) = self.config.hb_interval
+        {
+            // It has been used meanwhile: wait until it has been idle for the interval.
+            let idle_at = path.last_used + interval + path.rto() / 2;
+            if idle_at > ctx.now {
+                self.timers.set(Timer::Heartbeat(index), idle_at);
+                return;
+            }
+        }
+        self.paths.at(index).heartbeat.wanted = true;
+    }
+
+    /// A HEARTBEAT has been written.
+    pub(super) fn heartbeat_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, nonce: u64) {
+        let path = self.paths.at(index);
+        path.heartbeat.wanted = false;
+        path.heartbeat.outstanding = Some((nonce, ctx.now));
+        path.last_used = ctx.now;
+        path.stats.heartbeats_sent += 1;
+        let rto = path.rto();
+        self.timers.set(Timer::HeartbeatLost(index), ctx.now + rto);
+    }
+
+    pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Ctx<'_>, info: &[u8]) {
+        let Some((index, nonce)) = heartbeat::read_info(info) else {
+            return;
+        };
+        if index >= self.paths.len() {
+            return;
+        }
+        let Some(verified) = self.paths.at(index).on_heartbeat_ack(ctx.now, nonce) else {
+            return;
+        };
+        self.timers.stop(Timer::HeartbeatLost(index));
+        // RFC 9260 §8.1: not while data says otherwise.
+        if self.send.outstanding.is_empty() {
+            self.errors = 0;
+        }
+        if verified.confirmed || verified.revived {
+            self.on_path_up(ctx, index);
+        }
+        if self.may_heartbeat() {
+            self.schedule_heartbeat(ctx, index);
+        }
+    }
+
+    pub(super) fn on_heartbeat_lost(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        if !self.may_heartbeat() {
+            return;
+        }
+        let most = self.config.path_max_retrans;
+        let path = self.paths.at(index);
+        let confirmed = path.confirmed;
+        let health = path.on_error(ctx.now, most);
+        path.rtt.back_off();
+        let active = path.active;
+        // RFC 9260 §8.1, §5.4: only the path in use, and no unverified one, counts for the association.
+        if confirmed && index == self.paths.current() {
+            self.errors += 1;
+        }
+        self.on_health(ctx, index, health);
+        if self.errors > self.config.assoc_max_retrans {
+            self.close(ctx, CloseReason::Unreachable);
+            return;
+        }
+        if !confirmed && active {
+            // RFC 9260 §5.4: once an RTO until it is verified or fails.
+            self.paths.at(index).heartbeat.wanted = true;
+        } else {
+            self.schedule_heartbeat(ctx, index);
+        }
+    }
+
+    /// Acts on a failed path.
+    pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
+        if health != Health::Down {
+            return;
+        }
+        self.stats.path_failures += 1;
+        let address = self.paths.get(index).address.ip();
+        if ctx.failures.len() < FAILURES_KEPT {
+            ctx.failures.push(PathFailure { connection: self.trace_key(), address, at: ctx.now });
+        }
+        ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
+        self.paths.reselect();
+        // RFC 9260 §8.3: it is probed on, so that it can come back.
+        if !self.timers.is_set(Timer::HeartbeatLost(index)) && self.may_heartbeat() {
+            self.schedule_heartbeat(ctx, index);
+        }
+    }
+
+    pub(super) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let address = self.paths.get(index).address.ip();
+        ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
+        self.paths.reselect();
+    }
+
+    /// RFC 9260 §10: the network reports on a packet whose quote carries `tag`.
+    pub(crate) fn on_icmp(&mut self, ctx: &mut Ctx<'_>, report: &Icmp, tag: u32, quoted: &[u8]) {
+        // Only who has seen our packets knows the tag: the peer's, or in an INIT ours.
+        let init_tag =
+            quoted.get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(u32::from_be_bytes);
+        let of_init = tag == 0 && quoted.get(12) == Some(&Init::KIND) && init_tag == Some(self.local_tag);
+        if !of_init && (tag == 0 || tag != self.peer_tag) {
+            return;
+        }
+        let Some(index) = self.paths.find(report.target) else {
+            return;
+        };
+        match icmp::advice(report.kind, report.target.is_ipv6()) {
+            Advice::Ignore => {}
+            Advice::Shrink(mtu) => self.shrink(ctx, index, mtu),
+            Advice::Abort => {
+                if of_init == matches!(self.state, State::CookieWait(_)) {
+                    self.close(ctx, CloseReason::Unreachable);
+                }
+            }
+            // T3-rtx and HEARTBEAT count errors: a forged or passing report must not add to them.
+            Advice::Error => {}
+        }
+    }
+
+    /// A path takes less than was thought: what is on its way and too large is lost.
+    fn shrink(&mut self, ctx: &mut Ctx<'_>, index: usize, mtu: u32) {
+        if !self.paths.at(index).reduce_mtu(mtu) {
+            return;
+        }
+        self.measure();
+        let largest = (self.paths.get(index).chunk_limit() - Data::HEADER) as u32;
+        let outstanding = &mut self.send.outstanding;
+        let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
+        self.send.peer_window += bytes;
+        let path = self.paths.at(index);
+        path.flight = path.flight.saturating_sub(flight);
+        path.earliest = self.send.outstanding.earliest_on(index as u8, 0).unwrap_or(u64::MAX);
+        if path.flight == 0 {
+            self.timers.stop(Timer::T3Rtx(index));
+        }
+        let _ = ctx;
+    }
+
+    /// The round trip of a handshake packet that was sent once.
+    pub(super) fn sample(&mut self, index: usize, rtt: Duration) {
+        self.paths.at(index).rtt.on_sample(rtt);
+    }
+}

@@ -1,0 +1,326 @@
+//! One association: states, halves, paths, timers, and what is to be sent.
+//!
+//! The glue, kept thin: parts own state and rules, this parent lets them meet.
+//! Packets come in by [`inbound`], which marks; [`outbound`] alone builds
+//! packets. What the application asks for is here.
+//!
+//! Home of RFC 9260 §14.2 and of the association's error counter (§8.1).
+
+pub(crate) mod abort;
+pub(crate) mod acknowledge;
+pub(crate) mod collision;
+pub(crate) mod handshake;
+pub(crate) mod inbound;
+pub(crate) mod liveness;
+pub(crate) mod negotiate;
+pub(crate) mod outbound;
+pub(crate) mod restart;
+pub(crate) mod shutdown;
+pub(crate) mod state;
+pub(crate) mod timers;
+
+use crate::config::Config;
+use crate::endpoint::{AssociationId, Message, Received};
+use crate::error::{PrimaryError, SendError};
+use crate::event::{CloseReason, Event};
+use crate::path::Path;
+use crate::path::select::{Paths, source_for};
+use crate::recv::RecvHalf;
+use crate::send::SendHalf;
+use crate::send::sack::SackOutcome;
+use crate::stats::{AssociationInfo, AssociationStats, PathFailure};
+use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
+use anabranch_base::{Instant, Rng};
+use anabranch_wire::sctp::Data;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use timers::{Timer, Timers};
+
+pub(crate) use outbound::Outbox;
+pub(crate) use state::State;
+
+/// A local address with what its interface takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub(crate) address: SocketAddr,
+    pub(crate) mtu: u32,
+}
+
+/// What the endpoint lends an association for one call.
+pub(crate) struct Ctx<'a> {
+    pub(crate) now: Instant,
+    pub(crate) locals: &'a [Local],
+    pub(crate) events: &'a mut VecDeque<Event>,
+    pub(crate) trace: &'a mut Trace,
+    pub(crate) failures: &'a mut Vec<PathFailure>,
+    /// Packets of associations that end with them: source, target, bytes.
+    pub(crate) last_words: &'a mut VecDeque<LastWords>,
+}
+
+/// A packet without an association.
+#[derive(Debug)]
+pub(crate) struct LastWords {
+    pub(crate) source: SocketAddr,
+    pub(crate) target: SocketAddr,
+    pub(crate) packet: Vec<u8>,
+}
+
+/// The trace, kept while it is on.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) on: bool,
+    pub(crate) records: Vec<TraceRecord>,
+}
+
+impl Trace {
+    #[inline]
+    pub(crate) fn record(&mut self, at: Instant, connection: u64, event: impl FnOnce() -> TraceEvent) {
+        if self.on {
+            self.records.push(TraceRecord { at, connection, event: event() });
+        }
+    }
+}
+
+/// ECN as in RFC 4960 Appendix A.
+#[derive(Debug, Default)]
+pub(crate) struct EcnState {
+    /// Both sides want it.
+    pub(crate) on: bool,
+    /// As a receiver: the TSN to echo until a CWR answers it.
+    pub(crate) echo: Option<u32>,
+    /// As a sender: the CWR to send.
+    pub(crate) reduced: Option<u32>,
+    /// As a sender: no second reduction for what was sent below this offset.
+    pub(crate) reduced_until: u64,
+}
+
+/// One association.
+#[derive(Debug)]
+pub(crate) struct Association {
+    pub(crate) id: AssociationId,
+    pub(crate) config: Arc<Config>,
+    pub(crate) state: State,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    pub(crate) local_tag: u32,
+    /// 0 until known.
+    pub(crate) peer_tag: u32,
+    /// RFC 9260 §5.2.2: local and peer's Tie-Tag.
+    pub(crate) tie_tags: (u32, u32),
+    pub(crate) initial_tsn: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    /// This side sent the INIT.
+    pub(crate) initiator: bool,
+    pub(crate) paths: Paths,
+    pub(crate) timers: Timers,
+    pub(crate) send: SendHalf,
+    pub(crate) recv: RecvHalf,
+    pub(crate) outbox: Outbox,
+    pub(crate) ecn: EcnState,
+    pub(crate) stats: AssociationStats,
+    /// Consecutive errors of the whole association.
+    pub(crate) errors: u32,
+    /// Where DATA last came from: SACKs go there.
+    pub(crate) data_from: usize,
+    pub(crate) rng: Rng,
+    /// Most user bytes in a chunk (AMDCS less the header).
+    pub(crate) largest: u32,
+    /// RFC 9260 §6.1 D: packets that may still be sent at this instant.
+    burst_left: u32,
+    burst_at: Instant,
+    limit: Option<Limit>,
+    outcome: SackOutcome,
+    /// The application has asked to close while the handshake was under way.
+    pub(crate) shutdown_asked: bool,
+}
+
+/// What a new association begins with.
+pub(crate) struct Start {
+    pub(crate) id: AssociationId,
+    pub(crate) config: Arc<Config>,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    pub(crate) local_tag: u32,
+    pub(crate) initial_tsn: u32,
+    pub(crate) streams: u16,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) rng: Rng,
+    pub(crate) initiator: bool,
+    pub(crate) state: State,
+}
+
+impl Association {
+    pub(crate) fn new(start: Start, now: Instant) -> Self {
+        let Start { id, config, local_port, peer_port, local_tag, initial_tsn, streams, .. } = start;
+        let paths = Paths::new(start.paths);
+        let segment = paths.get(0).chunk_limit() as u64;
+        let mut association = Self {
+            id,
+            state: start.state,
+            local_port,
+            peer_port,
+            local_tag,
+            peer_tag: 0,
+            tie_tags: (0, 0),
+            initial_tsn,
+            outbound_streams: streams,
+            inbound_streams: streams,
+            initiator: start.initiator,
+            timers: Timers::new(paths.len()),
+            paths,
+            send: SendHalf::new(&config, initial_tsn),
+            recv: RecvHalf::new(&config, 0, streams, segment),
+            outbox: Outbox::default(),
+            ecn: EcnState::default(),
+            stats: AssociationStats { opened: now, ..AssociationStats::default() },
+            errors: 0,
+            data_from: 0,
+            rng: start.rng,
+            largest: 0,
+            burst_left: 0,
+            burst_at: Instant::MAX,
+            limit: None,
+            outcome: SackOutcome::default(),
+            shutdown_asked: false,
+            config,
+        };
+        association.measure();
+        association
+    }
+
+    /// The initiator's port: what both ends call this association in traces.
+    #[inline]
+    pub(crate) fn trace_key(&self) -> u64 {
+        u64::from(if self.initiator { self.local_port } else { self.peer_port })
+    }
+
+    /// RFC 9260 §7.3: chunks are cut for the smallest path.
+    pub(crate) fn measure(&mut self) {
+        let smallest = self.paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
+        let largest = (smallest - Data::HEADER) as u32;
+        self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
+        self.outcome.paths.resize(self.paths.len(), Default::default());
+        self.timers.grow(self.paths.len());
+    }
+
+    /// A path to `address`, with a local address that suits it.
+    pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
+        path_to(&self.config, ctx, address, turn)
+    }
+
+    // What the application asks for.
+
+    pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
+        if !self.state.accepts_messages() || self.shutdown_asked {
+            return Err(SendError::Closing);
+        }
+        if message.stream >= self.outbound_streams {
+            return Err(SendError::NoSuchStream);
+        }
+        self.send.queue.push(message, payload)?;
+        self.stats.messages_sent += 1;
+        self.check_probe(now);
+        Ok(())
+    }
+
+    pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
+        let received = self.recv.read(stream, out)?;
+        // RFC 9260 §6.2: tell the peer when the window has opened by a good deal.
+        if self.recv.wants_window_update() && self.state.is_up() {
+            self.recv.sack_now();
+        }
+        Some(received)
+    }
+
+    pub(crate) fn set_primary(&mut self, path: usize) -> Result<(), PrimaryError> {
+        if path >= self.paths.len() {
+            return Err(PrimaryError::Unknown);
+        }
+        if !self.paths.get(path).confirmed {
+            return Err(PrimaryError::Unconfirmed);
+        }
+        self.paths.set_primary(path);
+        Ok(())
+    }
+
+    pub(crate) fn info(&self) -> AssociationInfo {
+        let primary = self.paths.primary();
+        AssociationInfo {
+            state: self.state.public(),
+            local_port: self.local_port,
+            peer_port: self.peer_port,
+            outbound_streams: self.outbound_streams,
+            inbound_streams: self.inbound_streams,
+            peer_rwnd: self.send.peer_window,
+            outstanding: self.send.queue.buffered_bytes() - self.send.queue.unsent_bytes(),
+            buffered: self.send.queue.buffered_bytes(),
+            ecn: self.ecn.on,
+            paths: self.paths.iter().enumerate().map(|(i, path)| path.info(i == primary)).collect(),
+        }
+    }
+
+    /// The counters, with those that live elsewhere.
+    pub(crate) fn stats(&self) -> AssociationStats {
+        AssociationStats { messages_received: self.recv.messages_completed(), ..self.stats }
+    }
+
+    // Time.
+
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, ctx: &mut Ctx<'_>) {
+        while let Some(timer) = self.timers.expired(ctx.now) {
+            match timer {
+                Timer::T1Init => self.on_t1_init(ctx),
+                Timer::T1Cookie => self.on_t1_cookie(ctx),
+                Timer::T2Shutdown => self.on_t2_shutdown(ctx),
+                Timer::T5Guard => self.on_t5_guard(ctx),
+                Timer::Sack => self.recv.sack_now(),
+                Timer::Probe => self.on_probe_timer(),
+                Timer::T3Rtx(path) => self.on_t3(ctx, path),
+                Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
+                Timer::HeartbeatLost(path) => self.on_heartbeat_lost(ctx, path),
+            }
+            if matches!(self.state, State::Closed) {
+                self.timers.stop_all();
+                return;
+            }
+        }
+    }
+
+    // The end.
+
+    /// Ends the association; what arrived can still be read.
+    pub(crate) fn close(&mut self, ctx: &mut Ctx<'_>, reason: CloseReason) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        self.state = State::Closed;
+        self.timers.stop_all();
+        self.outbox = Outbox::default();
+        ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Closed);
+        ctx.events.push_back(Event::Closed { id: self.id, reason });
+    }
+
+    /// Hands the streams that became readable to the application.
+    #[inline]
+    pub(crate) fn tell_readable(&mut self, ctx: &mut Ctx<'_>) {
+        let id = self.id;
+        for stream in self.recv.news().drain(..) {
+            ctx.events.push_back(Event::Readable { id, stream });
+        }
+    }
+}
+
+/// A path to `address` from a local address that suits it.
+pub(crate) fn path_to(config: &Config, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
+    let sources: Vec<SocketAddr> = ctx.locals.iter().map(|local| local.address).collect();
+    let source = source_for(&sources, address.ip(), turn)?;
+    let mtu = ctx.locals.iter().find(|local| local.address == source).map_or(1500, |local| local.mtu);
+    Some(Path::new(config, address, source, mtu, ctx.now))
+}

@@ -1,0 +1,97 @@
+//! What both sides support: streams, addresses, extensions.
+//!
+//! Reads the parameters of INIT and INIT ACK into plain values, and applies
+//! the rules for parameters that are not known.
+//!
+//! Home of RFC 9260 §5.1.1 and §5.1.2.
+
+use crate::path::MOST;
+use anabranch_wire::sctp::tlv::Tlvs;
+use anabranch_wire::sctp::{Init, Param, Unrecognized};
+use std::net::IpAddr;
+
+/// What an INIT or INIT ACK says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Offer {
+    pub(crate) tag: u32,
+    pub(crate) window: u32,
+    pub(crate) outbound: u16,
+    pub(crate) inbound: u16,
+    pub(crate) tsn: u32,
+    /// The addresses listed, in order, without the packet's source.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) cookie: Option<Vec<u8>>,
+    pub(crate) preserve_ms: u32,
+    pub(crate) ecn: bool,
+    /// Unknown parameters to be reported, whole.
+    pub(crate) unrecognized: Vec<Vec<u8>>,
+}
+
+/// Why an INIT or INIT ACK is answered with an ABORT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// A mandatory value is forbidden (RFC 9260 §3.3.2, §3.3.3).
+    InvalidMandatory,
+    /// A host name is not taken (RFC 9260 §5.1.2); the parameter, whole.
+    HostName(Vec<u8>),
+    /// The parameters cannot be read.
+    Malformed,
+}
+
+/// Reads an INIT or INIT ACK.
+pub(crate) fn read(init: &Init<'_>) -> Result<Offer, Refusal> {
+    // RFC 9260 §3.3.2: neither tag nor streams may be 0; a_rwnd below 1500 is invalid.
+    if init.tag == 0 || init.outbound == 0 || init.inbound == 0 || init.window < 1500 {
+        return Err(Refusal::InvalidMandatory);
+    }
+    let mut offer = Offer {
+        tag: init.tag,
+        window: init.window,
+        outbound: init.outbound,
+        inbound: init.inbound,
+        tsn: init.tsn.0,
+        ..Offer::default()
+    };
+    for raw in Tlvs::new(init.params.rest()) {
+        let raw = raw.map_err(|_| Refusal::Malformed)?;
+        match Param::parse(raw).map_err(|_| Refusal::Malformed)? {
+            Param::StateCookie(cookie) => offer.cookie = Some(cookie.to_vec()),
+            Param::CookiePreservative(ms) => offer.preserve_ms = ms,
+            Param::EcnCapable => offer.ecn = true,
+            Param::HostName(_) => return Err(Refusal::HostName(raw.bytes.to_vec())),
+            Param::Unknown(unknown) => {
+                // RFC 9260 §3.2.1: the two high bits say what to do.
+                let Unrecognized { stop, report } = Unrecognized::param(unknown.kind);
+                const REPORTED: usize = 16;
+                if report && offer.unrecognized.len() < REPORTED {
+                    offer.unrecognized.push(unknown.bytes.to_vec());
+                }
+                if stop {
+                    break;
+                }
+            }
+            // An extension that is known by name and not supported is reported as any unknown one.
+            Param::ForwardTsnSupported if offer.unrecognized.len() < 16 => {
+                offer.unrecognized.push(raw.bytes.to_vec());
+            }
+            param => {
+                if let Some(address) = param.address()
+                    && is_unicast(address)
+                    && offer.addresses.len() < MOST
+                    && !offer.addresses.contains(&address)
+                {
+                    offer.addresses.push(address);
+                }
+            }
+        }
+    }
+    Ok(offer)
+}
+
+/// RFC 9260 §8.4: packets from and to other addresses are nobody's.
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast()),
+        IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_multicast()),
+    }
+}

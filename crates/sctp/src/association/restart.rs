@@ -1,0 +1,147 @@
+//! A COOKIE ECHO for an association that exists.
+//!
+//! Home of RFC 9260 §5.2.4.
+
+use super::negotiate::Offer;
+use super::{Association, Ctx, State};
+use crate::endpoint::cookie::Cookie;
+use crate::event::Event;
+use crate::send::SendHalf;
+use anabranch_wire::sctp::Cause;
+use std::net::SocketAddr;
+
+/// The cases of §5.2.4.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Case {
+    /// A: the peer has restarted.
+    Restart,
+    /// B: both sides began at once.
+    Collision,
+    /// C: our own cookie, come late.
+    Late,
+    /// D: the COOKIE ACK was lost.
+    Repeated,
+    /// None of them.
+    Stray,
+}
+
+impl Association {
+    /// Which case a good cookie is.
+    pub(crate) fn case(&self, cookie: &Cookie) -> Case {
+        let local = cookie.local_tag == self.local_tag;
+        let peer = cookie.peer_tag == self.peer_tag;
+        let tied = cookie.tie_tags == self.tie_tags && self.tie_tags != (0, 0);
+        match (local, peer) {
+            (false, false) if tied => Case::Restart,
+            (true, false) => Case::Collision,
+            (false, true) if cookie.tie_tags == (0, 0) => Case::Late,
+            (true, true) => Case::Repeated,
+            _ => Case::Stray,
+        }
+    }
+
+    /// Both tags of the cookie are this association's: it cannot be stale.
+    pub(crate) fn owns(&self, cookie: &Cookie) -> bool {
+        self.case(cookie) == Case::Repeated
+    }
+
+    /// Acts on a good cookie from `source`. False when it changes nothing and
+    /// the rest of the packet must not be processed.
+    pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
+        let path = self.paths.find(source.ip()).unwrap_or(self.paths.current());
+        match self.case(cookie) {
+            Case::Restart => {
+                if matches!(self.state, State::ShutdownAckSent) {
+                    // RFC 9260 §5.2.4 A: not while shutting down.
+                    self.outbox.shutdown_ack = true;
+                    self.report(path, &Cause::CookieWhileShuttingDown);
+                    return false;
+                }
+                self.restart(ctx, cookie, source);
+            }
+            Case::Collision => {
+                if matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_)) {
+                    self.accept_cookie(ctx, cookie, source);
+                    self.establish(ctx);
+                    let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
+                    ctx.events.push_back(Event::Established {
+                        id: self.id,
+                        outbound_streams,
+                        inbound_streams,
+                    });
+                } else {
+                    self.peer_tag = cookie.peer_tag;
+                }
+            }
+            Case::Late | Case::Stray => return false,
+            Case::Repeated => {
+                if matches!(self.state, State::CookieEchoed(_)) {
+                    self.establish(ctx);
+                    let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
+                    ctx.events.push_back(Event::Established {
+                        id: self.id,
+                        outbound_streams,
+                        inbound_streams,
+                    });
+                }
+            }
+        }
+        self.acknowledge_cookie(source);
+        true
+    }
+
+    /// Asks for a COOKIE ACK to where the COOKIE ECHO came from.
+    pub(crate) fn acknowledge_cookie(&mut self, source: SocketAddr) {
+        let path = self.paths.find(source.ip()).unwrap_or(self.paths.current());
+        self.outbox.cookie_ack = Some(path);
+        if !self.paths.get(path).confirmed {
+            // RFC 9260 §5.4: only together with a HEARTBEAT.
+            self.paths.at(path).heartbeat.wanted = true;
+        }
+    }
+
+    /// Takes over what the cookie says of the peer.
+    pub(crate) fn accept_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
+        let offer = Offer {
+            tag: cookie.peer_tag,
+            window: cookie.window,
+            outbound: cookie.peer_outbound,
+            inbound: cookie.peer_inbound,
+            tsn: cookie.peer_tsn,
+            addresses: cookie.addresses.clone(),
+            ecn: cookie.ecn,
+            ..Offer::default()
+        };
+        let from = SocketAddr::new(cookie.init_source, source.port());
+        self.accept_offer(ctx, &offer, from);
+    }
+
+    /// RFC 9260 §5.2.4 A: as after an ABORT and a new COOKIE ECHO, but the
+    /// application keeps its association.
+    fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
+        self.local_tag = cookie.local_tag;
+        self.initial_tsn = cookie.local_tsn;
+        self.tie_tags = (0, 0);
+        self.initiator = false;
+        let before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
+        self.send.queue.inherit_wanted(&before.queue);
+        self.timers.stop_all();
+        self.outbox = super::Outbox::default();
+        for index in 0..self.paths.len() {
+            let config = self.config.clone();
+            let path = self.paths.at(index);
+            path.flight = 0;
+            path.earliest = 0;
+            path.timed = None;
+            path.one_packet = false;
+            path.errors = 0;
+            path.active = true;
+            path.reset_congestion(&config);
+        }
+        self.ecn = super::EcnState::default();
+        self.accept_cookie(ctx, cookie, source);
+        ctx.events.push_back(Event::Restarted { id: self.id });
+        self.establish(ctx);
+        self.after_acknowledgement(ctx);
+    }
+}

@@ -1,0 +1,176 @@
+//! Graceful close.
+//!
+//! Home of RFC 9260 §9.2.
+
+use super::timers::Timer;
+use super::{Association, Ctx, LastWords, State};
+use crate::event::{CloseReason, Event};
+use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn, packet};
+
+impl Association {
+    /// The application wants to close.
+    pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
+        match self.state {
+            State::CookieWait(_) | State::CookieEchoed(_) => {
+                // What was given to `send` is still delivered, so the handshake goes on; an
+                // association that has nothing to deliver is just given up.
+                if self.send.is_idle() {
+                    self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
+                } else {
+                    self.shutdown_asked = true;
+                }
+            }
+            State::Established => {
+                self.state = State::ShutdownPending;
+                self.advance_shutdown(ctx);
+            }
+            // RFC 9260 §9.2: once the peer shuts down, the request changes nothing.
+            _ => {}
+        }
+    }
+
+    /// Nothing is outstanding any more: the next step of the shutdown.
+    pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.send.is_idle() {
+            return;
+        }
+        match self.state {
+            State::ShutdownPending => {
+                self.state = State::ShutdownSent;
+                self.stop_heartbeats();
+                self.outbox.shutdown = true;
+                // RFC 9260 §9.2: the guard, five times RTO.Max.
+                self.timers.set(Timer::T5Guard, ctx.now + self.config.rto_max.saturating_mul(5));
+            }
+            State::ShutdownReceived => self.enter_shutdown_ack_sent(),
+            _ => {}
+        }
+    }
+
+    fn enter_shutdown_ack_sent(&mut self) {
+        self.state = State::ShutdownAckSent;
+        self.stop_heartbeats();
+        self.outbox.shutdown = false;
+        self.outbox.shutdown_ack = true;
+        self.outbox.t2_retries = 0;
+    }
+
+    fn stop_heartbeats(&mut self) {
+        for index in 0..self.paths.len() {
+            self.timers.stop(Timer::Heartbeat(index));
+            self.timers.stop(Timer::HeartbeatLost(index));
+            self.paths.at(index).heartbeat.wanted = false;
+        }
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK has been written.
+    pub(super) fn shutdown_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        self.outbox.shutdown = false;
+        self.outbox.shutdown_ack = false;
+        let rto = self.paths.get(index).rto();
+        self.timers.set(Timer::T2Shutdown, ctx.now + rto);
+    }
+
+    pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Ctx<'_>) {
+        let index = self.outbox.shutdown_path.unwrap_or(self.paths.current());
+        let most = self.config.path_max_retrans;
+        self.outbox.t2_retries += 1;
+        if self.outbox.t2_retries > self.config.assoc_max_retrans {
+            self.close(ctx, CloseReason::Unreachable);
+            return;
+        }
+        let path = self.paths.at(index);
+        path.rtt.back_off();
+        let health = path.on_error(ctx.now, most);
+        self.on_health(ctx, index, health);
+        // As DATA that timed out: to another address, if there is one.
+        self.outbox.shutdown_path = Some(self.paths.alternate(index).unwrap_or(index));
+        match self.state {
+            State::ShutdownSent => self.outbox.shutdown = true,
+            State::ShutdownAckSent => self.outbox.shutdown_ack = true,
+            _ => {}
+        }
+    }
+
+    /// RFC 9260 §9.2: the shutdown as a whole takes too long.
+    pub(super) fn on_t5_guard(&mut self, ctx: &mut Ctx<'_>) {
+        self.abort_with(ctx, &Cause::UserAbort(b"shutdown guard"), CloseReason::ShutdownTimeout);
+    }
+
+    pub(super) fn on_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn) {
+        match self.state {
+            State::CookieWait(_) | State::CookieEchoed(_) | State::Closed => return,
+            // The SHUTDOWN COMPLETE that answers our SHUTDOWN ACK is still to come.
+            State::ShutdownAckSent => {
+                self.outbox.shutdown_ack = true;
+                return;
+            }
+            _ => {}
+        }
+        if !self.acknowledge_by_shutdown(ctx, cumulative) {
+            return;
+        }
+        match self.state {
+            State::Established | State::ShutdownPending => {
+                self.state = State::ShutdownReceived;
+                ctx.events.push_back(Event::PeerShutdown { id: self.id });
+                self.advance_shutdown(ctx);
+            }
+            // RFC 9260 §9.2: both shut down at once.
+            State::ShutdownSent => self.enter_shutdown_ack_sent(),
+            State::ShutdownReceived => self.advance_shutdown(ctx),
+            _ => {}
+        }
+    }
+
+    /// The Cumulative TSN Ack of a SHUTDOWN acknowledges like a SACK without blocks.
+    fn acknowledge_by_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn) -> bool {
+        if self.send.outstanding.ahead(cumulative.0) <= 0 {
+            return true;
+        }
+        // A SACK without gap blocks would take back what gap blocks have said; nothing else
+        // may be outstanding beyond it at a peer that has sent SHUTDOWN, so that is right.
+        let window = self.send.peer_window.min(u64::from(u32::MAX)) as u32;
+        let mut bytes = Vec::new();
+        anabranch_wire::sctp::Sack { cumulative, window, gaps: &[], duplicates: &[] }.emit(&mut bytes);
+        if let Some(Ok(anabranch_wire::sctp::Chunk::Sack(sack))) =
+            anabranch_wire::sctp::Chunks::new(&bytes).next()
+        {
+            self.on_sack(ctx, &sack);
+        }
+        !matches!(self.state, State::Closed)
+    }
+
+    pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Ctx<'_>, path: usize) {
+        match self.state {
+            State::ShutdownSent | State::ShutdownAckSent => {
+                let (source, target) = (self.paths.get(path).source, self.paths.get(path).address);
+                let mut bytes = Vec::new();
+                let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);
+                ShutdownComplete { reflected: false }.emit(&mut bytes);
+                packet::finish(&mut bytes, start);
+                self.stats.packets_sent += 1;
+                self.stats.bytes_sent += bytes.len() as u64;
+                ctx.last_words.push_back(LastWords { source, target, packet: bytes });
+                self.close(ctx, CloseReason::Shutdown);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_shutdown_complete(&mut self, ctx: &mut Ctx<'_>) {
+        // RFC 9260 §8.5.1 C: in no other state.
+        if matches!(self.state, State::ShutdownAckSent) {
+            self.close(ctx, CloseReason::Shutdown);
+        }
+    }
+
+    /// RFC 9260 §9.2: DATA while SHUTDOWN is out: answer it with another at once.
+    pub(super) fn data_while_shutting_down(&mut self) {
+        self.outbox.shutdown = true;
+        self.outbox.t2_retries = 0;
+        if self.recv.needs_sack_beside_shutdown() {
+            self.recv.sack_now();
+        }
+    }
+}

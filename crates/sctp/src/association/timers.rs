@@ -1,0 +1,148 @@
+//! Every deadline of an association, in one table.
+//!
+//! The only source of its `poll_timeout`. Deadlines that move with every
+//! packet are not moved: what depends on the last packet is checked, and the
+//! deadline set anew, when it has passed.
+
+use anabranch_base::Instant;
+
+/// What a deadline is for. The order is the order in which those that are due run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timer {
+    /// T1-init: INIT has not been answered.
+    T1Init,
+    /// T1-cookie: COOKIE ECHO has not been answered.
+    T1Cookie,
+    /// T2-shutdown: SHUTDOWN or SHUTDOWN ACK has not been answered.
+    T2Shutdown,
+    /// T5-shutdown-guard: the whole shutdown takes too long.
+    T5Guard,
+    /// A delayed SACK.
+    Sack,
+    /// A probe of a closed window.
+    Probe,
+    /// T3-rtx of a path.
+    T3Rtx(usize),
+    /// The next HEARTBEAT to a path.
+    Heartbeat(usize),
+    /// A HEARTBEAT to a path has not been answered within its RTO.
+    HeartbeatLost(usize),
+}
+
+const SINGLE: usize = 6;
+const PER_PATH: usize = 3;
+
+/// The table. An absent deadline is `Instant::MAX`.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    deadlines: Vec<Instant>,
+}
+
+impl Timers {
+    pub(crate) fn new(paths: usize) -> Self {
+        Self { deadlines: vec![Instant::MAX; SINGLE + PER_PATH * paths] }
+    }
+
+    /// Makes room for more paths.
+    pub(crate) fn grow(&mut self, paths: usize) {
+        self.deadlines.resize(SINGLE + PER_PATH * paths, Instant::MAX);
+    }
+
+    #[inline]
+    fn index(timer: Timer) -> usize {
+        match timer {
+            Timer::T1Init => 0,
+            Timer::T1Cookie => 1,
+            Timer::T2Shutdown => 2,
+            Timer::T5Guard => 3,
+            Timer::Sack => 4,
+            Timer::Probe => 5,
+            Timer::T3Rtx(path) => SINGLE + PER_PATH * path,
+            Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 1,
+            Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 2,
+        }
+    }
+
+    fn timer(index: usize) -> Timer {
+        let path = index.saturating_sub(SINGLE) / PER_PATH;
+        match index {
+            0 => Timer::T1Init,
+            1 => Timer::T1Cookie,
+            2 => Timer::T2Shutdown,
+            3 => Timer::T5Guard,
+            4 => Timer::Sack,
+            5 => Timer::Probe,
+            _ if (index - SINGLE).is_multiple_of(PER_PATH) => Timer::T3Rtx(path),
+            _ if (index - SINGLE) % PER_PATH == 1 => Timer::Heartbeat(path),
+            _ => Timer::HeartbeatLost(path),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
+        self.deadlines[Self::index(timer)] = at;
+    }
+
+    #[inline]
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        self.deadlines[Self::index(timer)] = Instant::MAX;
+    }
+
+    pub(crate) fn stop_all(&mut self) {
+        self.deadlines.fill(Instant::MAX);
+    }
+
+    #[inline]
+    pub(crate) fn is_set(&self, timer: Timer) -> bool {
+        self.deadlines[Self::index(timer)] != Instant::MAX
+    }
+
+    /// The earliest deadline.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let earliest = self.deadlines.iter().copied().min()?;
+        (earliest != Instant::MAX).then_some(earliest)
+    }
+
+    /// Takes the first timer, in order, that is due.
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
+        let index = self.deadlines.iter().position(|&at| at <= now)?;
+        self.deadlines[index] = Instant::MAX;
+        Some(Self::timer(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_are_due_run_in_order() {
+        let mut timers = Timers::new(2);
+        let all = [
+            Timer::T1Init,
+            Timer::T1Cookie,
+            Timer::T2Shutdown,
+            Timer::T5Guard,
+            Timer::Sack,
+            Timer::Probe,
+            Timer::T3Rtx(0),
+            Timer::Heartbeat(0),
+            Timer::HeartbeatLost(0),
+            Timer::T3Rtx(1),
+            Timer::Heartbeat(1),
+            Timer::HeartbeatLost(1),
+        ];
+        for (i, timer) in all.into_iter().enumerate().rev() {
+            timers.set(timer, Instant::from_millis(20 - i as u64));
+        }
+        assert_eq!(timers.next(), Some(Instant::from_millis(9)));
+        timers.stop(Timer::Probe);
+        assert!(!timers.is_set(Timer::Probe) && timers.is_set(Timer::Sack));
+        assert_eq!(timers.expired(Instant::from_millis(8)), None);
+        let run: Vec<_> = std::iter::from_fn(|| timers.expired(Instant::from_millis(20))).collect();
+        let expected: Vec<_> = all.into_iter().filter(|&t| t != Timer::Probe).collect();
+        assert_eq!(run, expected);
+        assert_eq!(timers.next(), None);
+    }
+}

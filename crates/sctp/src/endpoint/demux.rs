@@ -1,0 +1,88 @@
+//! Whose packet is it?
+//!
+//! By our own tag, which is random and known to the peer alone; by addresses
+//! and ports for the packets that carry another tag or none.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::IpAddr;
+
+/// The peer's address, and both ports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Pair {
+    pub(super) peer: IpAddr,
+    pub(super) peer_port: u16,
+    pub(super) local_port: u16,
+}
+
+/// Tags are random and chosen by us, so they are their own hash.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct TagHasher(u64);
+
+impl Hasher for TagHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0 << 8 | u64::from(byte);
+        }
+    }
+
+    fn write_u32(&mut self, tag: u32) {
+        // Both the low and the high bits are used by the table.
+        self.0 = u64::from(tag) | u64::from(tag) << 32;
+    }
+}
+
+/// The maps from what a packet carries to a slot.
+#[derive(Debug, Default)]
+pub(super) struct Demux {
+    tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
+    pairs: BTreeMap<Pair, u32>,
+    /// The last one found: packets come in runs.
+    last: Option<(u32, u32)>,
+}
+
+impl Demux {
+    /// The association whose local tag is `tag`.
+    #[inline]
+    pub(super) fn by_tag(&mut self, tag: u32) -> Option<u32> {
+        if let Some((last, slot)) = self.last
+            && last == tag
+        {
+            return Some(slot);
+        }
+        let slot = *self.tags.get(&tag)?;
+        self.last = Some((tag, slot));
+        Some(slot)
+    }
+
+    pub(super) fn by_pair(&self, pair: Pair) -> Option<u32> {
+        self.pairs.get(&pair).copied()
+    }
+
+    pub(super) fn has_tag(&self, tag: u32) -> bool {
+        self.tags.contains_key(&tag)
+    }
+
+    pub(super) fn add_tag(&mut self, tag: u32, slot: u32) {
+        self.tags.insert(tag, slot);
+    }
+
+    pub(super) fn remove_tag(&mut self, tag: u32) {
+        self.tags.remove(&tag);
+        self.last = None;
+    }
+
+    pub(super) fn add_pair(&mut self, pair: Pair, slot: u32) {
+        self.pairs.entry(pair).or_insert(slot);
+    }
+
+    pub(super) fn remove_pair(&mut self, pair: Pair, slot: u32) {
+        if self.pairs.get(&pair) == Some(&slot) {
+            self.pairs.remove(&pair);
+        }
+    }
+}

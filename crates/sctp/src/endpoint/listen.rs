@@ -1,0 +1,244 @@
+//! The stateless answer to an INIT.
+//!
+//! Nothing is remembered before the cookie comes back: whatever the INIT said
+//! travels in it.
+//!
+//! Home of RFC 9260 §5.1 (the responder).
+
+use super::Endpoint;
+use super::cookie::Cookie;
+use super::demux::Pair;
+use crate::association::collision::Answer;
+use crate::association::handshake::write_common_params;
+use crate::association::negotiate::{Offer, Refusal, read};
+use crate::association::{Association, LastWords, Start, State};
+use crate::event::Event;
+use crate::path::Path;
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Packet};
+use anabranch_wire::sctp::{Abort, Cause, Header, Init, InitAck, Param, Tsn, packet};
+use std::net::{IpAddr, SocketAddr};
+
+/// RFC 9260 §5.2.6: how much a Cookie Preservative may add.
+const MOST_PRESERVED: Duration = Duration::from_secs(60);
+
+impl Endpoint {
+    /// An INIT, alone in a packet with tag 0.
+    pub(super) fn on_init(&mut self, now: Instant, packet: &Packet<'_>, header: Header, init: &Init<'_>) {
+        let offer = match read(init) {
+            Ok(offer) => offer,
+            Err(refusal) => {
+                self.refuse(packet, header, init.tag, &refusal);
+                return;
+            }
+        };
+        let fresh = (self.new_tag(), self.rng.next_u32());
+        let local_port = header.target_port;
+        // RFC 9260 §5.1.2: any of its addresses may show that the association exists.
+        let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
+        let pairs = listed.map(|peer| Pair { peer, peer_port: header.source_port, local_port });
+        let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
+        let answer = match found.and_then(|slot| self.alive(slot).map(|_| slot)) {
+            Some(slot) => {
+                let answer = self.slots[slot as usize]
+                    .association
+                    .as_mut()
+                    .map(|association| association.answer_init(&offer, packet.source.ip(), fresh));
+                self.settle(now, slot);
+                answer
+            }
+            None if self.listeners.contains(&local_port) => Some(Answer::InitAck {
+                tag: fresh.0,
+                tsn: fresh.1,
+                outbound: self.config.streams,
+                inbound: self.config.streams,
+                tie_tags: (0, 0),
+            }),
+            None => {
+                // RFC 9260 §8.4: nobody listens: ABORT with the INIT's tag.
+                self.abort_init(packet, header, offer.tag, &[]);
+                return;
+            }
+        };
+        match answer {
+            Some(Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }) => {
+                let reply = Reply { tag, tsn, outbound, inbound, tie_tags };
+                self.answer_with(now, packet, header, &offer, reply);
+            }
+            Some(Answer::NewAddresses(addresses)) => {
+                let mut params = Vec::new();
+                for address in addresses {
+                    write_address(&mut params, address);
+                }
+                self.abort_init(packet, header, offer.tag, &[Cause::RestartWithNewAddresses(&params)]);
+            }
+            Some(Answer::ShutdownAck) | None => {}
+        }
+    }
+
+    fn answer_with(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: Header,
+        offer: &Offer,
+        reply: Reply,
+    ) {
+        let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MOST_PRESERVED);
+        let cookie = Cookie {
+            created: now,
+            life: self.config.cookie_life + preserve,
+            local_port: header.target_port,
+            peer_port: header.source_port,
+            local_tag: reply.tag,
+            peer_tag: offer.tag,
+            local_tsn: reply.tsn,
+            peer_tsn: offer.tsn,
+            window: offer.window,
+            outbound: reply.outbound,
+            inbound: reply.inbound,
+            peer_outbound: offer.outbound,
+            peer_inbound: offer.inbound,
+            tie_tags: reply.tie_tags,
+            ecn: offer.ecn,
+            init_source: packet.source.ip(),
+            local: packet.target.ip(),
+            addresses: offer.addresses.clone(),
+        };
+        let sealed = self.sealer.seal(now, &cookie);
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, header.target_port, header.source_port, offer.tag);
+        let ack = InitAck(Init {
+            tag: reply.tag,
+            window: self.config.rcvbuf.min(u64::from(u32::MAX)) as u32,
+            outbound: reply.outbound,
+            inbound: reply.inbound,
+            tsn: Tsn(reply.tsn),
+            ..Init::default()
+        });
+        let mut chunk = ack.open(&mut bytes);
+        Param::StateCookie(&sealed).emit(&mut chunk);
+        write_common_params(&mut chunk, &self.config, self.locals.iter().map(|local| local.address));
+        for param in &offer.unrecognized {
+            // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.
+            if chunk.length() + param.len() < 1200 {
+                Param::Unrecognized(param).emit(&mut chunk);
+            }
+        }
+        chunk.close();
+        packet::finish(&mut bytes, start);
+        // RFC 9260 §5.1 B: to where the INIT came from.
+        self.say(packet.target, packet.source, bytes);
+    }
+
+    /// A cookie that is good and belongs to no association: here it begins.
+    pub(super) fn accept(&mut self, now: Instant, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
+        if !self.listeners.contains(&cookie.local_port) {
+            return None;
+        }
+        let local = self.locals.iter().find(|local| local.address.ip() == cookie.local).copied()?;
+        let target = SocketAddr::new(cookie.init_source, packet.source.port());
+        let mut path = Path::new(&self.config, target, local.address, local.mtu, now);
+        // RFC 9260 §5.4: the address that the INIT ACK was sent to is known to be the peer's.
+        path.confirmed = true;
+        let slot = self.new_slot();
+        let id = self.id_of(slot);
+        let mut association = Box::new(Association::new(
+            Start {
+                id,
+                config: self.config.clone(),
+                local_port: cookie.local_port,
+                peer_port: cookie.peer_port,
+                local_tag: cookie.local_tag,
+                initial_tsn: cookie.local_tsn,
+                streams: 1,
+                paths: vec![path],
+                rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
+                initiator: false,
+                state: State::Closed,
+            },
+            now,
+        ));
+        association.outbound_streams = cookie.outbound;
+        association.inbound_streams = cookie.inbound;
+        let (mut ctx, _) = self.context(now);
+        association.accept_cookie(&mut ctx, cookie, packet.source);
+        association.establish(&mut ctx);
+        association.acknowledge_cookie(packet.source);
+        let event = Event::Accepted {
+            id,
+            port: cookie.local_port,
+            peer_port: cookie.peer_port,
+            peer: cookie.init_source,
+            outbound_streams: association.outbound_streams,
+            inbound_streams: association.inbound_streams,
+        };
+        self.events.push_back(event);
+        self.totals.associations += 1;
+        self.slots[slot as usize].association = Some(association);
+        self.settle(now, slot);
+        Some(slot)
+    }
+
+    fn refuse(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &Refusal) {
+        match refusal {
+            // RFC 9260 §3.3.2: an INIT with tag 0 cannot even be answered.
+            Refusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
+            Refusal::InvalidMandatory => {
+                self.abort_init(packet, header, tag, &[Cause::InvalidMandatoryParam]);
+            }
+            Refusal::HostName(param) => {
+                self.abort_init(packet, header, tag, &[Cause::UnresolvableAddress(param)]);
+            }
+            Refusal::Malformed => {
+                self.abort_init(packet, header, tag, &[Cause::ProtocolViolation(b"malformed parameter")]);
+            }
+        }
+    }
+
+    /// RFC 9260 §5.1, §8.4: the ABORT that answers an INIT has its tag, and no T bit.
+    fn abort_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, causes: &[Cause<'_>]) {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, header.target_port, header.source_port, tag);
+        let mut chunk = Abort::default().open(&mut bytes);
+        for cause in causes {
+            cause.emit(&mut chunk);
+        }
+        chunk.close();
+        packet::finish(&mut bytes, start);
+        self.say(packet.target, packet.source, bytes);
+    }
+
+    /// Queues a packet that belongs to no association.
+    pub(super) fn say(&mut self, source: SocketAddr, target: SocketAddr, packet: Vec<u8>) {
+        /// More than this wait only when nobody polls: a flood is not answered in full.
+        const MOST: usize = 1024;
+        if self.last_words.len() < MOST {
+            self.totals.stray_sent += 1;
+            self.last_words.push_back(LastWords { source, target, packet });
+        }
+    }
+}
+
+/// What an INIT ACK says of us.
+struct Reply {
+    tag: u32,
+    tsn: u32,
+    outbound: u16,
+    inbound: u16,
+    tie_tags: (u32, u32),
+}
+
+/// Appends an address parameter as a cause quotes it.
+fn write_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            out.extend_from_slice(&[0, 5, 0, 8]);
+            out.extend_from_slice(&v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            out.extend_from_slice(&[0, 6, 0, 20]);
+            out.extend_from_slice(&v6.octets());
+        }
+    }
+}

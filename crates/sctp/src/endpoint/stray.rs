@@ -1,0 +1,184 @@
+//! Packets that belong to no association, and tags that are not ours.
+//!
+//! Home of RFC 9260 §8.4 and §8.5.1.
+
+use super::Endpoint;
+use super::cookie::{Cookie, Opened};
+use super::demux::Pair;
+use crate::association::State;
+use crate::association::inbound::Arrived;
+use crate::association::negotiate::is_unicast;
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Packet};
+use anabranch_wire::sctp::{
+    Abort, Cause, Chunk, Chunks, CookieAck, CookieEcho, Error, Header, PacketView, ShutdownAck,
+    ShutdownComplete, packet,
+};
+
+impl Endpoint {
+    /// A packet whose tag is no association's own.
+    pub(super) fn on_stray(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
+        let header = view.header;
+        let pair =
+            Pair { peer: packet.source.ip(), peer_port: header.source_port, local_port: header.target_port };
+        if let Some(slot) = self.demux.by_pair(pair)
+            && self.alive(slot).is_some()
+        {
+            self.on_wrong_tag(now, slot, packet, view);
+            return;
+        }
+        self.out_of_the_blue(packet, view);
+    }
+
+    /// RFC 9260 §8.5.1: the association exists, the tag is another: only ABORT
+    /// and SHUTDOWN COMPLETE may reflect the peer's, and SHUTDOWN ACK is
+    /// answered while the handshake is under way.
+    fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
+        let Some(association) = self.alive(slot) else {
+            return;
+        };
+        let reflected = view.header.tag == association.peer_tag && association.peer_tag != 0;
+        let opening = matches!(association.state, State::CookieWait(_) | State::CookieEchoed(_));
+        let first = view.chunks().flatten().find(|chunk| {
+            matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::ShutdownAck(_))
+        });
+        match first {
+            Some(Chunk::Abort(abort)) if abort.reflected && reflected => {
+                self.pass(now, slot, packet, view.chunks())
+            }
+            Some(Chunk::ShutdownComplete(complete)) if complete.reflected && reflected => {
+                self.pass(now, slot, packet, view.chunks());
+            }
+            // RFC 9260 §8.5.1 E: as if there were no association.
+            Some(Chunk::ShutdownAck(_)) if opening => self.out_of_the_blue(packet, view),
+            _ => self.totals.discarded += 1,
+        }
+    }
+
+    /// RFC 9260 §8.4.
+    fn out_of_the_blue(&mut self, packet: &Packet<'_>, view: &PacketView<'_>) {
+        self.totals.discarded += 1;
+        // 1: only between unicast addresses.
+        if !is_unicast(packet.source.ip()) || !is_unicast(packet.target.ip()) {
+            return;
+        }
+        let mut silent = false;
+        let mut shutdown_ack = false;
+        let mut chunks = view.chunks();
+        while let Some(Ok(raw)) = chunks.next_raw() {
+            // 2, 6, 7: never answer what would only be answered in turn.
+            let stale = raw.kind == Error::KIND
+                && Error::parse(raw).causes.flatten().any(|cause| matches!(cause, Cause::StaleCookie(_)));
+            silent |= stale || [Abort::KIND, ShutdownComplete::KIND, CookieAck::KIND].contains(&raw.kind);
+            shutdown_ack |= raw.kind == ShutdownAck::KIND;
+        }
+        // A packet without a readable chunk is not worth an answer.
+        if silent || view.body().len() < 4 {
+            return;
+        }
+        let header = view.header;
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, header.target_port, header.source_port, header.tag);
+        if shutdown_ack {
+            // 5: reflect the tag in a SHUTDOWN COMPLETE.
+            ShutdownComplete { reflected: true }.emit(&mut bytes);
+        } else {
+            // 8: reflect the tag in an ABORT.
+            Abort { reflected: true, ..Abort::default() }.emit(&mut bytes);
+        }
+        packet::finish(&mut bytes, start);
+        self.say(packet.target, packet.source, bytes);
+    }
+
+    /// RFC 9260 §5.1.5, §5.2.4: a packet that begins with a COOKIE ECHO.
+    pub(super) fn on_cookie_echo(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: Header,
+        echo: CookieEcho<'_>,
+        rest: Chunks<'_>,
+    ) {
+        let Some(opened) = self.sealer.open(now, echo.cookie) else {
+            self.totals.discarded += 1;
+            return;
+        };
+        let (cookie, over) = match opened {
+            Opened::Good(cookie) => (cookie, None),
+            Opened::Stale(cookie, over) => (cookie, Some(over)),
+        };
+        // 3: ports and tag must be the cookie's own.
+        if cookie.local_port != header.target_port
+            || cookie.peer_port != header.source_port
+            || cookie.local_tag != header.tag
+        {
+            self.totals.discarded += 1;
+            return;
+        }
+        let slot = self.slot_of(&cookie, packet);
+        let owned =
+            slot.and_then(|slot| self.alive(slot)).is_some_and(|association| association.owns(&cookie));
+        if let Some(over) = over
+            && !owned
+        {
+            self.say_stale(packet, header, &cookie, over);
+            return;
+        }
+        match slot {
+            Some(slot) => {
+                let goes_on = self
+                    .with(now, slot, |association, ctx| association.on_cookie(ctx, &cookie, packet.source));
+                if goes_on == Some(true) {
+                    self.pass(now, slot, packet, rest);
+                }
+            }
+            None => match self.accept(now, &cookie, packet) {
+                Some(slot) => self.pass(now, slot, packet, rest),
+                None => {
+                    // The listener is gone: nobody wants it any more.
+                    let mut bytes = Vec::new();
+                    let start =
+                        packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
+                    Abort::default().emit(&mut bytes);
+                    packet::finish(&mut bytes, start);
+                    self.say(packet.target, packet.source, bytes);
+                }
+            },
+        }
+    }
+
+    /// The live association that a cookie speaks of.
+    fn slot_of(&self, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
+        let addresses =
+            [packet.source.ip(), cookie.init_source].into_iter().chain(cookie.addresses.iter().copied());
+        let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
+        let mut slots = addresses.filter_map(|peer| self.demux.by_pair(Pair { peer, peer_port, local_port }));
+        slots.find(|&slot| self.alive(slot).is_some())
+    }
+
+    /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds.
+    fn say_stale(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
+        let mut chunk = Error::default().open(&mut bytes);
+        Cause::StaleCookie(over.as_micros().min(u128::from(u32::MAX)) as u32).emit(&mut chunk);
+        chunk.close();
+        packet::finish(&mut bytes, start);
+        self.say(packet.target, packet.source, bytes);
+    }
+
+    /// Hands chunks to an association.
+    pub(super) fn pass(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, chunks: Chunks<'_>) {
+        self.with(now, slot, |association, ctx| {
+            let path = association.paths.find(packet.source.ip());
+            let arrived = Arrived {
+                path: path.unwrap_or(association.paths.current()),
+                source: packet.source,
+                ecn: packet.ecn,
+                tag: packet.tag,
+                bytes: packet.payload.len(),
+            };
+            association.handle_packet(ctx, chunks, arrived);
+        });
+    }
+}

@@ -1,0 +1,135 @@
+//! One destination address and all it remembers.
+//!
+//! RTT and RTO, congestion window, flight, error counter, heartbeat, MTU: all
+//! that differs between the ways to a peer is here, once per way.
+//! [`health`] counts errors, [`heartbeat`] probes, [`verify`] decides whose
+//! address it is, [`select`] picks among paths, [`mtu`] knows sizes, [`icmp`]
+//! reads what the network says.
+//!
+//! Home of RFC 9260 §14.3.
+
+mod congestion;
+pub(crate) mod health;
+pub(crate) mod heartbeat;
+pub(crate) mod icmp;
+pub(crate) mod mtu;
+pub(crate) mod select;
+pub(crate) mod verify;
+
+use crate::config::{Config, GRANULARITY};
+use crate::stats::{PathInfo, PathState, PathStats};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_congestion::{Algorithm, Controller, RttConfig, RttEstimator};
+use heartbeat::Heartbeat;
+use std::net::SocketAddr;
+
+/// Most addresses of a peer that are remembered.
+pub(crate) const MOST: usize = 16;
+
+/// One destination.
+#[derive(Debug)]
+pub(crate) struct Path {
+    /// Where to; the port is the UDP encapsulation port, or 0.
+    pub(crate) address: SocketAddr,
+    /// The local address packets leave from.
+    pub(crate) source: SocketAddr,
+    /// RFC 9260 §5.4: it is known to be the peer's.
+    pub(crate) confirmed: bool,
+    /// RFC 9260 §8.2: it answers.
+    pub(crate) active: bool,
+    /// Consecutive errors.
+    pub(crate) errors: u32,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) congestion: Algorithm,
+    /// Bytes of DATA chunks in flight, their headers and padding included.
+    pub(crate) flight: u64,
+    /// The lowest offset in flight here, at or after which the search for it begins.
+    pub(crate) earliest: u64,
+    /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured.
+    pub(crate) timed: Option<(u64, Instant)>,
+    pub(crate) heartbeat: Heartbeat,
+    /// IP header included.
+    pub(crate) mtu: u32,
+    /// When something that can measure the round trip was last sent.
+    pub(crate) last_used: Instant,
+    /// When DATA was last sent, and up to when idleness has been accounted for.
+    pub(crate) last_data: Instant,
+    /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
+    pub(crate) one_packet: bool,
+    pub(crate) stats: PathStats,
+}
+
+impl Path {
+    pub(crate) fn new(
+        config: &Config,
+        address: SocketAddr,
+        source: SocketAddr,
+        mtu: u32,
+        now: Instant,
+    ) -> Self {
+        let rtt = RttEstimator::new(RttConfig {
+            rto_initial: config.rto_initial,
+            rto_min: config.rto_min,
+            rto_max: config.rto_max,
+            granularity: GRANULARITY,
+        });
+        let mut path = Self {
+            address,
+            source,
+            confirmed: false,
+            active: true,
+            errors: 0,
+            rtt,
+            congestion: congestion::begin(config, u64::from(mtu), address.is_ipv6()),
+            flight: 0,
+            earliest: 0,
+            timed: None,
+            heartbeat: Heartbeat::default(),
+            mtu,
+            last_used: now,
+            last_data: now,
+            one_packet: false,
+            stats: PathStats::default(),
+        };
+        path.reset_congestion(config);
+        path
+    }
+
+    /// Congestion control begins anew (RFC 9260 §5.2.4 A, §7.2.5).
+    pub(crate) fn reset_congestion(&mut self, config: &Config) {
+        self.congestion = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
+    }
+
+    #[inline]
+    pub(crate) fn rto(&self) -> Duration {
+        self.rtt.rto()
+    }
+
+    /// Verified and answering: data may go there.
+    #[inline]
+    pub(crate) fn is_usable(&self) -> bool {
+        self.confirmed && self.active
+    }
+
+    pub(crate) fn info(&self, primary: bool) -> PathInfo {
+        PathInfo {
+            address: self.address.ip(),
+            source: self.source.ip(),
+            state: match (self.confirmed, self.active) {
+                (_, false) => PathState::Inactive,
+                (false, true) => PathState::Unconfirmed,
+                (true, true) => PathState::Active,
+            },
+            primary,
+            cwnd: self.congestion.window(),
+            ssthresh: self.congestion.ssthresh(),
+            flight: self.flight,
+            rto: self.rto(),
+            srtt: self.rtt.smoothed(),
+            errors: self.errors,
+            mtu: self.mtu,
+            stats: self.stats,
+        }
+    }
+}

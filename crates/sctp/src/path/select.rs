@@ -1,0 +1,113 @@
+//! Which destination a packet goes to.
+//!
+//! Owns the list of paths, the primary, and the choice of an alternate for new
+//! data, retransmissions and SACKs.
+//!
+//! Home of RFC 9260 §6.4 and §6.4.1.
+
+use super::Path;
+use std::net::{IpAddr, SocketAddr};
+
+/// The paths of an association, by index; an index never changes its meaning.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    list: Vec<Path>,
+    primary: usize,
+    /// Where data goes: the primary, or an alternate while it has failed.
+    current: usize,
+}
+
+impl Paths {
+    pub(crate) fn new(list: Vec<Path>) -> Self {
+        assert!(!list.is_empty(), "an association without a path");
+        Self { list, primary: 0, current: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    #[inline]
+    pub(crate) fn at(&mut self, path: usize) -> &mut Path {
+        &mut self.list[path]
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, path: usize) -> &Path {
+        &self.list[path]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.list.iter()
+    }
+
+    pub(crate) fn push(&mut self, path: Path) {
+        self.list.push(path);
+    }
+
+    pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
+        self.list.iter().position(|path| path.address.ip() == address)
+    }
+
+    #[inline]
+    pub(crate) fn primary(&self) -> usize {
+        self.primary
+    }
+
+    pub(crate) fn set_primary(&mut self, path: usize) {
+        self.primary = path;
+        self.reselect();
+    }
+
+    /// Where new data goes.
+    #[inline]
+    pub(crate) fn current(&self) -> usize {
+        self.current
+    }
+
+    /// A path has failed, come back, or been verified: choose anew where data goes.
+    pub(crate) fn reselect(&mut self) {
+        // RFC 9260 §6.4.1: the primary while it is active, else one alternate; failback is at once.
+        if self.list[self.primary].is_usable() {
+            self.current = self.primary;
+        } else if !self.list[self.current].is_usable()
+            && let Some(other) = self.alternate(self.current)
+        {
+            self.current = other;
+        }
+    }
+
+    /// Another usable path than `path`, the next in order.
+    pub(crate) fn alternate(&self, path: usize) -> Option<usize> {
+        let n = self.list.len();
+        (1..n).map(|step| (path + step) % n).find(|&other| self.list[other].is_usable())
+    }
+
+    /// Every destination has failed: data is tried on the verified ones in turn
+    /// (RFC 9260 §8.2 leaves the choice open).
+    pub(crate) fn rotate(&mut self) {
+        if self.list.iter().any(Path::is_usable) {
+            return;
+        }
+        let n = self.list.len();
+        let next = (1..n).map(|step| (self.current + step) % n).find(|&other| self.list[other].confirmed);
+        if let Some(next) = next {
+            self.current = next;
+        }
+    }
+}
+
+/// The local address to reach `target` from: the one that shares the longest
+/// prefix with it; `turn` decides among equals, so that the paths of
+/// multi-homed hosts pair up in order.
+pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
+    let shared = |source: &SocketAddr| match (source.ip(), target) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        _ => None,
+    };
+    let longest = local.iter().filter_map(shared).max()?;
+    let equals = || local.iter().filter(|source| shared(source) == Some(longest));
+    equals().nth(turn % equals().count()).copied()
+}

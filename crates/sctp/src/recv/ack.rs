@@ -1,0 +1,144 @@
+//! When to acknowledge.
+//!
+//! Owns the count of packets not yet acknowledged and the reasons not to wait.
+//! The delay itself is a deadline in the association's timer table.
+//!
+//! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
+
+/// What a packet with DATA asks of the acknowledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Due {
+    /// A SACK goes out with the next poll.
+    Now,
+    /// A SACK may wait for the delay.
+    Later,
+}
+
+/// The acknowledger's state.
+#[derive(Debug)]
+pub(crate) struct Ack {
+    every: u32,
+    delayed: bool,
+    packets: u32,
+    acknowledged_once: bool,
+    /// Seen in the packet that is being read.
+    in_packet: InPacket,
+    due: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct InPacket {
+    data: bool,
+    new: bool,
+    duplicate: bool,
+    immediate: bool,
+    refused: bool,
+}
+
+impl Ack {
+    pub(crate) fn new(every: u32, delayed: bool) -> Self {
+        Self {
+            every,
+            delayed,
+            packets: 0,
+            acknowledged_once: false,
+            in_packet: InPacket::default(),
+            due: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn on_new(&mut self, immediate: bool) {
+        self.in_packet.data = true;
+        self.in_packet.new = true;
+        self.in_packet.immediate |= immediate;
+    }
+
+    pub(crate) fn on_duplicate(&mut self) {
+        self.in_packet.data = true;
+        self.in_packet.duplicate = true;
+    }
+
+    pub(crate) fn on_refused(&mut self) {
+        self.in_packet.data = true;
+        self.in_packet.refused = true;
+    }
+
+    /// The packet is read: is a SACK due? `None` when it held no DATA.
+    #[inline]
+    pub(crate) fn packet_done(&mut self, gaps: bool) -> Option<Due> {
+        let seen = std::mem::take(&mut self.in_packet);
+        if !seen.data {
+            return None;
+        }
+        self.packets += 1;
+        // RFC 9260 §6.2: at least every second packet; duplicates and refused data at once;
+        // §7.2.4: every packet while there is a hole; §5.1: the very first DATA at once;
+        // RFC 7053 §5.2: at once where the sender asks for it.
+        let now = !self.delayed
+            || self.packets >= self.every
+            || gaps
+            || seen.duplicate
+            || seen.refused
+            || seen.immediate
+            || !self.acknowledged_once;
+        if now {
+            self.due = true;
+            return Some(Due::Now);
+        }
+        Some(Due::Later)
+    }
+
+    /// The delay has run out, or the window has opened.
+    pub(crate) fn make_due(&mut self) {
+        self.due = true;
+    }
+
+    /// A SACK must go out.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// A SACK may ride along: something has not been acknowledged.
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.due || self.packets > 0
+    }
+
+    /// A SACK has been sent.
+    #[inline]
+    pub(crate) fn sent(&mut self) {
+        self.due = false;
+        self.packets = 0;
+        self.acknowledged_once = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9260 §5.1 and §6.2: the first DATA at once, then every second packet.
+    #[test]
+    fn every_second_packet_after_the_first() {
+        let mut ack = Ack::new(2, true);
+        ack.on_new(false);
+        assert_eq!(ack.packet_done(false), Some(Due::Now));
+        ack.sent();
+        ack.on_new(false);
+        ack.on_new(false);
+        assert_eq!(ack.packet_done(false), Some(Due::Later));
+        assert_eq!(ack.packet_done(false), None, "a packet without DATA");
+        ack.on_new(false);
+        assert_eq!(ack.packet_done(false), Some(Due::Now));
+        ack.sent();
+        for event in [Ack::on_duplicate, Ack::on_refused, |ack: &mut Ack| ack.on_new(true)] {
+            event(&mut ack);
+            assert_eq!(ack.packet_done(false), Some(Due::Now));
+            ack.sent();
+        }
+        ack.on_new(false);
+        assert_eq!(ack.packet_done(true), Some(Due::Now), "a gap");
+    }
+}

@@ -1,0 +1,209 @@
+//! Everything from DATA chunk to user message.
+//!
+//! The receiving half of an association: [`tracker`] knows which TSNs have
+//! arrived, [`ack`] when to say so, [`window`] how much more may come,
+//! [`reassembly`] and [`order`] turn fragments into messages. It never sends:
+//! it marks that a SACK is due.
+
+pub(crate) mod ack;
+pub(crate) mod order;
+pub(crate) mod reassembly;
+pub(crate) mod tracker;
+pub(crate) mod window;
+
+use crate::config::Config;
+use crate::endpoint::Received;
+use ack::{Ack, Due};
+use anabranch_wire::sctp::{Data, GapBlock, Sack, Tsn};
+use order::Order;
+use reassembly::{Fragment, Reassembly, Violation};
+use tracker::{Arrival, Tracker};
+use window::Window;
+
+/// What became of a DATA chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    /// New, and kept; its offset.
+    New(u64),
+    /// New, acknowledged, but its stream does not exist.
+    NoSuchStream,
+    /// Had arrived before.
+    Duplicate,
+    /// There is no room for it.
+    Refused,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(crate) struct RecvHalf {
+    tracker: Tracker,
+    ack: Ack,
+    window: Window,
+    reassembly: Reassembly,
+    order: Order,
+    streams: u16,
+    gaps: Vec<GapBlock>,
+}
+
+impl RecvHalf {
+    /// `initial` is the peer's initial TSN, `streams` how many it may send on.
+    pub(crate) fn new(config: &Config, initial: u32, streams: u16, segment: u64) -> Self {
+        Self {
+            tracker: Tracker::new(initial),
+            ack: Ack::new(config.ack_every, !config.delack.is_zero()),
+            window: Window::new(config.rcvbuf, segment),
+            reassembly: Reassembly::default(),
+            order: Order::new(config.partial_delivery),
+            streams,
+            gaps: Vec::new(),
+        }
+    }
+
+    /// Takes in one DATA chunk with a payload.
+    #[inline]
+    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<Taken, Violation> {
+        let offset = match self.tracker.classify(data.tsn.0) {
+            Arrival::New(offset) => offset,
+            Arrival::Duplicate => {
+                self.tracker.note_duplicate(data.tsn.0);
+                self.ack.on_duplicate();
+                return Ok(Taken::Duplicate);
+            }
+            Arrival::TooFar => {
+                self.ack.on_refused();
+                return Ok(Taken::Refused);
+            }
+        };
+        // RFC 9260 §6.2: with the window closed nothing beyond the highest TSN is taken.
+        // What fills a hole is: an honest sender has counted it before what came after
+        // it, so only a bounded excess is possible, and beyond that bound it is refused.
+        if self.window.is_full() && (offset >= self.tracker.end() || self.window.is_overrun()) {
+            self.ack.on_refused();
+            return Ok(Taken::Refused);
+        }
+        self.tracker.insert(offset);
+        self.ack.on_new(data.immediate);
+        if data.stream >= self.streams {
+            // RFC 9260 §6.5: acknowledge it, report it, drop it.
+            return Ok(Taken::NoSuchStream);
+        }
+        self.window.charge(data.payload.len() as u64);
+        let fragment = Fragment {
+            offset,
+            stream: data.stream,
+            ssn: data.ssn.0,
+            ppid: data.ppid,
+            unordered: data.unordered,
+            begin: data.begin,
+            end: data.end,
+            payload: data.payload,
+        };
+        let eager = self.window.is_pressed();
+        self.reassembly.accept(fragment, self.tracker.next(), &mut self.order, eager)?;
+        Ok(Taken::New(offset))
+    }
+
+    /// The packet is read to its end: when is the SACK due?
+    #[inline]
+    pub(crate) fn packet_done(&mut self) -> Option<Due> {
+        self.ack.packet_done(self.tracker.has_gaps())
+    }
+
+    /// The delay of the SACK has run out, or a SACK is wanted for another reason.
+    pub(crate) fn sack_now(&mut self) {
+        self.ack.make_due();
+    }
+
+    #[inline]
+    pub(crate) fn sack_due(&self) -> bool {
+        self.ack.is_due()
+    }
+
+    #[inline]
+    pub(crate) fn sack_pending(&self) -> bool {
+        self.ack.is_pending()
+    }
+
+    /// A SHUTDOWN chunk has said it.
+    pub(crate) fn sack_done(&mut self) {
+        self.ack.sent();
+    }
+
+    /// A SHUTDOWN chunk can say less than a SACK.
+    pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
+        self.tracker.has_gaps() || !self.tracker.duplicates().is_empty()
+    }
+
+    /// The Cumulative TSN Ack.
+    pub(crate) fn cumulative(&self) -> Tsn {
+        Tsn(self.tracker.cumulative())
+    }
+
+    /// Appends a SACK of at most `room` bytes (room for the fixed part at
+    /// least), and takes it for sent.
+    #[inline]
+    pub(crate) fn emit_sack(&mut self, buffer: &mut Vec<u8>, room: usize) {
+        let blocks = room.saturating_sub(Sack::FIXED) / 4;
+        self.gaps.clear();
+        if self.tracker.has_gaps() {
+            // RFC 9260 §6.2: as many gap blocks as fit.
+            self.gaps.extend(self.tracker.gap_blocks().take(blocks));
+        }
+        let duplicates = self.tracker.duplicates();
+        let duplicates = &duplicates[..duplicates.len().min(blocks - self.gaps.len())];
+        let window = self.window.advertise();
+        Sack { cumulative: Tsn(self.tracker.cumulative()), window, gaps: &self.gaps, duplicates }
+            .emit(buffer);
+        self.tracker.clear_duplicates();
+        self.ack.sent();
+    }
+
+    /// The size of the SACK that would go out now, at least its fixed part.
+    #[inline]
+    pub(crate) fn sack_size(&self) -> usize {
+        if !self.tracker.has_gaps() && self.tracker.duplicates().is_empty() {
+            return Sack::FIXED;
+        }
+        Sack::FIXED + 4 * (self.tracker.gap_blocks().count() + self.tracker.duplicates().len())
+    }
+
+    /// The application reads.
+    pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
+        let received = self.order.read(stream, out)?;
+        self.window.credit(received.bytes as u64);
+        Some(received)
+    }
+
+    /// The peer should be told that the window has opened.
+    #[inline]
+    pub(crate) fn wants_window_update(&self) -> bool {
+        self.window.wants_update()
+    }
+
+    pub(crate) fn readable_bytes(&self, stream: u16) -> usize {
+        self.order.readable_bytes(stream)
+    }
+
+    #[inline]
+    pub(crate) fn news(&mut self) -> &mut Vec<u16> {
+        self.order.news()
+    }
+
+    pub(crate) fn messages_completed(&self) -> u64 {
+        self.order.completed()
+    }
+
+    /// Something can still be read.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.order.has_unread()
+    }
+
+    /// Bytes charged to the window.
+    #[cfg(test)]
+    pub(crate) fn buffered(&self) -> u64 {
+        self.window.used()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,364 @@
+//! From messages to the application, stream by stream.
+//!
+//! Owns each stream's readable bytes and the messages that wait for an earlier
+//! one. A stream has a lane for ordered and, once used, one for unordered
+//! messages, so that neither blocks the other.
+//!
+//! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.6 (Receive).
+
+use super::reassembly::{Pool, Violation};
+use crate::endpoint::Received;
+use crate::streams::Streams;
+use std::collections::VecDeque;
+
+/// The address of a complete message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) stream: u16,
+    pub(crate) ssn: u16,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
+}
+
+/// A complete message in a lane.
+#[derive(Debug)]
+struct Boundary {
+    left: usize,
+    ppid: u32,
+}
+
+/// An unfinished message whose bytes lie at the end of a lane.
+#[derive(Debug)]
+struct Tail {
+    have: usize,
+    ppid: u32,
+    /// It is handed out in parts.
+    exposed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    bytes: VecDeque<u8>,
+    messages: VecDeque<Boundary>,
+    tail: Option<Tail>,
+}
+
+impl Lane {
+    fn push(&mut self, payload: &[u8], ppid: u32) {
+        assert!(self.tail.is_none(), "a message inside another");
+        self.bytes.extend(payload);
+        self.messages.push_back(Boundary { left: payload.len(), ppid });
+    }
+
+    fn readable(&self) -> bool {
+        !self.messages.is_empty() || self.tail.as_ref().is_some_and(|tail| tail.exposed && tail.have > 0)
+    }
+
+    /// Bytes that one read can return.
+    fn first(&self) -> usize {
+        match (self.messages.front(), &self.tail) {
+            (Some(message), _) => message.left,
+            (None, Some(tail)) if tail.exposed => tail.have,
+            _ => 0,
+        }
+    }
+
+    fn read(&mut self, out: &mut [u8], unordered: bool) -> Option<Received> {
+        let (left, ppid, whole) = match (self.messages.front_mut(), &mut self.tail) {
+            (Some(message), _) => (&mut message.left, message.ppid, true),
+            (None, Some(tail)) if tail.exposed && tail.have > 0 => (&mut tail.have, tail.ppid, false),
+            _ => return None,
+        };
+        let bytes = out.len().min(*left);
+        *left -= bytes;
+        let end_of_message = whole && *left == 0;
+        let (front, back) = self.bytes.as_slices();
+        let split = bytes.min(front.len());
+        out[..split].copy_from_slice(&front[..split]);
+        out[split..bytes].copy_from_slice(&back[..bytes - split]);
+        self.bytes.drain(..bytes);
+        if end_of_message {
+            self.messages.pop_front();
+        }
+        Some(Received { bytes, ppid, end_of_message, unordered })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    next_ssn: u16,
+    ordered: Lane,
+    unordered: Option<Box<Lane>>,
+    /// Complete ordered messages that wait for an earlier one, by SSN.
+    waiting: VecDeque<(u16, u32, Vec<u8>)>,
+    /// Complete unordered messages behind one that is handed out in parts.
+    behind: Vec<(u32, Vec<u8>)>,
+    /// The lane (unordered?) whose message has been read in part.
+    reading: Option<bool>,
+    signalled: bool,
+}
+
+impl Stream {
+    fn readable(&self) -> bool {
+        let unordered = self.unordered.as_deref().is_some_and(Lane::readable);
+        match self.reading {
+            Some(true) => unordered,
+            Some(false) => self.ordered.readable(),
+            None => unordered || self.ordered.readable(),
+        }
+    }
+
+    fn lane(&mut self, unordered: bool) -> &mut Lane {
+        if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
+    }
+
+    /// Lets those go whose turn has come.
+    fn release(&mut self, pool: &mut Pool) -> u64 {
+        let mut released = 0;
+        while self.waiting.front().is_some_and(|(ssn, ..)| *ssn == self.next_ssn) {
+            if let Some((_, ppid, payload)) = self.waiting.pop_front() {
+                self.ordered.push(&payload, ppid);
+                self.next_ssn = self.next_ssn.wrapping_add(1);
+                pool.put(payload);
+                released += 1;
+            }
+        }
+        released
+    }
+}
+
+/// The streams of an association, receiving.
+#[derive(Debug)]
+pub(crate) struct Order {
+    streams: Streams<Stream>,
+    partial_delivery: u64,
+    /// Streams that became readable and of which nobody has been told.
+    news: Vec<u16>,
+    /// Messages completed towards the application.
+    completed: u64,
+    /// Streams that hold something unread, roughly: bytes not yet read.
+    unread: u64,
+}
+
+impl Order {
+    pub(crate) fn new(partial_delivery: u64) -> Self {
+        Self { streams: Streams::new(), partial_delivery, news: Vec::new(), completed: 0, unread: 0 }
+    }
+
+    pub(crate) fn partial_delivery(&self) -> u64 {
+        self.partial_delivery
+    }
+
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Bytes that can be read now or after more has arrived, in lanes.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.unread > 0
+    }
+
+    /// A complete message: into its lane, or aside until its turn.
+    #[inline]
+    pub(crate) fn deliver(&mut self, to: Delivery, payload: &[u8], pool: &mut Pool) -> Result<(), Violation> {
+        let slot = self.streams.slot(to.stream, Stream::default);
+        let stream = self.streams.at(slot);
+        if to.unordered {
+            let lane = stream.unordered.get_or_insert_default();
+            if lane.tail.is_some() {
+                let mut copy = pool.take();
+                copy.extend_from_slice(payload);
+                stream.behind.push((to.ppid, copy));
+                return Ok(());
+            }
+            lane.push(payload, to.ppid);
+            self.completed += 1;
+            self.unread += payload.len() as u64;
+        } else {
+            // RFC 9260 §6.6: by stream sequence number, held back until its turn.
+            let ahead = to.ssn.wrapping_sub(stream.next_ssn);
+            if ahead != 0 {
+                return Self::wait(stream, ahead, to, payload, pool);
+            }
+            if stream.ordered.tail.is_some() {
+                return Err(Violation("6.5: a stream sequence number was used twice"));
+            }
+            stream.ordered.push(payload, to.ppid);
+            stream.next_ssn = stream.next_ssn.wrapping_add(1);
+            self.completed += 1;
+            self.unread += payload.len() as u64;
+            if !stream.waiting.is_empty() {
+                let before = stream.ordered.bytes.len();
+                self.completed += stream.release(pool);
+                self.unread += (stream.ordered.bytes.len() - before) as u64;
+            }
+        }
+        self.tell(slot, to.stream);
+        Ok(())
+    }
+
+    fn wait(
+        stream: &mut Stream,
+        ahead: u16,
+        to: Delivery,
+        payload: &[u8],
+        pool: &mut Pool,
+    ) -> Result<(), Violation> {
+        if ahead >= 1 << 15 {
+            return Err(Violation("6.5: a stream sequence number lies behind"));
+        }
+        let next = stream.next_ssn;
+        let at = stream.waiting.partition_point(|(ssn, ..)| ssn.wrapping_sub(next) < ahead);
+        if stream.waiting.get(at).is_some_and(|(ssn, ..)| *ssn == to.ssn) {
+            return Err(Violation("6.5: a stream sequence number was used twice"));
+        }
+        let mut copy = pool.take();
+        copy.extend_from_slice(payload);
+        stream.waiting.insert(at, (to.ssn, to.ppid, copy));
+        Ok(())
+    }
+
+    /// An ordered message begins; true when it is its turn, and its bytes
+    /// come by [`extend_direct`](Self::extend_direct).
+    pub(crate) fn begin_direct(&mut self, stream: u16, ssn: u16, ppid: u32) -> Result<bool, Violation> {
+        let slot = self.streams.slot(stream, Stream::default);
+        let state = self.streams.at(slot);
+        if ssn != state.next_ssn {
+            return Ok(false);
+        }
+        if state.ordered.tail.is_some() {
+            return Err(Violation("6.5: a stream sequence number was used twice"));
+        }
+        state.ordered.tail = Some(Tail { have: 0, ppid, exposed: false });
+        Ok(true)
+    }
+
+    /// Takes over an unfinished message from its own buffer when it may be
+    /// handed out in parts now.
+    pub(crate) fn adopt(&mut self, stream: u16, ssn: u16, ppid: u32, unordered: bool, bytes: &[u8]) -> bool {
+        let slot = self.streams.slot(stream, Stream::default);
+        let state = self.streams.at(slot);
+        if !unordered && ssn != state.next_ssn {
+            return false;
+        }
+        let lane = state.lane(unordered);
+        if lane.tail.is_some() {
+            return false;
+        }
+        lane.bytes.extend(bytes);
+        lane.tail = Some(Tail { have: bytes.len(), ppid, exposed: true });
+        self.unread += bytes.len() as u64;
+        self.tell(slot, stream);
+        true
+    }
+
+    /// More bytes of the unfinished message at the end of a lane.
+    pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, payload: &[u8], eager: bool) {
+        let partial_delivery = self.partial_delivery;
+        let slot = self.streams.slot(stream, Stream::default);
+        let lane = self.streams.at(slot).lane(unordered);
+        let Some(tail) = &mut lane.tail else {
+            return;
+        };
+        lane.bytes.extend(payload);
+        tail.have += payload.len();
+        // RFC 9260 §6.9: rather than run out of space, hand out what there is.
+        tail.exposed |= eager || tail.have as u64 >= partial_delivery;
+        self.unread += payload.len() as u64;
+        if tail.exposed {
+            self.tell(slot, stream);
+        }
+    }
+
+    /// The unfinished message at the end of a lane is complete.
+    pub(crate) fn finish_direct(
+        &mut self,
+        stream: u16,
+        unordered: bool,
+        pool: &mut Pool,
+    ) -> Result<(), Violation> {
+        let slot = self.streams.slot(stream, Stream::default);
+        let state = self.streams.at(slot);
+        let lane = state.lane(unordered);
+        let Some(tail) = lane.tail.take() else {
+            return Ok(());
+        };
+        lane.messages.push_back(Boundary { left: tail.have, ppid: tail.ppid });
+        let before = lane.bytes.len();
+        let mut released = 1;
+        if unordered {
+            for (ppid, payload) in std::mem::take(&mut state.behind) {
+                state.lane(true).push(&payload, ppid);
+                pool.put(payload);
+                released += 1;
+            }
+        } else {
+            state.next_ssn = state.next_ssn.wrapping_add(1);
+            released += state.release(pool);
+        }
+        self.completed += released;
+        self.unread += (state.lane(unordered).bytes.len() - before) as u64;
+        self.tell(slot, stream);
+        Ok(())
+    }
+
+    #[inline]
+    fn tell(&mut self, slot: usize, stream: u16) {
+        let state = self.streams.at(slot);
+        if !state.signalled && state.readable() {
+            state.signalled = true;
+            self.news.push(stream);
+        }
+    }
+
+    /// Streams that became readable since the last call.
+    #[inline]
+    pub(crate) fn news(&mut self) -> &mut Vec<u16> {
+        &mut self.news
+    }
+
+    /// RFC 9260 §11.1.6: at most the rest of one message.
+    pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
+        const LANES_KEPT: u16 = 256;
+        let slot = self.streams.find(stream)?;
+        let state = self.streams.at(slot);
+        let unordered = match state.reading {
+            Some(unordered) => unordered,
+            None => {
+                state.unordered.as_deref().is_some_and(|lane| !lane.messages.is_empty())
+                    || !state.ordered.readable()
+            }
+        };
+        let received = match (unordered, &mut state.unordered) {
+            (true, Some(lane)) => lane.read(out, true),
+            (true, None) => None,
+            (false, _) => state.ordered.read(out, false),
+        };
+        match received {
+            Some(received) => {
+                state.reading = (!received.end_of_message).then_some(unordered);
+                self.unread -= received.bytes as u64;
+                // Memory of streams that are used once and never again must not pile up.
+                if slot >= usize::from(LANES_KEPT) && state.ordered.bytes.is_empty() {
+                    state.ordered.bytes = VecDeque::new();
+                }
+            }
+            None => state.signalled = false,
+        }
+        received
+    }
+
+    /// Bytes that one [`read`](Self::read) would return.
+    pub(crate) fn readable_bytes(&self, stream: u16) -> usize {
+        let Some(state) = self.streams.get(stream) else {
+            return 0;
+        };
+        let unordered = state.unordered.as_deref().map_or(0, Lane::first);
+        match state.reading {
+            Some(true) => unordered,
+            Some(false) => state.ordered.first(),
+            None if unordered > 0 => unordered,
+            None => state.ordered.first(),
+        }
+    }
+}

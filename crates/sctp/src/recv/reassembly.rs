@@ -1,0 +1,283 @@
+//! From fragments to messages.
+//!
+//! Owns what cannot be placed yet: fragments whose predecessor is missing, and
+//! the messages that are being put together. A message whose turn it is in
+//! its stream is put together in the stream's own buffer; others have a
+//! buffer of their own until their turn comes. What is complete goes to
+//! [`order`](super::order).
+//!
+//! Home of RFC 9260 §6.9 (the receiver's half).
+
+use super::order::{Delivery, Order};
+use std::collections::VecDeque;
+
+/// One DATA chunk, its TSN as an offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fragment<'a> {
+    pub(crate) offset: u64,
+    pub(crate) stream: u16,
+    pub(crate) ssn: u16,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
+    pub(crate) begin: bool,
+    pub(crate) end: bool,
+    pub(crate) payload: &'a [u8],
+}
+
+/// What the peer did wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Violation(pub(crate) &'static str);
+
+/// A fragment that waits for the one before it.
+#[derive(Debug)]
+struct Held {
+    stream: u16,
+    ssn: u16,
+    ppid: u32,
+    unordered: bool,
+    end: bool,
+    payload: Vec<u8>,
+}
+
+/// A message whose first fragment has arrived.
+#[derive(Debug)]
+struct Assembly {
+    /// The offset of its first fragment.
+    begin: u64,
+    /// The offset of the fragment that comes next.
+    next: u64,
+    stream: u16,
+    ssn: u16,
+    ppid: u32,
+    unordered: bool,
+    /// Its bytes; `None` while they go straight to the stream.
+    buffer: Option<Vec<u8>>,
+}
+
+/// Fragments and unfinished messages of an association.
+#[derive(Debug, Default)]
+pub(crate) struct Reassembly {
+    /// Fragments by offset, from `held_base` on.
+    held: VecDeque<Option<Held>>,
+    held_base: u64,
+    held_count: usize,
+    /// Unfinished messages by the offset of what comes next, ascending.
+    assemblies: VecDeque<Assembly>,
+    pool: Pool,
+}
+
+impl Reassembly {
+    /// Takes in a new fragment. `next` is the lowest offset that is missing
+    /// after it.
+    #[inline]
+    pub(crate) fn accept(
+        &mut self,
+        fragment: Fragment<'_>,
+        next: u64,
+        order: &mut Order,
+        eager: bool,
+    ) -> Result<(), Violation> {
+        if fragment.begin && fragment.end {
+            let delivery = Delivery {
+                stream: fragment.stream,
+                ssn: fragment.ssn,
+                ppid: fragment.ppid,
+                unordered: fragment.unordered,
+            };
+            order.deliver(delivery, fragment.payload, &mut self.pool)?;
+        } else {
+            self.accept_part(fragment, order, eager)?;
+        }
+        self.advance(next)
+    }
+
+    fn accept_part(
+        &mut self,
+        fragment: Fragment<'_>,
+        order: &mut Order,
+        eager: bool,
+    ) -> Result<(), Violation> {
+        if fragment.begin {
+            let direct =
+                !fragment.unordered && order.begin_direct(fragment.stream, fragment.ssn, fragment.ppid)?;
+            let assembly = Assembly {
+                begin: fragment.offset,
+                next: fragment.offset,
+                stream: fragment.stream,
+                ssn: fragment.ssn,
+                ppid: fragment.ppid,
+                unordered: fragment.unordered,
+                buffer: if direct { None } else { Some(self.pool.take()) },
+            };
+            let at = self.assemblies.partition_point(|a| a.next < assembly.next);
+            if self.assemblies.get(at).is_some_and(|a| a.next == fragment.offset) {
+                return Err(Violation("6.9: a message begins inside another"));
+            }
+            self.assemblies.insert(at, assembly);
+            return self.extend(at, fragment, order, eager);
+        }
+        let at = self.assemblies.partition_point(|a| a.next < fragment.offset);
+        if self.assemblies.get(at).is_some_and(|a| a.next == fragment.offset) {
+            return self.extend(at, fragment, order, eager);
+        }
+        self.hold(fragment);
+        Ok(())
+    }
+
+    /// Appends a fragment, and those held after it, to the assembly `at`.
+    fn extend(
+        &mut self,
+        at: usize,
+        fragment: Fragment<'_>,
+        order: &mut Order,
+        eager: bool,
+    ) -> Result<(), Violation> {
+        if self.append(at, fragment, order, eager)? {
+            return Ok(());
+        }
+        loop {
+            let next = self.assemblies[at].next;
+            let Some(held) = self.take_held(next) else {
+                // Ascending order is kept: an assembly never grows past the beginning of the next.
+                return Ok(());
+            };
+            let part = Fragment {
+                offset: next,
+                stream: held.stream,
+                ssn: held.ssn,
+                ppid: held.ppid,
+                unordered: held.unordered,
+                begin: false,
+                end: held.end,
+                payload: &held.payload,
+            };
+            let done = self.append(at, part, order, eager)?;
+            self.pool.put(held.payload);
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Appends one fragment; true when the message is complete.
+    fn append(
+        &mut self,
+        at: usize,
+        fragment: Fragment<'_>,
+        order: &mut Order,
+        eager: bool,
+    ) -> Result<bool, Violation> {
+        let assembly = &mut self.assemblies[at];
+        let fits = assembly.stream == fragment.stream
+            && assembly.unordered == fragment.unordered
+            && (assembly.unordered || assembly.ssn == fragment.ssn);
+        if !fits {
+            return Err(Violation("6.9: the fragments of a message differ in stream or number"));
+        }
+        assembly.next += 1;
+        if let Some(buffer) = &mut assembly.buffer {
+            buffer.extend_from_slice(fragment.payload);
+            // A large message begins to be handed out as soon as its turn has come.
+            if !fragment.end && (eager || buffer.len() as u64 >= order.partial_delivery()) {
+                let (stream, ssn, ppid) = (assembly.stream, assembly.ssn, assembly.ppid);
+                if order.adopt(stream, ssn, ppid, assembly.unordered, buffer)
+                    && let Some(buffer) = assembly.buffer.take()
+                {
+                    self.pool.put(buffer);
+                }
+            }
+        } else {
+            order.extend_direct(assembly.stream, assembly.unordered, fragment.payload, eager);
+        }
+        if !fragment.end {
+            // A message that begins where this one should go on.
+            let next = self.assemblies[at].next;
+            if self.assemblies.get(at + 1).is_some_and(|after| after.begin == next) {
+                return Err(Violation("6.9: a message begins inside another"));
+            }
+            return Ok(false);
+        }
+        let Some(assembly) = self.assemblies.remove(at) else {
+            return Ok(true);
+        };
+        match assembly.buffer {
+            None => order.finish_direct(assembly.stream, assembly.unordered, &mut self.pool)?,
+            Some(buffer) => {
+                let delivery = Delivery {
+                    stream: assembly.stream,
+                    ssn: assembly.ssn,
+                    ppid: assembly.ppid,
+                    unordered: assembly.unordered,
+                };
+                order.deliver(delivery, &buffer, &mut self.pool)?;
+                self.pool.put(buffer);
+            }
+        }
+        Ok(true)
+    }
+
+    fn hold(&mut self, fragment: Fragment<'_>) {
+        assert!(fragment.offset >= self.held_base, "a fragment below the cumulative TSN");
+        let at = (fragment.offset - self.held_base) as usize;
+        if self.held.len() <= at {
+            self.held.resize_with(at + 1, || None);
+        }
+        let mut payload = self.pool.take();
+        payload.extend_from_slice(fragment.payload);
+        self.held[at] = Some(Held {
+            stream: fragment.stream,
+            ssn: fragment.ssn,
+            ppid: fragment.ppid,
+            unordered: fragment.unordered,
+            end: fragment.end,
+            payload,
+        });
+        self.held_count += 1;
+    }
+
+    fn take_held(&mut self, offset: u64) -> Option<Held> {
+        if self.held_count == 0 {
+            return None;
+        }
+        let at = offset.checked_sub(self.held_base)? as usize;
+        let held = self.held.get_mut(at)?.take()?;
+        self.held_count -= 1;
+        Some(held)
+    }
+
+    /// Everything below `next` has arrived: what is held there belongs to no message.
+    #[inline]
+    fn advance(&mut self, next: u64) -> Result<(), Violation> {
+        if self.held_count == 0 {
+            self.held.clear();
+            self.held_base = next;
+            return Ok(());
+        }
+        while self.held_base < next {
+            if self.held.pop_front().flatten().is_some() {
+                return Err(Violation("6.9: a fragment follows no beginning"));
+            }
+            self.held_base += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Buffers to use again.
+#[derive(Debug, Default)]
+pub(crate) struct Pool(Vec<Vec<u8>>);
+
+impl Pool {
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
+        const KEPT: usize = 128;
+        const LARGEST: usize = 1 << 16;
+        if self.0.len() < KEPT && buffer.capacity() <= LARGEST {
+            buffer.clear();
+            self.0.push(buffer);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The receiving half against a plain model: fragments in any order come out
+//! as messages, whole, once, in order per stream.
+
+use super::*;
+use anabranch_base::Rng;
+use anabranch_wire::sctp::Ssn;
+
+struct Sent {
+    tsn: u32,
+    stream: u16,
+    ssn: u16,
+    unordered: bool,
+    begin: bool,
+    end: bool,
+    payload: Vec<u8>,
+}
+
+/// RFC 9260 §6.6, §6.9: whatever the order of arrival.
+#[test]
+fn messages_survive_any_order_of_arrival() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut tsn = u32::MAX - 30;
+        let initial = tsn;
+        let mut chunks = Vec::new();
+        let mut messages: Vec<(u16, bool, Vec<u8>)> = Vec::new();
+        let mut ssns = [0_u16; 4];
+        for n in 0..60_u32 {
+            let stream = rng.below(4) as u16;
+            let unordered = rng.below(3) == 0;
+            let parts = if rng.below(2) == 0 { 1 } else { 1 + rng.below(6) };
+            let mut whole = Vec::new();
+            for part in 0..parts {
+                let mut payload = vec![0; 1 + rng.below(20) as usize];
+                rng.fill(&mut payload);
+                payload[0] = n as u8;
+                whole.extend_from_slice(&payload);
+                let (begin, end) = (part == 0, part + 1 == parts);
+                chunks.push(Sent {
+                    tsn,
+                    stream,
+                    ssn: ssns[usize::from(stream)],
+                    unordered,
+                    begin,
+                    end,
+                    payload,
+                });
+                tsn = tsn.wrapping_add(1);
+            }
+            if !unordered {
+                ssns[usize::from(stream)] += 1;
+            }
+            messages.push((stream, unordered, whole));
+        }
+        // Local disorder, and duplicates.
+        let mut order: Vec<usize> = (0..chunks.len()).collect();
+        for i in 0..order.len() {
+            let j = (i + rng.below(12) as usize).min(order.len() - 1);
+            order.swap(i, j);
+        }
+        let mut config = Config::default();
+        config.partial_delivery = if seed % 2 == 0 { 1 << 20 } else { 8 };
+        let mut half = RecvHalf::new(&config, initial, 4, 100);
+        let mut got: Vec<Vec<(bool, Vec<u8>)>> = vec![Vec::new(); 4];
+        let mut partial: Vec<Vec<u8>> = vec![Vec::new(); 4];
+        for &i in &order {
+            for _ in 0..1 + rng.below(2) {
+                let chunk = &chunks[i];
+                let data = Data {
+                    tsn: Tsn(chunk.tsn),
+                    stream: chunk.stream,
+                    ssn: Ssn(chunk.ssn),
+                    unordered: chunk.unordered,
+                    begin: chunk.begin,
+                    end: chunk.end,
+                    payload: &chunk.payload,
+                    ..Data::default()
+                };
+                half.on_data(&data).expect("a good peer");
+            }
+            half.packet_done();
+            for stream in std::mem::take(half.news()) {
+                let mut buffer = [0; 7];
+                while let Some(received) = half.read(stream, &mut buffer) {
+                    let so_far = &mut partial[usize::from(stream)];
+                    so_far.extend_from_slice(&buffer[..received.bytes]);
+                    if received.end_of_message {
+                        got[usize::from(stream)].push((received.unordered, std::mem::take(so_far)));
+                    }
+                }
+            }
+        }
+        assert_eq!(half.buffered(), 0, "seed {seed}");
+        assert_eq!(half.messages_completed(), messages.len() as u64);
+        for stream in 0..4 {
+            let pick = |unordered: bool| {
+                messages.iter().filter(move |m| m.0 == stream && m.1 == unordered).map(|m| m.2.clone())
+            };
+            let ordered: Vec<_> =
+                got[usize::from(stream)].iter().filter(|m| !m.0).map(|m| m.1.clone()).collect();
+            assert_eq!(ordered, pick(false).collect::<Vec<_>>(), "seed {seed}");
+            let mut unordered: Vec<_> =
+                got[usize::from(stream)].iter().filter(|m| m.0).map(|m| m.1.clone()).collect();
+            let mut want: Vec<_> = pick(true).collect();
+            unordered.sort();
+            want.sort();
+            assert_eq!(unordered, want, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn nonsense_is_a_violation_and_never_a_panic() {
+    for seed in 0..2000 {
+        let mut rng = Rng::new(seed);
+        let mut config = Config::default();
+        config.set("rcvbuf", "3000B").expect("a size");
+        let mut half = RecvHalf::new(&config, 10, 3, 100);
+        for _ in 0..200 {
+            let payload = vec![7; 1 + rng.below(100) as usize];
+            let bits = rng.below(16);
+            let data = Data {
+                tsn: Tsn(10 + rng.below(60) as u32),
+                stream: rng.below(4) as u16,
+                ssn: Ssn(rng.below(4) as u16),
+                unordered: bits & 1 != 0,
+                begin: bits & 2 != 0,
+                end: bits & 4 != 0,
+                immediate: bits & 8 != 0,
+                payload: &payload,
+                ..Data::default()
+            };
+            if half.on_data(&data).is_err() {
+                break;
+            }
+            half.packet_done();
+            let mut buffer = [0; 50];
+            half.read(rng.below(3) as u16, &mut buffer);
+            let mut sack = Vec::new();
+            half.emit_sack(&mut sack, 40);
+        }
+    }
+}

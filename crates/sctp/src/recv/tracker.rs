@@ -1,0 +1,206 @@
+//! Which TSNs have arrived.
+//!
+//! Owns the cumulative TSN, the runs of TSNs after it, and the duplicates to
+//! report. Knows nothing of streams or messages. TSNs are counted from 0 (the
+//! peer's initial TSN) and never wrap: an *offset*.
+//!
+//! Home of RFC 9260 §6.7.
+
+use anabranch_wire::sctp::{GapBlock, Tsn};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// How far beyond the cumulative TSN a TSN may lie: what a Gap Ack Block can
+/// say in 16 bits (RFC 9260 §3.3.4). What lies beyond is not accepted.
+pub(crate) const SPAN: u64 = 65_535;
+
+/// Most duplicates reported in one SACK.
+const DUPLICATES: usize = 16;
+
+/// What a TSN is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// Not seen before; its offset.
+    New(u64),
+    /// Seen before.
+    Duplicate,
+    /// Too far ahead to be accepted.
+    TooFar,
+}
+
+/// The set of TSNs that have arrived.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    initial: u32,
+    /// The lowest offset that has not arrived.
+    next: u64,
+    /// Runs beyond `next`, ascending, never touching each other.
+    runs: VecDeque<Range<u64>>,
+    duplicates: Vec<Tsn>,
+}
+
+impl Tracker {
+    pub(crate) fn new(initial: u32) -> Self {
+        Self { initial, next: 0, runs: VecDeque::new(), duplicates: Vec::new() }
+    }
+
+    /// The lowest offset that has not arrived.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The Cumulative TSN Ack.
+    #[inline]
+    pub(crate) fn cumulative(&self) -> u32 {
+        self.initial.wrapping_add(self.next as u32).wrapping_sub(1)
+    }
+
+    /// Something is missing below something that has arrived.
+    #[inline]
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    /// One past the highest offset that has arrived.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.runs.back().map_or(self.next, |run| run.end)
+    }
+
+    /// What `tsn` would be, without taking it in.
+    #[inline]
+    pub(crate) fn classify(&self, tsn: u32) -> Arrival {
+        let expected = self.initial.wrapping_add(self.next as u32);
+        let ahead = tsn.wrapping_sub(expected);
+        if ahead == 0 {
+            return Arrival::New(self.next);
+        }
+        // RFC 9260 §1.6: half the space lies ahead, half behind.
+        if ahead >= 1 << 31 {
+            return Arrival::Duplicate;
+        }
+        if u64::from(ahead) >= SPAN {
+            return Arrival::TooFar;
+        }
+        let offset = self.next + u64::from(ahead);
+        if self.contains(offset) { Arrival::Duplicate } else { Arrival::New(offset) }
+    }
+
+    fn contains(&self, offset: u64) -> bool {
+        match self.runs.back() {
+            Some(last) if offset < last.end => {
+                let at = self.runs.partition_point(|run| run.end <= offset);
+                self.runs.get(at).is_some_and(|run| run.contains(&offset))
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes in a new offset.
+    #[inline]
+    pub(crate) fn insert(&mut self, offset: u64) {
+        assert!(offset >= self.next, "a TSN arrived twice");
+        if offset == self.next {
+            self.next += 1;
+            if let Some(first) = self.runs.front()
+                && first.start == self.next
+            {
+                self.next = first.end;
+                self.runs.pop_front();
+            }
+            return;
+        }
+        self.insert_gap(offset);
+    }
+
+    fn insert_gap(&mut self, offset: u64) {
+        // The usual place is at the end.
+        let at = match self.runs.back() {
+            Some(last) if offset >= last.end => self.runs.len(),
+            _ => self.runs.partition_point(|run| run.end <= offset),
+        };
+        let joins_left = at > 0 && self.runs[at - 1].end == offset;
+        let joins_right = at < self.runs.len() && self.runs[at].start == offset + 1;
+        match (joins_left, joins_right) {
+            (true, true) => {
+                self.runs[at - 1].end = self.runs[at].end;
+                self.runs.remove(at);
+            }
+            (true, false) => self.runs[at - 1].end = offset + 1,
+            (false, true) => self.runs[at].start = offset,
+            (false, false) => self.runs.insert(at, offset..offset + 1),
+        }
+    }
+
+    /// Remembers a duplicate for the next SACK.
+    pub(crate) fn note_duplicate(&mut self, tsn: u32) {
+        if self.duplicates.len() < DUPLICATES {
+            self.duplicates.push(Tsn(tsn));
+        }
+    }
+
+    pub(crate) fn duplicates(&self) -> &[Tsn] {
+        &self.duplicates
+    }
+
+    pub(crate) fn clear_duplicates(&mut self) {
+        self.duplicates.clear();
+    }
+
+    /// Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
+    pub(crate) fn gap_blocks(&self) -> impl Iterator<Item = GapBlock> {
+        // The cumulative offset is `next - 1`, so offset `o` is `o - next + 1` after it.
+        let next = self.next;
+        self.runs
+            .iter()
+            .map(move |run| GapBlock { start: (run.start - next + 1) as u16, end: (run.end - next) as u16 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn agrees_with_a_plain_set() {
+        for seed in 0..50 {
+            let mut rng = Rng::new(seed);
+            let initial = u32::MAX - 20;
+            let mut tracker = Tracker::new(initial);
+            let mut model = BTreeSet::new();
+            for _ in 0..300 {
+                let offset = rng.below(60) + model.len() as u64 / 4;
+                let tsn = initial.wrapping_add(offset as u32);
+                match tracker.classify(tsn) {
+                    Arrival::New(o) => {
+                        assert_eq!(o, offset);
+                        assert!(model.insert(offset));
+                        tracker.insert(o);
+                    }
+                    Arrival::Duplicate => assert!(model.contains(&offset)),
+                    Arrival::TooFar => unreachable!(),
+                }
+                let next = (0..).find(|o| !model.contains(o)).expect("a hole");
+                assert_eq!(tracker.next(), next);
+                assert_eq!(tracker.end(), (*model.iter().last().expect("one") + 1).max(next));
+                let mut covered = BTreeSet::new();
+                for GapBlock { start, end } in tracker.gap_blocks() {
+                    covered.extend((u64::from(start)..=u64::from(end)).map(|b| next + b - 1));
+                }
+                let beyond: BTreeSet<_> = model.iter().copied().filter(|&o| o > next).collect();
+                assert_eq!(covered, beyond);
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_gap_block_can_say_is_too_far() {
+        let tracker = Tracker::new(5);
+        assert_eq!(tracker.classify(5 + 65_534), Arrival::New(65_534));
+        assert_eq!(tracker.classify(5 + 65_535), Arrival::TooFar);
+        assert_eq!(tracker.classify(4), Arrival::Duplicate);
+    }
+}

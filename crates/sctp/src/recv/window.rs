@@ -1,0 +1,99 @@
+//! The advertised receiver window.
+//!
+//! Owns how many bytes are buffered and what the peer was last told. Every
+//! byte that is kept, in order or not, is charged; it is credited when the
+//! application takes it.
+//!
+//! Home of RFC 9260 §6.2 (a_rwnd) and of the receiver's half of silly-window
+//! avoidance (RFC 1122 §4.2.3.3).
+
+/// The receive window.
+#[derive(Debug)]
+pub(crate) struct Window {
+    capacity: u64,
+    used: u64,
+    /// What the peer believes is free: the last a_rwnd less what has arrived since.
+    peer_view: u64,
+    /// Below this nothing is advertised at all.
+    silly: u64,
+}
+
+impl Window {
+    pub(crate) fn new(capacity: u64, segment: u64) -> Self {
+        Self { capacity, used: 0, peer_view: capacity, silly: segment.min(capacity / 2) }
+    }
+
+    #[inline]
+    pub(crate) fn charge(&mut self, bytes: u64) {
+        self.used += bytes;
+        self.peer_view = self.peer_view.saturating_sub(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn credit(&mut self, bytes: u64) {
+        assert!(bytes <= self.used, "more bytes leave the receive buffer than it holds");
+        self.used -= bytes;
+    }
+
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.used >= self.capacity
+    }
+
+    /// Filled far beyond what was ever advertised.
+    pub(crate) fn is_overrun(&self) -> bool {
+        const SLACK: u64 = 1 << 16;
+        self.used >= self.capacity + SLACK
+    }
+
+    /// More than half is in use: unfinished messages must be handed out.
+    #[inline]
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.used > self.capacity / 2
+    }
+
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    fn free(&self) -> u64 {
+        let free = self.capacity.saturating_sub(self.used);
+        // RFC 9260 §6.2: do not invite the peer to send in dribs.
+        if free < self.silly { 0 } else { free }
+    }
+
+    /// The a_rwnd of a SACK that goes out now.
+    #[inline]
+    pub(crate) fn advertise(&mut self) -> u32 {
+        self.peer_view = self.free();
+        self.peer_view.min(u64::from(u32::MAX)) as u32
+    }
+
+    /// RFC 9260 §6.2: the peer should be told when a quarter of the buffer has become free.
+    #[inline]
+    pub(crate) fn wants_update(&self) -> bool {
+        self.free() >= self.peer_view + (self.capacity / 4).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_openings_are_not_advertised() {
+        let mut window = Window::new(10_000, 1_452);
+        window.charge(9_000);
+        assert_eq!(window.advertise(), 0, "less than a segment is silly");
+        window.credit(1_000);
+        assert!(!window.wants_update(), "2000 is less than a quarter");
+        assert_eq!(window.advertise(), 2_000);
+        window.credit(3_000);
+        assert!(window.wants_update());
+        assert_eq!(window.advertise(), 5_000);
+        assert!(!window.wants_update());
+        window.charge(5_000);
+        assert!(window.is_full());
+    }
+}

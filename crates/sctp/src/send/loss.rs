@@ -1,0 +1,87 @@
+//! What miss indications mean: fast retransmit and fast recovery.
+//!
+//! Owns the exit point of a recovery and the permission to send one packet of
+//! retransmissions beyond the congestion window.
+//!
+//! Home of RFC 9260 §7.2.4.
+
+use super::chunk_size;
+use super::outstanding::{ChunkState, Outstanding};
+use super::sack::PathAck;
+use anabranch_base::Instant;
+use anabranch_base::trace::SendCause;
+
+/// The state of recovery.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// In fast recovery until everything below this offset is acknowledged.
+    pub(crate) exit: Option<u64>,
+    /// One packet of retransmissions may go regardless of the window.
+    pub(crate) free_packet: bool,
+    /// After a timeout, until everything below this offset is acknowledged.
+    pub(crate) timeout_exit: Option<u64>,
+}
+
+impl Recovery {
+    /// The cumulative acknowledgement has reached `base`.
+    #[inline]
+    pub(crate) fn on_cumulative(&mut self, base: u64) {
+        if self.exit.is_some_and(|exit| base >= exit) {
+            self.exit = None;
+            self.free_packet = false;
+        }
+        if self.timeout_exit.is_some_and(|exit| base >= exit) {
+            self.timeout_exit = None;
+        }
+    }
+}
+
+/// Counts one miss for each missing chunk below `limit` and marks those that
+/// have reached `threshold`. `evidence` is when the newest chunk that this
+/// SACK acknowledges was sent. Returns user bytes marked.
+pub(crate) fn count_misses(
+    outstanding: &mut Outstanding,
+    limit: u64,
+    evidence: Instant,
+    threshold: u8,
+    paths: &mut [PathAck],
+) -> u64 {
+    let mut marked = 0;
+    let mut offset = outstanding.miss_floor.max(outstanding.base());
+    let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
+    let mut floor_holds = true;
+    while offset < limit {
+        if let Some(acked) = outstanding.runs.get(run)
+            && acked.start <= offset
+        {
+            offset = acked.end;
+            run += 1;
+            continue;
+        }
+        let Some(entry) = outstanding.at(offset) else {
+            break;
+        };
+        // A chunk that was sent again counts only what was sent after it.
+        let eligible = !entry.fast && (!entry.again || evidence > entry.sent_at);
+        if eligible && entry.state == ChunkState::InFlight {
+            entry.misses = entry.misses.saturating_add(1);
+            if entry.misses >= threshold {
+                // RFC 9260 §7.2.4: marked, and never again for fast retransmit.
+                entry.fast = true;
+                let (length, path) = (entry.length, usize::from(entry.path));
+                outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
+                marked += u64::from(length);
+                if let Some(path) = paths.get_mut(path) {
+                    path.lost += chunk_size(length);
+                }
+            }
+        }
+        let settled = outstanding.get(offset).is_some_and(|entry| entry.fast);
+        floor_holds &= settled;
+        if floor_holds {
+            outstanding.miss_floor = offset + 1;
+        }
+        offset += 1;
+    }
+    marked
+}

@@ -1,0 +1,69 @@
+//! Everything from user message to acknowledged byte.
+//!
+//! The sending half of an association: [`queue`] holds messages, whole, until
+//! the last of their bytes is acknowledged; [`outstanding`] the chunks that
+//! were cut from them and sent; [`sack`] reads acknowledgements, [`loss`]
+//! decides what was lost, [`retransmit`] what a timeout means. It never sends:
+//! `association::outbound` asks it for the next chunk.
+
+pub(crate) mod fragment;
+pub(crate) mod loss;
+pub(crate) mod outstanding;
+pub(crate) mod queue;
+pub(crate) mod retransmit;
+pub(crate) mod sack;
+pub(crate) mod scheduler;
+
+use crate::config::Config;
+use anabranch_wire::sctp::Data;
+use loss::Recovery;
+use outstanding::Outstanding;
+use queue::Queue;
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct SendHalf {
+    pub(crate) queue: Queue,
+    pub(crate) outstanding: Outstanding,
+    pub(crate) recovery: Recovery,
+    /// What the peer's last a_rwnd leaves, in user bytes (RFC 9260 §6.2.1).
+    pub(crate) peer_window: u64,
+    /// A closed window is being probed; the interval doubles.
+    pub(crate) probing: Option<Probing>,
+    dupthresh: u8,
+}
+
+/// The state of probing a closed window (RFC 9260 §6.1 A).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Probing {
+    /// The timer has run out: one chunk may go although the window is closed.
+    pub(crate) allowed: bool,
+    /// A SACK has come since the last probe: the peer is alive.
+    pub(crate) answered: bool,
+    /// Probes sent so far.
+    pub(crate) sent: u32,
+}
+
+impl SendHalf {
+    pub(crate) fn new(config: &Config, initial: u32) -> Self {
+        Self {
+            queue: Queue::new(config.sndbuf, config.scheduler),
+            outstanding: Outstanding::new(initial),
+            recovery: Recovery::default(),
+            peer_window: 0,
+            probing: None,
+            dupthresh: config.dupthresh.min(255) as u8,
+        }
+    }
+
+    /// Nothing is waiting and nothing is unacknowledged.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
+    }
+}
+
+/// Size of a DATA chunk with header and padding: what counts as flight.
+#[inline]
+pub(crate) fn chunk_size(length: u32) -> u64 {
+    Data::HEADER as u64 + (u64::from(length) + 3 & !3)
+}

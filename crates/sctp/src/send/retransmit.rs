@@ -1,0 +1,46 @@
+//! What an expired T3-rtx means: everything in flight on its path is lost.
+//!
+//! Home of RFC 9260 §6.3.3 (E3 and the marking that follows).
+
+use super::outstanding::{ChunkState, Outstanding};
+use anabranch_base::trace::SendCause;
+
+/// Marks every chunk in flight on `path`. Returns the user bytes marked.
+pub(crate) fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
+    let mut marked = 0;
+    for offset in outstanding.base()..outstanding.end() {
+        let Some(entry) = outstanding.at(offset) else {
+            break;
+        };
+        if entry.path == path && entry.state == ChunkState::InFlight {
+            entry.misses = 0;
+            let length = entry.length;
+            outstanding.set(offset, ChunkState::Lost(cause));
+            marked += u64::from(length);
+        }
+    }
+    marked
+}
+
+/// Marks those in flight on `path` that are larger than `largest` user bytes:
+/// the network has said that it drops them. Returns the user bytes marked.
+pub(crate) fn mark_larger(
+    outstanding: &mut Outstanding,
+    path: u8,
+    largest: u32,
+    cause: SendCause,
+) -> (u64, u64) {
+    let (mut marked, mut flight) = (0, 0);
+    for offset in outstanding.base()..outstanding.end() {
+        let Some(entry) = outstanding.get(offset) else {
+            break;
+        };
+        if entry.path == path && entry.state == ChunkState::InFlight && entry.length > largest {
+            let length = entry.length;
+            outstanding.set(offset, ChunkState::Lost(cause));
+            marked += u64::from(length);
+            flight += super::chunk_size(length);
+        }
+    }
+    (marked, flight)
+}

@@ -1,0 +1,284 @@
+//! Reading a SACK: what is newly acknowledged, what is missing, what was taken back.
+//!
+//! Changes the sending half only and reports what happened on each path; the
+//! association applies it to the paths. The work is proportional to what is
+//! newly acknowledged and to the number of gap blocks.
+//!
+//! Home of RFC 9260 §6.2.1.
+
+use super::outstanding::ChunkState;
+use super::{SendHalf, chunk_size, loss};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_wire::sctp::{GapBlock, SackView};
+
+/// What a SACK means to one path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PathAck {
+    /// Bytes newly acknowledged, chunk headers included.
+    pub(crate) acked: u64,
+    /// Bytes that left the flight by acknowledgement.
+    pub(crate) landed: u64,
+    /// Bytes that left the flight because they are marked for retransmission.
+    pub(crate) lost: u64,
+    /// Bytes that a former SACK had acknowledged and this one does not.
+    pub(crate) reneged: u64,
+    /// The earliest chunk in flight there was acknowledged.
+    pub(crate) earliest: bool,
+    /// A round trip was measured.
+    pub(crate) sample: Option<Duration>,
+}
+
+/// What the sender of the SACK must be told it cannot mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SackError {
+    /// It is older than what has been processed.
+    Old,
+    /// It acknowledges what was never sent.
+    NeverSent,
+}
+
+/// What a SACK means to the association.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SackOutcome {
+    /// By path index.
+    pub(crate) paths: Vec<PathAck>,
+    /// The cumulative acknowledgement moved.
+    pub(crate) cumulative: bool,
+    /// Chunks were marked for fast retransmit.
+    pub(crate) marked: bool,
+    /// Duplicates it reports of chunks that were sent again.
+    pub(crate) spurious: u64,
+}
+
+/// What one path is waiting for, in order to recognise it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) earliest: u64,
+    pub(crate) timed: Option<(u64, Instant)>,
+}
+
+/// The highest newly acknowledged TSN, and when the newest was sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Newest {
+    end: u64,
+    sent_at: Instant,
+}
+
+impl SendHalf {
+    /// Takes in a SACK. `waiting` says by path what is being waited for.
+    pub(crate) fn on_sack(
+        &mut self,
+        now: Instant,
+        sack: &SackView<'_>,
+        waiting: impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+    ) -> Result<(), SackError> {
+        let ahead = self.outstanding.ahead(sack.cumulative.0);
+        if ahead < 0 {
+            return Err(SackError::Old);
+        }
+        let count = u64::from(ahead.unsigned_abs());
+        if count > self.outstanding.end() - self.outstanding.base() {
+            return Err(SackError::NeverSent);
+        }
+        for path in &mut outcome.paths {
+            *path = PathAck::default();
+        }
+        outcome.cumulative = count > 0;
+        let mut newest = Newest::default();
+        self.take_cumulative(now, count, &waiting, outcome, &mut newest);
+        if sack.gaps().len() > 0 || !self.outstanding.runs.is_empty() {
+            self.take_gaps(now, sack.gaps(), &waiting, outcome, &mut newest);
+        }
+        let base = self.outstanding.base();
+        self.recovery.on_cumulative(base);
+        let mut marked = 0;
+        // RFC 9260 §7.2.4: misses count below the highest newly acknowledged TSN; in fast
+        // recovery, when the cumulative acknowledgement moves, below the highest reported.
+        let highest = self.outstanding.runs.last().map_or(base, |run| run.end);
+        let limit = if self.recovery.exit.is_some() && outcome.cumulative { highest } else { newest.end };
+        if limit > base {
+            let outstanding = &mut self.outstanding;
+            let threshold = self.dupthresh;
+            marked = loss::count_misses(outstanding, limit, newest.sent_at, threshold, &mut outcome.paths);
+        }
+        outcome.marked = marked > 0;
+        outcome.spurious = self.count_spurious(sack);
+        // RFC 9260 §6.2.1 D ii: a_rwnd less what is still outstanding.
+        self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight());
+        Ok(())
+    }
+
+    fn take_cumulative(
+        &mut self,
+        now: Instant,
+        count: u64,
+        waiting: &impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+        newest: &mut Newest,
+    ) {
+        for _ in 0..count {
+            let offset = self.outstanding.base();
+            let Some(entry) = self.outstanding.pop() else {
+                break;
+            };
+            if entry.state != ChunkState::Acked {
+                let landed = entry.state == ChunkState::InFlight;
+                acknowledge(now, offset, &entry, landed, waiting, outcome, newest);
+            }
+            self.queue.release(entry.message, entry.length);
+        }
+        let base = self.outstanding.base();
+        self.outstanding.miss_floor = self.outstanding.miss_floor.max(base);
+        let runs = &mut self.outstanding.runs;
+        if runs.first().is_some_and(|run| run.start < base) {
+            let gone = runs.partition_point(|run| run.end <= base);
+            runs.drain(..gone);
+            if let Some(first) = runs.first_mut() {
+                first.start = first.start.max(base);
+            }
+        }
+    }
+
+    /// Compares the gap blocks with the runs known before, run by run.
+    fn take_gaps(
+        &mut self,
+        now: Instant,
+        gaps: impl Iterator<Item = GapBlock>,
+        waiting: &impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+        newest: &mut Newest,
+    ) {
+        let (base, end) = (self.outstanding.base(), self.outstanding.end());
+        let before = std::mem::take(&mut self.outstanding.runs);
+        let mut after = std::mem::take(&mut self.outstanding.spare_runs);
+        after.clear();
+        for gap in gaps {
+            // Offset `start` beyond the cumulative TSN, which is `base - 1`. Blocks that are
+            // out of order, overlap, or lie beyond what was sent are not believed.
+            let (from, to) = (base + u64::from(gap.start).saturating_sub(1), base + u64::from(gap.end));
+            let lowest = after.last().map_or(base, |run: &std::ops::Range<u64>| run.end);
+            if gap.start == 0 || from < lowest || from >= to || to > end {
+                continue;
+            }
+            match after.last_mut() {
+                Some(last) if last.end == from => last.end = to,
+                _ => after.push(from..to),
+            }
+        }
+        // Two sorted lists of runs: what is only in the new one is newly acknowledged, what
+        // is only in the old one was taken back.
+        let (mut old, mut new) = (0, 0);
+        let mut at = base;
+        while old < before.len() || new < after.len() {
+            while before.get(old).is_some_and(|run| run.end <= at) {
+                old += 1;
+            }
+            while after.get(new).is_some_and(|run| run.end <= at) {
+                new += 1;
+            }
+            let in_old = before.get(old).is_some_and(|run| run.start <= at);
+            let in_new = after.get(new).is_some_and(|run| run.start <= at);
+            let edge = |runs: &[std::ops::Range<u64>], i: usize, inside: bool| {
+                runs.get(i).map_or(u64::MAX, |run| if inside { run.end } else { run.start })
+            };
+            let next = edge(&before, old, in_old).min(edge(&after, new, in_new));
+            if next == u64::MAX {
+                break;
+            }
+            match (in_old, in_new) {
+                (false, true) => self.gap_acked(now, at..next, waiting, outcome, newest),
+                (true, false) => self.renege(at..next, outcome),
+                _ => {}
+            }
+            at = next;
+        }
+        self.outstanding.runs = after;
+        self.outstanding.spare_runs = before;
+    }
+
+    fn gap_acked(
+        &mut self,
+        now: Instant,
+        range: std::ops::Range<u64>,
+        waiting: &impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+        newest: &mut Newest,
+    ) {
+        for offset in range {
+            let Some(&entry) = self.outstanding.get(offset) else {
+                return;
+            };
+            if entry.state == ChunkState::Acked {
+                continue;
+            }
+            let landed = entry.state == ChunkState::InFlight;
+            acknowledge(now, offset, &entry, landed, waiting, outcome, newest);
+            self.outstanding.set(offset, ChunkState::Acked);
+        }
+    }
+
+    /// RFC 9260 §6.2.1 D iii: the peer has dropped what it had acknowledged:
+    /// outstanding again, with one miss.
+    fn renege(&mut self, range: std::ops::Range<u64>, outcome: &mut SackOutcome) {
+        for offset in range {
+            let Some(entry) = self.outstanding.at(offset) else {
+                return;
+            };
+            entry.misses = entry.misses.saturating_add(1);
+            let (length, path) = (entry.length, usize::from(entry.path));
+            self.outstanding.miss_floor = self.outstanding.miss_floor.min(offset);
+            self.outstanding.set(offset, ChunkState::InFlight);
+            if let Some(path) = outcome.paths.get_mut(path) {
+                path.reneged += chunk_size(length);
+            }
+        }
+    }
+
+    /// A duplicate of something that was sent again: one of both was needless.
+    fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
+        let mut spurious = 0;
+        for tsn in sack.duplicates() {
+            let repeated = &self.outstanding.repeated;
+            let found = repeated.iter().position(|&offset| self.outstanding.tsn(offset) == tsn.0);
+            if let Some(at) = found {
+                self.outstanding.repeated.remove(at);
+                spurious += 1;
+            }
+        }
+        spurious
+    }
+}
+
+/// One chunk is acknowledged for the first time.
+#[inline]
+fn acknowledge(
+    now: Instant,
+    offset: u64,
+    entry: &super::outstanding::Entry,
+    landed: bool,
+    waiting: &impl Fn(usize) -> Waiting,
+    outcome: &mut SackOutcome,
+    newest: &mut Newest,
+) {
+    newest.end = newest.end.max(offset + 1);
+    newest.sent_at = newest.sent_at.max(entry.sent_at);
+    let Some(ack) = outcome.paths.get_mut(usize::from(entry.path)) else {
+        return;
+    };
+    let size = chunk_size(entry.length);
+    ack.acked += size;
+    if landed {
+        ack.landed += size;
+        let expected = waiting(usize::from(entry.path));
+        ack.earliest |= offset <= expected.earliest;
+        // RFC 9260 §6.3.1 C4, C5: one measurement a round trip, never of what was sent again.
+        if let Some((timed, at)) = expected.timed
+            && timed == offset
+            && !entry.again
+        {
+            ack.sample = Some(now - at);
+        }
+    }
+}

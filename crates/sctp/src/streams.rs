@@ -1,0 +1,79 @@
+//! State of the streams that are in use.
+//!
+//! 65,535 negotiated streams must cost nothing until they carry something: a
+//! two-level index leads from a stream to its slot, and slots exist only for
+//! streams that have been touched.
+
+/// Streams per page of the index.
+const PAGE: usize = 256;
+
+/// State of type `T` for each stream in use.
+#[derive(Debug)]
+pub(crate) struct Streams<T> {
+    /// Slot number plus one, 0 for none.
+    pages: Vec<Option<Box<[u32; PAGE]>>>,
+    slots: Vec<T>,
+}
+
+impl<T> Streams<T> {
+    pub(crate) fn new() -> Self {
+        Self { pages: Vec::new(), slots: Vec::new() }
+    }
+
+    /// The slot of `stream`, if it is in use.
+    #[inline]
+    pub(crate) fn find(&self, stream: u16) -> Option<usize> {
+        let page = self.pages.get(usize::from(stream) / PAGE)?.as_ref()?;
+        (page[usize::from(stream) % PAGE] as usize).checked_sub(1)
+    }
+
+    /// The slot of `stream`, taken into use with `begin` if it was not.
+    #[inline]
+    pub(crate) fn slot(&mut self, stream: u16, begin: impl FnOnce() -> T) -> usize {
+        if let Some(slot) = self.find(stream) {
+            return slot;
+        }
+        let page = usize::from(stream) / PAGE;
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        self.slots.push(begin());
+        let entry = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]));
+        entry[usize::from(stream) % PAGE] = self.slots.len() as u32;
+        self.slots.len() - 1
+    }
+
+    #[inline]
+    pub(crate) fn at(&mut self, slot: usize) -> &mut T {
+        &mut self.slots[slot]
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, stream: u16) -> Option<&T> {
+        self.find(stream).map(|slot| &self.slots[slot])
+    }
+
+    /// How many streams are in use.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_used_streams_have_state() {
+        let mut streams = Streams::new();
+        for stream in [0, 65_534, 300, 0, 65_534] {
+            let slot = streams.slot(stream, || 0_u32);
+            *streams.at(slot) += u32::from(stream) + 1;
+        }
+        assert_eq!(streams.len(), 3);
+        assert_eq!(streams.get(0), Some(&2));
+        assert_eq!(streams.get(65_534), Some(&131_070));
+        assert_eq!(streams.get(301), None);
+    }
+}

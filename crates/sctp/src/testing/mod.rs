@@ -1,0 +1,262 @@
+//! Two endpoints on a small network, for tests.
+//!
+//! [`Pair`] drives two endpoints in virtual time over one or more paths with
+//! delay, loss, reordering, duplication and outages, all from one seed.
+
+use crate::{Config, Endpoint, Event};
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Ratio, Rng};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::{IpAddr, SocketAddr};
+
+/// One of the two.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Side {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+}
+
+/// What the network does to packets.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// One-way delay.
+    pub delay: Duration,
+    /// Added to it, uniformly up to this, packet by packet: more than a packet's gap reorders.
+    pub jitter: Duration,
+    /// Packets lost.
+    pub loss: Ratio,
+    /// Packets delivered twice.
+    pub duplicate: Ratio,
+    /// Packets with a flipped bit.
+    pub corrupt: Ratio,
+    /// Packets that arrive marked, if they are ECN-capable.
+    pub mark: Ratio,
+    /// Paths that are cut: index of the address pair.
+    pub cut: Vec<usize>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            delay: Duration::from_millis(10),
+            jitter: Duration::ZERO,
+            loss: Ratio::ZERO,
+            duplicate: Ratio::ZERO,
+            corrupt: Ratio::ZERO,
+            mark: Ratio::ZERO,
+            cut: Vec::new(),
+        }
+    }
+}
+
+/// A packet on its way.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Flying {
+    at: Instant,
+    order: u64,
+    to: Side,
+    source: SocketAddr,
+    target: SocketAddr,
+    ecn: u8,
+    tag: u64,
+    payload: Vec<u8>,
+}
+
+/// Called for each packet that is sent: when, by whom, the packet, whether it gets through.
+pub type Observer = Box<dyn FnMut(Instant, Side, &[u8], bool)>;
+
+/// Two endpoints and what lies between them.
+pub struct Pair {
+    /// The time.
+    pub now: Instant,
+    /// The first endpoint.
+    pub a: Endpoint,
+    /// The second endpoint.
+    pub b: Endpoint,
+    /// What the network does.
+    pub network: Network,
+    /// Decides packet by packet, beside the network's own loss: true loses it.
+    pub lose: Option<Box<dyn FnMut(Side, &[u8]) -> bool>>,
+    /// Sees every packet.
+    pub observer: Option<Observer>,
+    /// Packets sent so far.
+    pub sent: u64,
+    rng: Rng,
+    flying: BinaryHeap<Reverse<Flying>>,
+    order: u64,
+    batch: Batch,
+}
+
+/// Address of a side on a path (an IPv4 pair for even paths, IPv6 for odd ones).
+#[must_use]
+pub fn address(side: Side, path: usize) -> SocketAddr {
+    let host = match side {
+        Side::A => 1,
+        Side::B => 2,
+    };
+    if path % 2 == 0 {
+        SocketAddr::from(([10, 0, path as u8, host], 0))
+    } else {
+        let ip: IpAddr = [0xfd00, path as u16, 0, 0, 0, 0, 0, u16::from(host)].into();
+        SocketAddr::new(ip, 0)
+    }
+}
+
+impl Pair {
+    /// Two endpoints with `paths` addresses each.
+    #[must_use]
+    pub fn new(config_a: Config, config_b: Config, paths: usize, seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        let addresses = |side| (0..paths).map(|path| address(side, path)).collect::<Vec<_>>();
+        Self {
+            now: Instant::from_millis(1),
+            a: Endpoint::new(config_a, addresses(Side::A), rng.fork("a")),
+            b: Endpoint::new(config_b, addresses(Side::B), rng.fork("b")),
+            network: Network::default(),
+            lose: None,
+            observer: None,
+            sent: 0,
+            rng: rng.fork("network"),
+            flying: BinaryHeap::new(),
+            order: 0,
+            batch: Batch::new(1),
+        }
+    }
+
+    /// The endpoint of a side.
+    pub fn endpoint(&mut self, side: Side) -> &mut Endpoint {
+        match side {
+            Side::A => &mut self.a,
+            Side::B => &mut self.b,
+        }
+    }
+
+    /// Lets `side` send all it wants.
+    pub fn flush(&mut self, side: Side) {
+        let mut batch = std::mem::replace(&mut self.batch, Batch::new(1));
+        loop {
+            batch.clear();
+            let now = self.now;
+            if !self.endpoint(side).poll_transmit(now, &mut batch) {
+                assert!(batch.is_empty());
+                break;
+            }
+            for packet in batch.packets() {
+                self.put(side, packet);
+            }
+        }
+        self.batch = batch;
+    }
+
+    fn put(&mut self, side: Side, packet: Packet<'_>) {
+        self.sent += 1;
+        let path = (0..16)
+            .find(|&path| [Side::A, Side::B].iter().any(|&s| address(s, path).ip() == packet.target.ip()));
+        let cut = path.is_some_and(|path| self.network.cut.contains(&path));
+        let chosen = self.lose.as_mut().is_some_and(|lose| lose(side, packet.payload));
+        let lost = cut || chosen || self.rng.chance(self.network.loss);
+        if let Some(observer) = &mut self.observer {
+            observer(self.now, side, packet.payload, !lost);
+        }
+        if lost {
+            return;
+        }
+        let copies = 1 + usize::from(self.rng.chance(self.network.duplicate));
+        for _ in 0..copies {
+            let mut payload = packet.payload.to_vec();
+            if self.rng.chance(self.network.corrupt) {
+                let at = self.rng.below(payload.len() as u64) as usize;
+                payload[at] ^= 1 << self.rng.below(8);
+            }
+            let marked = packet.ecn != Ecn::NotEct && self.rng.chance(self.network.mark);
+            self.order += 1;
+            self.flying.push(Reverse(Flying {
+                at: self.now + self.network.delay + self.rng.span_up_to(self.network.jitter),
+                order: self.order,
+                to: side.other(),
+                source: packet.source,
+                target: packet.target,
+                ecn: if marked { Ecn::Ce as u8 } else { packet.ecn as u8 },
+                tag: packet.tag,
+                payload,
+            }));
+        }
+    }
+
+    /// Goes on to the next thing that happens, not beyond `until`: false when
+    /// nothing happens before.
+    pub fn step(&mut self, until: Instant) -> bool {
+        self.flush(Side::A);
+        self.flush(Side::B);
+        let arrival = self.flying.peek().map(|Reverse(flying)| flying.at);
+        let timeouts = [self.a.poll_timeout(), self.b.poll_timeout()];
+        let next = timeouts.into_iter().chain([arrival]).flatten().min();
+        let Some(next) = next.filter(|&next| next <= until) else {
+            self.now = until;
+            return false;
+        };
+        self.now = self.now.max(next);
+        while self.flying.peek().is_some_and(|Reverse(flying)| flying.at <= self.now) {
+            if let Some(Reverse(flying)) = self.flying.pop() {
+                let now = self.now;
+                let packet = Packet {
+                    source: flying.source,
+                    target: flying.target,
+                    ecn: Ecn::from_bits(flying.ecn),
+                    tag: flying.tag,
+                    payload: &flying.payload,
+                };
+                self.endpoint(flying.to).handle_packet(now, packet);
+                // One packet at a time, as a driver does it.
+                self.flush(flying.to);
+            }
+        }
+        for side in [Side::A, Side::B] {
+            let now = self.now;
+            if self.endpoint(side).poll_timeout().is_some_and(|at| at <= now) {
+                self.endpoint(side).handle_timeout(now);
+                self.flush(side);
+                let next = self.endpoint(side).poll_timeout();
+                assert!(next.is_none_or(|next| next > now), "{side:?} makes no progress at {now}");
+            }
+        }
+        true
+    }
+
+    /// Runs until `done` says so or `until` has come; true when done.
+    pub fn run(&mut self, until: Instant, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        loop {
+            if done(self) {
+                return true;
+            }
+            if !self.step(until) {
+                return done(self);
+            }
+        }
+    }
+
+    /// The events of a side so far.
+    pub fn events(&mut self, side: Side) -> Vec<Event> {
+        std::iter::from_fn(|| self.endpoint(side).poll_event()).collect()
+    }
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pair").field("now", &self.now).field("sent", &self.sent).finish_non_exhaustive()
+    }
+}

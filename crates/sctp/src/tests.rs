@@ -1,0 +1,209 @@
+//! Whole-endpoint tests over a [`Pair`].
+
+use crate::testing::{Pair, Side, address};
+use crate::{Associate, AssociationId, Config, Event, Message};
+use anabranch_base::time::Duration;
+use anabranch_base::{Engine, Instant, Rng};
+use std::collections::BTreeMap;
+
+/// Begins an association from A to port 80 of B and runs until both have it.
+fn connect(pair: &mut Pair, paths: usize) -> (AssociationId, AssociationId) {
+    pair.b.listen(80).expect("a free port");
+    let peer = (0..paths).map(|path| address(Side::B, path)).collect();
+    let now = pair.now;
+    let ask = Associate { peer, peer_port: 80, local_port: None, streams: None };
+    let a = pair.a.associate(now, ask).expect("a route");
+    let mut b = None;
+    let mut up = false;
+    let until = pair.now + Duration::from_secs(300);
+    let done = pair.run(until, |pair| {
+        for event in pair.events(Side::B) {
+            if let Event::Accepted { id, .. } = event {
+                b = Some(id);
+            }
+        }
+        up |= pair.events(Side::A).iter().any(|event| matches!(event, Event::Established { .. }));
+        up && b.is_some()
+    });
+    assert!(done, "no association");
+    (a, b.expect("accepted"))
+}
+
+/// Reads whole messages of a side.
+#[derive(Default)]
+struct Reader {
+    partial: BTreeMap<u16, Vec<u8>>,
+    whole: Vec<(u16, bool, Vec<u8>)>,
+}
+
+impl Reader {
+    fn read(&mut self, pair: &mut Pair, side: Side, id: AssociationId, stream: u16) {
+        let now = pair.now;
+        let mut buffer = [0; 4000];
+        while let Ok(Some(received)) = pair.endpoint(side).recv(now, id, stream, &mut buffer) {
+            let so_far = self.partial.entry(stream).or_default();
+            so_far.extend_from_slice(&buffer[..received.bytes]);
+            if received.end_of_message {
+                self.whole.push((stream, received.unordered, std::mem::take(so_far)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_goes_there_and_the_association_closes() {
+    let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+    let (a, b) = connect(&mut pair, 1);
+    let now = pair.now;
+    pair.a.send(now, a, Message { stream: 3, ppid: 63, ..Message::default() }, b"hello").expect("room");
+    pair.a.shutdown(now, a);
+    let mut reader = Reader::default();
+    let mut closed = 0;
+    let until = pair.now + Duration::from_secs(10);
+    let done = pair.run(until, |pair| {
+        for event in pair.events(Side::B) {
+            match event {
+                Event::Readable { stream, .. } => reader.read(pair, Side::B, b, stream),
+                Event::Closed { reason, .. } => {
+                    assert_eq!(reason, crate::CloseReason::Shutdown);
+                    closed += 1;
+                }
+                _ => {}
+            }
+        }
+        closed += pair.events(Side::A).iter().filter(|e| matches!(e, Event::Closed { .. })).count();
+        closed == 2
+    });
+    assert!(done);
+    assert_eq!(reader.whole, [(3, false, b"hello".to_vec())]);
+    assert_eq!(pair.a.totals().associations, 1);
+    assert_eq!(pair.a.totals().sum.data_sent, 1);
+    assert!(pair.a.poll_timeout().is_none() || pair.a.stats(a).is_none());
+}
+
+/// Everything that both sides send arrives, once, whole, in order per stream.
+fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
+    let mut rng = Rng::new(seed ^ 0x5707);
+    let mut config = Config::default();
+    if rng.below(2) == 0 {
+        config.set("rcvbuf", "20kB").expect("a size");
+    }
+    if rng.below(3) == 0 {
+        config.set("scheduler", "rr").expect("a scheduler");
+    }
+    if rng.below(3) == 0 {
+        config.set("nagle", "yes").expect("yes");
+    }
+    if rng.below(3) == 0 {
+        config.set("cc", "cubic").expect("cubic");
+    }
+    config.set("assoc_max_retrans", "1000").expect("a number");
+    config.set("init_max_retrans", "100").expect("a number");
+    config.set("rto_max", "4s").expect("a time");
+    let mut pair = Pair::new(config.clone(), config.clone(), paths, seed);
+    shape(&mut pair, &mut config);
+    let (a, b) = connect(&mut pair, paths);
+    let mut plans: Vec<(Side, AssociationId, Vec<(Message, Vec<u8>)>)> = Vec::new();
+    for (side, id) in [(Side::A, a), (Side::B, b)] {
+        let plan = (0..60)
+            .map(|n| {
+                let size = match rng.below(4) {
+                    0 => 1 + rng.below(50_000),
+                    1 => 1 + rng.below(5_000),
+                    _ => 1 + rng.below(200),
+                };
+                let mut payload = vec![0; size as usize];
+                rng.fill(&mut payload);
+                payload[0] = n as u8;
+                let message = Message {
+                    stream: rng.below(5) as u16,
+                    ppid: n,
+                    unordered: rng.below(5) == 0,
+                    immediate: rng.below(10) == 0,
+                };
+                (message, payload)
+            })
+            .collect();
+        plans.push((side, id, plan));
+    }
+    let mut at = [0; 2];
+    let mut readers = [Reader::default(), Reader::default()];
+    let until = pair.now + Duration::from_secs(4000);
+    let done = pair.run(until, |pair| {
+        for (i, (side, id, plan)) in plans.iter().enumerate() {
+            while at[i] < plan.len() {
+                let (message, payload) = &plan[at[i]];
+                let now = pair.now;
+                match pair.endpoint(*side).send(now, *id, *message, payload) {
+                    Ok(()) => at[i] += 1,
+                    Err(crate::SendError::Full) => break,
+                    Err(error) => panic!("seed {seed}: {error}"),
+                }
+            }
+            for event in pair.events(*side) {
+                match event {
+                    Event::Readable { stream, .. } => readers[i].read(pair, *side, *id, stream),
+                    Event::Closed { reason, .. } => panic!("seed {seed}: closed: {reason:?}"),
+                    _ => {}
+                }
+            }
+        }
+        readers.iter().all(|reader| reader.whole.len() == 60)
+    });
+    let counts = [readers[0].whole.len(), readers[1].whole.len()];
+    assert!(
+        done,
+        "seed {seed}: {counts:?} messages at {}: {:?} {:?}",
+        pair.now,
+        pair.a.info(a),
+        pair.b.info(b)
+    );
+    for (i, (_, _, plan)) in plans.iter().enumerate() {
+        let got = &readers[1 - i].whole;
+        for stream in 0..5 {
+            let want: Vec<_> =
+                plan.iter().filter(|(m, _)| m.stream == stream && !m.unordered).map(|(_, p)| p).collect();
+            let have: Vec<_> = got.iter().filter(|m| m.0 == stream && !m.1).map(|m| &m.2).collect();
+            assert!(want == have, "seed {seed}: stream {stream}");
+        }
+        let mut want: Vec<_> = plan.iter().filter(|(m, _)| m.unordered).map(|(_, p)| p).collect();
+        let mut have: Vec<_> = got.iter().filter(|m| m.1).map(|m| &m.2).collect();
+        want.sort();
+        have.sort();
+        assert!(want == have, "seed {seed}: unordered");
+    }
+    // Nothing is left over on either side once everything is acknowledged.
+    let quiet = pair.now + Duration::from_secs(20);
+    pair.run(quiet, |_| false);
+    for info in [pair.a.info(a), pair.b.info(b)].into_iter().flatten() {
+        assert_eq!((info.outstanding, info.buffered), (0, 0), "seed {seed}");
+        assert!(info.paths.iter().all(|path| path.flight == 0), "seed {seed}: {info:?}");
+    }
+    let now: Instant = pair.now;
+    pair.a.shutdown(now, a);
+    let mut closed = [false; 2];
+    let until = pair.now + Duration::from_secs(600);
+    let done = pair.run(until, |pair| {
+        for (i, side) in [Side::A, Side::B].into_iter().enumerate() {
+            closed[i] |= pair.events(side).iter().any(|event| matches!(event, Event::Closed { .. }));
+        }
+        closed == [true, true]
+    });
+    assert!(done, "seed {seed}: no end");
+}
+
+#[test]
+fn storms_on_one_path() {
+    for seed in 0..60 {
+        storm(seed, 1, |pair, _| {
+            let mut rng = Rng::new(seed);
+            let percent = |n: u64| anabranch_base::Ratio::new(n, 100).expect("a share");
+            pair.network.loss = percent(rng.below(31));
+            if rng.below(2) == 0 {
+                pair.network.jitter = Duration::from_millis(rng.below(20));
+            }
+            pair.network.duplicate = percent(rng.below(2) * rng.below(10));
+            pair.network.corrupt = percent(rng.below(2) * rng.below(5));
+        });
+    }
+}

@@ -460,7 +460,13 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         // The last goes to the front first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                self.fail(object, FetchError::Closed(reason.clone()));
+                // What rides with a handshake that fails never had a connection.
+                let error = if established {
+                    FetchError::Closed(reason.clone())
+                } else {
+                    FetchError::Connect(reason.to_string())
+                };
+                self.fail(object, error);
             } else {
                 self.objects[object].state = State::Queued { since: self.world.now() };
                 self.servers[server].queue.push_front(object);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod memory;
+pub mod sim;
 
 use anabranch_http::page::Page;
 use std::rc::Rc;

@@ -1,0 +1,339 @@
+//! Pages over both engines in virtual networks.
+
+mod rig;
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_base::trace::{TraceEvent, TraceRecord};
+use anabranch_http::fetch::End;
+use anabranch_http::mapping::Choices;
+use anabranch_http::observe::FetchError;
+use anabranch_http::page::{Page, shipped};
+use anabranch_http::{bulk, serve};
+use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector};
+use anabranch_transport::tcp::TcpConnector;
+use rig::page;
+use rig::sim::{Arm, Rig, arms, fetch_page, load, sctp, sctp_hosts, sctp_server, tcp, tcp_hosts, tcp_server};
+use std::rc::Rc;
+
+const DEFAULT: &str = "rate=10mbit,rtt=80ms";
+
+#[test]
+fn a_page_comes_over_every_arm() {
+    let page = page(30_000, &[5_000, 40_000, 100, 0, 80_000, 1_460, 1_448, 20_000, 9_999]);
+    for arm in arms() {
+        let load = load(&Rig::new(&[DEFAULT], 1), &arm, &page, |_| {});
+        assert_eq!(load.outcome.end, End::Done, "{arm:?}: {:?}", load.outcome);
+        assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{arm:?}");
+        // 286 kB at 10 Mbit/s take 0.23 s; a handshake and two round trips 0.24 s.
+        let elapsed = load.outcome.elapsed();
+        assert!(
+            elapsed > Duration::from_millis(400) && elapsed < Duration::from_secs(5),
+            "{arm:?} {elapsed:?}"
+        );
+        for (i, object) in load.record.objects.iter().enumerate() {
+            let (assigned, delivered) =
+                (object.assigned.as_ref().expect("assigned"), object.delivered.as_ref());
+            let served = load.record.served[&assigned.exchange];
+            let order = [
+                object.issued,
+                Some(assigned.at),
+                served.serving,
+                served.written,
+                object.first_byte,
+                delivered.map(|d| d.at),
+            ];
+            assert!(order.is_sorted() && order.iter().all(Option::is_some), "{arm:?}: {i}: {order:?}");
+        }
+    }
+}
+
+#[test]
+fn osterdahl_s_pages_take_the_connections_he_counts() {
+    for (name, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {
+        let page = Rc::new(shipped::shipped(name).unwrap_or_else(|| panic!("no page {name}")));
+        let per_object = Choices { per_object: true, ..Choices::default() };
+        for (arm, connections) in [
+            (tcp(per_object.clone()), objects),
+            (tcp(Choices::default()), 1),
+            (sctp(10), 1),
+            (Arm::Sctp("rfc9260", 10, per_object), objects),
+        ] {
+            let load = load(&Rig::new(&[DEFAULT], 1), &arm, &page, |_| {});
+            assert_eq!(load.outcome.end, End::Done, "{arm:?}");
+            assert_eq!((load.outcome.connections, load.accepted), (connections, connections), "{arm:?}");
+        }
+    }
+}
+
+#[test]
+fn losses_reordering_and_corruption_change_nothing_but_the_time() {
+    let page = page(20_000, &[30_000; 7]);
+    let link = "rate=10mbit,rtt=40ms,jitter=2ms,loss=5%,corrupt=1%,duplicate=1%";
+    for seed in 0..4 {
+        for arm in arms() {
+            let load = load(&Rig::new(&[link], seed), &arm, &page, |_| {});
+            assert_eq!(load.outcome.end, End::Done, "{arm:?} seed {seed}: {:?}", load.outcome);
+            assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{arm:?} seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn three_hundred_objects_come_through() {
+    let sizes: Vec<u64> = (0..299).map(|i| (i * 997) % 20_000).collect();
+    let page = page(50_000, &sizes);
+    for arm in arms() {
+        let load = load(&Rig::new(&["rate=50mbit,rtt=20ms,loss=0.5%"], 5), &arm, &page, |_| {});
+        assert_eq!(load.outcome.end, End::Done, "{arm:?}: {:?}", load.outcome);
+        assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{arm:?}");
+    }
+}
+
+#[test]
+fn same_seed_same_world() {
+    let page = page(20_000, &[30_000; 7]);
+    for arm in arms() {
+        let run = |seed| {
+            let rig = Rig::new(&["rate=10mbit,rtt=40ms,loss=3%"], seed);
+            rig.network.audit(false);
+            let load = load(&rig, &arm, &page, |_| {});
+            (rig.network.digest(), load.record)
+        };
+        assert_eq!(run(7), run(7), "{arm:?}");
+        assert_ne!(run(7).0, run(8).0, "{arm:?}");
+    }
+}
+
+/// The bytes of a stream that a trace says were sent, as sorted joined ranges.
+fn sent(trace: &[TraceRecord], connection: u64, stream: u16) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = trace
+        .iter()
+        .filter(|record| record.connection == connection)
+        .filter_map(|record| match &record.event {
+            TraceEvent::Sent { stream: on, bytes, .. } if *on == stream => Some((bytes.start, bytes.end)),
+            _ => None,
+        })
+        .collect();
+    ranges.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in ranges {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+#[test]
+fn milestones_and_traces_speak_of_the_same_bytes() {
+    let page = page(20_000, &[3_000, 25_000, 14_000, 1]);
+    for arm in arms() {
+        let rig = Rig::new(&["rate=10mbit,rtt=40ms,loss=3%"], 2);
+        let policy = arm.policy();
+        let options = serve::Options::default();
+        let run = async {
+            match &arm {
+                Arm::Tcp(profile, _) => {
+                    let (client, server) = tcp_hosts(&rig, profile).await;
+                    client.set_tracing(true);
+                    server.set_tracing(true);
+                    let connector = TcpConnector::new(client.clone(), vec![tcp_server(&rig)]);
+                    let listener = server.listen(80, 0).expect("listening");
+                    let (_, record) = fetch_page(&rig, connector, listener, &page, policy, options).await;
+                    (record, client.take_trace(), server.take_trace())
+                }
+                Arm::Sctp(profile, streams, _) => {
+                    let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
+                    client.set_tracing(true);
+                    server.set_tracing(true);
+                    let connector = SctpConnector::new(client.clone(), vec![sctp_server(&rig, Carrier::Ip)]);
+                    let listener = server.listen(80).expect("listening");
+                    let (_, record) = fetch_page(&rig, connector, listener, &page, policy, options).await;
+                    (record, client.take_trace(), server.take_trace())
+                }
+            }
+        };
+        let (record, up, down) = rig.network.run(run, Instant::MAX).expect_done();
+        for object in &record.objects {
+            let (assigned, delivered) =
+                (object.assigned.as_ref().expect("assigned"), object.delivered.as_ref());
+            let (exchange, delivered) = (assigned.exchange, delivered.expect("delivered"));
+            let covers = |trace: &[TraceRecord], range: &std::ops::Range<u64>| {
+                let sent = sent(trace, exchange.connection, exchange.stream);
+                sent.iter().any(|(start, end)| *start <= range.start && range.end <= *end)
+            };
+            assert!(covers(&up, &assigned.request), "{arm:?} {:?}", assigned.request);
+            assert!(covers(&down, &delivered.response), "{arm:?} {:?}", delivered.response);
+        }
+    }
+}
+
+#[test]
+fn nobody_listening_is_refused_and_an_outage_times_out() {
+    let small = page(100, &[100]);
+    for arm in [tcp(Choices::default()), sctp(10)] {
+        // The server host is up, but not on the port that is asked for.
+        let rig = Rig::new(&[DEFAULT], 1);
+        let policy = arm.policy();
+        let recorder = anabranch_http::observe::Unobserved;
+        let run = async {
+            match &arm {
+                Arm::Tcp(profile, _) => {
+                    let (client, _server) = tcp_hosts(&rig, profile).await;
+                    let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
+                    anabranch_http::fetch::run(rig.client.clone(), connector, small.clone(), policy, recorder)
+                        .await
+                }
+                Arm::Sctp(profile, streams, _) => {
+                    let (client, _server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
+                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+                    anabranch_http::fetch::run(rig.client.clone(), connector, small.clone(), policy, recorder)
+                        .await
+                }
+            }
+        };
+        let outcome = rig.network.run(run, Instant::MAX).expect_done();
+        assert_eq!(outcome.end, End::Failed, "{arm:?}");
+        assert!(
+            matches!(&outcome.objects[0], Err(FetchError::Connect(why)) if why.contains("refused")),
+            "{outcome:?}"
+        );
+        assert!(outcome.elapsed() < Duration::from_secs(2), "{arm:?} {:?}", outcome.elapsed());
+
+        // The link dies in the middle of the page.
+        let rig = Rig::new(&[DEFAULT], 1);
+        rig.network.outage(rig.links[0], Instant::from_millis(400), None);
+        let timeout = Some(Duration::from_secs(15));
+        let load = load(&rig, &arm, &page(20_000, &[200_000; 4]), |policy| policy.timeout = timeout);
+        assert_eq!(load.outcome.end, End::Failed, "{arm:?}");
+        assert_eq!(load.outcome.objects[0], Ok(()), "{arm:?}");
+        assert!(load.outcome.objects[1..].contains(&Err(FetchError::Timeout)), "{:?}", load.outcome);
+        assert!(load.outcome.elapsed() < Duration::from_secs(120), "{arm:?} {:?}", load.outcome.elapsed());
+    }
+}
+
+#[test]
+fn one_small_object_takes_two_round_trips() {
+    let page = Rc::new(Page::from_sizes("1kB").expect("a page"));
+    for arm in [tcp(Choices::default()), sctp(10)] {
+        let load = load(&Rig::new(&["rate=1gbit,rtt=100ms"], 1), &arm, &page, |_| {});
+        let over = load.outcome.elapsed().saturating_sub(Duration::from_millis(200));
+        assert!(over < Duration::from_millis(1), "{arm:?}: {:?}", load.outcome.elapsed());
+    }
+}
+
+#[test]
+fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
+    let page = page(20_000, &[100_000; 6]);
+    let carrier = Carrier::Udp { port: ENCAPSULATION_PORT };
+    for (carrier, links, outage) in
+        [(carrier, 1, false), (carrier, 2, false), (Carrier::Ip, 2, true), (carrier, 2, true)]
+    {
+        let rig = Rig::new(&vec![DEFAULT; links], 3);
+        if outage {
+            rig.network.outage(rig.links[0], Instant::from_millis(600), None);
+        }
+        let policy = sctp(10).policy();
+        let run = async {
+            let (client, server) = sctp_hosts(&rig, "rfc9260", 10, carrier).await;
+            let connector = SctpConnector::new(client.clone(), vec![sctp_server(&rig, carrier)]);
+            let listener = server.listen(80).expect("listening");
+            let options = serve::Options::default();
+            fetch_page(&rig, connector, listener, &page, policy, options).await.0
+        };
+        let outcome = rig.network.run(run, Instant::MAX).expect_done();
+        assert_eq!(outcome.end, End::Done, "{carrier:?} {links} {outage}: {outcome:?}");
+        assert_eq!((outcome.body_bytes, outcome.connections), (page.body_bytes(), 1));
+    }
+}
+
+#[test]
+fn bulk_moves_every_byte_at_the_rate_of_the_link() {
+    for (loss, message_size) in [("0", 2_048), ("1%", 8_192), ("0", 100_000)] {
+        let link = format!("rate=20mbit,rtt=20ms,loss={loss}");
+        let transfer = bulk::Bulk {
+            bytes: 5_000_000,
+            message_size,
+            connections: 1,
+            deadline: Some(Duration::from_secs(600)),
+            timeout: Some(Duration::from_secs(15)),
+        };
+        let rig = Rig::new(&[&link], 1);
+        let over_tcp = async {
+            let (client, server) = tcp_hosts(&rig, "modern").await;
+            let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
+            let listener = server.listen(80, 0).expect("listening");
+            let serving = bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Unobserved);
+            let _server = anabranch_world::World::spawn(&rig.server, "server", serving);
+            let recorder = anabranch_http::observe::Recorder::new();
+            bulk::run(rig.client.clone(), connector, transfer.clone(), recorder).await
+        };
+        let tcp = rig.network.run(over_tcp, Instant::MAX).expect_done();
+        let rig = Rig::new(&[&link], 1);
+        let over_sctp = async {
+            let (client, server) = sctp_hosts(&rig, "rfc9260", 10, Carrier::Ip).await;
+            let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+            let listener = server.listen(80).expect("listening");
+            let serving = bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Unobserved);
+            let _server = anabranch_world::World::spawn(&rig.server, "server", serving);
+            let recorder = anabranch_http::observe::Recorder::new();
+            bulk::run(rig.client.clone(), connector, transfer.clone(), recorder).await
+        };
+        let sctp = rig.network.run(over_sctp, Instant::MAX).expect_done();
+        for (name, outcome) in [("tcp", tcp), ("sctp", sctp)] {
+            assert_eq!(
+                (outcome.end, outcome.body_bytes),
+                (End::Done, 5_000_000),
+                "{name} {loss} {outcome:?}"
+            );
+            // Two seconds at the full rate.
+            let most = if loss == "0" { 5 } else { 60 };
+            assert!(outcome.elapsed() > Duration::from_secs(2), "{name} {:?}", outcome.elapsed());
+            assert!(outcome.elapsed() < Duration::from_secs(most), "{name} {:?}", outcome.elapsed());
+        }
+    }
+}
+
+#[test]
+fn hosts_close_in_good_order_and_every_wait_ends() {
+    use anabranch_transport::{Connector, Listener, Session, Stream};
+    let rig = Rig::new(&[DEFAULT], 1);
+    let run = async {
+        let (client, server) = tcp_hosts(&rig, "modern").await;
+        let mut listener = server.listen(80, 0).expect("listening");
+        assert!(server.listen(80, 0).is_err(), "the port is taken");
+        let session =
+            TcpConnector::new(client.clone(), vec![tcp_server(&rig)]).connect(0).expect("a session");
+        let accepted = listener.accept().await.expect("accepted");
+        assert_eq!(session.id(), accepted.id());
+        session.established().await.expect("established");
+        let mut stream = accepted.accept().await.expect("a stream");
+        accepted.abort();
+        assert!(!session.closed().await.is_graceful());
+        assert!(stream.read(&mut [0; 10]).await.is_err());
+        assert!(stream.write(b"x").await.is_err());
+
+        let (client, server) = sctp_hosts(&rig, "rfc9260", 10, Carrier::Ip).await;
+        let mut listener = server.listen(80).expect("listening");
+        assert!(server.listen(80).is_err(), "the port is taken");
+        let connector = SctpConnector::new(client.clone(), vec![sctp_server(&rig, Carrier::Ip)]);
+        let session = connector.connect(0).expect("a session");
+        let mut stream = session.open(3).expect("a stream");
+        assert!(session.open(3).is_err() && session.open(10).is_err());
+        stream.write_all(b"hello").await.expect("written");
+        let accepted = listener.accept().await.expect("accepted");
+        assert_eq!(session.id(), accepted.id());
+        let mut other = accepted.accept().await.expect("a stream");
+        assert_eq!(other.number(), 3);
+        let mut buffer = [0; 10];
+        assert_eq!(other.read(&mut buffer).await, Ok(5));
+        client.close().await;
+        assert!(session.closed().await.is_graceful());
+        assert_eq!(other.read(&mut buffer).await, Ok(0));
+        assert!(accepted.closed().await.is_graceful());
+        assert!(other.write(b"x").await.is_err());
+    };
+    rig.network.run(run, Instant::MAX).expect_done();
+}

@@ -6,6 +6,7 @@
 mod args;
 mod files;
 mod list;
+mod out;
 mod progress;
 mod race;
 mod study;

@@ -2,7 +2,7 @@
 
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
-use crate::{Done, Failure, args, list, say};
+use crate::{Done, Failure, args, list, out, say};
 use anabranch_lab::plan::{self, Plan};
 use anabranch_lab::results::{Host, Outcome, Race};
 use anabranch_lab::run::batch::{self, Options, RaceError};
@@ -124,7 +124,7 @@ impl<'a> Outputs<'a> {
             }
         }
         if let Some(directory) = self.out {
-            write_directory(directory, plan, race, &text, self.pcap)?;
+            out::write(directory, plan, race, &text, self.pcap)?;
         }
         let to_stdout = [self.json, self.csv].contains(&Some("-"));
         let terminal = if to_stdout { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
@@ -145,14 +145,6 @@ impl<'a> Outputs<'a> {
         }
         Ok(())
     }
-}
-
-/// Everything of `--out`; results.json comes last, so that where it is, all is.
-fn write_directory(directory: &Path, plan: &Plan, race: &Race, json: &str, pcap: &str) -> Result<(), Failure> {
-    let _ = (plan, pcap);
-    files::write(&directory.join("results.json"), json.as_bytes())?;
-    let _ = race;
-    Ok(())
 }
 
 /// Whether every transfer finished and every expectation was met.

@@ -3,6 +3,7 @@
 use super::contest::{self, Contest};
 use super::topology::{Built, Lane};
 use super::{bound, traffic};
+use crate::attribution::{self, Attributed};
 use crate::limit::Item;
 use crate::plan::{Arm, PointPlan};
 use crate::results::{Events, Object, Outcome, Run};
@@ -31,11 +32,15 @@ pub fn run(
     let record = contest.recorder.take();
     let client = contest.client.take_trace();
     let servers: Vec<Vec<TraceRecord>> = contest.servers.iter().map(super::host::Host::take_trace).collect();
+    // Connections are told apart by the client's port, whichever server they lead to.
+    let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
+    served.sort_by_key(|record| record.at);
+    let why = attribution::attribute(&record, &client, &served);
     let (named, items) = objects_of(point, arm)?;
     let objects: Vec<Object> = named
         .into_iter()
         .enumerate()
-        .map(|(index, named)| object(named, record.objects.get(index)))
+        .map(|(index, named)| object(named, record.objects.get(index), why.get(index).copied().flatten()))
         .collect();
     let mut traffic = traffic::of(built, lane, passages);
     traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
@@ -89,7 +94,7 @@ fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), S
     Ok(((0..count).map(|i| (name(i), share(i))).collect(), items.collect()))
 }
 
-fn object((name, bytes): Named, seen: Option<&ObjectRecord>) -> Object {
+fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attributed>) -> Object {
     let nothing = ObjectRecord::default();
     let seen = seen.unwrap_or(&nothing);
     let exchange = seen.assigned.as_ref().map(|assigned| assigned.exchange);
@@ -107,9 +112,9 @@ fn object((name, bytes): Named, seen: Option<&ObjectRecord>) -> Object {
         first_byte_ns: seen.first_byte.map(Instant::as_nanos),
         delivered_ns: delivered,
         failure,
-        why: None,
-        send_detail: None,
-        instants: None,
+        why: why.map(|why| why.why),
+        send_detail: why.and_then(|why| why.send_detail),
+        instants: why.and_then(|why| why.instants),
     }
 }
 

@@ -1,0 +1,83 @@
+//! What `--out DIR` holds: the result, the report, page loads as HAR, packets as pcapng.
+
+use crate::{Failure, files};
+use anabranch_base::Instant;
+use anabranch_http::har::write::{self as har, Fetch};
+use anabranch_http::page::Page;
+use anabranch_lab::plan::Plan;
+use anabranch_lab::results::{Race, Run};
+use anabranch_lab::run::{batch, one};
+use std::path::Path;
+
+/// Writes it all; results.json comes last, so that where it is, everything is.
+///
+/// # Errors
+/// [`Failure`] when a file cannot be written, or a run is not repeated exactly.
+pub fn write(directory: &Path, plan: &Plan, race: &Race, json: &str, pcap: &str) -> Result<(), Failure> {
+    for (p, point) in race.points.iter().enumerate() {
+        let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
+        for (a, arm) in point.arms.iter().enumerate() {
+            let name = format!("{prefix}{}", file_name(&arm.arm));
+            let workload = &plan.points[p].workload;
+            for run in &arm.runs {
+                let median = run.seed == arm.median_seed;
+                if median && workload.bulk.is_none() {
+                    let comment = format!("{}, seed {}, {}", arm.arm, run.seed, point.network);
+                    let text = page_load(&workload.page, run, &comment);
+                    files::write(&directory.join(format!("{name}.seed-{}.har", run.seed)), text.as_bytes())?;
+                }
+                if pcap == "all" || (pcap == "median" && median) {
+                    capture(directory, plan, (p, a), run, &name)?;
+                }
+            }
+        }
+    }
+    files::write(&directory.join("results.json"), json.as_bytes())
+}
+
+/// Runs a seed again, this time with its packets.
+fn capture(directory: &Path, plan: &Plan, (p, a): (usize, usize), run: &Run, name: &str) -> Result<(), Failure> {
+    // Contestants that shared the network are rerun together; this one's packets are kept.
+    let (arm, place) = if plan.together { (None, a) } else { (Some(a), 0) };
+    let scenario = batch::scenario(plan, p, arm, run.seed);
+    let (runs, captures) = one::capture(&scenario).map_err(Failure::Internal)?;
+    if runs.get(place) != Some(run) {
+        let what = format!("{name}, seed {}: the run with captures differs from the run without", run.seed);
+        return Err(Failure::Internal(what));
+    }
+    for captured in captures.into_iter().filter(|captured| captured.arm == place) {
+        let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
+        files::write(&directory.join(file), &captured.pcapng)?;
+    }
+    Ok(())
+}
+
+/// A run as HAR.
+fn page_load(page: &Page, run: &Run, comment: &str) -> String {
+    let instant = |ns: u64| Instant::from_nanos(ns);
+    let last = run.objects.iter().filter_map(|object| object.delivered_ns).max().unwrap_or(0);
+    let fetches: Vec<Fetch> = run
+        .objects
+        .iter()
+        .enumerate()
+        .filter_map(|(index, object)| {
+            let issued = object.issued_ns?;
+            Some(Fetch {
+                object: index,
+                issued: instant(issued),
+                assigned: object.instants.map(|instants| instant(instants.assigned_ns)),
+                first_byte: object.first_byte_ns.map(instant),
+                ended: instant(object.delivered_ns.unwrap_or(last).max(issued)),
+                connection: object.connection.map(|port| port.to_string()).unwrap_or_default(),
+                failure: object.failure.clone(),
+            })
+        })
+        .collect();
+    har::write(page, &fetches, 0, env!("CARGO_PKG_VERSION"), comment)
+}
+
+/// A contestant as part of a file's name.
+fn file_name(arm: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
+    arm.chars().take(100).map(plain).collect()
+}

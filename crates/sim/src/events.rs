@@ -165,6 +165,48 @@ mod tests {
         assert_eq!(drain(&mut events), [(1099, Owner::Timer(0))]);
     }
 
+    /// Any sequence of operations gives what a sorted map would.
+    #[test]
+    fn the_heap_agrees_with_a_sorted_map() {
+        let mut rng = anabranch_base::Rng::new(5);
+        for _ in 0..200 {
+            let (mut events, mut model) = (Events::default(), std::collections::BTreeMap::new());
+            let (mut open, mut now, mut places) = (Vec::new(), 0, 0);
+            for step in 0..400 {
+                match rng.below(10) {
+                    0 => {
+                        open.push((events.open(Owner::Timer(places)), places));
+                        places += 1;
+                    }
+                    1 if !open.is_empty() => {
+                        let (slot, name) = open.swap_remove(rng.below(open.len() as u64) as usize);
+                        events.close(slot);
+                        model.retain(|_, other| *other != name);
+                    }
+                    2..8 if !open.is_empty() => {
+                        let (slot, name) = open[rng.below(open.len() as u64) as usize];
+                        let to = (rng.below(8) > 0).then(|| now + rng.below(20));
+                        events.set(slot, to.map(Instant::from_nanos));
+                        let before = model.iter().find(|(_, other)| **other == name).map(|(key, _)| *key);
+                        if before.map(|(at, _)| at) != to {
+                            model.retain(|_, other| *other != name);
+                            model.extend(to.map(|to| ((to, step), name)));
+                        }
+                    }
+                    _ => {
+                        let expected = model.pop_first();
+                        assert_eq!(events.next().map(Instant::as_nanos), expected.map(|((at, _), _)| at));
+                        if let Some(((at, _), name)) = expected {
+                            assert_eq!(events.take(), Some(Owner::Timer(name)));
+                            now = at;
+                        }
+                    }
+                }
+                assert!(events.entries() <= 500, "the heap does not grow without bound");
+            }
+        }
+    }
+
     #[test]
     fn a_closed_slot_is_never_due_even_when_reused() {
         let mut events = Events::default();

@@ -2,14 +2,15 @@
 //!
 //! Outages that are part of a link's description (`LinkSpec::fail`) happen
 //! inside the link; what is here also changes addresses and whole links, and
-//! can be decided while a run is under way.
+//! can be decided while a run is under way. [`swarm`] makes links that are bad
+//! in ways the seed chooses, for tests over many seeds.
 
 use crate::network::{State, is_entangled};
 use crate::topology::{InterfaceId, LinkId, find_routes};
-use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Rng};
 use anabranch_link::spec::Direction;
-use anabranch_link::{Chain, LinkSpec};
+use anabranch_link::{Chain, Fail, LinkSpec};
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::IpAddr;
@@ -65,6 +66,47 @@ pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(
         changes.push((at + span, Change::Up(link)));
     }
     changes
+}
+
+/// A link for tests over many seeds. Each kind of fault is off in about half
+/// of them and strong in the rest, so that some seeds meet a fault alone and
+/// some in company (Groce et al., "Swarm Testing", 2012).
+#[must_use]
+pub fn swarm(rng: &mut Rng) -> LinkSpec {
+    let one_of = |rng: &mut Rng, values: &[&'static str]| values[rng.below(values.len() as u64) as usize];
+    let mut settings = vec![
+        format!("rate={}", one_of(rng, &["64kbit", "1mbit", "10mbit", "100mbit", "unlimited"])),
+        format!("delay={}", one_of(rng, &["0ms", "1ms", "20ms", "300ms"])),
+        format!("mtu={}", one_of(rng, &["1500", "1500", "1280", "9000"])),
+    ];
+    let delay_is_long = ["20ms", "300ms"].iter().any(|delay| settings[1].ends_with(delay));
+    let faults: [(&str, &[&'static str]); 6] = [
+        ("loss", &["1%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
+        ("queue", &["1p", "3p", "10p", "200p", "1bdp"]),
+        ("reorder", &["1%", "10%", "30%"]),
+        ("duplicate", &["1%", "10%", "30%"]),
+        ("corrupt", &["1%", "10%", "30%"]),
+        ("jitter", &["1ms", "10ms", "20ms"]),
+    ];
+    for (fault, values) in faults {
+        let (on, value) = (rng.below(2) == 0, one_of(rng, values));
+        if on && (fault != "jitter" || delay_is_long) {
+            settings.push(format!("{fault}={value}"));
+        }
+    }
+    let Ok(mut spec) = LinkSpec::parse(&settings.join(",")) else {
+        panic!("every combination is a link: {settings:?}")
+    };
+    if rng.below(2) == 0 {
+        let mut at = Duration::ZERO;
+        for _ in 0..=rng.below(5) {
+            at += rng.span_up_to(Duration::from_secs(5));
+            let span = rng.span_up_to(Duration::from_secs(3));
+            spec.fail(&Fail { path: 1, at, span: Some(span) });
+            at += span;
+        }
+    }
+    spec
 }
 
 impl State {

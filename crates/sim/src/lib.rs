@@ -53,7 +53,7 @@ mod world;
 pub use anabranch_link::spec::Direction;
 pub use audit::HostCounters;
 pub use executor::Task;
-pub use faults::Change;
+pub use faults::{Change, swarm};
 pub use host::Cost;
 pub use network::{Network, Outcome, Waiting};
 pub use tap::{BIN, Fate, LinkCounters, Passage};

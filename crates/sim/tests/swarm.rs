@@ -1,0 +1,107 @@
+//! Storms: bad links, many seeds, and what must hold whatever happens.
+//!
+//! `SEED=n` runs one seed, `SEEDS=n` so many.
+
+mod support;
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Ecn, Rng};
+use anabranch_sim::{Direction, Network, SimWorld, swarm};
+use anabranch_world::{Datagrams, Local, World};
+use std::future::poll_fn;
+use support::*;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn no_packet_is_lost_sight_of() {
+    let seeds = number("SEED").map_or(0..number("SEEDS").unwrap_or(150), |seed| seed..seed + 1);
+    for seed in seeds {
+        let hint = format!("replay with SEED={seed} cargo test -p anabranch-sim --test swarm");
+        let result = std::panic::catch_unwind(|| storm(seed));
+        let Ok(digest) = result else { panic!("{hint}") };
+        if seed.is_multiple_of(10) {
+            assert_eq!(digest, storm(seed), "not the same twice; {hint}");
+        }
+    }
+}
+
+/// Two hosts with two paths, one of IPv4 and one of IPv6, the first over two routers.
+fn storm(seed: u64) -> u64 {
+    let mut rng = Rng::new(seed).fork("storm");
+    let network = Network::new(seed);
+    network.audit(false);
+    network.record_passages();
+    let client = network.host("client", &[ip("10.0.0.1"), ip("2001:db8::1")]);
+    let server = network.host("server", &[ip("10.0.0.2"), ip("2001:db8::2")]);
+    let (left, right) = (network.router("left"), network.router("right"));
+    let links = [
+        network.link(client, left, &swarm(&mut rng)),
+        network.link(left, right, &swarm(&mut rng)),
+        network.link(right, server, &swarm(&mut rng)),
+        network.link(client, server, &swarm(&mut rng)),
+    ]
+    .map(|link| link.expect("a link"));
+    let (here, there) = (network.world(client), network.world(server));
+    let program = async {
+        let one = here.spawn("noise", noise(here.clone(), there.addresses()));
+        let other = there.spawn("noise", noise(there.clone(), here.addresses()));
+        one.await;
+        other.await;
+        // Whatever is still under way arrives.
+        here.sleep_until(here.now() + Duration::from_secs(600)).await;
+    };
+    network.run(program, LATE).expect_done();
+    for link in links {
+        for direction in [Direction::Up, Direction::Down] {
+            let meter = network.link_counters(link, direction).meter;
+            let (entered, gone) = (meter.entered, meter.lost());
+            assert_eq!(
+                entered.packets + meter.duplicated.packets,
+                meter.left.packets + gone.packets,
+                "{meter:?}"
+            );
+            assert_eq!(entered.bytes + meter.duplicated.bytes, meter.left.bytes + gone.bytes, "{meter:?}");
+        }
+    }
+    let passages = network.take_passages();
+    let entered = passages.iter().filter(|p| p.fate == anabranch_sim::Fate::Entered).count();
+    assert!(entered > 100, "{entered} packets are no storm");
+    network.digest()
+}
+
+/// Sends packets of every size and kind to `peers`, and reads what comes.
+async fn noise(world: SimWorld, peers: Vec<std::net::IpAddr>) {
+    let mut rng = world.rng("noise");
+    let raw = world.bind(Local::Ip { protocol: 132 }).await.expect("bound");
+    let udp = world.bind(Local::Udp { port: 9899 }).await.expect("bound");
+    let mut batch = anabranch_base::Batch::new(1);
+    for tag in 1..200 {
+        let path = rng.below(2) as usize;
+        let own = world.addresses()[path];
+        let (socket, port) = if rng.below(2) == 0 { (&raw, 0) } else { (&udp, 9899) };
+        // Sometimes to a port on which nobody listens.
+        let target = if port != 0 && rng.below(10) == 0 { 7 } else { port };
+        batch.clear();
+        (batch.source, batch.target, batch.first_tag) =
+            ((own, port).into(), (peers[path], target).into(), tag);
+        batch.ecn = Ecn::from_bits(rng.next_u64() as u8);
+        let most = if rng.below(4) == 0 { 9000 } else { 1400 };
+        let size = 1 + rng.below(most) as usize;
+        batch.push_with(|buffer| {
+            let begin = buffer.len();
+            buffer.resize(begin + size, 0);
+            rng.fill(&mut buffer[begin..]);
+        });
+        poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("the host takes it");
+        let span = rng.span_up_to(Duration::from_millis(50));
+        while let Some(received) =
+            recv_within(&world, if rng.below(2) == 0 { &raw } else { &udp }, span).await
+        {
+            assert!(!received.bytes().is_empty());
+            assert!(world.addresses().contains(&received.target.ip()));
+        }
+    }
+}

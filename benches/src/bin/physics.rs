@@ -73,11 +73,11 @@ fn mathis(seeds: u64) -> Result<u32, String> {
         (format!("sctp:max_burst=off,{big}"), 1.0, 1452.0),
     ];
     let mut missed = 0;
-    for (flow, b, payload) in &flows {
+    for (flow, b, payload) in flows.iter() {
         for (percent, every) in [("0.01%", 10_000), ("0.03%", 3_333), ("0.1%", 1_000)] {
             let p = 1.0 / f64::from(every);
             for (losses, model, c) in [
-                ("every nth", format!("nth:{every}"), (3.0 / (2.0 * b)).sqrt()),
+                ("every nth", format!("nth:{every}"), f64::sqrt(3.0 / (2.0 * b))),
                 ("at random", percent.to_owned(), if *b == 1.0 { 1.31 } else { 0.93 }),
             ] {
                 let link = format!("rate=1gbit,rtt=100ms,queue=unlimited,up-loss={model}");

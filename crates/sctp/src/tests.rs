@@ -207,3 +207,190 @@ fn storms_on_one_path() {
         });
     }
 }
+
+#[test]
+fn storms_on_two_paths_with_outages() {
+    for seed in 100..140 {
+        storm(seed, 2, |pair, _| {
+            let mut rng = Rng::new(seed);
+            let percent = |n: u64| anabranch_base::Ratio::new(n, 100).expect("a share");
+            pair.network.loss = percent(rng.below(20));
+            pair.network.jitter = Duration::from_millis(rng.below(10));
+            // Every few hundred packets another path is dead, sometimes none, never both.
+            let mut count = 0_u64;
+            let mut dead = 2;
+            pair.lose = Some(Box::new(move |_, path, _| {
+                count += 1;
+                if count.is_multiple_of(300) {
+                    dead = rng.below(3) as usize;
+                }
+                path == dead
+            }));
+        });
+    }
+}
+
+/// RFC 9260 §6.4.1, §8.2: the primary dies in mid-transfer; all goes on over
+/// the other path; when the primary is back it is used again.
+#[test]
+fn failover_and_failback() {
+    let mut config = Config::default();
+    config.set("hb_interval", "2s").expect("a time");
+    config.set("path_max_retrans", "2").expect("a number");
+    let mut pair = Pair::new(config.clone(), config, 2, 7);
+    let (a, b) = connect(&mut pair, 2);
+    let mut reader = Reader::default();
+    let (mut down, mut up) = (None, None);
+    let mut sent = 0_u32;
+    let start = pair.now;
+    let until = start + Duration::from_secs(60);
+    pair.run(until, |pair| {
+        let elapsed = pair.now - start;
+        pair.network.cut = if (Duration::from_secs(5)..Duration::from_secs(25)).contains(&elapsed) {
+            vec![0]
+        } else {
+            vec![]
+        };
+        let now = pair.now;
+        // A message every 10 ms or so.
+        if u128::from(sent) * 10 < elapsed.as_millis() {
+            let payload = [sent.to_be_bytes().as_slice(), &[7; 400]].concat();
+            if pair.a.send(now, a, Message::default(), &payload).is_ok() {
+                sent += 1;
+            }
+        }
+        for event in pair.events(Side::A) {
+            match event {
+                Event::PathDown { path: 0, .. } => down = Some(elapsed),
+                Event::PathUp { path: 0, .. } => up = Some(elapsed),
+                Event::Closed { reason, .. } => panic!("{reason:?}"),
+                _ => {}
+            }
+        }
+        for event in pair.events(Side::B) {
+            if let Event::Readable { stream, .. } = event {
+                reader.read(pair, Side::B, b, stream);
+            }
+        }
+        false
+    });
+    // Three timeouts of 1, 2 and 4 s after the last acknowledgement.
+    let down = down.expect("the path was found dead");
+    assert!((Duration::from_secs(11)..Duration::from_secs(14)).contains(&down), "{down:?}");
+    let up = up.expect("the path came back");
+    assert!(up > Duration::from_secs(25), "{up:?}");
+    assert_eq!(pair.a.totals().path_failures.len(), 1);
+    assert!(reader.whole.len() > 3000, "{}", reader.whole.len());
+    for (i, (_, _, payload)) in reader.whole.iter().enumerate() {
+        assert_eq!(payload[..4], (i as u32).to_be_bytes());
+    }
+    let info = pair.a.info(a).expect("alive");
+    assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
+}
+
+/// Random and mutated packets in every state: never a panic, and a mutation
+/// with a wrong checksum never matters.
+#[test]
+fn mutated_packets_never_panic() {
+    use anabranch_wire::sctp::crc32c;
+    for seed in 0..150 {
+        let mut rng = Rng::new(seed);
+        let mut config =
+            Config::profile(crate::PROFILES[seed as usize % crate::PROFILES.len()]).expect("a profile");
+        config.set("ecn", "yes").expect("yes");
+        config.set("rcvbuf", "9000B").expect("a size");
+        let mut pair = Pair::new(config.clone(), config, 2, seed);
+        pair.b.listen(80).expect("free");
+        let now = pair.now;
+        let ask = Associate::to(address(Side::B, 0), 80);
+        let a = pair.a.associate(now, ask).expect("a route");
+        let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::<(Side, Vec<u8>)>::new()));
+        let log = seen.clone();
+        pair.observer = Some(Box::new(move |_, side, packet, _| {
+            let mut log = log.borrow_mut();
+            if log.len() < 400 {
+                log.push((side, packet.to_vec()));
+            }
+        }));
+        pair.network.loss = anabranch_base::Ratio::new(1, 10).expect("a share");
+        let mut ids = [Some(a), None];
+        for round in 0..400 {
+            let until = pair.now + Duration::from_millis(rng.below(200));
+            pair.step(until);
+            for (i, side) in [Side::A, Side::B].into_iter().enumerate() {
+                for event in pair.events(side) {
+                    match event {
+                        Event::Accepted { id, .. } => ids[i] = Some(id),
+                        Event::Readable { id, stream } => {
+                            let now = pair.now;
+                            let mut buffer = [0; 100];
+                            let _ = pair.endpoint(side).recv(now, id, stream, &mut buffer);
+                        }
+                        Event::Closed { .. } => ids[i] = None,
+                        _ => {}
+                    }
+                }
+                let now = pair.now;
+                if let Some(id) = ids[i] {
+                    let payload = vec![1; 1 + rng.below(6000) as usize];
+                    let stream = rng.below(120) as u16;
+                    let message = Message { stream, unordered: round % 3 == 0, ..Message::default() };
+                    let _ = pair.endpoint(side).send(now, id, message, &payload);
+                    if rng.below(150) == 0 {
+                        pair.endpoint(side).shutdown(now, id);
+                    }
+                } else if i == 0 && rng.below(20) == 0 {
+                    ids[0] = pair.a.associate(now, Associate::to(address(Side::B, 0), 80)).ok();
+                }
+            }
+            let log = seen.borrow();
+            if log.is_empty() {
+                continue;
+            }
+            let (from, mut packet) = log[rng.below(log.len() as u64) as usize].clone();
+            drop(log);
+            for _ in 0..rng.below(4) {
+                // Mostly behind the common header, so that the tag stays right.
+                let at = if rng.below(10) == 0 { 0 } else { 12.min(packet.len() - 1) };
+                let at = at + rng.below((packet.len() - at) as u64) as usize;
+                match rng.below(4) {
+                    0 => packet[at] = rng.next_u32() as u8,
+                    1 => packet[at] ^= 1 << rng.below(8),
+                    2 => packet.truncate(at.max(12)),
+                    _ => packet[at] = [0, 1, 3, 4, 6, 7, 9, 10, 0xff, 0xc0, 0x80][rng.below(11) as usize],
+                }
+            }
+            if rng.below(20) == 0 {
+                packet.resize(12 + rng.below(300) as usize, 0);
+                let (_, body) = packet.split_at_mut(12);
+                rng.fill(body);
+            }
+            if packet.len() >= 12 {
+                crc32c::put(&mut packet);
+            }
+            let now = pair.now;
+            let path = rng.below(2) as usize;
+            let to = from.other();
+            let arriving = anabranch_base::Packet {
+                source: address(from, path),
+                target: address(to, path),
+                ecn: anabranch_base::Ecn::from_bits(rng.below(4) as u8),
+                tag: 0,
+                payload: &packet,
+            };
+            pair.endpoint(to).handle_packet(now, arriving);
+            if rng.below(10) == 0 {
+                let kind = match rng.below(2) {
+                    0 => anabranch_base::IcmpKind::TooBig(rng.below(2000) as u32),
+                    _ => anabranch_base::IcmpKind::Unreachable(rng.below(5) as u8),
+                };
+                let report = anabranch_base::Icmp {
+                    kind,
+                    source: address(from, path).ip(),
+                    target: address(to, path).ip(),
+                };
+                pair.endpoint(from).handle_icmp(now, &report, &packet);
+            }
+        }
+    }
+}

@@ -79,6 +79,9 @@ struct Flying {
 /// Called for each packet that is sent: when, by whom, the packet, whether it gets through.
 pub type Observer = Box<dyn FnMut(Instant, Side, &[u8], bool)>;
 
+/// Asked for each packet, with its sender and path: true loses it.
+pub type Censor = Box<dyn FnMut(Side, usize, &[u8]) -> bool>;
+
 /// Two endpoints and what lies between them.
 pub struct Pair {
     /// The time.
@@ -89,8 +92,8 @@ pub struct Pair {
     pub b: Endpoint,
     /// What the network does.
     pub network: Network,
-    /// Decides packet by packet, beside the network's own loss: true loses it.
-    pub lose: Option<Box<dyn FnMut(Side, &[u8]) -> bool>>,
+    /// Decides packet by packet, beside the network's own loss.
+    pub lose: Option<Censor>,
     /// Sees every packet.
     pub observer: Option<Observer>,
     /// Packets sent so far.
@@ -167,7 +170,7 @@ impl Pair {
         let path = (0..16)
             .find(|&path| [Side::A, Side::B].iter().any(|&s| address(s, path).ip() == packet.target.ip()));
         let cut = path.is_some_and(|path| self.network.cut.contains(&path));
-        let chosen = self.lose.as_mut().is_some_and(|lose| lose(side, packet.payload));
+        let chosen = self.lose.as_mut().is_some_and(|lose| lose(side, path.unwrap_or(0), packet.payload));
         let lost = cut || chosen || self.rng.chance(self.network.loss);
         if let Some(observer) = &mut self.observer {
             observer(self.now, side, packet.payload, !lost);

@@ -1,0 +1,269 @@
+//! The promises of `Engine` on which the drive loop rests, for both engines:
+//! between two mutations the order of the polls changes neither packets nor
+//! events, and once the polls are drained no deadline lies in the past.
+
+use anabranch_base::time::Duration;
+use anabranch_base::units::Ratio;
+use anabranch_base::{Batch, Engine, Instant, Packet, Rng};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::{IpAddr, SocketAddr};
+
+/// Everything an engine gave: packets by (time, bytes), events in order.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Log {
+    packets: Vec<(Instant, Vec<u8>)>,
+    events: Vec<String>,
+}
+
+/// Two engines and a wire that loses, delays and thereby reorders.
+struct Pair<E> {
+    engines: [E; 2],
+    logs: [Log; 2],
+    /// By arrival and order of sending: to whom, from, to, bytes.
+    wire: BTreeMap<(Instant, u64), (usize, SocketAddr, SocketAddr, Vec<u8>)>,
+    sent: u64,
+    luck: Rng,
+    loss: Ratio,
+    /// Decides the order of polls; `None`: all packets, then all events.
+    order: Option<Rng>,
+}
+
+impl<E: Engine> Pair<E>
+where
+    E::Event: Debug + Clone,
+{
+    /// Drains the polls of one engine and puts its packets on the wire.
+    fn drain(&mut self, now: Instant, side: usize) -> Vec<E::Event> {
+        let (mut transmitting, mut telling) = (true, true);
+        let mut events = Vec::new();
+        let mut batch = Batch::new(3);
+        while transmitting || telling {
+            let transmit_first = match &mut self.order {
+                Some(order) => order.below(2) == 0,
+                None => true,
+            };
+            let engine = &mut self.engines[side];
+            // Asking for the deadline must be harmless at any moment.
+            let _ = engine.poll_timeout();
+            if transmitting && (transmit_first || !telling) {
+                batch.clear();
+                transmitting = engine.poll_transmit(now, &mut batch);
+                let packets: Vec<_> = batch.segments().map(<[u8]>::to_vec).collect();
+                for packet in packets {
+                    self.logs[side].packets.push((now, packet.clone()));
+                    self.sent += 1;
+                    let delay = Duration::from_millis(20) + self.luck.span_up_to(Duration::from_millis(3));
+                    if !self.luck.chance(self.loss) {
+                        let entry = (1 - side, batch.source, batch.target, packet);
+                        self.wire.insert((now + delay, self.sent), entry);
+                    }
+                }
+            } else if telling {
+                match engine.poll_event() {
+                    Some(event) => {
+                        self.logs[side].events.push(format!("{now} {event:?}"));
+                        events.push(event);
+                    }
+                    None => telling = false,
+                }
+            }
+        }
+        let deadline = self.engines[side].poll_timeout();
+        assert!(deadline.is_none_or(|at| at > now), "a deadline at {deadline:?} is left behind at {now}");
+        events
+    }
+
+    /// The next instant at which something happens, if it is not after `until`.
+    fn next(&self, until: Instant) -> Option<Instant> {
+        let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
+        let deadlines = self.engines.iter().filter_map(Engine::poll_timeout);
+        deadlines.chain(arrival).min().filter(|at| *at <= until)
+    }
+
+    /// Lets one arrival or deadline of `now` happen; the side it happened to.
+    fn happen(&mut self, now: Instant) -> Option<usize> {
+        if let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (side, source, target, bytes) = entry.remove();
+            let ecn = anabranch_base::Ecn::NotEct;
+            self.engines[side].handle_packet(now, Packet { source, target, ecn, tag: 0, payload: &bytes });
+            return Some(side);
+        }
+        let due = |engine: &E| engine.poll_timeout().is_some_and(|at| at <= now);
+        let side = self.engines.iter().position(due)?;
+        self.engines[side].handle_timeout(now);
+        Some(side)
+    }
+}
+
+/// Plays a transfer between two engines; `act` reacts to events and to being
+/// asked to go on (`None`), issuing commands.
+fn play<E: Engine>(
+    engines: [E; 2],
+    seed: u64,
+    order: Option<Rng>,
+    mut act: impl FnMut(Instant, usize, &mut E, Option<E::Event>),
+) -> [Log; 2]
+where
+    E::Event: Debug + Clone,
+{
+    let loss = if seed % 3 == 0 { Ratio::ZERO } else { Ratio::new(seed % 3, 20).expect("a ratio") };
+    let mut pair = Pair {
+        engines,
+        logs: Default::default(),
+        wire: BTreeMap::new(),
+        sent: 0,
+        luck: Rng::new(seed).fork("wire"),
+        loss,
+        order,
+    };
+    let mut now = Instant::from_millis(1);
+    act(now, 0, &mut pair.engines[0], None);
+    let mut side = Some(0);
+    for _ in 0..200_000 {
+        if let Some(side) = side {
+            loop {
+                let events = pair.drain(now, side);
+                if events.is_empty() {
+                    break;
+                }
+                // Commands come after the polls are drained: they are the next mutation.
+                for event in events {
+                    act(now, side, &mut pair.engines[side], Some(event));
+                }
+            }
+        }
+        side = pair.happen(now);
+        if side.is_none() {
+            match pair.next(Instant::from_millis(60_000)) {
+                Some(at) => now = at.max(now),
+                None => return pair.logs,
+            }
+        }
+    }
+    panic!("the engines keep each other busy for ever");
+}
+
+const NEAR: [u8; 4] = [10, 0, 0, 1];
+const FAR: [u8; 4] = [10, 0, 0, 2];
+
+fn play_tcp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
+    use anabranch_tcp::{Config, Endpoint, Event};
+    let profile = anabranch_tcp::PROFILES[seed as usize % anabranch_tcp::PROFILES.len()];
+    let config = || Config::profile(profile).expect("a profile");
+    let engine =
+        |ip: [u8; 4], name| Endpoint::new(config(), vec![IpAddr::from(ip)], Rng::new(seed).fork(name));
+    let mut server = engine(FAR, "server");
+    server.listen(80, 0).expect("listening");
+    let (mut left, mut got) = ([3_000usize, 150_000], 0);
+    let logs = play([engine(NEAR, "client"), server], seed, order, |now, side, engine, event| {
+        let id = match event {
+            None => {
+                engine.connect(now, None, (FAR, 80).into()).expect("a connection");
+                return;
+            }
+            Some(Event::Closed { .. }) => return,
+            Some(
+                Event::Connected { id }
+                | Event::Accepted { id, .. }
+                | Event::Readable { id }
+                | Event::Writable { id }
+                | Event::Finished { id },
+            ) => id,
+        };
+        let mut buffer = [0; 4_000];
+        while let Ok(read @ 1..) = engine.recv(now, id, &mut buffer) {
+            got += read;
+        }
+        while left[side] > 0 {
+            let piece = vec![side as u8; left[side].min(2_500)];
+            match engine.send(now, id, &piece) {
+                Ok(0) | Err(_) => break,
+                Ok(taken) => left[side] -= taken,
+            }
+        }
+        if left[side] == 0 {
+            engine.finish(now, id);
+        }
+    });
+    (logs, got)
+}
+
+/// Bytes of the message that is sent when so many are left.
+fn size(left: u32) -> usize {
+    1 + (left as usize * 997) % 5_000
+}
+
+/// Bytes of all messages of both sides.
+fn everything() -> usize {
+    (1..=3).chain(1..=60).map(size).sum()
+}
+
+fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
+    use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
+    let profile = anabranch_sctp::PROFILES[seed as usize % anabranch_sctp::PROFILES.len()];
+    let config = || Config::profile(profile).expect("a profile");
+    let engine = |ip: [u8; 4], name| Endpoint::new(config(), vec![(ip, 0).into()], Rng::new(seed).fork(name));
+    let mut server = engine(FAR, "server");
+    server.listen(80).expect("listening");
+    let (mut left, mut got) = ([3u32, 60], 0);
+    let logs = play([engine(NEAR, "client"), server], seed, order, |now, side, engine, event| {
+        let id = match event {
+            None => {
+                let ask = Associate::to((FAR, 0).into(), 80);
+                let _ = engine.associate(now, ask).expect("an association");
+                return;
+            }
+            Some(
+                Event::Established { id, .. }
+                | Event::Accepted { id, .. }
+                | Event::Readable { id, .. }
+                | Event::Writable { id },
+            ) => id,
+            Some(_) => return,
+        };
+        let mut buffer = [0; 4_000];
+        for stream in 0..4 {
+            while let Ok(Some(received)) = engine.recv(now, id, stream, &mut buffer) {
+                got += received.bytes;
+            }
+        }
+        while left[side] > 0 {
+            let stream = (left[side] % 4) as u16;
+            let size = size(left[side]);
+            let message = Message { stream, unordered: left[side] % 7 == 0, ..Message::default() };
+            match engine.send(now, id, message, &vec![side as u8; size]) {
+                Ok(()) => left[side] -= 1,
+                Err(_) => break,
+            }
+        }
+        if got == everything() {
+            engine.shutdown(now, id);
+        }
+    });
+    (logs, got)
+}
+
+#[test]
+fn the_order_of_polls_does_not_matter_to_tcp() {
+    for seed in 0..30 {
+        let (canonical, got) = play_tcp(seed, None);
+        assert_eq!(got, 153_000, "seed {seed}: {:?}", canonical.each_ref().map(|log| &log.events));
+        for order in 0..3 {
+            let (shuffled, _) = play_tcp(seed, Some(Rng::new(order)));
+            assert!(shuffled == canonical, "seed {seed}, order {order}");
+        }
+    }
+}
+
+#[test]
+fn the_order_of_polls_does_not_matter_to_sctp() {
+    for seed in 0..30 {
+        let (canonical, got) = play_sctp(seed, None);
+        assert_eq!(got, everything(), "seed {seed}: {:?}", canonical.each_ref().map(|log| &log.events));
+        for order in 0..3 {
+            let (shuffled, _) = play_sctp(seed, Some(Rng::new(order)));
+            assert!(shuffled == canonical, "seed {seed}, order {order}");
+        }
+    }
+}

@@ -21,6 +21,7 @@ mod error;
 mod event;
 mod options;
 mod recv;
+mod ring;
 mod send;
 mod stats;
 #[cfg(feature = "testing")]
@@ -28,7 +29,7 @@ pub mod testing;
 
 pub use config::{Config, Knob, KnobError, PROFILES};
 pub use conn::State;
-pub use endpoint::{ConnectionId, Endpoint};
+pub use endpoint::{ConnectionId, Dropped, Endpoint};
 pub use error::{ConnectError, ListenError, RecvError, SendError};
 pub use event::{CloseReason, Event};
 pub use stats::{Info, Stats};

@@ -47,6 +47,31 @@ pub struct Stats {
     pub bytes_discarded: u64,
 }
 
+impl Stats {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.segments_sent += other.segments_sent;
+        self.segments_received += other.segments_received;
+        self.data_segments_sent += other.data_segments_sent;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_acked += other.bytes_acked;
+        self.bytes_received += other.bytes_received;
+        self.acks_sent += other.acks_sent;
+        self.retransmitted_fast += other.retransmitted_fast;
+        self.retransmitted_timeout += other.retransmitted_timeout;
+        self.bytes_retransmitted += other.bytes_retransmitted;
+        self.timeouts += other.timeouts;
+        self.fast_recoveries += other.fast_recoveries;
+        self.dup_acks += other.dup_acks;
+        self.spurious += other.spurious;
+        self.ecn_reductions += other.ecn_reductions;
+        self.ce_received += other.ce_received;
+        self.probes += other.probes;
+        self.paws_discards += other.paws_discards;
+        self.bytes_discarded += other.bytes_discarded;
+    }
+}
+
 /// How a connection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Info {

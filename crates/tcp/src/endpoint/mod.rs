@@ -1,29 +1,116 @@
 //! A host's TCP: ports, listeners, and which connection a segment belongs to.
+//!
+//! Owns the connections, the order in which they are asked for segments, and
+//! one heap of deadlines in which each connection has at most one that counts.
+//! A deadline that moved later is found out when the earlier one comes up, so
+//! that the timers that every segment moves cost nothing.
+//!
+//! Home of RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), §3.4.1 (initial
+//! sequence numbers), RFC 6056 §3.3.2 (ephemeral ports), RFC 6191 (TIME-WAIT reuse).
 
+mod demux;
+mod listen;
+
+use crate::conn::{Birth, Connection, Outbox, Reply, State};
 use crate::{Config, ConnectError, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
+use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, peek_ports_and_seq};
+use demux::{Demux, Ends};
+use listen::Listeners;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Names a connection of one endpoint; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId {
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
+    slot: u32,
+    generation: u32,
 }
 
 /// All TCP of a host, without input or output of its own.
 #[derive(Debug)]
 pub struct Endpoint {
-    config: Config,
+    config: Arc<Config>,
+    addresses: Vec<IpAddr>,
+    /// Largest IP packet of each address's interface.
+    mtus: Vec<u32>,
+    listeners: Listeners,
+    demux: Demux,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Slots that may have something to send, in order.
+    eager: VecDeque<u32>,
+    /// Deadlines; an entry counts only if it is the one its slot remembers.
+    deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
+    out: Outbox,
+    rng: Rng,
+    secret: u64,
+    next_port: u16,
+    dropped: Dropped,
 }
+
+/// Packets that no connection saw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dropped {
+    /// Not a TCP segment.
+    pub malformed: u64,
+    /// The checksum was wrong.
+    pub checksum: u64,
+    /// SYNs, or the end of a handshake, for which a listener had no place.
+    pub backlog: u64,
+    /// For no connection and no listener.
+    pub stray: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+    /// In `eager`.
+    queued: bool,
+    /// The entry in `deadlines` that counts, [`Instant::MAX`] for none.
+    scheduled: Instant,
+    /// Counters of the connection that was here, and its generation.
+    last: Option<(u32, Stats)>,
+}
+
+/// RFC 6335 §6: the ports for everybody.
+const FIRST_EPHEMERAL: u16 = 49_152;
+const DEFAULT_MTU: u32 = 1500;
 
 impl Endpoint {
     /// An endpoint on these addresses, nothing listening yet.
     #[must_use]
     pub fn new(config: Config, addresses: Vec<IpAddr>, rng: Rng) -> Self {
-        let _ = (addresses, rng);
-        Self { config }
+        let mut rng = rng.fork("tcp");
+        let secret = rng.next_u64();
+        let next_port = FIRST_EPHEMERAL + rng.below(u64::from(u16::MAX - FIRST_EPHEMERAL)) as u16;
+        Self {
+            mtus: vec![DEFAULT_MTU; addresses.len()],
+            addresses,
+            config: Arc::new(config),
+            listeners: Listeners::default(),
+            demux: Demux::new(rng.next_u64()),
+            slots: Vec::new(),
+            free: Vec::new(),
+            eager: VecDeque::new(),
+            deadlines: BinaryHeap::new(),
+            out: Outbox {
+                events: VecDeque::new(),
+                replies: VecDeque::new(),
+                next_tag: 1,
+                tracing: false,
+                trace: Vec::new(),
+                totals: Stats::default(),
+            },
+            rng,
+            secret,
+            next_port,
+            dropped: Dropped::default(),
+        }
     }
 
     /// The settings that new connections get.
@@ -32,9 +119,18 @@ impl Endpoint {
         &self.config
     }
 
+    /// Settings for connections that begin from now on.
+    pub fn set_config(&mut self, config: Config) {
+        self.config = Arc::new(config);
+    }
+
     /// The largest IP packet that the interface of `address` takes; 1500 until told.
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
-        let _ = (address, mtu);
+        for (known, place) in self.addresses.iter().zip(&mut self.mtus) {
+            if *known == address {
+                *place = mtu;
+            }
+        }
     }
 
     /// Accepts connections to `port`; `backlog` 0 takes the configured one.
@@ -42,16 +138,20 @@ impl Endpoint {
     /// # Errors
     /// [`ListenError`].
     pub fn listen(&mut self, port: u16, backlog: u32) -> Result<(), ListenError> {
-        let _ = backlog;
-        Err(ListenError::InUse(port))
+        if port == 0 {
+            return Err(ListenError::NoPort);
+        }
+        let backlog = if backlog == 0 { self.config.backlog } else { backlog };
+        if self.listeners.open(port, backlog) { Ok(()) } else { Err(ListenError::InUse(port)) }
     }
 
     /// Stops accepting on `port`; connections that are open stay.
     pub fn close_listener(&mut self, port: u16) {
-        let _ = port;
+        self.listeners.close(port);
     }
 
-    /// Opens a connection; [`Event::Connected`] or [`Event::Closed`] follows.
+    /// Opens a connection from `local`, or from the first address of the
+    /// family; [`Event::Connected`] or [`Event::Closed`] follows.
     ///
     /// # Errors
     /// [`ConnectError`] when it cannot even begin.
@@ -61,8 +161,79 @@ impl Endpoint {
         local: Option<IpAddr>,
         remote: SocketAddr,
     ) -> Result<ConnectionId, ConnectError> {
-        let _ = (now, local);
-        Err(ConnectError::NoAddress(remote.ip()))
+        if remote.port() == 0 {
+            return Err(ConnectError::NoPort);
+        }
+        let local = match local {
+            Some(ip) if !self.addresses.contains(&ip) => return Err(ConnectError::NotLocal(ip)),
+            Some(ip) if ip.is_ipv4() != remote.is_ipv4() => return Err(ConnectError::NoAddress(remote.ip())),
+            Some(ip) => ip,
+            None => *self
+                .addresses
+                .iter()
+                .find(|ip| ip.is_ipv4() == remote.is_ipv4())
+                .ok_or(ConnectError::NoAddress(remote.ip()))?,
+        };
+        let ends = self.free_ends(local, remote)?;
+        let birth = self.birth(now, ends);
+        let slot = birth.id.slot;
+        let id = birth.id;
+        self.place(slot, ends, Connection::connect(now, birth));
+        self.after(now, slot);
+        Ok(id)
+    }
+
+    /// RFC 6056 §3.3.2: the next port that is free, from a random beginning.
+    fn free_ends(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
+        for _ in FIRST_EPHEMERAL..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = if port == u16::MAX { FIRST_EPHEMERAL } else { port + 1 };
+            let ends = Ends { local: SocketAddr::new(local, port), remote };
+            if !self.demux.contains(&ends) && !self.listeners.is_open(port) {
+                return Ok(ends);
+            }
+        }
+        Err(ConnectError::NoFreePort)
+    }
+
+    fn birth(&mut self, now: Instant, ends: Ends) -> Birth {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                connection: None,
+                queued: false,
+                scheduled: Instant::MAX,
+                last: None,
+            });
+            (self.slots.len() - 1) as u32
+        });
+        let place = &mut self.slots[slot as usize];
+        place.generation = place.generation.wrapping_add(1);
+        let id = ConnectionId { slot, generation: place.generation };
+        let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
+        Birth {
+            id,
+            local: ends.local,
+            remote: ends.remote,
+            config: Arc::clone(&self.config),
+            iss: self.initial_sequence(now, &ends),
+            clock_offset: self.rng.next_u32(),
+            mtu: index.map_or(DEFAULT_MTU, |index| self.mtus[index]),
+        }
+    }
+
+    /// RFC 9293 §3.4.1: a clock of 4 us, moved by a secret of the two ends, so
+    /// that a reused pair of ports goes on where the old one ended.
+    fn initial_sequence(&self, now: Instant, ends: &Ends) -> Seq {
+        use std::hash::{BuildHasher, Hash, Hasher};
+        let mut hasher = demux::Keyed(self.secret).build_hasher();
+        ends.hash(&mut hasher);
+        Seq((now.as_nanos() / 4_000) as u32).plus(hasher.finish() as u32)
+    }
+
+    fn place(&mut self, slot: u32, ends: Ends, connection: Connection) {
+        self.demux.insert(ends, slot);
+        self.slots[slot as usize].connection = Some(Box::new(connection));
     }
 
     /// Puts as much of `data` into the send buffer as fits, and says how much
@@ -71,8 +242,10 @@ impl Endpoint {
     /// # Errors
     /// [`SendError`].
     pub fn send(&mut self, now: Instant, id: ConnectionId, data: &[u8]) -> Result<usize, SendError> {
-        let _ = (now, id, data);
-        Err(SendError::Closed)
+        let connection = alive(&mut self.slots, id).ok_or(SendError::Closed)?;
+        let taken = connection.write(now, data)?;
+        self.after(now, id.slot);
+        Ok(taken)
     }
 
     /// Takes received bytes; 0 when there are none now (or ever: [`is_finished`](Self::is_finished)).
@@ -80,92 +253,316 @@ impl Endpoint {
     /// # Errors
     /// [`RecvError`].
     pub fn recv(&mut self, now: Instant, id: ConnectionId, into: &mut [u8]) -> Result<usize, RecvError> {
-        let _ = (now, id, into);
-        Err(RecvError::Closed)
+        let connection = alive(&mut self.slots, id).ok_or(RecvError::Closed)?;
+        let count = connection.read(now, into, &mut self.out)?;
+        self.after(now, id.slot);
+        Ok(count)
     }
 
     /// Sends FIN after what is in the send buffer; receiving goes on.
     pub fn finish(&mut self, now: Instant, id: ConnectionId) {
-        let _ = (now, id);
+        if let Some(connection) = alive(&mut self.slots, id) {
+            connection.finish(now, &mut self.out);
+            self.after(now, id.slot);
+        }
     }
 
     /// The application is done with both directions: like [`finish`](Self::finish), and
-    /// what still arrives is answered with a reset.
+    /// what still arrives, or was not read, is answered with a reset.
     pub fn close(&mut self, now: Instant, id: ConnectionId) {
-        let _ = (now, id);
+        if let Some(connection) = alive(&mut self.slots, id) {
+            connection.close(now, &mut self.out);
+            self.after(now, id.slot);
+        }
     }
 
     /// Ends the connection at once with a reset.
     pub fn abort(&mut self, now: Instant, id: ConnectionId) {
-        let _ = (now, id);
+        if let Some(connection) = alive(&mut self.slots, id) {
+            connection.abort(now, &mut self.out);
+            self.after(now, id.slot);
+        }
     }
 
     /// Bytes that the send buffer would take now.
     #[must_use]
     pub fn writable(&self, id: ConnectionId) -> usize {
-        let _ = id;
-        0
+        self.find(id).map_or(0, |connection| connection.writable() as usize)
     }
 
     /// Bytes that could be read now.
     #[must_use]
     pub fn readable(&self, id: ConnectionId) -> usize {
-        let _ = id;
-        0
+        self.find(id).map_or(0, |connection| connection.readable() as usize)
     }
 
     /// The peer has finished and everything was read.
     #[must_use]
     pub fn is_finished(&self, id: ConnectionId) -> bool {
-        let _ = id;
-        false
+        self.find(id).is_some_and(Connection::is_finished)
     }
 
     /// What traces call this connection: the initiator's port.
     #[must_use]
     pub fn trace_key(&self, id: ConnectionId) -> Option<u64> {
-        let _ = id;
-        None
+        self.find(id).map(|connection| u64::from(connection.key()))
     }
 
-    /// Counters of a connection; kept until its [`Event::Closed`] has been taken and its place reused.
+    /// Counters of a connection; after its end, until its place is taken.
     #[must_use]
     pub fn stats(&self, id: ConnectionId) -> Option<Stats> {
-        let _ = id;
-        None
+        let slot = self.slots.get(id.slot as usize)?;
+        match &slot.connection {
+            Some(connection) if slot.generation == id.generation => Some(connection.stats),
+            _ => slot.last.filter(|(generation, _)| *generation == id.generation).map(|(_, stats)| stats),
+        }
     }
 
     /// How a connection stands.
     #[must_use]
     pub fn info(&self, id: ConnectionId) -> Option<Info> {
-        let _ = id;
-        None
+        self.find(id).map(Connection::info)
     }
 
     /// Counters summed over all connections there have been.
     #[must_use]
     pub fn totals(&self) -> Stats {
-        Stats::default()
+        let mut totals = self.out.totals;
+        for connection in self.slots.iter().filter_map(|slot| slot.connection.as_ref()) {
+            totals.add(&connection.stats);
+        }
+        totals
     }
+
+    /// Packets that no connection saw.
+    #[must_use]
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// Connections kept, TIME-WAIT included.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.connection.is_some()).count()
+    }
+
+    fn find(&self, id: ConnectionId) -> Option<&Connection> {
+        let slot = self.slots.get(id.slot as usize)?;
+        slot.connection.as_deref().filter(|_| slot.generation == id.generation)
+    }
+
+    /// After anything happened to a connection: it may have something to send,
+    /// another deadline, or be over.
+    #[inline]
+    fn after(&mut self, now: Instant, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(connection) = &place.connection else { return };
+        if connection.is_over() {
+            return self.forget(slot);
+        }
+        if !place.queued {
+            place.queued = true;
+            self.eager.push_back(slot);
+        }
+        let deadline = connection.deadline();
+        if deadline < place.scheduled {
+            // Strictly later than now, so that time always moves.
+            let at = deadline.max(now.plus_nanos(1));
+            place.scheduled = at;
+            self.deadlines.push(Reverse((at, slot)));
+        }
+    }
+
+    fn forget(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(connection) = place.connection.take() else { return };
+        place.scheduled = Instant::MAX;
+        place.last = Some((place.generation, connection.stats));
+        self.out.totals.add(&connection.stats);
+        self.demux.remove(&Ends { local: connection.local, remote: connection.remote });
+        self.free.push(slot);
+    }
+
+    /// A segment for a connection that exists.
+    #[inline]
+    fn on_segment_for(&mut self, now: Instant, slot: u32, segment: &Segment<'_>, packet: &Packet<'_>) {
+        let Some(connection) = &mut self.slots[slot as usize].connection else { return };
+        let half_open = connection.is_passive() && connection.state() == State::SynReceived;
+        let port = connection.local.port();
+        if half_open
+            && segment.header.flags.has(Flags::ACK)
+            && !segment.header.flags.has(Flags::RST)
+            && !self.listeners.takes_open(port)
+        {
+            // The peer believes it is open; our repeated SYN-ACK will have it try again.
+            self.dropped.backlog += 1;
+            return;
+        }
+        connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);
+        if half_open && connection.state() != State::SynReceived {
+            let opened = connection.state().is_synchronized();
+            self.listeners.on_not_half_open(port, opened);
+        }
+        self.after(now, slot);
+    }
+
+    /// A segment for no connection: LISTEN, or nobody.
+    fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>) {
+        let flags = segment.header.flags;
+        // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.
+        if flags.has(Flags::RST) {
+            self.dropped.stray += 1;
+            return;
+        }
+        let listens = self.listeners.is_open(ends.local.port());
+        if !listens || flags.has(Flags::ACK) {
+            self.dropped.stray += 1;
+            self.out.reply(Reply::reset_for(ends.local, ends.remote, segment));
+            return;
+        }
+        if !flags.has(Flags::SYN) {
+            self.dropped.stray += 1;
+            return;
+        }
+        if !self.listeners.takes_syn(ends.local.port()) {
+            self.dropped.backlog += 1;
+            return;
+        }
+        self.listeners.on_half_open(ends.local.port());
+        let birth = self.birth(now, ends);
+        let slot = birth.id.slot;
+        self.place(slot, ends, Connection::accept(now, birth, &segment.header));
+        self.after(now, slot);
+    }
+
+    /// RFC 9293 §3.6.1, RFC 6191: a SYN that is clearly new ends TIME-WAIT.
+    fn reopens(&mut self, now: Instant, slot: u32, segment: &Segment<'_>) -> bool {
+        let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
+        let fresh = connection.state() == State::TimeWait
+            && segment.header.flags.has(Flags::SYN)
+            && !segment.header.flags.has_any(Flags::ACK.with(Flags::RST))
+            && self.listeners.is_open(connection.local.port())
+            && connection.is_new_incarnation(&segment.header);
+        if fresh {
+            connection.leave_time_wait(now, &mut self.out);
+            self.forget(slot);
+        }
+        fresh
+    }
+}
+
+/// The connection, if the application may still speak of it.
+fn alive(slots: &mut [Slot], id: ConnectionId) -> Option<&mut Connection> {
+    let slot = slots.get_mut(id.slot as usize)?;
+    let connection = slot.connection.as_deref_mut()?;
+    (slot.generation == id.generation && connection.is_alive()).then_some(connection)
 }
 
 impl Engine for Endpoint {
     type Event = Event;
 
-    fn handle_packet(&mut self, _now: Instant, _packet: Packet<'_>) {}
-    fn handle_icmp(&mut self, _now: Instant, _icmp: &Icmp, _quoted: &[u8]) {}
-    fn handle_timeout(&mut self, _now: Instant) {}
-    fn poll_transmit(&mut self, _now: Instant, _out: &mut Batch) -> bool {
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        let (source, target) = (packet.source.ip(), packet.target.ip());
+        let Ok(segment) = Segment::parse(packet.payload) else {
+            self.dropped.malformed += 1;
+            return;
+        };
+        if !is_intact(packet.payload, source, target) {
+            self.dropped.checksum += 1;
+            return;
+        }
+        let ends = Ends {
+            local: SocketAddr::new(target, segment.header.target_port),
+            remote: SocketAddr::new(source, segment.header.source_port),
+        };
+        match self.demux.find(&ends) {
+            Some(slot) if !self.reopens(now, slot, &segment) => {
+                self.on_segment_for(now, slot, &segment, &packet);
+            }
+            _ => self.on_stranger(now, ends, &segment),
+        }
+    }
+
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        let Some((source_port, target_port, seq)) = peek_ports_and_seq(quoted) else { return };
+        let ends = Ends {
+            local: SocketAddr::new(icmp.source, source_port),
+            remote: SocketAddr::new(icmp.target, target_port),
+        };
+        let Some(slot) = self.demux.find(&ends) else { return };
+        if let Some(connection) = &mut self.slots[slot as usize].connection {
+            connection.on_icmp(now, icmp.kind, seq, &mut self.out);
+            self.after(now, slot);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
+            if at > now {
+                break;
+            }
+            self.deadlines.pop();
+            let place = &mut self.slots[slot as usize];
+            if place.scheduled != at {
+                // Another entry counts, or the connection is gone.
+                continue;
+            }
+            place.scheduled = Instant::MAX;
+            let Some(connection) = &mut place.connection else { continue };
+            let half_open = connection.is_passive() && connection.state() == State::SynReceived;
+            connection.on_time(now, &mut self.out);
+            if half_open && connection.state() != State::SynReceived {
+                self.listeners.on_not_half_open(connection.local.port(), false);
+            }
+            self.after(now, slot);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) -> bool {
+        if let Some(reply) = self.out.replies.pop_front() {
+            reply.transmit(batch, &mut self.out);
+            return true;
+        }
+        while let Some(&slot) = self.eager.front() {
+            let place = &mut self.slots[slot as usize];
+            if let Some(connection) = &mut place.connection
+                && connection.transmit(now, batch, &mut self.out)
+            {
+                self.after(now, slot);
+                return true;
+            }
+            place.queued = false;
+            self.eager.pop_front();
+            // Finding nothing to send may have set the persist timer.
+            let place = &mut self.slots[slot as usize];
+            if let Some(connection) = &place.connection
+                && connection.deadline() < place.scheduled
+            {
+                let at = connection.deadline().max(now.plus_nanos(1));
+                place.scheduled = at;
+                self.deadlines.push(Reverse((at, slot)));
+            }
+        }
         false
     }
+
     fn poll_event(&mut self) -> Option<Event> {
-        None
+        let event = self.out.events.pop_front()?;
+        if let Event::Accepted { port, .. } = event {
+            self.listeners.on_told(port);
+        }
+        Some(event)
     }
+
     fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.deadlines.peek().map(|Reverse((at, _))| *at)
     }
-    fn set_tracing(&mut self, _on: bool) {}
+
+    fn set_tracing(&mut self, on: bool) {
+        self.out.tracing = on;
+    }
+
     fn take_trace(&mut self) -> Vec<TraceRecord> {
-        Vec::new()
+        std::mem::take(&mut self.out.trace)
     }
 }

@@ -1,1 +1,268 @@
-//! (in the making)
+//! Everything from segments to the application's bytes.
+//!
+//! Owns the receive buffer, what lies beyond a hole, the window offered and
+//! the duty to acknowledge. Positions count from 0 at the first byte after the
+//! peer's SYN and never wrap.
+//!
+//! Home of RFC 9293 §3.10.7.4 (seventh: the segment text), §3.8.6.2.2 (SWS
+//! avoidance of the receiver).
+
+mod ack;
+mod assembler;
+
+pub(crate) use ack::AckDuty;
+
+use crate::config::Config;
+use crate::ring::Ring;
+use anabranch_base::time::Duration;
+use assembler::Assembler;
+use std::ops::Range;
+
+#[derive(Debug)]
+pub(crate) struct RecvHalf {
+    ring: Ring,
+    assembler: Assembler,
+    pub(crate) duty: AckDuty,
+    capacity: u64,
+    dsack: bool,
+    /// First position the application has not read.
+    read: u64,
+    /// RCV.NXT: next position expected; past the FIN once that has arrived.
+    next: u64,
+    /// The position after the window that was offered.
+    edge: u64,
+    /// Where the peer's FIN stands, once seen.
+    fin: Option<u64>,
+}
+
+/// What a segment's data brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Arrival {
+    /// Bytes kept.
+    pub(crate) kept: u64,
+    /// The application can read more than before.
+    pub(crate) readable: bool,
+    /// The FIN has arrived in order, just now.
+    pub(crate) finished: bool,
+    /// The acknowledgement may wait so long.
+    pub(crate) delay: Option<Duration>,
+}
+
+impl RecvHalf {
+    pub(crate) fn new(config: &Config) -> Self {
+        // An honest peer sends segments of some hundred bytes; a dishonest one may not cost much.
+        let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
+        Self {
+            ring: Ring::default(),
+            assembler: Assembler::new(most_runs),
+            duty: AckDuty::new(config),
+            capacity: config.rcvbuf,
+            dsack: config.dsack,
+            read: 0,
+            next: 0,
+            edge: 0,
+            fin: None,
+        }
+    }
+
+    /// RCV.NXT.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The position after the window that was offered.
+    #[inline]
+    pub(crate) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// The peer's FIN has arrived in order.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.next > fin)
+    }
+
+    /// Bytes in order and not read.
+    #[inline]
+    pub(crate) fn readable(&self) -> u64 {
+        let end = self.fin.map_or(self.next, |fin| self.next.min(fin));
+        end - self.read
+    }
+
+    /// Takes data at `position` in, as far as the window goes. `fresh` is told each range kept.
+    pub(crate) fn on_data(
+        &mut self,
+        position: u64,
+        data: &[u8],
+        fin: bool,
+        mut fresh: impl FnMut(Range<u64>),
+    ) -> Arrival {
+        let end = position + data.len() as u64;
+        let mut arrival = Arrival::default();
+        // A FIN before data that has arrived is a lie; one beyond the window is not taken.
+        if fin && end <= self.edge && end >= self.next.max(self.assembler.end()) {
+            self.fin.get_or_insert(end);
+        }
+        let limit = self.edge.min(self.fin.unwrap_or(u64::MAX));
+        let (start, stop) = (position.max(self.next), end.min(limit));
+        if start < stop {
+            let data = &data[(start - position) as usize..(stop - position) as usize];
+            let had_hole = !self.assembler.is_empty();
+            if start == self.next && !had_hole {
+                self.keep(start, data);
+                self.next = stop;
+                arrival.kept = stop - start;
+                fresh(start..stop);
+                arrival.delay = self.duty.on_in_order();
+            } else {
+                self.on_beyond_hole(start..stop, data, &mut arrival, fresh);
+            }
+            arrival.readable = self.next > start || arrival.readable;
+        } else if !data.is_empty() {
+            // RFC 9293 §3.10.7.4: what is old or beyond the window is answered with what is expected.
+            if end <= self.next {
+                self.note_duplicate(position..end);
+            }
+            self.duty.at_once();
+        }
+        if let Some(fin) = self.fin
+            && self.next == fin
+        {
+            // The FIN takes a position of its own.
+            self.next = fin + 1;
+            arrival.finished = true;
+            arrival.delay = None;
+            self.duty.at_once();
+        } else if fin {
+            // Again, or beyond a hole.
+            self.duty.at_once();
+            arrival.delay = None;
+        }
+        arrival
+    }
+
+    fn on_beyond_hole(
+        &mut self,
+        range: Range<u64>,
+        data: &[u8],
+        arrival: &mut Arrival,
+        mut fresh: impl FnMut(Range<u64>),
+    ) {
+        if let Some(known) = self.assembler.overlap(&range) {
+            self.note_duplicate(known);
+        }
+        // The ring must hold it before the assembler says so.
+        let (start, end) = (range.start, range.end);
+        let taken = self.assembler.insert(range, |part| {
+            arrival.kept += part.end - part.start;
+            fresh(part);
+        });
+        if taken {
+            self.keep(start, data);
+            self.ring_end(end);
+        }
+        let before = self.next;
+        self.next = self.assembler.advance(self.next);
+        if self.next > before {
+            arrival.readable = true;
+            // RFC 5681 §4.2: what fills a hole is acknowledged at once.
+            self.duty.at_once();
+        } else {
+            self.duty.on_out_of_order();
+        }
+    }
+
+    fn ring_end(&self, end: u64) {
+        assert!(end - self.read <= self.capacity + SLACK, "kept more than the window allowed");
+    }
+
+    fn keep(&mut self, at: u64, data: &[u8]) {
+        let end = at + data.len() as u64;
+        let alive_end = self.next.max(self.assembler.end());
+        self.ring.reserve(self.read..alive_end, end.max(alive_end) - self.read);
+        self.ring.write(at, data);
+    }
+
+    /// Data that arrived long ago arrived again.
+    pub(crate) fn on_old(&mut self, range: Range<u64>) {
+        self.note_duplicate(range);
+        self.duty.at_once();
+    }
+
+    fn note_duplicate(&mut self, range: Range<u64>) {
+        if self.dsack {
+            self.duty.duplicate = Some(range);
+        }
+    }
+
+    /// Copies what the application may read.
+    #[inline]
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
+        let count = (self.readable() as usize).min(into.len());
+        let (first, second) = self.ring.slices(self.read..self.read + count as u64);
+        into[..first.len()].copy_from_slice(first);
+        into[first.len()..count].copy_from_slice(second);
+        self.read += count as u64;
+        count
+    }
+
+    /// The window field of the next segment, with this scale; remembers what it promises.
+    #[inline]
+    pub(crate) fn offer(&mut self, shift: u8, most: u64, mss: u64) -> u16 {
+        let wanted = self.wanted_edge(most << shift, mss);
+        let window = wanted.saturating_sub(self.next);
+        // A window is never taken back (RFC 9293 §3.8.6): round up where rounding down would.
+        let mut field = window >> shift;
+        if self.next + (field << shift) < self.edge {
+            field = window.div_ceil(1 << shift);
+        }
+        let field = field.min(most);
+        self.edge = self.edge.max(self.next + (field << shift));
+        field as u16
+    }
+
+    /// Where the window should end: unmoved until it can move by a full
+    /// segment or half the buffer.
+    #[inline]
+    fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
+        let possible = (self.read + self.capacity).min(self.next + most);
+        // RFC 9293 §3.8.6.2.2.
+        let worthwhile = mss.min(self.capacity / 2);
+        if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
+    }
+
+    /// The application has read so much that the peer should hear of it:
+    /// half the buffer, or twice what it thinks is left (as Linux does).
+    pub(crate) fn wants_update(&self, mss: u64) -> bool {
+        let gain = (self.read + self.capacity).saturating_sub(self.edge);
+        let left = self.edge.saturating_sub(self.next);
+        gain >= self.capacity / 2 || (gain >= 2 * mss && gain >= left)
+    }
+
+    /// The SACK blocks to report, the duplicate first; true when the first is one.
+    pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
+        let mut left = most;
+        if let Some(duplicate) = &self.duty.duplicate
+            && left > 0
+        {
+            tell(duplicate.clone());
+            left -= 1;
+        }
+        self.assembler.report(left, tell);
+    }
+
+    /// There is something for a SACK option to say.
+    #[inline]
+    pub(crate) fn has_report(&self) -> bool {
+        self.duty.duplicate.is_some() || !self.assembler.is_empty()
+    }
+
+    /// The connection is over: the buffer is of no more use.
+    pub(crate) fn discard(&mut self) {
+        self.ring.release();
+        self.read = self.fin.map_or(self.next, |fin| self.next.min(fin));
+    }
+}
+
+/// Window scaling rounds up by at most this much.
+const SLACK: u64 = 1 << 14;

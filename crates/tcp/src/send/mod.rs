@@ -1,1 +1,475 @@
-//! (in the making)
+//! Everything from the application's bytes to acknowledged bytes.
+//!
+//! Owns the send buffer, the scoreboard, the congestion and the peer's window,
+//! and the choice of what to send next; builds no segments. Positions count
+//! from 0 at the first byte after the SYN and never wrap; the FIN takes the
+//! position after the last byte.
+//!
+//! Home of RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle),
+//! §3.8.6.1 (probing a closed window), RFC 6298 §3 (which round trips count).
+
+mod buffer;
+mod recovery;
+mod scoreboard;
+
+pub(crate) use buffer::SendBuffer;
+pub(crate) use recovery::{Phase, Recovery};
+pub(crate) use scoreboard::Scoreboard;
+
+use crate::config::{Config, RecoveryKind, RttSampling};
+use crate::stats::Stats;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_base::trace::{Limit, SendCause};
+use anabranch_congestion::{Acked, Algorithm, Controller, InitialWindow, Params, RttEstimator};
+use std::ops::Range;
+
+/// What an acknowledgement says, in positions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack<'a> {
+    /// Next position the peer expects.
+    pub(crate) position: u64,
+    /// SACK blocks, in the order of the option.
+    pub(crate) sacks: &'a [(u64, u64)],
+    /// A block before that reports a duplicate (RFC 2883), not data kept.
+    pub(crate) dsack: bool,
+    /// Without data, SYN or FIN, and with the window as before (RFC 5681 §2).
+    pub(crate) could_be_duplicate: bool,
+    /// Echo of our timestamp, and how long ago that was.
+    pub(crate) echo: Option<(u32, Duration)>,
+    /// ECN echo.
+    pub(crate) ece: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// The cumulative acknowledgement moved.
+    pub(crate) progress: bool,
+    /// The retransmission timer starts anew (or stops, when nothing is out).
+    pub(crate) restart_timer: bool,
+    /// Our FIN is acknowledged.
+    pub(crate) fin_acked: bool,
+    /// The application waits for room in the buffer, and there is some.
+    pub(crate) writable: bool,
+    /// The last reduction was needless.
+    pub(crate) spurious: bool,
+}
+
+/// What to put into the next segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Choice {
+    /// Positions, the FIN's included.
+    pub(crate) range: Range<u64>,
+    pub(crate) cause: SendCause,
+    /// RFC 6675 NextSeg rule 4.
+    rescue: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct SendHalf {
+    pub(crate) buffer: SendBuffer,
+    pub(crate) board: Scoreboard,
+    pub(crate) recovery: Recovery,
+    pub(crate) controller: Algorithm,
+    pub(crate) rtt: RttEstimator,
+    /// The application will write no more.
+    pub(crate) finished: bool,
+    /// Largest payload of a segment.
+    mss: u64,
+    /// Position up to which the peer's window reaches.
+    edge: u64,
+    /// Largest window the peer has offered.
+    largest_window: u64,
+    nagle: bool,
+    sampling: RttSampling,
+    /// The segment being timed, when one is at a time: its end and when it was sent.
+    timed: Option<(u64, Instant)>,
+    /// Positions before this were sent while the congestion window was full.
+    limited_until: u64,
+    /// A probe of the closed window carried the byte before this position.
+    probed_until: u64,
+    /// ECE counts once the acknowledgement passes this (RFC 3168 §6.1.2).
+    ecn_point: Option<u64>,
+    /// New data carries CWR.
+    pub(crate) cwr_due: bool,
+    last_sent: Option<Instant>,
+    /// Segments that the path no longer takes are being sent again in pieces.
+    too_big: bool,
+    /// Reductions are undone when they turn out needless.
+    undoes: bool,
+    max_burst: Option<u32>,
+    /// Segments that may still go in answer to this event.
+    burst_left: u32,
+    /// Why `choose` found nothing.
+    pub(crate) limit: Limit,
+}
+
+impl SendHalf {
+    pub(crate) fn new(config: &Config, mss: u64) -> Self {
+        let mut half = Self {
+            buffer: SendBuffer::new(config.sndbuf),
+            board: Scoreboard::default(),
+            recovery: Recovery::new(RecoveryKind::NewReno, true, 3, false),
+            controller: Algorithm::new(config.controller(), Params::new(mss, config.iw)),
+            rtt: RttEstimator::new(config.rtt()),
+            finished: false,
+            mss,
+            edge: 0,
+            largest_window: 0,
+            nagle: config.nagle,
+            sampling: config.rtt_sample,
+            timed: None,
+            limited_until: 0,
+            probed_until: 0,
+            ecn_point: None,
+            cwr_due: false,
+            last_sent: None,
+            too_big: false,
+            undoes: config.undo,
+            max_burst: config.max_burst,
+            burst_left: config.max_burst.unwrap_or(u32::MAX),
+            limit: Limit::Application,
+        };
+        half.begin(config, mss, false, false);
+        half
+    }
+
+    /// The handshake has settled the segment size and SACK. `syn_lost`: the
+    /// SYN or its answer had to be sent again.
+    pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool) {
+        self.mss = mss;
+        // RFC 5681 §3.1: a lost SYN leaves one segment.
+        let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
+        self.controller = Algorithm::new(config.controller(), Params::new(mss, window));
+        let kind = match config.recovery {
+            RecoveryKind::Sack if !sack => RecoveryKind::NewReno,
+            kind => kind,
+        };
+        self.recovery = Recovery::new(kind, config.careful, config.dupthresh, config.limited_transmit);
+    }
+
+    pub(crate) fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    /// The peer's window, from the cumulative acknowledgement on.
+    pub(crate) fn peer_window(&self) -> u64 {
+        self.edge.saturating_sub(self.board.una())
+    }
+
+    /// The highest acknowledgement that makes sense.
+    #[inline]
+    pub(crate) fn highest_sent(&self) -> u64 {
+        self.board.next().max(self.probed_until)
+    }
+
+    /// The peer's window is `window` bytes from `position` on.
+    #[inline]
+    pub(crate) fn set_window(&mut self, position: u64, window: u64) {
+        self.edge = position + window;
+        self.largest_window = self.largest_window.max(window);
+    }
+
+    /// Positions of data and FIN not sent yet.
+    #[inline]
+    fn end(&self) -> u64 {
+        self.buffer.end() + u64::from(self.finished)
+    }
+
+    /// Something has never been sent.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.board.next() < self.end()
+    }
+
+    /// Our FIN has been sent and acknowledged.
+    pub(crate) fn fin_acked(&self) -> bool {
+        self.finished && self.board.una() > self.buffer.end()
+    }
+
+    /// Payload and FIN of a range of positions.
+    pub(crate) fn parts(&self, range: &Range<u64>) -> (Range<u64>, bool) {
+        let end = self.buffer.end();
+        (range.start.min(end)..range.end.min(end), self.finished && range.end > end)
+    }
+
+    /// A new event begins: the burst limit starts afresh.
+    #[inline]
+    pub(crate) fn begin_burst(&mut self) {
+        if let Some(limit) = self.max_burst {
+            self.burst_left = limit;
+        }
+    }
+
+    /// An acceptable acknowledgement arrived.
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
+        let mut outcome = AckOutcome::default();
+        let flight_before = self.board.flight();
+        let newly_sacked = if self.recovery.by_sack() {
+            ack.sacks.iter().map(|&(start, end)| self.board.sack(start, end)).sum()
+        } else {
+            0
+        };
+        if ack.ece {
+            self.on_ecn_echo(now, ack.position, stats);
+        }
+        if ack.position > self.board.una() {
+            self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
+        } else if flight_before > 0 {
+            let duplicate = if self.recovery.by_sack() { newly_sacked > 0 } else { ack.could_be_duplicate };
+            if duplicate {
+                stats.dup_acks += 1;
+                if self.recovery.on_duplicate(self.mss, &mut self.board) {
+                    stats.fast_recoveries += 1;
+                    let flight = self.recovery.flight(&self.board);
+                    self.controller.on_loss(now, flight, false);
+                    self.recovery.enter_fast(self.mss, &mut self.board);
+                    outcome.restart_timer = true;
+                }
+            }
+        }
+        if ack.dsack && self.recovery.is_disproved_by_dsack() {
+            self.undo(now, stats, &mut outcome);
+        }
+        outcome
+    }
+
+    fn on_new_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        flight_before: u64,
+        stats: &mut Stats,
+        outcome: &mut AckOutcome,
+    ) {
+        let una_before = self.board.una();
+        let freed = self.board.acknowledge(ack.position);
+        let data_end = self.buffer.end();
+        outcome.progress = true;
+        outcome.writable = self.buffer.release(ack.position.min(data_end));
+        outcome.fin_acked = self.fin_acked();
+        stats.bytes_acked += ack.position.min(data_end) - una_before.min(data_end);
+        self.sample_rtt(now, ack, freed.sample, freed.ambiguous);
+        if self.recovery.is_disproved_by_echo(ack.echo.map(|(echo, _)| echo)) {
+            self.undo(now, stats, outcome);
+        }
+        let phase = self.recovery.phase();
+        let cwnd = self.controller.window();
+        let window_limited = una_before < self.limited_until
+            || flight_before + self.mss > cwnd
+            || (cwnd < self.controller.ssthresh() && 2 * flight_before > cwnd);
+        self.controller.on_acked(
+            now,
+            Acked {
+                bytes: freed.bytes,
+                flight_before,
+                cumulative: true,
+                in_recovery: phase == Phase::Fast,
+                window_limited,
+                rtt: self.rtt.smoothed(),
+            },
+        );
+        outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
+    }
+
+    /// RFC 6298 §3, RFC 7323 §4.1: one round trip, unless it cannot be told which copy was answered.
+    fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Instant>, ambiguous: bool) {
+        let measured = match self.sampling {
+            RttSampling::Once => match self.timed {
+                Some((end, at)) if ack.position >= end => {
+                    self.timed = None;
+                    Some(now.since(at))
+                }
+                _ => None,
+            },
+            RttSampling::Every => sample.map(|at| now.since(at)),
+        };
+        // Timestamps tell the copies apart; their clock is coarse, so they only serve where ours cannot.
+        let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| ago);
+        if let Some(rtt) = measured.or(echoed) {
+            self.rtt.on_sample(rtt);
+        }
+    }
+
+    fn on_ecn_echo(&mut self, now: Instant, position: u64, stats: &mut Stats) {
+        // RFC 3168 §6.1.2: at most one reduction a window of data, and none on top of a loss's.
+        let counted = self.ecn_point.is_some_and(|point| position <= point);
+        if counted || self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
+            return;
+        }
+        self.ecn_point = Some(self.board.next());
+        self.cwr_due = true;
+        stats.ecn_reductions += 1;
+        self.controller.on_loss(now, self.board.flight(), true);
+    }
+
+    fn undo(&mut self, now: Instant, stats: &mut Stats, outcome: &mut AckOutcome) {
+        stats.spurious += 1;
+        outcome.spurious = true;
+        if !self.undoes {
+            return;
+        }
+        self.controller.on_spurious(now);
+        self.recovery.forgive(&mut self.board);
+    }
+
+    /// The retransmission timer ran out.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.controller.on_timeout(now, self.recovery.flight(&self.board));
+        self.recovery.enter_timeout(&mut self.board);
+        // RFC 6298 §5.5.
+        self.rtt.back_off();
+        self.timed = None;
+        self.ecn_point = Some(self.board.next());
+    }
+
+    /// The path takes smaller packets now: what was larger goes again in pieces.
+    pub(crate) fn set_mss(&mut self, mss: u64) {
+        if mss >= self.mss {
+            return;
+        }
+        self.mss = mss;
+        self.controller.set_mss(mss);
+        // RFC 1191 §6.5: no congestion, so the window stays as it is and no recovery begins.
+        self.board.lose_larger_than(mss);
+        self.too_big = self.board.flight() > 0;
+    }
+
+    /// What to send next, or why nothing.
+    pub(crate) fn choose(&mut self) -> Option<Choice> {
+        if self.burst_left == 0 && self.board.flight() > 0 {
+            self.limit = Limit::Pacing;
+            return None;
+        }
+        let phase = self.recovery.phase();
+        let room = self.recovery.room(self.controller.window(), self.mss, &self.board);
+        let cause = if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast };
+        if let Some(range) = self.board.next_lost(self.mss)
+            && (phase != Phase::Open || self.too_big)
+        {
+            let fits = room >= (range.end - range.start) as i64 || self.board.pipe() == 0;
+            if fits || self.recovery.is_urgent() {
+                return Some(Choice { range, cause, rescue: false });
+            }
+            self.limit = if phase == Phase::Timeout { Limit::Timeout } else { Limit::Recovery };
+            return None;
+        }
+        self.too_big = false;
+        let new = self.choose_new(room);
+        if new.is_some() || phase != Phase::Fast || !self.recovery.by_sack() {
+            return new;
+        }
+        self.choose_unconfirmed(room)
+    }
+
+    /// RFC 6675 §4, NextSeg rules 3 and 4.
+    fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
+        let cause = SendCause::Fast;
+        if let Some(range) = self.board.next_unsacked(self.mss) {
+            return (room >= (range.end - range.start) as i64).then_some(Choice {
+                range,
+                cause,
+                rescue: false,
+            });
+        }
+        if !self.recovery.may_rescue(self.board.una()) {
+            return None;
+        }
+        let range = self.board.last_unsacked(self.mss)?;
+        (room >= (range.end - range.start) as i64).then_some(Choice { range, cause, rescue: true })
+    }
+
+    fn choose_new(&mut self, room: i64) -> Option<Choice> {
+        let (next, end) = (self.board.next(), self.end());
+        if next >= end {
+            self.limit = Limit::Application;
+            return None;
+        }
+        let blocked = match self.recovery.phase() {
+            Phase::Open => Limit::Congestion,
+            Phase::Fast => Limit::Recovery,
+            Phase::Timeout => Limit::Timeout,
+        };
+        let data = self.buffer.end().saturating_sub(next);
+        let window = self.edge.saturating_sub(next);
+        let length = data.min(self.mss).min(window);
+        if length == 0 && data > 0 {
+            self.limit = Limit::Receiver;
+            return None;
+        }
+        let idle = self.board.flight() == 0;
+        if room < length as i64 && !(idle && room > 0) {
+            self.limit = blocked;
+            self.limited_until = next;
+            return None;
+        }
+        let last = length == data;
+        // RFC 9293 §3.8.6.2.1: full segments, all there is (Nagle permitting), or half the peer's window.
+        let worthwhile = length == self.mss
+            || (last && (idle || !self.nagle || self.finished))
+            || (length > 0 && length >= self.largest_window / 2);
+        if !worthwhile {
+            self.limit = if last { Limit::Pacing } else { Limit::Receiver };
+            return None;
+        }
+        let fin = last && self.finished;
+        Some(Choice { range: next..next + length + u64::from(fin), cause: SendCause::New, rescue: false })
+    }
+
+    /// The chosen segment is on its way.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
+        let length = choice.range.end - choice.range.start;
+        self.last_sent = Some(now);
+        self.burst_left = self.burst_left.saturating_sub(1);
+        if choice.cause == SendCause::New {
+            self.board.push(choice.range.end, now);
+            self.recovery.on_sent(length);
+            if self.sampling == RttSampling::Once && self.timed.is_none() {
+                self.timed = Some((choice.range.end, now));
+            }
+            return;
+        }
+        self.board.repair(&choice.range, now);
+        self.recovery.on_repaired(stamp);
+        // Karn: what is sent again is not timed.
+        self.timed = None;
+        if choice.rescue {
+            self.recovery.on_rescued();
+        }
+    }
+
+    /// Before new data after a silence: the window may have grown stale.
+    pub(crate) fn on_resume(&mut self, now: Instant) {
+        if let Some(last) = self.last_sent
+            && self.board.flight() == 0
+        {
+            self.controller.on_idle(now.since(last), self.rtt.rto());
+        }
+    }
+
+    /// Data waits, nothing is on its way, and the peer's window is what forbids it.
+    pub(crate) fn is_shut_out(&self) -> bool {
+        self.has_unsent() && self.board.flight() == 0 && self.limit == Limit::Receiver
+    }
+
+    /// RFC 9293 §3.8.6.1: what a probe of the closed window carries: a byte
+    /// beyond it, or whatever little it takes.
+    pub(crate) fn probe(&mut self) -> Option<Range<u64>> {
+        let next = self.board.next();
+        let data = self.buffer.end().saturating_sub(next);
+        if data == 0 {
+            return None;
+        }
+        let window = self.edge.saturating_sub(next);
+        let length = window.min(data).min(self.mss).max(1);
+        self.probed_until = self.probed_until.max(next + length);
+        Some(next..next + length)
+    }
+
+    /// The connection is over: the buffer is of no more use.
+    pub(crate) fn discard(&mut self) {
+        self.buffer.discard();
+    }
+}

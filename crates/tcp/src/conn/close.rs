@@ -1,0 +1,150 @@
+//! Closing, in every order, and breaking off.
+//!
+//! Home of RFC 9293 §3.6, §3.10.4 (CLOSE), §3.10.5 (ABORT), §3.10.7.4 (eighth:
+//! the FIN bit), §3.6.1 (TIME-WAIT).
+
+use super::timers::Timer;
+use super::{Connection, Outbox, Reply, State};
+use crate::{CloseReason, Event};
+use anabranch_base::Instant;
+use anabranch_wire::tcp::Header;
+
+impl Connection {
+    /// The application will send no more.
+    pub(crate) fn finish(&mut self, now: Instant, out: &mut Outbox) {
+        if self.send.finished {
+            return;
+        }
+        self.send.begin_burst();
+        self.send.finished = true;
+        match self.state {
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            // RFC 9293 §3.10.4: nothing was opened yet, nothing to close.
+            State::SynSent if self.send.buffer.end() == 0 => {
+                self.fail(now, CloseReason::Finished, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The application is gone: what arrives from now on is answered with a reset.
+    pub(crate) fn close(&mut self, now: Instant, out: &mut Outbox) {
+        // RFC 9293 §3.6.1: data was thrown away unread, and the peer should know.
+        if self.recv.readable() > 0 {
+            self.abort(now, out);
+            return;
+        }
+        self.orphan = true;
+        self.finish(now, out);
+        if self.state == State::FinWait2 {
+            self.timers.set(Timer::FinWait2, now + self.config.fin_wait2);
+        }
+        self.conclude(now, out);
+    }
+
+    /// Ends it at once; the peer, if it knows of us, hears of it.
+    pub(crate) fn abort(&mut self, now: Instant, out: &mut Outbox) {
+        self.reset_peer(out);
+        self.fail(now, CloseReason::Aborted, out);
+    }
+
+    /// RFC 9293 §3.10.5: a reset where there is a connection to reset.
+    pub(super) fn reset_peer(&mut self, out: &mut Outbox) {
+        match self.state {
+            State::SynReceived
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait
+            | State::Closing
+            | State::LastAck => {
+                let seq = self.seq_of(self.send.board.next());
+                let ack = self.ack_of(self.recv.next());
+                out.reply(Reply::reset(self.local, self.remote, seq, Some(ack)));
+            }
+            State::SynSent | State::TimeWait | State::Closed => {}
+        }
+    }
+
+    /// Our FIN is acknowledged.
+    pub(super) fn on_fin_acked(&mut self, now: Instant, out: &mut Outbox) {
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.orphan {
+                    self.timers.set(Timer::FinWait2, now + self.config.fin_wait2);
+                }
+            }
+            State::Closing => self.enter_time_wait(now, out),
+            State::LastAck => {
+                self.state = State::Closed;
+                self.timers.stop_all();
+                self.send.discard();
+                self.conclude(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The peer's FIN has arrived in order.
+    pub(super) fn on_peer_finished(&mut self, now: Instant, out: &mut Outbox) {
+        if !self.finished_told {
+            self.finished_told = true;
+            let id = self.id;
+            self.event(out, Event::Finished { id });
+        }
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => {
+                // RFC 9293 §3.10.7.4: our FIN may have been acknowledged by the same segment.
+                if self.send.fin_acked() {
+                    self.enter_time_wait(now, out);
+                } else {
+                    self.state = State::Closing;
+                }
+            }
+            State::FinWait2 => self.enter_time_wait(now, out),
+            _ => {}
+        }
+    }
+
+    fn enter_time_wait(&mut self, now: Instant, out: &mut Outbox) {
+        self.state = State::TimeWait;
+        self.timers.stop_all();
+        self.send.discard();
+        self.restart_time_wait(now);
+        self.conclude(now, out);
+    }
+
+    /// RFC 9293 §3.10.7.4: a FIN again starts the wait anew.
+    pub(super) fn restart_time_wait(&mut self, now: Instant) {
+        // Strictly later, so that a wait of nothing still ends by the timer.
+        self.timers.set(Timer::TimeWait, (now + self.config.time_wait).max(now.plus_nanos(1)));
+    }
+
+    /// TIME-WAIT is over, or given up for a new connection.
+    pub(crate) fn leave_time_wait(&mut self, now: Instant, out: &mut Outbox) {
+        self.state = State::Closed;
+        self.timers.stop_all();
+        // What was never read is not going to be.
+        self.recv.discard();
+        self.conclude(now, out);
+    }
+
+    /// RFC 9293 §3.6.1, RFC 6191 §2: this SYN cannot be an old duplicate.
+    pub(crate) fn is_new_incarnation(&self, syn: &Header) -> bool {
+        match syn.options.timestamps {
+            Some(stamps) if self.agreed.timestamps => self.agreed.is_younger(stamps),
+            _ => syn.seq.after(self.ack_of(self.recv.next())),
+        }
+    }
+
+    /// Tells the application that it is over, once that is so and everything was read.
+    pub(super) fn conclude(&mut self, now: Instant, out: &mut Outbox) {
+        if matches!(self.state, State::TimeWait | State::Closed) && (self.orphan || self.recv.readable() == 0)
+        {
+            self.tell_closed(now, CloseReason::Finished, out);
+        }
+    }
+}

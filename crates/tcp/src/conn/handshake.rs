@@ -1,0 +1,223 @@
+//! Opening: SYN, SYN-ACK, and what they settle.
+//!
+//! Home of RFC 9293 §3.5, §3.7.1 (MSS), §3.10.7.3 (SYN-SENT), and of
+//! simultaneous open.
+
+use super::timers::{Timer, Timers};
+use super::{Connection, Outbox, Reply, State};
+use crate::config::Config;
+use crate::options::Agreed;
+use crate::recv::RecvHalf;
+use crate::send::SendHalf;
+use crate::stats::Stats;
+use crate::{CloseReason, ConnectionId, Event};
+use anabranch_base::time::Duration;
+use anabranch_base::trace::TraceEvent;
+use anabranch_base::{Ecn, Instant};
+use anabranch_congestion::{RttConfig, RttEstimator};
+use anabranch_wire::tcp::{Flags, Header, Segment, Seq};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a new connection needs to know.
+#[derive(Debug)]
+pub(crate) struct Birth {
+    pub(crate) id: ConnectionId,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) config: Arc<Config>,
+    pub(crate) iss: Seq,
+    /// Where the timestamp clock begins.
+    pub(crate) clock_offset: u32,
+    pub(crate) mtu: u32,
+}
+
+/// RFC 9293 §3.7.1: what a peer takes that does not say.
+const DEFAULT_MSS_V4: u32 = 536;
+const DEFAULT_MSS_V6: u32 = 1220;
+/// A peer that says less is held to this (as Linux does), lest headers outweigh data.
+const LEAST_MSS: u32 = 88;
+const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
+impl Connection {
+    /// An outgoing connection: its SYN is due.
+    pub(crate) fn connect(now: Instant, birth: Birth) -> Self {
+        let mut connection = Self::born(now, birth, State::SynSent);
+        connection.known = true;
+        connection
+    }
+
+    /// An incoming one: its SYN-ACK is due.
+    pub(crate) fn accept(now: Instant, birth: Birth, syn: &Header) -> Self {
+        let mut connection = Self::born(now, birth, State::SynReceived);
+        connection.passive = true;
+        connection.on_peer_syn(now, syn);
+        connection
+    }
+
+    fn born(now: Instant, birth: Birth, state: State) -> Self {
+        let Birth { id, local, remote, config, iss, clock_offset, mtu } = birth;
+        let default_mss = if remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
+        let mut connection = Self {
+            id,
+            local,
+            remote,
+            passive: false,
+            state,
+            iss,
+            irs: Seq(0),
+            agreed: Agreed::offer(&config, clock_offset),
+            send: SendHalf::new(&config, u64::from(default_mss)),
+            recv: RecvHalf::new(&config),
+            timers: Timers::default(),
+            stats: Stats::default(),
+            mtu,
+            peer_mss: default_mss,
+            syn_due: true,
+            syn_tries: 0,
+            syn_sent: now,
+            probe_due: false,
+            probes: 0,
+            timeouts: 0,
+            last_progress: now,
+            wl1: Seq(0),
+            wl2: Seq(0),
+            window_field: 0,
+            last_ack_sent: 0,
+            ecn_echo: false,
+            known: false,
+            readable_told: false,
+            finished_told: false,
+            closed_told: false,
+            orphan: false,
+            challenges: (now, 0),
+            soft_error: None,
+            limit_told: None,
+            config,
+        };
+        // Until the peer speaks, segments are as large as our own side allows.
+        connection.peer_mss = connection.own_mss();
+        connection
+    }
+
+    /// RFC 9293 §3.7.1: what we tell the peer to send at most.
+    pub(super) fn own_mss(&self) -> u32 {
+        let headers = if self.remote.is_ipv4() { 40 } else { 60 };
+        let most = self.mtu.saturating_sub(headers).clamp(LEAST_MSS, u32::from(u16::MAX));
+        self.config.mss.map_or(most, |mss| mss.min(most))
+    }
+
+    /// Payload of a full segment.
+    pub(super) fn payload_size(&self) -> u64 {
+        u64::from(self.own_mss().min(self.peer_mss)) - self.agreed.overhead()
+    }
+
+    /// The peer's SYN or SYN-ACK: options and numbers.
+    fn on_peer_syn(&mut self, now: Instant, syn: &Header) {
+        self.irs = syn.seq;
+        let default = if self.remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
+        self.peer_mss = syn.options.mss.map_or(default, u32::from).max(LEAST_MSS);
+        self.agreed.settle(now, &self.config, syn);
+        // The window of a SYN is never scaled (RFC 7323 §2.2).
+        self.send.set_window(0, u64::from(syn.window));
+        self.wl1 = syn.seq;
+        self.wl2 = self.iss.next();
+        self.window_field = syn.window;
+        self.recv.duty.at_once();
+    }
+
+    /// A segment for a connection that has sent its SYN and heard nothing.
+    pub(super) fn on_segment_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>, out: &mut Outbox) {
+        let header = &segment.header;
+        let acks = header.flags.has(Flags::ACK);
+        // RFC 9293 §3.10.7.3, first: an acknowledgement of something never sent.
+        if acks && (header.ack != self.iss.next() || self.syn_tries == 0) {
+            if !header.flags.has(Flags::RST) {
+                out.reply(Reply::reset_for(self.local, self.remote, segment));
+            }
+            return;
+        }
+        // Second: a reset counts when it acknowledges the SYN.
+        if header.flags.has(Flags::RST) {
+            if acks {
+                self.fail(now, CloseReason::Refused, out);
+            }
+            return;
+        }
+        if !header.flags.has(Flags::SYN) {
+            return;
+        }
+        self.on_peer_syn(now, header);
+        if acks {
+            self.on_opened(now, header, out);
+        } else {
+            // Fourth: simultaneous open.
+            self.state = State::SynReceived;
+            self.syn_due = true;
+            self.syn_tries = 0;
+            self.timers.stop(Timer::Retransmit);
+        }
+    }
+
+    /// Our SYN is acknowledged: data may flow.
+    pub(super) fn on_opened(&mut self, now: Instant, header: &Header, out: &mut Outbox) {
+        let syn_lost = self.syn_tries > 1;
+        self.state = State::Established;
+        self.syn_due = false;
+        self.timers.stop(Timer::Retransmit);
+        self.timeouts = 0;
+        self.last_progress = now;
+        self.send.begin(&self.config, self.payload_size(), self.agreed.sack, syn_lost);
+        let echoed = header.options.timestamps.and_then(|stamps| self.agreed.age(now, stamps.echo));
+        if syn_lost {
+            // RFC 6298 §5.7: after a lost SYN data begins with 3 s at least.
+            let rto_initial = self.config.rto_initial.max(AFTER_LOST_SYN);
+            self.send.rtt = RttEstimator::new(RttConfig { rto_initial, ..self.config.rtt() });
+            // Karn: which SYN was answered only timestamps can tell.
+            if let Some(rtt) = echoed.filter(|_| self.agreed.timestamps) {
+                self.send.rtt.on_sample(rtt);
+            }
+        } else {
+            // RFC 6298 §2.2: the handshake is the first measurement.
+            self.send.rtt.on_sample(now.since(self.syn_sent));
+        }
+        self.known = true;
+        let id = self.id;
+        let port = self.local.port();
+        self.event(out, if self.passive { Event::Accepted { id, port } } else { Event::Connected { id } });
+        out.record(now, self.key(), || TraceEvent::Established);
+        if self.send.finished {
+            self.state = State::FinWait1;
+        }
+    }
+
+    /// The SYN or SYN-ACK to send.
+    pub(super) fn syn_header(&mut self, now: Instant) -> (Header, Ecn) {
+        let answer = self.state == State::SynReceived;
+        let mss = self.own_mss() as u16;
+        let options = self.agreed.syn_options(now, &self.config, mss, answer);
+        let mut flags = Flags::SYN;
+        if answer {
+            flags = flags.with(Flags::ACK);
+        }
+        // RFC 3168 §6.1.1: offered by both bits, taken by ECE; a repeated SYN does
+        // without (§6.1.1.1), for paths that drop it.
+        if self.agreed.ecn && answer {
+            flags = flags.with(Flags::ECE);
+        } else if self.agreed.ecn && self.syn_tries == 0 {
+            flags = flags.with(Flags::ECE).with(Flags::CWR);
+        }
+        let mss = u64::from(self.peer_mss);
+        let header = Header {
+            source_port: self.local.port(),
+            target_port: self.remote.port(),
+            seq: self.iss,
+            ack: if answer { self.ack_of(self.recv.next()) } else { Seq(0) },
+            flags,
+            window: self.recv.offer(0, u64::from(u16::MAX), mss),
+            urgent: 0,
+            options,
+        };
+        (header, Ecn::NotEct)
+    }
+}

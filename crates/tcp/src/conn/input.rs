@@ -1,0 +1,436 @@
+//! What an arriving segment, an ICMP report or a timer does to a connection.
+//!
+//! Changes state and marks what is due; builds nothing. The checks stand in
+//! the order of the RFC.
+//!
+//! Home of RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3
+//! (R2), RFC 5961 §3 to §5 and §7, RFC 7323 §5.3, RFC 3168 §6.1.3, RFC 5927 §4.
+
+use super::timers::Timer;
+use super::{Connection, Outbox, Reply, State};
+use crate::send::{Ack, AckOutcome};
+use crate::{CloseReason, Event};
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::trace::TraceEvent;
+use anabranch_base::{Ecn, IcmpKind, Instant};
+use anabranch_wire::tcp::{Flags, Segment, Seq};
+
+impl Connection {
+    /// A segment of this connection arrived.
+    pub(crate) fn on_segment(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        ecn: Ecn,
+        tag: u64,
+        out: &mut Outbox,
+    ) {
+        self.stats.segments_received += 1;
+        self.send.begin_burst();
+        match self.state {
+            State::SynSent => return self.on_segment_in_syn_sent(now, segment, out),
+            State::Closed => return,
+            _ => {}
+        }
+        let header = &segment.header;
+        let flags = header.flags;
+        if !self.passes_timestamps(now, segment) {
+            return;
+        }
+        let start = self.peer_position(header.seq);
+        let end = start + i64::from(segment.sequence_len());
+        if !self.is_acceptable(now, segment, start, end) {
+            return;
+        }
+        if let Some(stamps) = header.options.timestamps.filter(|_| self.agreed.timestamps)
+            && start <= self.last_ack_sent as i64
+        {
+            self.agreed.remember(now, stamps);
+        }
+        if flags.has(Flags::RST) {
+            return self.on_reset(now, start, out);
+        }
+        if flags.has(Flags::SYN) {
+            return self.on_syn_again(now, header.seq);
+        }
+        // Fifth: a segment without ACK says nothing.
+        if !flags.has(Flags::ACK) || !self.on_acknowledgement(now, segment, out) {
+            return;
+        }
+        if self.state == State::Closed {
+            return;
+        }
+        self.take_data(now, segment, start, ecn, tag, out);
+    }
+
+    /// RFC 7323 §5.3: timestamps must be there once agreed on, and not run backwards.
+    #[inline]
+    fn passes_timestamps(&mut self, now: Instant, segment: &Segment<'_>) -> bool {
+        if !self.agreed.timestamps || segment.header.flags.has(Flags::RST) {
+            return true;
+        }
+        match segment.header.options.timestamps {
+            // RFC 7323 §3.2: silently dropped. A SYN never had to have any.
+            None => segment.header.flags.has(Flags::SYN),
+            Some(stamps) if self.agreed.is_outdated(now, stamps) => {
+                self.stats.paws_discards += 1;
+                self.recv.duty.at_once();
+                false
+            }
+            Some(_) => true,
+        }
+    }
+
+    /// First: part of the segment lies in the window. A segment that begins
+    /// just behind it is let through, as one whose sender has filled it.
+    fn is_acceptable(&mut self, now: Instant, segment: &Segment<'_>, start: i64, end: i64) -> bool {
+        let (next, edge) = (self.recv.next() as i64, self.recv.edge().max(self.recv.next()) as i64);
+        if end >= next && start <= edge {
+            return true;
+        }
+        if !segment.header.flags.has(Flags::RST) {
+            if segment.payload.is_empty() {
+                self.challenge(now);
+            } else {
+                self.stats.bytes_discarded += segment.payload.len() as u64;
+                // RFC 2883 §4: old data is reported as a duplicate.
+                if end <= next && start >= 0 {
+                    self.recv.on_old(start as u64..end as u64);
+                }
+                self.recv.duty.at_once();
+            }
+        }
+        false
+    }
+
+    /// RFC 5961 §7: an acknowledgement that answers what might be forged; only so many a while.
+    fn challenge(&mut self, now: Instant) {
+        let (since, count) = self.challenges;
+        if now.since(since) >= CHALLENGE_INTERVAL {
+            self.challenges = (now, 1);
+        } else if count < CHALLENGES {
+            self.challenges = (since, count + 1);
+        } else {
+            return;
+        }
+        self.recv.duty.at_once();
+    }
+
+    /// Second: a reset, which counts only with the very number expected (RFC 5961 §3.2).
+    fn on_reset(&mut self, now: Instant, start: i64, out: &mut Outbox) {
+        if start != self.recv.next() as i64 {
+            return self.challenge(now);
+        }
+        let reason = match self.state {
+            State::SynReceived if !self.passive => CloseReason::Refused,
+            // RFC 9293 §3.10.7.4: both sides had said all there was.
+            State::Closing | State::LastAck | State::TimeWait => CloseReason::Finished,
+            _ => CloseReason::Reset,
+        };
+        self.fail(now, reason, out);
+    }
+
+    /// Fourth: a SYN where there can be none (RFC 5961 §4.2).
+    fn on_syn_again(&mut self, now: Instant, seq: Seq) {
+        if self.state == State::SynReceived && seq == self.irs {
+            // The peer has not heard our answer.
+            self.syn_due = self.syn_tries > 0;
+        } else {
+            self.challenge(now);
+        }
+    }
+
+    /// Fifth: the acknowledgement. False when the segment is to be dropped.
+    fn on_acknowledgement(&mut self, now: Instant, segment: &Segment<'_>, out: &mut Outbox) -> bool {
+        let header = &segment.header;
+        let position = self.own_position(header.ack);
+        if self.state == State::SynReceived {
+            if position != 0 || self.syn_tries == 0 {
+                out.reply(Reply::reset_for(self.local, self.remote, segment));
+                return false;
+            }
+            self.on_opened(now, header, out);
+            self.set_peer_window(header.seq, header.ack, header.window, 0);
+        }
+        if position > self.send.highest_sent() as i64 {
+            // RFC 5961 §5.2: of something never sent.
+            self.challenge(now);
+            return false;
+        }
+        let una = self.send.board.una();
+        if position >= una as i64 {
+            self.on_current_ack(now, segment, position as u64, out);
+        }
+        true
+    }
+
+    fn on_current_ack(&mut self, now: Instant, segment: &Segment<'_>, position: u64, out: &mut Outbox) {
+        let header = &segment.header;
+        let window_before = self.window_field;
+        // RFC 9293 §3.10.7.4: only a newer segment may set the window.
+        if header.seq.after(self.wl1) || (header.seq == self.wl1 && header.ack.at_or_after(self.wl2)) {
+            self.set_peer_window(header.seq, header.ack, header.window, position);
+        }
+        let mut sacks = [(0, 0); 4];
+        let mut count = 0;
+        let mut dsack = false;
+        if self.agreed.sack && !header.options.sack.is_empty() {
+            (count, dsack) = self.read_sacks(header.options.sack.as_slice(), position, &mut sacks);
+        }
+        let echo = header.options.timestamps.filter(|_| self.agreed.timestamps);
+        let echo = echo.and_then(|stamps| self.agreed.age(now, stamps.echo).map(|age| (stamps.echo, age)));
+        let ack = Ack {
+            position,
+            sacks: &sacks[..count],
+            dsack,
+            could_be_duplicate: segment.payload.is_empty()
+                && !header.flags.has_any(Flags::FIN)
+                && header.window == window_before,
+            echo,
+            ece: self.agreed.ecn && header.flags.has(Flags::ECE),
+        };
+        let outcome = self.send.on_ack(now, &ack, &mut self.stats);
+        self.after_ack(now, outcome, out);
+    }
+
+    fn after_ack(&mut self, now: Instant, outcome: AckOutcome, out: &mut Outbox) {
+        if outcome.progress {
+            self.timeouts = 0;
+            self.last_progress = now;
+            self.soft_error = None;
+        }
+        if outcome.restart_timer {
+            // RFC 6298 §5.2, §5.3.
+            if self.send.board.flight() > 0 {
+                self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+            } else {
+                self.timers.stop(Timer::Retransmit);
+            }
+        }
+        // Any acknowledgement answers a probe: the peer lives.
+        self.probes = 0;
+        if outcome.spurious {
+            out.record(now, self.key(), || TraceEvent::Spurious);
+        }
+        if outcome.writable && !self.send.finished {
+            let id = self.id;
+            self.event(out, Event::Writable { id });
+        }
+        if outcome.fin_acked {
+            self.on_fin_acked(now, out);
+        }
+    }
+
+    #[inline]
+    fn set_peer_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
+        self.wl1 = seq;
+        self.wl2 = ack;
+        self.window_field = field;
+        self.send.set_window(position, u64::from(field) << self.agreed.peer_shift);
+    }
+
+    /// SACK blocks as positions; those that make no sense are left out. A
+    /// first block that repeats what is acknowledged or lies within the second
+    /// reports a duplicate (RFC 2883 §4).
+    fn read_sacks(&self, blocks: &[(Seq, Seq)], ack: u64, sacks: &mut [(u64, u64); 4]) -> (usize, bool) {
+        let mut count = 0;
+        let mut dsack = false;
+        let highest = self.send.highest_sent() as i64;
+        let place = |number| self.own_position(number);
+        for (index, &(start, end)) in blocks.iter().enumerate() {
+            let (start, end) = (place(start), place(end));
+            if start >= end || end > highest {
+                continue;
+            }
+            if index == 0 {
+                let within_second =
+                    blocks.get(1).is_some_and(|&(from, to)| place(from) <= start && end <= place(to));
+                if end <= ack as i64 || within_second {
+                    dsack = true;
+                    continue;
+                }
+            }
+            if start >= ack as i64 && count < sacks.len() {
+                sacks[count] = (start as u64, end as u64);
+                count += 1;
+            }
+        }
+        (count, dsack)
+    }
+
+    /// Seventh and eighth: the data and the FIN.
+    fn take_data(
+        &mut self,
+        now: Instant,
+        segment: &Segment<'_>,
+        start: i64,
+        ecn: Ecn,
+        tag: u64,
+        out: &mut Outbox,
+    ) {
+        let fin = segment.header.flags.has(Flags::FIN);
+        if segment.payload.is_empty() && !fin {
+            return;
+        }
+        if !self.state.receives() {
+            // RFC 9293 §3.10.7.4: after the peer's FIN there is nothing; it has not heard our answer.
+            self.recv.duty.at_once();
+            if fin && self.state == State::TimeWait {
+                self.restart_time_wait(now);
+            }
+            return;
+        }
+        if self.agreed.ecn && !segment.payload.is_empty() {
+            self.note_ecn(ecn, segment.header.flags);
+        }
+        // What lies before the first byte was the SYN.
+        let skipped = (-start).max(0) as usize;
+        let data = segment.payload.get(skipped..).unwrap_or_default();
+        let position = start.max(0) as u64;
+        let key = self.key();
+        let arrival = self.recv.on_data(position, data, fin, |units| {
+            out.record(now, key, || TraceEvent::Received { units, packet: tag });
+        });
+        self.stats.bytes_received += arrival.kept;
+        self.stats.bytes_discarded += data.len() as u64 - arrival.kept;
+        if let Some(delay) = arrival.delay
+            && !self.timers.is_set(Timer::DelayedAck)
+        {
+            self.timers.set(Timer::DelayedAck, now + delay);
+        }
+        if self.orphan && arrival.kept > 0 {
+            // RFC 9293 §3.6.1: nobody is there to read it.
+            self.reset_peer(out);
+            return self.fail(now, CloseReason::Aborted, out);
+        }
+        if arrival.readable && !self.readable_told {
+            self.readable_told = true;
+            let id = self.id;
+            self.event(out, Event::Readable { id });
+        }
+        if arrival.finished {
+            self.on_peer_finished(now, out);
+        }
+    }
+
+    /// RFC 3168 §6.1.3: CE is echoed until the peer says that it has reacted.
+    fn note_ecn(&mut self, ecn: Ecn, flags: Flags) {
+        if flags.has(Flags::CWR) {
+            self.ecn_echo = false;
+        }
+        if ecn == Ecn::Ce {
+            self.stats.ce_received += 1;
+            self.ecn_echo = true;
+        }
+    }
+
+    /// Runs every timer that is due.
+    pub(crate) fn on_time(&mut self, now: Instant, out: &mut Outbox) {
+        while let Some(timer) = self.timers.expired(now) {
+            self.send.begin_burst();
+            match timer {
+                Timer::Retransmit => self.on_retransmit_timer(now, out),
+                Timer::Persist => self.on_persist_timer(now, out),
+                Timer::DelayedAck => self.recv.duty.on_delay_over(),
+                Timer::FinWait2 => {
+                    // Nobody waits for the rest: as other stacks do, forget it.
+                    self.reset_peer(out);
+                    self.fail(now, CloseReason::Finished, out);
+                }
+                Timer::TimeWait => self.leave_time_wait(now, out),
+            }
+        }
+    }
+
+    fn on_retransmit_timer(&mut self, now: Instant, out: &mut Outbox) {
+        self.stats.timeouts += 1;
+        self.timeouts += 1;
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            if self.timeouts > self.config.syn_retries {
+                let reason = self.soft_error.map_or(CloseReason::HandshakeTimedOut, CloseReason::Unreachable);
+                return self.fail(now, reason, out);
+            }
+            self.send.rtt.back_off();
+            self.syn_due = true;
+            return;
+        }
+        if self.timeouts > self.config.retries || self.user_timeout_is_over(now) {
+            let reason = self.soft_error.map_or(CloseReason::TimedOut, CloseReason::Unreachable);
+            return self.fail(now, reason, out);
+        }
+        self.send.on_timeout(now);
+        // RFC 6298 §5.6; the retransmission itself finds the timer running.
+        self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+    }
+
+    fn on_persist_timer(&mut self, now: Instant, out: &mut Outbox) {
+        if !self.send.is_shut_out() {
+            return;
+        }
+        // RFC 9293 §3.8.6.1: a peer that answers may keep us waiting for ever, a silent one not.
+        if self.probes > self.config.retries || self.user_timeout_is_over(now) && self.probes > 0 {
+            return self.fail(now, CloseReason::TimedOut, out);
+        }
+        self.probe_due = true;
+        self.probes += 1;
+    }
+
+    /// When the next probe is due: an RTO, doubled with every unanswered one.
+    pub(super) fn probe_delay(&self) -> Duration {
+        let rto = nanos(self.send.rtt.rto());
+        let doubled = rto.saturating_mul(1 << self.probes.min(20));
+        Duration::from_nanos(doubled.min(nanos(self.config.rto_max)).min(nanos(MOST_PROBE_DELAY)).max(1))
+    }
+
+    fn user_timeout_is_over(&self, now: Instant) -> bool {
+        self.config.user_timeout.is_some_and(|limit| now.since(self.last_progress) >= limit)
+    }
+
+    /// The network reported trouble with a segment whose number is `seq`.
+    pub(crate) fn on_icmp(&mut self, now: Instant, kind: IcmpKind, seq: Seq, out: &mut Outbox) {
+        // RFC 5927 §4: only about what is on its way.
+        let position = self.own_position(seq);
+        let on_its_way = match self.state {
+            State::SynSent | State::SynReceived => seq == self.iss,
+            _ => position >= self.send.board.una() as i64 && position < self.send.highest_sent() as i64,
+        };
+        if !on_its_way {
+            return;
+        }
+        match kind {
+            IcmpKind::TooBig(mtu) if self.config.pmtu => self.on_smaller_mtu(mtu),
+            IcmpKind::TooBig(_) => {}
+            IcmpKind::Unreachable(code) => {
+                // RFC 9293 §3.9.2.2: hard for one that is still opening, RFC 5927 §5.2: soft for one that is open.
+                let hard = if self.remote.is_ipv4() { matches!(code, 2 | 3) } else { matches!(code, 1 | 4) };
+                if hard && self.state == State::SynSent {
+                    self.fail(now, CloseReason::Unreachable(code), out);
+                } else {
+                    self.soft_error = Some(code);
+                }
+            }
+        }
+    }
+
+    fn on_smaller_mtu(&mut self, mtu: u32) {
+        // RFC 1191 §3, RFC 8201 §4: no path takes less than this.
+        let least = if self.remote.is_ipv4() { LEAST_MTU_V4 } else { LEAST_MTU_V6 };
+        let mtu = mtu.max(least);
+        if mtu >= self.mtu {
+            return;
+        }
+        self.mtu = mtu;
+        if self.state.is_synchronized() {
+            self.send.set_mss(self.payload_size());
+        }
+    }
+}
+
+/// RFC 5961 §7: ten in five seconds.
+const CHALLENGES: u32 = 10;
+const CHALLENGE_INTERVAL: Duration = Duration::from_secs(5);
+/// Probes go on for ever, so not too rarely (RFC 9293 leaves it open; BSD's TCPTV_PERSMAX).
+const MOST_PROBE_DELAY: Duration = Duration::from_secs(60);
+/// RFC 791 has 68; Linux's min_pmtu is larger, as less invites abuse.
+const LEAST_MTU_V4: u32 = 552;
+const LEAST_MTU_V6: u32 = 1280;

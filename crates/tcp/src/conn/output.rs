@@ -1,0 +1,311 @@
+//! The only builder of a connection's segments.
+//!
+//! One order: SYN, then data (what is lost first), then an acknowledgement
+//! without data, then a probe of a closed window. Each segment carries the
+//! newest acknowledgement and the window.
+//!
+//! Home of RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298
+//! §5.1, RFC 3168 §6.1.4 and §6.1.5 (what is not ECN-capable).
+
+use super::timers::Timer;
+use super::{Connection, Outbox, State};
+use crate::send::Choice;
+use anabranch_base::trace::{SendCause, TraceEvent};
+use anabranch_base::{Batch, Ecn, Instant};
+use anabranch_wire::tcp::{Flags, Header, Options, SackBlocks, Segment, Seq, seal};
+use std::net::SocketAddr;
+use std::ops::Range;
+
+/// A segment without data outside of any connection: a reset, mostly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) header: Header,
+}
+
+impl Reply {
+    /// A reset with this number, acknowledging `ack` if given.
+    pub(crate) fn reset(local: SocketAddr, remote: SocketAddr, seq: Seq, ack: Option<Seq>) -> Self {
+        let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
+        let header = Header {
+            source_port: local.port(),
+            target_port: remote.port(),
+            seq,
+            ack: ack.unwrap_or_default(),
+            flags,
+            ..Header::default()
+        };
+        Self { local, remote, header }
+    }
+
+    /// RFC 9293 §3.5.2: the reset that a segment deserves which nobody wants.
+    /// With ACK it names its own number, else it must acknowledge the segment.
+    pub(crate) fn reset_for(local: SocketAddr, remote: SocketAddr, segment: &Segment<'_>) -> Self {
+        let header = &segment.header;
+        if header.flags.has(Flags::ACK) {
+            Self::reset(local, remote, header.ack, None)
+        } else {
+            Self::reset(local, remote, Seq(0), Some(header.seq.plus(segment.sequence_len())))
+        }
+    }
+
+    pub(crate) fn transmit(&self, batch: &mut Batch, out: &mut Outbox) {
+        begin_batch(batch, self.local, self.remote, Ecn::NotEct, out);
+        batch.push_with(|buffer| {
+            let start = buffer.len();
+            self.header.emit(buffer);
+            seal(&mut buffer[start..], self.local.ip(), self.remote.ip());
+        });
+    }
+}
+
+/// What kind of segment is next.
+enum Next {
+    Syn,
+    Data(Choice),
+    Ack,
+    Probe(Range<u64>),
+}
+
+fn begin_batch(batch: &mut Batch, local: SocketAddr, remote: SocketAddr, ecn: Ecn, out: &mut Outbox) {
+    if batch.is_empty() {
+        // Raw sockets carry addresses alone: the ports are in the segment.
+        batch.source = SocketAddr::new(local.ip(), 0);
+        batch.target = SocketAddr::new(remote.ip(), 0);
+        batch.ecn = ecn;
+        batch.first_tag = out.next_tag;
+    }
+    out.next_tag += 1;
+}
+
+impl Connection {
+    /// Appends what may be sent now, as far as it fits the batch. False when
+    /// there is nothing.
+    pub(crate) fn transmit(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
+        while batch.has_room() {
+            let Some(next) = self.next_segment() else {
+                self.settle(now, out);
+                break;
+            };
+            let (header, payload, ecn) = self.describe(now, &next);
+            let size = header.encoded_len() + (payload.end - payload.start) as usize;
+            if !batch.is_empty() && (size > batch.stride() || ecn != batch.ecn) {
+                break;
+            }
+            let tag = out.next_tag;
+            begin_batch(batch, self.local, self.remote, ecn, out);
+            batch.push_with(|buffer| {
+                let start = buffer.len();
+                header.emit(buffer);
+                self.send.buffer.append_to(payload.clone(), buffer);
+                seal(&mut buffer[start..], self.local.ip(), self.remote.ip());
+            });
+            self.on_sent(now, next, &header, payload, tag, out);
+        }
+        !batch.is_empty()
+    }
+
+    fn next_segment(&mut self) -> Option<Next> {
+        match self.state {
+            State::SynSent | State::SynReceived => {
+                return self.syn_due.then_some(Next::Syn);
+            }
+            State::Closed => return None,
+            State::TimeWait => return self.recv.duty.is_due().then_some(Next::Ack),
+            _ => {}
+        }
+        if let Some(choice) = self.send.choose() {
+            return Some(Next::Data(choice));
+        }
+        if self.recv.duty.is_due() {
+            return Some(Next::Ack);
+        }
+        if std::mem::take(&mut self.probe_due)
+            && self.send.is_shut_out()
+            && let Some(range) = self.send.probe()
+        {
+            return Some(Next::Probe(range));
+        }
+        None
+    }
+
+    /// Nothing more to send: the persist timer runs if and only if the peer's
+    /// window is what forbids it, and the trace learns what the limit is.
+    fn settle(&mut self, now: Instant, out: &mut Outbox) {
+        if !self.state.is_synchronized() {
+            return;
+        }
+        if self.send.is_shut_out() {
+            if !self.timers.is_set(Timer::Persist) {
+                self.timers.set(Timer::Persist, now + self.probe_delay());
+            }
+        } else {
+            self.timers.stop(Timer::Persist);
+        }
+        if out.tracing && self.limit_told != Some(self.send.limit) {
+            self.limit_told = Some(self.send.limit);
+            out.record(now, self.key(), || TraceEvent::Limited(self.send.limit));
+        }
+    }
+
+    /// Header, payload positions and ECN mark of the next segment.
+    fn describe(&mut self, now: Instant, next: &Next) -> (Header, Range<u64>, Ecn) {
+        let (range, fin, fresh) = match next {
+            Next::Syn => {
+                let (header, ecn) = self.syn_header(now);
+                return (header, 0..0, ecn);
+            }
+            Next::Data(choice) => {
+                let (payload, fin) = self.send.parts(&choice.range);
+                (payload, fin, choice.cause == SendCause::New)
+            }
+            Next::Probe(range) => (range.clone(), false, false),
+            Next::Ack => {
+                let next = self.send.board.next();
+                (next..next, false, false)
+            }
+        };
+        let position = match next {
+            Next::Data(choice) => choice.range.start,
+            _ => range.start,
+        };
+        let length = range.end - range.start;
+        let mut flags = Flags::ACK;
+        if fin {
+            flags = flags.with(Flags::FIN);
+        }
+        // RFC 9293 §3.9.1.2: the last of what was written is pushed.
+        if length > 0 && range.end == self.send.buffer.end() {
+            flags = flags.with(Flags::PSH);
+        }
+        let mut ecn = Ecn::NotEct;
+        if self.agreed.ecn {
+            if self.ecn_echo {
+                flags = flags.with(Flags::ECE);
+            }
+            if fresh && length > 0 {
+                ecn = Ecn::Ect0;
+                if self.send.cwr_due {
+                    flags = flags.with(Flags::CWR);
+                }
+            }
+        }
+        let stamps = self.agreed.stamps(now);
+        let mut options = Options { timestamps: stamps, ..Options::default() };
+        if self.agreed.sack && self.recv.has_report() {
+            options.sack = self.sack_blocks(length);
+        }
+        let header = Header {
+            source_port: self.local.port(),
+            target_port: self.remote.port(),
+            seq: self.seq_of(position),
+            ack: self.ack_of(self.recv.next()),
+            flags,
+            window: self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss)),
+            urgent: 0,
+            options,
+        };
+        (header, range, ecn)
+    }
+
+    /// The SACK blocks that fit beside a payload of `length` bytes.
+    fn sack_blocks(&self, length: u64) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let spare = self.payload_size().saturating_sub(length);
+        let fit = if length == 0 { SackBlocks::MAX } else { (spare.saturating_sub(4) / 8) as usize };
+        let most = fit.min(Options::sack_room(self.agreed.timestamps));
+        self.recv.report(most, |run| {
+            blocks.push(self.ack_of(run.start), self.ack_of(run.end));
+        });
+        blocks
+    }
+
+    fn on_sent(
+        &mut self,
+        now: Instant,
+        next: Next,
+        header: &Header,
+        payload: Range<u64>,
+        tag: u64,
+        out: &mut Outbox,
+    ) {
+        self.stats.segments_sent += 1;
+        let length = payload.end - payload.start;
+        if length > 0 {
+            self.stats.data_segments_sent += 1;
+            self.stats.bytes_sent += length;
+        }
+        let cause = match next {
+            Next::Syn => return self.on_syn_sent(now, out),
+            Next::Ack => {
+                self.stats.acks_sent += 1;
+                None
+            }
+            Next::Probe(_) => {
+                self.stats.probes += 1;
+                self.timers.set(Timer::Persist, now + self.probe_delay());
+                Some(SendCause::Probe)
+            }
+            Next::Data(choice) => {
+                self.on_data_sent(now, &choice, header, length);
+                Some(choice.cause)
+            }
+        };
+        if let Some(cause) = cause.filter(|_| length > 0 && out.tracing) {
+            out.record(now, self.key(), || TraceEvent::Sent {
+                units: payload.clone(),
+                stream: 0,
+                bytes: payload,
+                packet: tag,
+                cause,
+            });
+        }
+        self.on_acknowledged(header);
+    }
+
+    fn on_data_sent(&mut self, now: Instant, choice: &Choice, header: &Header, length: u64) {
+        self.send.on_sent(now, choice, header.options.timestamps.map(|stamps| stamps.value));
+        match choice.cause {
+            SendCause::Fast => self.stats.retransmitted_fast += 1,
+            SendCause::Timeout => self.stats.retransmitted_timeout += 1,
+            SendCause::New | SendCause::Probe => {}
+        }
+        if choice.cause != SendCause::New {
+            self.stats.bytes_retransmitted += length;
+        } else if header.flags.has(Flags::CWR) {
+            self.send.cwr_due = false;
+        }
+        // RFC 6298 §5.1.
+        if !self.timers.is_set(Timer::Retransmit) {
+            self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+        }
+    }
+
+    fn on_syn_sent(&mut self, now: Instant, out: &mut Outbox) {
+        self.syn_due = false;
+        self.syn_tries += 1;
+        if self.syn_tries == 1 {
+            self.syn_sent = now;
+            if self.state == State::SynSent {
+                out.record(now, self.key(), || TraceEvent::Opening);
+            }
+        }
+        self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+        if self.state == State::SynReceived {
+            self.recv.duty.on_sent();
+        }
+    }
+
+    /// A segment took the newest acknowledgement along.
+    #[inline]
+    fn on_acknowledged(&mut self, header: &Header) {
+        self.last_ack_sent = self.recv.next();
+        // A full segment had no room for the SACK option: an acknowledgement that has must follow.
+        let silent = self.agreed.sack && self.recv.has_report() && header.options.sack.is_empty();
+        if !silent {
+            self.recv.duty.on_sent();
+            self.timers.stop(Timer::DelayedAck);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The timers of a connection: one table.
+//!
+//! Deadlines are fields, moved freely; the endpoint finds out late that one
+//! moved later. Home of RFC 9293 §3.8 (the retransmission and persist timers),
+//! RFC 6298 §5 (when the retransmission timer runs).
+
+use anabranch_base::Instant;
+
+/// What a deadline is for; in the order in which those due at once are run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timer {
+    /// RFC 6298: SYN, data or FIN unacknowledged for an RTO.
+    Retransmit,
+    /// The peer's window is closed: probe it.
+    Persist,
+    /// An acknowledgement has waited long enough.
+    DelayedAck,
+    /// Closed by the application, and the peer's FIN does not come.
+    FinWait2,
+    /// Twice the maximum segment lifetime is over.
+    TimeWait,
+}
+
+const COUNT: usize = 5;
+const ALL: [Timer; COUNT] =
+    [Timer::Retransmit, Timer::Persist, Timer::DelayedAck, Timer::FinWait2, Timer::TimeWait];
+
+#[derive(Debug)]
+pub(crate) struct Timers {
+    /// [`Instant::MAX`] where a timer is stopped.
+    deadlines: [Instant; COUNT],
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self { deadlines: [Instant::MAX; COUNT] }
+    }
+}
+
+impl Timers {
+    #[inline]
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
+        self.deadlines[timer as usize] = at;
+    }
+
+    #[inline]
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        self.deadlines[timer as usize] = Instant::MAX;
+    }
+
+    pub(crate) fn stop_all(&mut self) {
+        self.deadlines = [Instant::MAX; COUNT];
+    }
+
+    #[inline]
+    pub(crate) fn is_set(&self, timer: Timer) -> bool {
+        self.deadlines[timer as usize] != Instant::MAX
+    }
+
+    /// The earliest deadline, [`Instant::MAX`] when none is set.
+    #[inline]
+    pub(crate) fn next(&self) -> Instant {
+        let [a, b, c, d, e] = self.deadlines;
+        a.min(b).min(c).min(d).min(e)
+    }
+
+    /// Stops and returns one timer that is due.
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
+        let timer = ALL.into_iter().find(|&timer| self.deadlines[timer as usize] <= now)?;
+        self.stop(timer);
+        Some(timer)
+    }
+}

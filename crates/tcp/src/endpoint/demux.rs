@@ -1,0 +1,102 @@
+//! Which connection a segment belongs to.
+//!
+//! A hash map for lookup only (never iterated), keyed from the endpoint's own
+//! randomness, with the last answer kept: segments come in trains.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::net::{IpAddr, SocketAddr};
+
+/// Local and remote end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ends {
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+}
+
+impl std::hash::Hash for Ends {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for end in [&self.local, &self.remote] {
+            match end.ip() {
+                IpAddr::V4(ip) => state.write_u32(ip.to_bits()),
+                IpAddr::V6(ip) => {
+                    state.write_u64((ip.to_bits() >> 64) as u64);
+                    state.write_u64(ip.to_bits() as u64);
+                }
+            }
+            state.write_u16(end.port());
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Demux {
+    map: HashMap<Ends, u32, Keyed>,
+    last: Option<(Ends, u32)>,
+}
+
+impl Demux {
+    pub(super) fn new(key: u64) -> Self {
+        Self { map: HashMap::with_hasher(Keyed(key | 1)), last: None }
+    }
+
+    /// The slot of the connection between these ends.
+    #[inline]
+    pub(super) fn find(&mut self, ends: &Ends) -> Option<u32> {
+        if let Some((known, slot)) = &self.last
+            && known == ends
+        {
+            return Some(*slot);
+        }
+        let slot = *self.map.get(ends)?;
+        self.last = Some((*ends, slot));
+        Some(slot)
+    }
+
+    pub(super) fn contains(&self, ends: &Ends) -> bool {
+        self.map.contains_key(ends)
+    }
+
+    pub(super) fn insert(&mut self, ends: Ends, slot: u32) {
+        self.map.insert(ends, slot);
+    }
+
+    pub(super) fn remove(&mut self, ends: &Ends) {
+        self.map.remove(ends);
+        self.last = None;
+    }
+}
+
+/// Multiply and fold, from a secret beginning.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keyed(pub(super) u64);
+
+pub(super) struct Fold(u64);
+
+impl BuildHasher for Keyed {
+    type Hasher = Fold;
+    fn build_hasher(&self) -> Fold {
+        Fold(self.0)
+    }
+}
+
+impl Hasher for Fold {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u16(&mut self, value: u16) {
+        self.write_u64(u64::from(value));
+    }
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product as u64) ^ (product >> 64) as u64 ^ self.0.rotate_left(23);
+    }
+}

@@ -1,0 +1,70 @@
+//! Listening ports and their bounded queues.
+//!
+//! Home of the backlog: at most so many half-open connections, and as many
+//! that are open and not yet told to the application. What does not fit is
+//! dropped silently, and the peer tries again (RFC 9293 leaves it open; this
+//! is what Linux and BSD do).
+
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug)]
+struct Listener {
+    backlog: u32,
+    half_open: u32,
+    untold: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    by_port: BTreeMap<u16, Listener>,
+}
+
+impl Listeners {
+    /// False when somebody listens there already.
+    pub(super) fn open(&mut self, port: u16, backlog: u32) -> bool {
+        if self.by_port.contains_key(&port) {
+            return false;
+        }
+        self.by_port.insert(port, Listener { backlog, half_open: 0, untold: 0 });
+        true
+    }
+
+    pub(super) fn close(&mut self, port: u16) {
+        self.by_port.remove(&port);
+    }
+
+    pub(super) fn is_open(&self, port: u16) -> bool {
+        self.by_port.contains_key(&port)
+    }
+
+    /// There is a place for another half-open connection.
+    pub(super) fn takes_syn(&self, port: u16) -> bool {
+        self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.untold < l.backlog)
+    }
+
+    /// There is a place for another open one; a port that was closed takes none.
+    pub(super) fn takes_open(&self, port: u16) -> bool {
+        self.by_port.get(&port).is_some_and(|l| l.untold < l.backlog)
+    }
+
+    pub(super) fn on_half_open(&mut self, port: u16) {
+        if let Some(listener) = self.by_port.get_mut(&port) {
+            listener.half_open += 1;
+        }
+    }
+
+    /// A half-open connection is open (`opened`) or gone.
+    pub(super) fn on_not_half_open(&mut self, port: u16, opened: bool) {
+        if let Some(listener) = self.by_port.get_mut(&port) {
+            listener.half_open = listener.half_open.saturating_sub(1);
+            listener.untold += u32::from(opened);
+        }
+    }
+
+    /// The application has been told of an open one.
+    pub(super) fn on_told(&mut self, port: u16) {
+        if let Some(listener) = self.by_port.get_mut(&port) {
+            listener.untold = listener.untold.saturating_sub(1);
+        }
+    }
+}

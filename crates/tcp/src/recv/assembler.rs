@@ -1,0 +1,191 @@
+//! Which bytes beyond the next expected one have arrived.
+//!
+//! Owns the runs of out-of-order data, in order and never touching, and
+//! remembers which arrived last. Knows nothing of the bytes themselves.
+//!
+//! Home of RFC 2018 §4 (which blocks a SACK reports, and in which order).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    runs: VecDeque<Range<u64>>,
+    /// Positions within the runs that arrived last, the newest first.
+    recent: [u64; RECENT],
+    /// More runs are refused: each costs memory here.
+    most_runs: usize,
+}
+
+const RECENT: usize = 8;
+
+impl Assembler {
+    pub(crate) fn new(most_runs: usize) -> Self {
+        Self { runs: VecDeque::new(), recent: [u64::MAX; RECENT], most_runs }
+    }
+
+    /// Nothing lies beyond a hole.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The position after the last byte that arrived; 0 when there is none.
+    pub(crate) fn end(&self) -> u64 {
+        self.runs.back().map_or(0, |run| run.end)
+    }
+
+    /// The part of `range` that an earlier arrival has already brought, if its beginning lies in one.
+    pub(crate) fn overlap(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let run = self.runs.get(self.index_after(range.start))?;
+        let (start, end) = (run.start.max(range.start), run.end.min(range.end));
+        (start < end).then_some(start..end)
+    }
+
+    /// Takes in `range`, not empty; tells each part that is new. False, and
+    /// nothing taken, when that would make one run too many.
+    pub(crate) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) -> bool {
+        assert!(range.start < range.end, "an empty range");
+        // The runs from `first` until `last` touch the range.
+        let first = self.runs.partition_point(|run| run.end < range.start);
+        let mut last = first;
+        let mut at = range.start;
+        let (mut start, mut end) = (range.start, range.end);
+        while let Some(run) = self.runs.get(last).filter(|run| run.start <= range.end) {
+            if at < run.start {
+                fresh(at..run.start);
+            }
+            at = at.max(run.end);
+            start = start.min(run.start);
+            end = end.max(run.end);
+            last += 1;
+        }
+        if first == last && self.runs.len() >= self.most_runs {
+            return false;
+        }
+        if at < range.end {
+            fresh(at..range.end);
+        }
+        match last - first {
+            0 => self.runs.insert(first, start..end),
+            1 => self.runs[first] = start..end,
+            _ => {
+                self.runs[first] = start..end;
+                self.runs.drain(first + 1..last);
+            }
+        }
+        self.recent.rotate_right(1);
+        self.recent[0] = range.start;
+        true
+    }
+
+    /// Everything before `next` has arrived: forgets it, and returns how far
+    /// the data goes on without a hole.
+    pub(crate) fn advance(&mut self, mut next: u64) -> u64 {
+        while let Some(run) = self.runs.front().filter(|run| run.start <= next) {
+            next = next.max(run.end);
+            self.runs.pop_front();
+        }
+        next
+    }
+
+    /// The runs to report, at most `most`: the one that arrived last first,
+    /// then those before it, then any other.
+    pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
+        let mut told = [u64::MAX; RECENT];
+        let mut count = 0;
+        let recent = self.recent.iter().filter_map(|&position| {
+            self.runs.get(self.index_after(position)).filter(|run| run.contains(&position))
+        });
+        for run in recent.chain(self.runs.iter()) {
+            if count == most.min(RECENT) || count == self.runs.len() {
+                return;
+            }
+            if !told[..count].contains(&run.start) {
+                told[count] = run.start;
+                count += 1;
+                tell(run.clone());
+            }
+        }
+    }
+
+    /// The first run that ends after `position`.
+    fn index_after(&self, position: u64) -> usize {
+        self.runs.partition_point(|run| run.end <= position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+
+    /// A byte at a time.
+    #[derive(Default)]
+    struct Model {
+        arrived: Vec<bool>,
+    }
+
+    impl Model {
+        fn insert(&mut self, range: Range<u64>) -> Vec<u64> {
+            let places = range.start as usize..range.end as usize;
+            if self.arrived.len() < places.end {
+                self.arrived.resize(places.end, false);
+            }
+            places
+                .filter(|&place| !std::mem::replace(&mut self.arrived[place], true))
+                .map(|p| p as u64)
+                .collect()
+        }
+
+        fn contiguous(&self, next: u64) -> u64 {
+            let held =
+                self.arrived[(next as usize).min(self.arrived.len())..].iter().take_while(|&&held| held);
+            next + held.count() as u64
+        }
+    }
+
+    #[test]
+    fn agrees_with_a_model_that_keeps_every_byte() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let (mut assembler, mut model, mut next) = (Assembler::new(1000), Model::default(), 0);
+            for step in 0..200 {
+                let start = next + rng.below(60);
+                let range = start..start + 1 + rng.below(25);
+                let mut fresh = Vec::new();
+                assert!(assembler.insert(range.clone(), |part| fresh.extend(part)));
+                assert_eq!(fresh, model.insert(range.clone()), "seed {seed} step {step}");
+                let mut blocks = Vec::new();
+                assembler.report(4, |block| blocks.push(block));
+                assert!(
+                    blocks[0].start <= range.start && range.end <= blocks[0].end,
+                    "the newest comes first"
+                );
+                for block in &blocks {
+                    assert!(block.clone().all(|place| model.arrived[place as usize]));
+                    assert!(
+                        !model.arrived.get(block.end as usize).copied().unwrap_or(false),
+                        "blocks are whole runs"
+                    );
+                }
+                next = assembler.advance(next);
+                assert_eq!(next, model.contiguous(next), "seed {seed} step {step}");
+                assert!(
+                    assembler.runs.iter().zip(assembler.runs.iter().skip(1)).all(|(a, b)| a.end < b.start)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_number_of_runs_is_bounded() {
+        let mut assembler = Assembler::new(3);
+        for start in [10, 20, 30] {
+            assert!(assembler.insert(start..start + 1, |_| {}));
+        }
+        assert!(!assembler.insert(40..41, |_| panic!("kept")));
+        assert!(assembler.insert(31..33, |_| {}), "a run may still grow");
+        assert_eq!(assembler.end(), 33);
+    }
+}

@@ -1,0 +1,85 @@
+//! Bytes of a stream at their stream positions, in a ring that grows.
+//!
+//! Positions are 64-bit offsets that never wrap; a byte lies at its position
+//! modulo the ring's length, a power of two. Owned by the send buffer and the
+//! receive buffer, which say which positions are alive.
+
+use std::ops::Range;
+
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    bytes: Vec<u8>,
+}
+
+impl Ring {
+    /// Makes room for all positions of `wanted` at once, keeping the bytes of `alive`.
+    pub(crate) fn reserve(&mut self, alive: Range<u64>, wanted: u64) {
+        if wanted <= self.bytes.len() as u64 {
+            return;
+        }
+        let length = wanted.max(SMALLEST).next_power_of_two() as usize;
+        let old = std::mem::replace(self, Self { bytes: vec![0; length] });
+        if alive.start < alive.end {
+            let (first, second) = old.slices(alive.clone());
+            self.write(alive.start, first);
+            self.write(alive.start + first.len() as u64, second);
+        }
+    }
+
+    /// Puts `data` at positions from `at` on.
+    #[inline]
+    pub(crate) fn write(&mut self, at: u64, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        assert!(data.len() <= self.bytes.len(), "more data than the ring holds");
+        let start = self.index(at);
+        let before_end = (self.bytes.len() - start).min(data.len());
+        let (first, second) = data.split_at(before_end);
+        self.bytes[start..start + before_end].copy_from_slice(first);
+        self.bytes[..second.len()].copy_from_slice(second);
+    }
+
+    /// The bytes at these positions, in two pieces where the ring wraps.
+    #[inline]
+    pub(crate) fn slices(&self, range: Range<u64>) -> (&[u8], &[u8]) {
+        let length = range.end.saturating_sub(range.start) as usize;
+        if length == 0 {
+            return (&[], &[]);
+        }
+        assert!(length <= self.bytes.len(), "more positions than the ring holds");
+        let start = self.index(range.start);
+        let before_end = (self.bytes.len() - start).min(length);
+        (&self.bytes[start..start + before_end], &self.bytes[..length - before_end])
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn release(&mut self) {
+        self.bytes = Vec::new();
+    }
+
+    #[inline]
+    fn index(&self, position: u64) -> usize {
+        (position & (self.bytes.len() as u64 - 1)) as usize
+    }
+}
+
+/// Less is not worth growing through.
+const SMALLEST: u64 = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stay_at_their_positions_while_the_ring_wraps_and_grows() {
+        let mut ring = Ring::default();
+        let data: Vec<u8> = (0..7000_u32).map(|n| (n % 251) as u8).collect();
+        ring.reserve(0..0, 2000);
+        ring.write(1_000_000, &data[..2000]);
+        ring.reserve(1_000_000..1_002_000, 7000);
+        ring.write(1_002_000, &data[2000..]);
+        let (first, second) = ring.slices(1_000_000..1_007_000);
+        assert_eq!([first, second].concat(), data);
+    }
+}

@@ -1,0 +1,407 @@
+//! What is on its way: one record a segment, from the oldest unacknowledged on.
+//!
+//! Owns what is known of each segment (reported by SACK, taken for lost, sent
+//! again) and the byte counts that follow, kept up to date so that no
+//! acknowledgement walks the whole window. Knows nothing of windows or timers.
+//!
+//! Home of RFC 6675 §3 and §4 (scoreboard, IsLost, SetPipe, the search of NextSeg).
+
+use anabranch_base::Instant;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// One segment on its way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u64,
+    end: u64,
+    /// Last transmission.
+    at: Instant,
+    marks: u8,
+}
+
+/// The receiver has it, by SACK.
+const SACKED: u8 = 1;
+/// Taken for lost.
+const LOST: u8 = 2;
+/// Sent again since it was taken for lost (RFC 6675: at or below HighRxt).
+const REPAIRED: u8 = 4;
+/// Ever sent again: no round trip can be measured on it (Karn).
+const AMBIGUOUS: u8 = 8;
+
+impl Sent {
+    #[inline]
+    const fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    #[inline]
+    const fn has(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+}
+
+/// What a cumulative acknowledgement freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Freed {
+    /// Bytes it moved over.
+    pub(crate) bytes: u64,
+    /// When the oldest of the segments was sent, if none of them was ever retransmitted.
+    pub(crate) sample: Option<Instant>,
+    /// One of the segments had been retransmitted.
+    pub(crate) ambiguous: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Scoreboard {
+    segments: VecDeque<Sent>,
+    una: u64,
+    next: u64,
+    /// Bytes that SACK reported.
+    sacked: u64,
+    /// Bytes lost and not SACKed.
+    lost: u64,
+    /// Bytes sent again and not SACKed.
+    repaired: u64,
+    /// Bytes lost, not sent again and not SACKed.
+    missing: u64,
+    /// The end of the highest segment that SACK reported.
+    high_sacked: u64,
+    /// Every segment before it is SACKed or lost.
+    lost_edge: u64,
+    /// Every lost segment before it has been sent again.
+    repair_from: u64,
+    /// SACK blocks taken in last time: receivers repeat them.
+    seen: [(u64, u64); 4],
+}
+
+impl Scoreboard {
+    /// Oldest position not cumulatively acknowledged.
+    #[inline]
+    pub(crate) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// The position after the last one sent.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// RFC 5681 §2, FlightSize: sent and not cumulatively acknowledged.
+    #[inline]
+    pub(crate) fn flight(&self) -> u64 {
+        self.next - self.una
+    }
+
+    /// RFC 6675 §4, SetPipe: an estimate of what is in the network.
+    #[inline]
+    pub(crate) fn pipe(&self) -> u64 {
+        self.flight() - self.sacked - self.lost + self.repaired
+    }
+
+    /// Something was SACKed beyond the cumulative acknowledgement.
+    #[inline]
+    pub(crate) fn has_sacked(&self) -> bool {
+        self.sacked > 0
+    }
+
+    /// New positions up to `end` are sent.
+    #[inline]
+    pub(crate) fn push(&mut self, end: u64, at: Instant) {
+        assert!(end > self.next, "an empty segment");
+        self.segments.push_back(Sent { start: self.next, end, at, marks: 0 });
+        self.next = end;
+    }
+
+    /// Everything before `position` is acknowledged. A window probe may have
+    /// been acknowledged that has no record.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, position: u64) -> Freed {
+        let mut freed = Freed { bytes: position - self.una, ..Freed::default() };
+        while let Some(front) = self.segments.front_mut() {
+            if front.start >= position {
+                break;
+            }
+            let whole = front.end <= position;
+            let gone = front.end.min(position) - front.start;
+            let marks = front.marks;
+            if marks & AMBIGUOUS != 0 {
+                freed.ambiguous = true;
+            } else if marks & SACKED == 0 && freed.sample.is_none() {
+                freed.sample = Some(front.at);
+            }
+            if whole {
+                self.segments.pop_front();
+            } else {
+                front.start = position;
+            }
+            if marks != 0 {
+                self.discount(marks, gone);
+            }
+        }
+        if freed.ambiguous {
+            freed.sample = None;
+        }
+        self.una = position;
+        self.next = self.next.max(position);
+        self.lost_edge = self.lost_edge.max(position);
+        self.repair_from = self.repair_from.max(position);
+        self.high_sacked = self.high_sacked.max(position);
+        freed
+    }
+
+    /// Takes in the SACK block `start..end`; returns the bytes it newly reported.
+    pub(crate) fn sack(&mut self, start: u64, end: u64) -> u64 {
+        let (start, end) = (start.max(self.una), end.min(self.next));
+        if start >= end {
+            return 0;
+        }
+        // A block that was seen before, or grew: only what is new is walked.
+        let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
+        let newly = match known {
+            Some((from, to)) => self.sack_range(start, from) + self.sack_range(to, end),
+            None => self.sack_range(start, end),
+        };
+        if let Some((from, to)) = known
+            && let Some(place) = self.seen.iter_mut().find(|block| **block == (from, to))
+        {
+            *place = (start, end);
+        } else {
+            self.seen.rotate_right(1);
+            self.seen[0] = (start, end);
+        }
+        newly
+    }
+
+    fn sack_range(&mut self, start: u64, end: u64) -> u64 {
+        if start >= end {
+            return 0;
+        }
+        let mut newly = 0;
+        let mut index = self.index_at_or_after(start);
+        while index < self.segments.len() && self.segments[index].end <= end {
+            let segment = self.segments[index];
+            if !segment.has(SACKED) {
+                newly += segment.len();
+                self.mark(index, segment.marks | SACKED);
+                self.high_sacked = self.high_sacked.max(segment.end);
+            }
+            index += 1;
+        }
+        newly
+    }
+
+    /// RFC 6675 §4, IsLost: takes for lost whatever has `dupthresh` separate
+    /// SACKed runs, or more than `dupthresh - 1` full segments SACKed, above it.
+    pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
+        if self.sacked == 0 {
+            return;
+        }
+        let enough = u64::from(dupthresh.saturating_sub(1)) * mss;
+        let (mut bytes, mut runs, mut in_run) = (0, 0, false);
+        let mut index = self.index_at_or_after(self.high_sacked);
+        while index > 0 {
+            index -= 1;
+            let segment = self.segments[index];
+            if segment.start <= self.lost_edge {
+                return;
+            }
+            if !segment.has(SACKED) {
+                in_run = false;
+                continue;
+            }
+            bytes += segment.len();
+            runs += u32::from(!in_run);
+            in_run = true;
+            if bytes > enough || runs >= dupthresh {
+                self.lose_before(segment.start);
+                return;
+            }
+        }
+    }
+
+    /// Takes the oldest segment for lost, sent again before or not.
+    pub(crate) fn lose_head(&mut self) {
+        let Some(head) = self.segments.front().copied() else { return };
+        if head.has(SACKED) {
+            return;
+        }
+        self.mark(0, (head.marks | LOST) & !REPAIRED);
+        self.lost_edge = self.lost_edge.max(head.end);
+        self.repair_from = self.una;
+    }
+
+    /// The oldest segment is taken for lost.
+    pub(crate) fn head_is_lost(&self) -> bool {
+        self.segments.front().is_some_and(|head| head.has(LOST) && !head.has(SACKED))
+    }
+
+    /// The retransmission timer ran out: everything not SACKed is lost, and to be sent again.
+    pub(crate) fn lose_all(&mut self) {
+        // RFC 2018 §8, RFC 6675 §5.1: when the segment that the receiver waits for was
+        // reported by SACK, the receiver has thrown data away: no report counts any more.
+        let reneged = self.segments.front().is_some_and(|head| head.has(SACKED));
+        let keep = if reneged { AMBIGUOUS } else { AMBIGUOUS | SACKED };
+        for index in 0..self.segments.len() {
+            let marks = self.segments[index].marks & keep;
+            self.mark(index, if marks & SACKED == 0 { marks | LOST } else { marks });
+        }
+        if reneged {
+            self.high_sacked = self.una;
+            self.seen = Default::default();
+        }
+        self.lost_edge = self.next;
+        self.repair_from = self.una;
+    }
+
+    /// Segments larger than `size` are known not to have passed: lost.
+    pub(crate) fn lose_larger_than(&mut self, size: u64) {
+        for index in 0..self.segments.len() {
+            let segment = self.segments[index];
+            if segment.len() > size && !segment.has(SACKED) {
+                self.mark(index, (segment.marks | LOST) & !REPAIRED);
+            }
+        }
+        self.lost_edge = self.lost_edge.max(self.una);
+        self.repair_from = self.una;
+    }
+
+    /// The losses were none: nothing counts as lost or sent again.
+    pub(crate) fn forgive(&mut self) {
+        for index in 0..self.segments.len() {
+            let marks = self.segments[index].marks & !(LOST | REPAIRED);
+            self.mark(index, marks);
+        }
+        self.lost_edge = self.una;
+        self.repair_from = self.una;
+    }
+
+    /// RFC 6675 §4, NextSeg rule 1: the first lost segment that was not sent
+    /// again, at most `mss` bytes of it.
+    pub(crate) fn next_lost(&mut self, mss: u64) -> Option<Range<u64>> {
+        if self.missing == 0 {
+            return None;
+        }
+        let mut index = self.index_at_or_after(self.repair_from);
+        while let Some(segment) = self.segments.get(index).copied() {
+            if segment.marks & (SACKED | LOST | REPAIRED) == LOST {
+                self.repair_from = segment.start;
+                return Some(segment.start..segment.end.min(segment.start + mss));
+            }
+            index += 1;
+        }
+        self.repair_from = self.next;
+        None
+    }
+
+    /// RFC 6675 §4, NextSeg rule 3: the first segment below the highest SACKed
+    /// one that is neither SACKed nor sent again.
+    pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
+        self.segments
+            .iter()
+            .take_while(|segment| segment.start < self.high_sacked)
+            .find(|segment| !segment.has(SACKED | REPAIRED))
+            .map(|segment| segment.start..segment.end.min(segment.start + mss))
+    }
+
+    /// RFC 6675 §4, NextSeg rule 4: the highest segment outstanding and not SACKed.
+    pub(crate) fn last_unsacked(&self, mss: u64) -> Option<Range<u64>> {
+        let segment = self.segments.iter().rev().find(|segment| !segment.has(SACKED))?;
+        Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
+    }
+
+    /// `range`, part of one segment, is sent again.
+    pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
+        let index = self.index_at_or_after(range.start);
+        self.split(index, range.start);
+        let index = self.index_at_or_after(range.start);
+        self.split(index, range.end);
+        let Some(segment) = self.segments.get_mut(index) else { return };
+        assert!(segment.start == range.start && segment.end == range.end, "a repair of no segment");
+        segment.at = at;
+        let marks = segment.marks | REPAIRED | AMBIGUOUS;
+        self.mark(index, marks);
+    }
+
+    /// The segment that begins at or first after `position`; one that contains it counts as before.
+    #[inline]
+    fn index_at_or_after(&self, position: u64) -> usize {
+        match self.segments.front() {
+            Some(front) if front.start < position => self.segments.partition_point(|s| s.start < position),
+            _ => 0,
+        }
+    }
+
+    /// Cuts the segment that contains `position` in two there.
+    fn split(&mut self, near: usize, position: u64) {
+        for index in near.saturating_sub(1)..(near + 1).min(self.segments.len()) {
+            let segment = self.segments[index];
+            if segment.start < position && position < segment.end {
+                self.segments[index].end = position;
+                self.segments.insert(index + 1, Sent { start: position, ..segment });
+                return;
+            }
+        }
+    }
+
+    fn lose_before(&mut self, edge: u64) {
+        let mut index = self.index_at_or_after(self.lost_edge.min(edge));
+        // A segment cut by a partial acknowledgement begins at the edge itself.
+        while let Some(segment) = self.segments.get(index).copied() {
+            if segment.start >= edge {
+                break;
+            }
+            if segment.marks & (SACKED | LOST) == 0 {
+                self.mark(index, segment.marks | LOST);
+            }
+            index += 1;
+        }
+        self.repair_from = self.repair_from.min(self.lost_edge);
+        self.lost_edge = self.lost_edge.max(edge);
+    }
+
+    /// Gives a segment other marks and keeps the counts right.
+    #[inline]
+    fn mark(&mut self, index: usize, marks: u8) {
+        let segment = &mut self.segments[index];
+        let before = std::mem::replace(&mut segment.marks, marks);
+        let len = segment.len();
+        self.discount(before, len);
+        self.count(marks, len);
+    }
+
+    #[inline]
+    fn count(&mut self, marks: u8, len: u64) {
+        if marks & SACKED != 0 {
+            self.sacked += len;
+            return;
+        }
+        if marks & LOST != 0 {
+            self.lost += len;
+        }
+        if marks & (LOST | REPAIRED) == LOST {
+            self.missing += len;
+        }
+        if marks & REPAIRED != 0 {
+            self.repaired += len;
+        }
+    }
+
+    #[inline]
+    fn discount(&mut self, marks: u8, len: u64) {
+        if marks & SACKED != 0 {
+            self.sacked -= len;
+            return;
+        }
+        if marks & LOST != 0 {
+            self.lost -= len;
+        }
+        if marks & (LOST | REPAIRED) == LOST {
+            self.missing -= len;
+        }
+        if marks & REPAIRED != 0 {
+            self.repaired -= len;
+        }
+    }
+}

@@ -91,7 +91,11 @@ fn times(point: &Point, style: Style) -> String {
     );
     for arm in &point.arms {
         let page = &arm.summary.page_ms;
-        let interval = page.ci95.map_or("-".to_owned(), |[low, high]| format!("{}-{}", figure(low), figure(high)));
+        // An interval may begin below zero where runs are few: a hyphen would be read as a minus.
+        let interval = page.ci95.map_or("-".to_owned(), |[low, high]| {
+            let dash = if low < 0.0 { ".." } else { "-" };
+            format!("{}{dash}{}", figure(low), figure(high))
+        });
         let ratio = match point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms") {
             Some(found) => match (found.ratio, found.ci95) {
                 (Some(ratio), Some([low, high])) => format!("{ratio:.2} ({low:.2}-{high:.2})"),
@@ -159,6 +163,8 @@ pub fn terms(arm: &Arm) -> String {
     let connections = match (setting("connections"), sctp) {
         ("1", true) => "1 association".to_owned(),
         ("1", false) => "1 connection".to_owned(),
+        ("as needed", true) => "associations as needed".to_owned(),
+        ("as needed", false) => "connections as needed".to_owned(),
         (n, true) => format!("{n} associations"),
         (n, false) => format!("{n} connections"),
     };
@@ -174,7 +180,8 @@ pub fn terms(arm: &Arm) -> String {
             "spf" => ", pipelined on the least busy when full",
             _ => "",
         };
-        terms.push(format!("{} streams{full}", setting("streams")));
+        let streams = setting("streams");
+        terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else {
         terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
     }

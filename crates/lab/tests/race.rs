@@ -1,0 +1,148 @@
+//! Whole races: the same plan gives the same bytes, on however many threads; what is asked for is what runs.
+
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Outcome, Race, Run};
+use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::one;
+use anabranch_lab::{csv, json, table};
+use std::sync::atomic::AtomicBool;
+
+fn plan(flags: &[(&str, &str)]) -> Plan {
+    let draft = Draft::from_flags(flags.iter().copied()).expect("flags");
+    Plan::interpret(draft).expect("a plan")
+}
+
+fn race_on(threads: usize, plan: &Plan) -> Race {
+    let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    batch::race(plan, &options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn race(flags: &[(&str, &str)]) -> Race {
+    race_on(2, &plan(flags))
+}
+
+fn runs(race: &Race) -> impl Iterator<Item = &Run> {
+    race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs)
+}
+
+#[test]
+fn the_same_plan_gives_the_same_bytes_on_one_thread_and_on_two() {
+    let flags = [("page", "gallery"), ("loss", "0,2%"), ("runs", "3"), ("transport", "tcp,sctp")];
+    let plan = plan(&flags);
+    let (one, two) = (json::render(&race_on(1, &plan)), json::render(&race_on(2, &plan)));
+    assert!(one == two, "threads change the result");
+    let other = json::render(&race(&[("seed", "100"), flags[0], flags[1], flags[2], flags[3]]));
+    assert!(one != other, "another seed gives another result");
+}
+
+#[test]
+fn a_run_with_captures_is_the_run_without() {
+    let plan = plan(&[("page", "osterdahl-gallery"), ("runs", "1"), ("transport", "tcp,sctp"), ("loss", "3%")]);
+    let found = race_on(1, &plan);
+    for arm in 0..2 {
+        let scenario = batch::scenario(&plan, 0, Some(arm), 1);
+        let (runs, captures) = one::capture(&scenario).expect("a capture");
+        assert_eq!(runs[0], found.points[0].arms[arm].runs[0]);
+        let again = one::capture(&scenario).expect("a capture").1;
+        assert!(captures == again && captures.len() == 2, "captures repeat byte for byte");
+    }
+}
+
+#[test]
+fn every_part_of_every_response_time_adds_up_and_nothing_beats_the_limit() {
+    let found = race(&[("page", "gallery"), ("loss", "2%"), ("runs", "5"), ("transport", "tcp,sctp")]);
+    for run in runs(&found) {
+        assert_eq!(run.outcome, Outcome::Done);
+        assert!(run.page_ns >= run.limit_ns, "{:?} beats {:?}", run.page_ns, run.limit_ns);
+        for object in &run.objects {
+            let why = object.why.as_ref().expect("delivered");
+            let span = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
+            assert_eq!(anabranch_lab::attribution::sum(why), span, "{}", object.name);
+        }
+    }
+}
+
+/// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
+#[test]
+fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {
+    for (page, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {
+        for (arm, connections) in
+            [("tcp:per-object=yes", objects), ("tcp", 1), ("sctp", 1), ("sctp:per-object=yes", objects)]
+        {
+            let found = race(&[("page", page), ("runs", "1"), ("transport", arm)]);
+            for run in runs(&found) {
+                assert_eq!((run.outcome, run.connections), (Outcome::Done, connections), "{arm} on {page}");
+            }
+        }
+    }
+}
+
+#[test]
+fn contestants_that_race_together_share_one_bottleneck() {
+    let flags = [("bulk", "1MB"), ("runs", "2"), ("transport", "tcp,sctp"), ("rtt", "40ms")];
+    let alone = race(&flags);
+    let together = race(&[flags[0], flags[1], flags[2], flags[3], ("together", "yes")]);
+    for (one, both) in runs(&alone).zip(runs(&together)) {
+        assert!(both.page_ns > one.page_ns, "sharing takes longer: {:?} against {:?}", both.page_ns, one.page_ns);
+    }
+    let crossed = race(&[flags[0], flags[1], flags[2], flags[3], ("cross", "tcp:flows=2")]);
+    for (one, both) in runs(&alone).zip(runs(&crossed)) {
+        assert!(both.page_ns > one.page_ns, "background traffic takes its share");
+    }
+}
+
+#[test]
+fn an_open_loop_issues_objects_at_their_time() {
+    let found = race(&[("objects", "20x5kB"), ("arrivals", "50/s"), ("runs", "1"), ("transport", "tcp,sctp")]);
+    for run in runs(&found) {
+        let issued: Vec<u64> = run.objects.iter().map(|o| o.issued_ns.expect("issued")).collect();
+        assert!(issued.iter().enumerate().all(|(i, &at)| at == i as u64 * 20_000_000), "{issued:?}");
+    }
+}
+
+#[test]
+fn what_cannot_finish_fails_and_is_counted() {
+    let found = race(&[("deadline", "300ms"), ("runs", "1"), ("transport", "tcp,sctp")]);
+    assert!(runs(&found).all(|run| run.outcome == Outcome::Deadline && run.page_ns.is_none()));
+    assert!(found.points[0].arms.iter().all(|arm| arm.summary.page_ms.failed == 1));
+    let shown = table::render(&found, table::Style::default());
+    assert!(shown.contains("No contestant finished."), "{shown}");
+    let dead = [("fail", "path=1,at=200ms"), ("timeout", "5s"), ("runs", "1"), ("transport", "tcp,sctp")];
+    let found = race(&dead);
+    assert!(runs(&found).all(|run| run.outcome == Outcome::Failed), "an object without progress fails");
+    let told = |run: &Run| run.objects.iter().any(|o| o.failure.as_deref() == Some("no progress within the timeout"));
+    assert!(runs(&found).all(told));
+}
+
+#[test]
+fn one_of_two_paths_fails_and_the_association_goes_on() {
+    let two = [("path", "rate=10mbit,rtt=40ms"), ("path", "rate=10mbit,rtt=40ms")];
+    let found = race(&[two[0], two[1], ("fail", "path=1,at=1s"), ("bulk", "3MB"), ("runs", "1"), ("transport", "sctp")]);
+    let run = runs(&found).next().expect("a run");
+    assert_eq!(run.outcome, Outcome::Done);
+    assert!(run.failover_ns.expect("a failover") >= 1_000_000_000, "at least one RTO of 1 s");
+    assert_eq!(run.series.paths.len(), 2);
+    assert!(!run.series.paths[1].down.delivered.is_empty(), "data arrived by the second path");
+}
+
+#[test]
+fn expectations_are_judged() {
+    let text = "page = 'osterdahl-news'\nruns = 2\ntransport = ['tcp', 'sctp']\n\
+                [[expect]]\nof = 'sctp'\nmax = 1e9\n[[expect]]\nof = 'sctp'\nversus = 'tcp'\nratio_max = 0.001";
+    let draft = Draft::from_toml("plan.toml", text).expect("a file");
+    let found = race_on(1, &Plan::interpret(draft).expect("a plan"));
+    let met: Vec<bool> = found.expectations.iter().map(|expectation| expectation.met).collect();
+    assert_eq!(met, [true, false]);
+    assert!(table::render(&found, table::Style::default()).contains("MISSED: plan.toml: [[expect]] 2"));
+}
+
+#[test]
+fn tables_fit_a_hundred_columns_and_csv_has_a_row_an_object() {
+    let long = "sctp:streams=10,rto_min=200ms,delack=100ms,rcvbuf=64KiB";
+    let found = race(&[("page", "gallery"), ("runs", "3"), ("transport", "tcp:connections=6"), ("transport", long)]);
+    let shown = table::render(&found, table::Style::default());
+    let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!(widest <= table::COLUMNS, "{widest}:\n{shown}");
+    let objects: usize = runs(&found).map(|run| run.objects.len()).sum();
+    assert_eq!(csv::render(&found).lines().count(), 1 + objects);
+}

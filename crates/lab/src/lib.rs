@@ -11,6 +11,7 @@ pub mod csv;
 pub mod json;
 pub mod limit;
 pub mod plan;
+pub mod report;
 pub mod results;
 pub mod run;
 pub mod stats;

@@ -1,0 +1,65 @@
+//! Several points at a glance: one row each, a column for each contestant.
+
+use super::svg::{escape, span};
+use super::times::versus_text;
+use crate::results::Point;
+use std::fmt::Write;
+
+pub(super) fn render(out: &mut String, points: &[Point]) {
+    // Contestants may differ from point to point; columns are all there are, in order of appearance.
+    let mut arms: Vec<&str> = Vec::new();
+    for arm in points.iter().flat_map(|point| &point.arms) {
+        if !arms.contains(&arm.arm.as_str()) {
+            arms.push(&arm.arm);
+        }
+    }
+    let mut factors: Vec<&str> = Vec::new();
+    for factor in points.iter().flat_map(|point| point.factors.keys()) {
+        if !factors.contains(&factor.as_str()) {
+            factors.push(factor);
+        }
+    }
+    out.push_str("<h2>All points</h2>\n<div class=\"scroll\"><table><thead><tr>");
+    for factor in &factors {
+        let _ = write!(out, "<th class=\"left\">{}</th>", escape(factor));
+    }
+    for arm in &arms {
+        let _ = write!(out, "<th><span class=\"name\">{}</span></th>", escape(arm));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for (i, point) in points.iter().enumerate() {
+        out.push_str("<tr>");
+        for (column, factor) in factors.iter().enumerate() {
+            let level = escape(point.factors.get(*factor).map_or("–", String::as_str));
+            let cell = if column == 0 { format!("<a href=\"#p{i}\">{level}</a>") } else { level };
+            let _ = write!(out, "<td class=\"left\">{cell}</td>");
+        }
+        let best = point.arms.iter().filter_map(|arm| arm.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
+        for name in &arms {
+            let Some(arm) = point.arms.iter().find(|arm| arm.arm == *name) else {
+                out.push_str("<td>–</td>");
+                continue;
+            };
+            let mean = arm.summary.page_ms.mean;
+            let class = if mean == Some(best) { " class=\"best\"" } else { "" };
+            let failed = match arm.summary.page_ms.failed {
+                0 => String::new(),
+                n => format!(" <span class=\"bad\">({n} failed)</span>"),
+            };
+            let ratio = point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms");
+            let ratio = ratio.map_or(String::new(), |ratio| {
+                format!("<br><span class=\"unit\">×</span> {}", versus_text(ratio))
+            });
+            let _ = write!(
+                out,
+                "<td><span{class}>{}</span>{failed}{ratio}</td>",
+                mean.map_or("–".to_owned(), span)
+            );
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str(
+        "</tbody></table></div>\n<p class=\"note\">Mean page time; below it the ratio to the first contestant with its \
+         95 % interval. The least mean of a row stands out; only an interval that excludes 1 tells two contestants apart.</p>\n",
+    );
+}

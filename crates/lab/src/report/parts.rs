@@ -1,0 +1,167 @@
+//! The parts of a response time: their colours, their legend, what they mean,
+//! and how much of each a contestant's objects had.
+
+use super::svg::{self, Scale, escape, figure, px};
+use crate::results::{Arm, Point, Why};
+use std::fmt::Write;
+
+/// Name and meaning of each part, in the order in which they occur. The names
+/// are also the style sheet's colours.
+pub(super) const PARTS: [(&str, &str); 10] = [
+    ("connect", "waiting for the handshake of its connection, its retransmissions included"),
+    ("queue", "waiting for a connection slot or a stream"),
+    (
+        "send",
+        "waiting in the sender while nothing was being repaired: a full congestion window (cwnd), a full receiver's \
+         window (rwnd), or other objects' turn",
+    ),
+    ("stalled", "waiting in the sender while it repaired other bytes or awaited a timer for them"),
+    ("ahead", "the request lay unread or unserved behind earlier exchanges of its connection"),
+    ("server", "the server's own time"),
+    ("recovery", "own bytes lost and repaired by fast retransmission"),
+    ("timeout", "own bytes lost and repaired only when a timer ran out"),
+    (
+        "wire",
+        "flight of the request and of the last response bytes: router queues, serialization, propagation",
+    ),
+    (
+        "blocked",
+        "complete at the receiver, but withheld behind another object's hole: head-of-line blocking of the transport",
+    ),
+];
+
+/// The parts' values in nanoseconds, in the order of [`PARTS`]; unknown ones as 0.
+pub(super) fn values(why: &Why) -> [u64; 10] {
+    [
+        why.connect_ns,
+        why.queue_ns,
+        why.send_ns,
+        why.stalled_ns,
+        why.ahead_ns,
+        why.server_ns,
+        why.recovery_ns,
+        why.timeout_ns,
+        why.wire_ns,
+        why.blocked_ns,
+    ]
+    .map(|part| part.unwrap_or(0))
+}
+
+pub(super) fn legend(out: &mut String, present: [bool; 10]) {
+    out.push_str("<ul class=\"legend\">");
+    for ((name, meaning), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
+        let _ = write!(
+            out,
+            "<li title=\"{}\"><span class=\"key\" style=\"background:var(--{name})\"></span>{name}</li>",
+            escape(meaning)
+        );
+    }
+    out.push_str("</ul>\n");
+}
+
+/// Mean milliseconds of each part over all objects of all runs, details of
+/// `send` behind; `None` if nothing is known.
+fn means(arm: &Arm) -> Option<([f64; 10], [f64; 3])> {
+    let (mut sums, mut details, mut n) = ([0.0; 10], [0.0; 3], 0_u64);
+    for object in arm.runs.iter().flat_map(|run| &run.objects) {
+        let Some(why) = &object.why else { continue };
+        n += 1;
+        for (sum, part) in sums.iter_mut().zip(values(why)) {
+            *sum += part as f64 / 1e6;
+        }
+        if let Some(detail) = &object.send_detail {
+            for (sum, part) in details.iter_mut().zip([detail.cwnd_ns, detail.rwnd_ns, detail.turn_ns]) {
+                *sum += part as f64 / 1e6;
+            }
+        }
+    }
+    (n > 0).then(|| (sums.map(|sum| sum / n as f64), details.map(|sum| sum / n as f64)))
+}
+
+pub(super) fn render(out: &mut String, point: &Point) {
+    let known: Vec<(&Arm, [f64; 10], [f64; 3])> =
+        point.arms.iter().filter_map(|arm| means(arm).map(|(parts, send)| (arm, parts, send))).collect();
+    if known.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Where an object's time went</h2>\n");
+    let longest = known.iter().map(|(_, parts, _)| parts.iter().sum::<f64>()).fold(0.0, f64::max);
+    let mut present = [false; 10];
+    for (_, parts, _) in &known {
+        for (present, part) in present.iter_mut().zip(parts) {
+            *present |= *part > 0.0005 * longest;
+        }
+    }
+    legend(out, present);
+    let (width, left, row) = (1040.0, 190.0, 30.0);
+    let height = row * known.len() as f64 + 22.0;
+    let scale = Scale::new(0.0, longest, left, width - left - 60.0);
+    out.push_str("<figure>");
+    svg::open(out, width, height, "mean parts of the response time");
+    let ticks = scale.ticks(8);
+    for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
+        svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height - 20.0));
+        svg::text(out, "mid", (scale.at(*tick), height - 6.0), &label);
+    }
+    for (i, (arm, parts, _)) in known.iter().enumerate() {
+        let y = row * i as f64 + row / 2.0;
+        svg::text(out, "obj end", (left - 8.0, y + 4.0), &svg::shortened(&arm.arm, 26));
+        let mut from = 0.0;
+        for ((name, _), ms) in PARTS.iter().zip(parts) {
+            if *ms > 0.0 {
+                let (x1, x2) = (scale.at(from), scale.at(from + ms));
+                let _ = write!(
+                    out,
+                    r#"<rect x="{}" y="{}" width="{}" height="20" fill="var(--{name})"><title>{name}: {} ms, {:.0} %</title></rect>"#,
+                    px(x1),
+                    px(y - 10.0),
+                    px(x2 - x1),
+                    figure(*ms),
+                    100.0 * ms / parts.iter().sum::<f64>(),
+                );
+                from += ms;
+            }
+        }
+        svg::text(out, "", (scale.at(from) + 6.0, y + 4.0), &svg::span(from));
+    }
+    out.push_str("</svg></figure>\n");
+
+    out.push_str("<div class=\"scroll keep\"><table><thead><tr><th>mean ms of an object</th>");
+    for ((name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
+        let _ = write!(out, "<th>{name}</th>");
+        if *name == "send" {
+            out.push_str(
+                "<th class=\"unit\">cwnd</th><th class=\"unit\">rwnd</th><th class=\"unit\">turn</th>",
+            );
+        }
+    }
+    out.push_str("<th>in all</th></tr></thead><tbody>");
+    for (arm, parts, send) in &known {
+        let _ = write!(out, "<tr><th><span class=\"name\">{}</span></th>", escape(&arm.arm));
+        for (((name, _), ms), _) in PARTS.iter().zip(parts).zip(present).filter(|(_, present)| *present) {
+            let _ = write!(out, "<td>{}</td>", figure(*ms));
+            if *name == "send" {
+                for detail in send {
+                    let _ = write!(out, "<td class=\"unit\">{}</td>", figure(*detail));
+                }
+            }
+        }
+        let _ = write!(out, "<td>{}</td></tr>", figure(parts.iter().sum::<f64>()));
+    }
+    out.push_str(
+        "</tbody></table></div>\n<p class=\"note\">Over all delivered objects of all runs. The parts of each object add \
+         up to its response time to the nanosecond. Meanings stand at the end.</p>\n",
+    );
+}
+
+pub(super) fn glossary(out: &mut String) {
+    out.push_str("<h2>What the parts mean</h2>\n<div class=\"keep\"><table><tbody>");
+    for (name, meaning) in PARTS {
+        let _ = write!(
+            out,
+            "<tr><th><span class=\"key\" style=\"background:var(--{name})\"></span> {name}</th><td class=\"wrap\">{}</td></tr>",
+            escape(meaning)
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}

@@ -1,0 +1,137 @@
+//! The terms of the comparison and everything in figures: what each contestant
+//! was set to, what its network and transport had to do, what the plan
+//! expected, and how to get the same again.
+
+use super::svg::{bytes, escape, figure};
+use crate::results::{Arm, Point, Race, Run};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// What every comparison must show, in this order; the other settings follow on demand.
+const HONEST: [&str; 13] = [
+    "transport",
+    "http",
+    "connections",
+    "per-object",
+    "objects-per-connection",
+    "streams",
+    "paths",
+    "pipeline",
+    "when-full",
+    "profile",
+    "cc",
+    "iw",
+    "rto_min",
+];
+
+pub(super) fn settings(out: &mut String, point: &Point) {
+    let mut keys: Vec<&str> = HONEST.to_vec();
+    keys.push("delack");
+    let known: BTreeSet<&str> =
+        point.arms.iter().flat_map(|arm| arm.settings.keys().map(String::as_str)).collect();
+    keys.retain(|key| known.contains(key));
+    let rest: Vec<&str> = known.iter().copied().filter(|key| !keys.contains(key)).collect();
+    if known.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h2>On what terms they raced</h2>\n<p class=\"note\">Several connections and one association are different bids \
+         for bandwidth. Rows in bold differ between contestants.</p>\n",
+    );
+    table(out, point, &keys);
+    if !rest.is_empty() {
+        let _ = write!(out, "<details><summary>all other settings ({})</summary>", rest.len());
+        table(out, point, &rest);
+        out.push_str("</details>\n");
+    }
+}
+
+fn table(out: &mut String, point: &Point, keys: &[&str]) {
+    out.push_str("<div class=\"scroll\"><table><thead><tr><th>setting</th>");
+    for arm in &point.arms {
+        let _ = write!(out, "<th><span class=\"name\">{}</span></th>", escape(&arm.arm));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for key in keys {
+        let values: Vec<Option<&String>> = point.arms.iter().map(|arm| arm.settings.get(*key)).collect();
+        let differs = values.windows(2).any(|pair| pair[0] != pair[1]);
+        let class = if differs { "differs" } else { "same" };
+        let _ = write!(out, "<tr class=\"{class}\"><th>{}</th>", escape(key));
+        for value in values {
+            let _ = write!(out, "<td>{}</td>", escape(value.map_or("–", String::as_str)));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// What the network and the transports had to do, means over the runs.
+pub(super) fn work(out: &mut String, point: &Point) {
+    out.push_str(
+        "<h2>What it took</h2>\n<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th>",
+    );
+    for arm in &point.arms {
+        let _ = write!(out, "<th><span class=\"name\">{}</span></th>", escape(&arm.arm));
+    }
+    out.push_str("</tr></thead><tbody>");
+    let rows: [(&str, fn(&Run) -> f64, bool); 12] = [
+        ("connections opened", |run| run.connections as f64, false),
+        ("packets sent down", |run| run.packets.down.sent as f64, false),
+        ("packets sent up", |run| run.packets.up.sent as f64, false),
+        ("lost by the network, down", |run| run.packets.down.lost as f64, false),
+        ("lost by the network, up", |run| run.packets.up.lost as f64, false),
+        ("with retransmissions, down", |run| run.packets.down.retransmitted as f64, false),
+        ("with retransmissions, up", |run| run.packets.up.retransmitted as f64, false),
+        ("fast retransmissions", |run| run.events.fast as f64, false),
+        ("timeouts", |run| run.events.timeouts as f64, false),
+        ("needless retransmissions", |run| run.events.spurious as f64, false),
+        ("on the wire, down", |run| run.wire_bytes.down as f64, true),
+        ("on the wire, up", |run| run.wire_bytes.up as f64, true),
+    ];
+    for (name, value, is_bytes) in rows {
+        let _ = write!(out, "<tr><td>{name}</td>");
+        for arm in &point.arms {
+            let mean = mean(arm, value);
+            let _ = write!(out, "<td>{}</td>", if is_bytes { bytes(mean) } else { figure(mean) });
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+fn mean(arm: &Arm, value: fn(&Run) -> f64) -> f64 {
+    arm.runs.iter().map(value).sum::<f64>() / arm.runs.len().max(1) as f64
+}
+
+pub(super) fn expectations(out: &mut String, race: &Race) {
+    if race.expectations.is_empty() {
+        return;
+    }
+    out.push_str("<h2>What the plan expects</h2>\n<div class=\"scroll keep\"><table><tbody>");
+    for expectation in &race.expectations {
+        let found = expectation
+            .found
+            .map_or("nothing finished".to_owned(), |found| format!("found {}", figure(found)));
+        let met = if expectation.met { "met" } else { "<span class=\"bad\">missed</span>" };
+        let _ = write!(
+            out,
+            "<tr><td class=\"wrap\">{}</td><td>{found}</td><td>{met}</td></tr>",
+            escape(&expectation.expected)
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+pub(super) fn reproduce(out: &mut String, race: &Race, command: &str) {
+    out.push_str("<h2>The same again</h2>\n");
+    if !command.is_empty() {
+        let _ = writeln!(out, "<pre>{}</pre>", escape(command));
+    }
+    let plan = serde_json::to_string_pretty(&race.plan).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "<p class=\"note\">All numbers stand in <code>results.json</code> beside this file; packets of the median runs in the \
+         captures.</p><details><summary>the plan in full</summary><pre>{}</pre></details>",
+        escape(&plan)
+    );
+}

@@ -1,0 +1,347 @@
+//! Pages from made-up results: well-formed, self-contained, and complete even
+//! where the results have holes. With `REPORTS=DIR` in the environment the
+//! pages are also written there, to be looked at.
+
+use super::*;
+use crate::results::{
+    BUCKET_NS, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets, PathSeries,
+    SCHEMA, SendDetail, Series, Stat, Summary, Why, Workload,
+};
+use anabranch_base::rng::Rng;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+
+/// An object whose parts add up, issued at `issued`.
+fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
+    let mut some = |most: u64, one_in: u64| if rng.below(one_in) == 0 { rng.below(most * MS) } else { 0 };
+    let (connect, queue, turn, cwnd) =
+        (if issued == 0 { 80 * MS } else { 0 }, some(200, 3), some(30 * slow, 2), some(50, 2));
+    let (stalled, ahead, recovery, timeout, blocked) =
+        (some(60 * slow, 4), some(90 * slow, 3), some(100, 9), some(900, 25), some(80 * slow, 4));
+    let (server, wire) = (2 * MS, 80 * MS + some(20, 1));
+    let mut at = issued;
+    let mut next = |span: u64| {
+        at += span;
+        at
+    };
+    let instants = Instants {
+        assigned_ns: next(connect + queue),
+        req_sent_ns: next(0),
+        req_copy_ns: next(0),
+        req_in_ns: next(40 * MS),
+        serving_ns: next(ahead),
+        written_ns: next(server),
+        sent_ns: next(turn + cwnd + stalled),
+        copy_ns: next(recovery + timeout),
+        complete_ns: next(wire - 40 * MS),
+    };
+    let why = Why {
+        connect_ns: Some(connect),
+        queue_ns: Some(queue),
+        send_ns: Some(turn + cwnd),
+        stalled_ns: Some(stalled),
+        ahead_ns: Some(ahead),
+        server_ns: Some(server),
+        recovery_ns: Some(recovery),
+        timeout_ns: Some(timeout),
+        wire_ns: Some(wire),
+        blocked_ns: Some(blocked),
+    };
+    Object {
+        name,
+        bytes: 100 + some(40_000 / MS + 1, 1) / 40,
+        connection: Some(49_152),
+        stream: Some(rng.below(100) as u16),
+        issued_ns: Some(issued),
+        first_byte_ns: Some(instants.sent_ns + 40 * MS),
+        delivered_ns: Some(instants.complete_ns + blocked),
+        failure: None,
+        why: Some(why),
+        send_detail: Some(SendDetail { cwnd_ns: cwnd, rwnd_ns: 0, turn_ns: turn }),
+        instants: Some(instants),
+    }
+}
+
+fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
+    let mut rng = Rng::new(seed * 31 + slow);
+    let mut all = vec![object(&mut rng, "/".to_owned(), 0, 1)];
+    let start = all[0].delivered_ns.unwrap_or(0);
+    for i in 1..objects {
+        let issued = if i < objects / 3 { start } else { start + rng.below(400 * slow) * MS };
+        all.push(object(&mut rng, format!("/static/images/teaser/picture-{i:03}.jpg"), issued, slow));
+    }
+    let page = all.iter().filter_map(|object| object.delivered_ns).max();
+    let buckets = page.unwrap_or(0) / BUCKET_NS + 1;
+    let mut series = |most: u64| -> PathSeries {
+        let wire: Vec<u64> = (0..buckets).map(|_| most / 2 + rng.below(most / 2)).collect();
+        let delivered = wire.iter().map(|bytes| bytes * 97 / 100).collect();
+        PathSeries { wire, delivered }
+    };
+    let paths = (0..paths).map(|_| Directions { up: series(6_000), down: series(120_000) }).collect();
+    Run {
+        seed,
+        outcome: Outcome::Done,
+        page_ns: page,
+        limit_ns: Some(1_034_000_000),
+        connect_ns: Some(80 * MS),
+        failover_ns: None,
+        connections: slow,
+        objects: all,
+        packets: Directions {
+            up: Packets { sent: 500, lost: 4, retransmitted: 4 },
+            down: Packets { sent: 900, lost: 9, retransmitted: 10 },
+        },
+        events: Events { timeouts: slow, fast: 7, spurious: 1 },
+        wire_bytes: Directions { up: 40_000, down: 1_160_000 },
+        series: Series { bucket_ns: BUCKET_NS, paths, application: vec![90_000; buckets as usize] },
+    }
+}
+
+fn stat(values: &[f64]) -> Stat {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let spread = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0)).sqrt();
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = 2.05 * spread / n.sqrt();
+    Stat {
+        n: values.len() as u64,
+        failed: 0,
+        mean: Some(mean),
+        median: Some(sorted[values.len() / 2]),
+        p95: sorted.last().copied(),
+        ci95: (values.len() > 1).then_some([mean - half, mean + half]),
+    }
+}
+
+fn arm(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Arm {
+    let runs: Vec<Run> = (1..=runs).map(|seed| run(seed, objects, slow, paths)).collect();
+    let ms = |pick: fn(&Run) -> Option<u64>| -> Vec<f64> {
+        runs.iter().filter_map(pick).map(|ns| ns as f64 / 1e6).collect()
+    };
+    let pages = ms(|run| run.page_ns);
+    let summary = Summary {
+        object_ms: stat(&pages.iter().map(|ms| ms / 3.0).collect::<Vec<_>>()),
+        first_byte_ms: stat(&pages.iter().map(|ms| ms / 4.0).collect::<Vec<_>>()),
+        connect_ms: stat(&ms(|run| run.connect_ns)),
+        limit_ratio: stat(&pages.iter().map(|ms| ms / 1034.0).collect::<Vec<_>>()),
+        goodput_bps: stat(&pages.iter().map(|ms| 8.48e9 / ms).collect::<Vec<_>>()),
+        page_ms: stat(&pages),
+        ..Summary::default()
+    };
+    let transport = if name.starts_with("sctp") { "sctp" } else { "tcp" };
+    let settings = [
+        ("transport", transport),
+        ("connections", if name.contains("=6") { "6" } else { "1" }),
+        ("streams", "100"),
+        ("profile", "modern"),
+        ("cc", "cubic"),
+        ("iw", "10"),
+        ("rto_min", "1s"),
+        ("delack", "200ms"),
+        ("mss", "1460"),
+    ];
+    let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Arm { arm: name.to_owned(), settings, median_seed: 2, runs, summary }
+}
+
+fn point(objects: usize, runs: u64, paths: usize) -> Point {
+    let arms = vec![
+        arm("tcp", objects, 4, runs, paths),
+        arm("tcp:connections=6", objects, 3, runs, paths),
+        arm("sctp", objects, 2, runs, paths),
+    ];
+    let versus = |a: &str, ratio: f64| Comparison {
+        a: a.to_owned(),
+        b: "tcp".to_owned(),
+        metric: "page_ms".to_owned(),
+        ratio: Some(ratio),
+        ci95: Some([ratio - 0.04, ratio + 0.05]),
+        n: runs,
+    };
+    Point {
+        factors: BTreeMap::new(),
+        network: "10mbit, rtt 80ms, loss 1%, queue 1bdp, mtu 1500".to_owned(),
+        workload: Workload { name: "news".to_owned(), objects: objects as u64, bytes: 1_060_460 },
+        comparisons: vec![versus("tcp:connections=6", 0.81), versus("sctp", 0.64)],
+        arms,
+    }
+}
+
+fn race(points: Vec<Point>) -> Race {
+    Race {
+        schema: SCHEMA.to_owned(),
+        plan: serde_json::json!({"page": "news", "runs": "30", "transport": ["tcp", "tcp:connections=6", "sctp"]}),
+        world: World::Virtual,
+        host: Host {
+            version: "0.1.0".to_owned(),
+            os: "linux".to_owned(),
+            arch: "x86_64".to_owned(),
+            threads: 2,
+            elapsed_s: 3.2,
+        },
+        warnings: Vec::new(),
+        points,
+        expectations: Vec::new(),
+    }
+}
+
+/// The page, checked and perhaps kept.
+fn page(name: &str, race: &Race) -> String {
+    let verdict = "sctp was soonest: page times 0.64 of tcp's (0.60-0.69) and 0.79 of tcp:connections=6's (0.74-0.84). \
+                   Against tcp the difference is mostly ahead and blocked.";
+    let verdicts = vec![verdict.to_owned(); race.points.len()];
+    let html = html(
+        race,
+        &Framing { command: "anabranch race --page news --runs 30 --out DIR", verdicts: &verdicts },
+    );
+    check(&html);
+    if let Ok(directory) = std::env::var("REPORTS") {
+        std::fs::write(std::path::Path::new(&directory).join(format!("{name}.html")), &html)
+            .expect("written");
+    }
+    html
+}
+
+/// Every element that is opened is closed, in order; nothing is fetched; no number is a NaN.
+fn check(html: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let body = &html[html.find("</style>").expect("a style") + 8..];
+    let mut rest = body;
+    while let Some(start) = rest.find('<') {
+        let end = rest[start..].find('>').expect("a tag ends") + start;
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            if matches!(name, "head" | "html") {
+                continue;
+            }
+            assert_eq!(open.pop(), Some(name), "…{}", &rest[..rest.len().min(200)]);
+        } else if !tag.ends_with('/') && !matches!(tag, "br" | "!doctype html") {
+            open.push(tag.split([' ', '\n']).next().expect("a name"));
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    for foreign in ["http:", "https:", "src=", "@import", "url(", "<script", "<link"] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    for wrong in ["NaN", "inf\"", "Infinity"] {
+        assert!(!html.contains(wrong), "{wrong}");
+    }
+}
+
+#[test]
+fn a_plain_race_has_every_section() {
+    let mut race = race(vec![point(72, 30, 1)]);
+    race.warnings.push("3 of 75 entries: got no answer (status 0, failed or blocked)".to_owned());
+    let expected = "page_ms of sctp at most 0.9 of tcp".to_owned();
+    race.expectations.push(Expectation { point: 0, expected, found: Some(0.64), met: true });
+    let html = page("plain", &race);
+    let sections = [
+        "sctp was soonest",
+        "Before you trust the numbers",
+        "Page time",
+        "Where an object's time went",
+        "The median run, object by object",
+        "On the wire",
+        "What it took",
+        "On what terms they raced",
+        "What the plan expects",
+        "What the parts mean",
+        "The same again",
+        "anabranch race --page news",
+    ];
+    let places: Vec<usize> = sections.iter().map(|section| html.find(section).expect(section)).collect();
+    assert!(places.is_sorted());
+    assert!(html.len() < 600_000, "{} bytes", html.len());
+}
+
+#[test]
+fn three_hundred_objects_stay_small_and_complete() {
+    let html = page("three-hundred", &race(vec![point(300, 5, 1)]));
+    assert_eq!(html.matches("class=\"hit\"").count(), 900);
+    assert!(html.contains("slowest objects"));
+    assert!(html.len() < 1_500_000, "{} bytes", html.len());
+}
+
+#[test]
+fn a_failover_is_marked() {
+    let mut race = race(vec![point(8, 4, 2)]);
+    race.plan["fail"] = serde_json::json!([{"path": "1", "at": "300ms", "for": "400ms"}]);
+    for run in race.points[0].arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+        run.failover_ns = Some(212 * MS);
+    }
+    for arm in &mut race.points[0].arms {
+        arm.summary.failover_ms = stat(&[212.0, 212.0]);
+    }
+    let html = page("failover", &race);
+    for mark in ["path fails", "works again", "delivery goes on", "path 2 down", "failure to next delivery"] {
+        assert!(html.contains(mark), "{mark}");
+    }
+    race.plan["fail"] = serde_json::json!(["path=1,at=300ms"]);
+    let html = page("failover-text", &race);
+    assert!(html.contains("path fails") && !html.contains("works again"));
+}
+
+#[test]
+fn several_points_have_an_overview() {
+    let points = ["0", "1%", "2%", "5%"].map(|loss| {
+        let mut point = point(20, 6, 1);
+        point.factors = BTreeMap::from([("loss".to_owned(), loss.to_owned())]);
+        point
+    });
+    let html = page("points", &race(points.to_vec()));
+    assert!(html.contains("All points") && html.contains("href=\"#p3\""));
+    assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
+}
+
+#[test]
+fn holes_in_the_results_are_survived() {
+    let mut race = race(vec![point(12, 3, 1)]);
+    let arms = &mut race.points[0].arms;
+    // Nothing finished; why unknown; an object never issued, one failed.
+    arms[0].summary = Summary::default();
+    arms[0].summary.page_ms.failed = 3;
+    for run in &mut arms[0].runs {
+        run.outcome = Outcome::Deadline;
+        (run.page_ns, run.limit_ns) = (None, None);
+        for object in &mut run.objects {
+            (object.why, object.instants, object.send_detail) = (None, None, None);
+        }
+        run.objects[3].issued_ns = None;
+        run.objects[3].delivered_ns = None;
+        run.objects[4].delivered_ns = None;
+        run.objects[4].failure = Some("no progress within the timeout".to_owned());
+    }
+    arms[1].runs.clear();
+    arms[2].runs.iter_mut().for_each(|run| run.series = Series::default());
+    let html = page("holes", &race);
+    assert!(html.contains("3 of 3") && html.contains("no progress"));
+
+    page("nothing", &self::race(Vec::new()));
+    let mut bare = point(1, 1, 1);
+    bare.arms.truncate(1);
+    page("one", &self::race(vec![bare]));
+    let mut empty = point(1, 1, 1);
+    empty.arms.clear();
+    page("no-arms", &self::race(vec![empty]));
+}
+
+#[test]
+fn names_from_files_are_never_markup() {
+    let mut race = race(vec![point(3, 2, 1)]);
+    let evil = "</style><script src=x>&\"'";
+    race.points[0].workload.name = evil.to_owned();
+    race.points[0].network = evil.to_owned();
+    race.points[0].arms[0].arm = evil.to_owned();
+    race.warnings.push(evil.to_owned());
+    for run in &mut race.points[0].arms[0].runs {
+        run.objects[1].name = evil.to_owned();
+        run.objects[1].failure = Some(evil.to_owned());
+    }
+    race.points[0].arms[0].settings.insert(evil.to_owned(), evil.to_owned());
+    race.plan = serde_json::json!({ evil: evil });
+    let html = html(&race, &Framing { command: evil, verdicts: &[evil.to_owned()] });
+    assert!(!html.contains("<script") && html.matches("</style>").count() == 1);
+}

@@ -1,0 +1,175 @@
+//! Page times: each contestant a row with its mean, the interval of the mean,
+//! the median, every run, and the limit, all on one scale; figures beside.
+
+use super::svg::{self, Scale, escape, figure, px, span, time_labels};
+use crate::results::{Arm, Comparison, Point};
+use std::fmt::Write;
+
+const WIDTH: f64 = 420.0;
+const ROW: f64 = 46.0;
+
+pub(super) fn render(out: &mut String, point: &Point) {
+    out.push_str("<h2>Page time</h2>\n");
+    let pages = |arm: &Arm| -> Vec<f64> {
+        arm.runs.iter().filter_map(|r| r.page_ns).map(|ns| ns as f64 / 1e6).collect()
+    };
+    let limits: Vec<f64> = point
+        .arms
+        .iter()
+        .flat_map(|arm| &arm.runs)
+        .filter_map(|r| r.limit_ns)
+        .map(|ns| ns as f64 / 1e6)
+        .collect();
+    let values: Vec<f64> = point.arms.iter().flat_map(pages).chain(limits.iter().copied()).collect();
+    let Some(high) = values.iter().copied().reduce(f64::max) else {
+        out.push_str("<p>No run finished.</p>\n");
+        return;
+    };
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let pad = ((high - low) * 0.04).max(high * 0.01);
+    let scale = Scale::new((low - pad).max(0.0), high + pad, 6.0, WIDTH - 12.0);
+    let limit = svg_mean(&limits);
+
+    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
+    let rivals = point.arms.len() > 1;
+    let versus = if rivals {
+        format!("<th>ratio to {}<br><span class=\"unit\">95 % interval</span></th>", escape(first))
+    } else {
+        String::new()
+    };
+    out.push_str("<div class=\"scroll keep\"><table><thead><tr><th>contestant</th><th class=\"plot\">");
+    axis(out, &scale, limit);
+    let _ = writeln!(
+        out,
+        "</th><th>mean<br><span class=\"unit\">95 % interval</span></th><th>median</th><th>95th<br>percentile</th>\
+         <th>times<br>the limit</th>{versus}<th>failed<br>runs</th></tr></thead><tbody>"
+    );
+    let best = point.arms.iter().filter_map(|arm| arm.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
+    for arm in &point.arms {
+        let stat = &arm.summary.page_ms;
+        let _ =
+            write!(out, "<tr><th><span class=\"name\">{}</span></th><td class=\"plot\">", escape(&arm.arm));
+        row(out, arm, &pages(arm), &scale, limit);
+        let mean = stat.mean.map_or("–".to_owned(), span);
+        let class = if stat.mean == Some(best) && rivals { " class=\"best\"" } else { "" };
+        let interval =
+            stat.ci95.map_or("–".to_owned(), |[low, high]| format!("{} – {}", figure(low), figure(high)));
+        let ratio = point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms");
+        let ratio = match (rivals, ratio) {
+            (false, _) => String::new(),
+            (true, Some(ratio)) => format!("<td>{}</td>", versus_text(ratio)),
+            (true, None) => format!("<td class=\"unit\">{}</td>", if arm.arm == first { "1" } else { "–" }),
+        };
+        let failed = match stat.failed {
+            0 => "0".to_owned(),
+            n => format!("<span class=\"bad\">{n} of {}</span>", arm.runs.len()),
+        };
+        let _ = writeln!(
+            out,
+            "</td><td{class}>{mean}<br><span class=\"unit\">{interval}</span></td><td>{}</td><td>{}</td><td>{}</td>{ratio}<td>{failed}</td></tr>",
+            stat.median.map_or("–".to_owned(), span),
+            stat.p95.map_or("–".to_owned(), span),
+            arm.summary.limit_ratio.mean.map_or("–".to_owned(), |x| format!("{x:.2}")),
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+    out.push_str(
+        "<p class=\"note\">Dot and bar: mean of the runs and its 95 % t-interval. Tall tick: median. Strokes below: every \
+         run. Dotted line: the limit, the page over the bare capacity of the network, which no transport can beat.",
+    );
+    if rivals {
+        out.push_str(
+            " Ratios are geometric means over the seeds both finished; seeds are common random numbers, not the same luck.",
+        );
+    }
+    out.push_str("</p>\n");
+    others(out, point);
+}
+
+fn axis(out: &mut String, scale: &Scale, limit: Option<f64>) {
+    svg::open(out, WIDTH, 32.0, "page time axis");
+    let ticks = scale.ticks(5);
+    for (tick, label) in ticks.iter().zip(time_labels(&ticks)) {
+        let x = scale.at(*tick);
+        svg::text(out, "mid", (x, 24.0), &label);
+        svg::line(out, "axis", (x, 28.0), (x, 32.0));
+    }
+    if let Some(limit) = limit {
+        svg::text(out, "mid small", (scale.at(limit).max(12.0), 10.0), "limit");
+    }
+    out.push_str("</svg>");
+}
+
+fn row(out: &mut String, arm: &Arm, pages: &[f64], scale: &Scale, limit: Option<f64>) {
+    let label = format!("page times of {}", arm.arm);
+    svg::open(out, WIDTH, ROW, &label);
+    for tick in scale.ticks(5) {
+        svg::line(out, "grid", (scale.at(tick), 0.0), (scale.at(tick), ROW));
+    }
+    if let Some(limit) = limit {
+        svg::line(out, "limit", (scale.at(limit), 0.0), (scale.at(limit), ROW));
+    }
+    let mut strokes = String::new();
+    for page in pages {
+        let _ = write!(strokes, "M{} 31V41", px(scale.at(*page)));
+    }
+    let _ = write!(out, r#"<path class="rug" d="{strokes}"/>"#);
+    let stat = &arm.summary.page_ms;
+    let middle = 17.0;
+    if let Some([low, high]) = stat.ci95 {
+        svg::line(out, "ci", (scale.at(low), middle), (scale.at(high), middle));
+    }
+    if let Some(median) = stat.median {
+        svg::line(out, "median", (scale.at(median), middle - 9.0), (scale.at(median), middle + 9.0));
+    }
+    if let Some(mean) = stat.mean {
+        let _ = write!(out, r#"<circle class="dot" cx="{}" cy="{middle}" r="4"/>"#, px(scale.at(mean)));
+    }
+    out.push_str("</svg>");
+}
+
+/// The other times of a contestant, in a small table.
+fn others(out: &mut String, point: &Point) {
+    let failover = point.arms.iter().any(|arm| arm.summary.failover_ms.n > 0);
+    out.push_str(
+        "<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th><th>response time<br>of an object</th>\
+         <th>time to<br>first byte</th><th>connection<br>set-up</th><th>goodput</th>",
+    );
+    if failover {
+        out.push_str("<th>failover<br>(failure to next delivery)</th>");
+    }
+    out.push_str("</tr></thead><tbody>");
+    for arm in &point.arms {
+        let summary = &arm.summary;
+        let cell = |mean: Option<f64>| mean.map_or("–".to_owned(), span);
+        let goodput = summary
+            .goodput_bps
+            .mean
+            .map_or("–".to_owned(), |bps| format!("{}\u{a0}Mbit/s", figure(bps / 1e6)));
+        let _ = write!(
+            out,
+            "<tr><th><span class=\"name\">{}</span></th><td>{}</td><td>{}</td><td>{}</td><td>{goodput}</td>",
+            escape(&arm.arm),
+            cell(summary.object_ms.mean),
+            cell(summary.first_byte_ms.mean),
+            cell(summary.connect_ms.mean),
+        );
+        if failover {
+            let _ = write!(out, "<td>{}</td>", cell(summary.failover_ms.mean));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// `0.62` and its interval, marked when the interval leaves no doubt.
+pub(super) fn versus_text(ratio: &Comparison) -> String {
+    let Some(value) = ratio.ratio else { return "–".to_owned() };
+    let Some([low, high]) = ratio.ci95 else { return format!("{value:.2}") };
+    let clear = if low > 1.0 || high < 1.0 { "best" } else { "" };
+    format!("<span class=\"{clear}\">{value:.2}</span><br><span class=\"unit\">{low:.2} – {high:.2}</span>")
+}
+
+fn svg_mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

@@ -1,0 +1,200 @@
+//! Bytes over time in the median run: what each host put on the wire and what
+//! arrived, path by path and direction by direction; what the application
+//! got; where a path failed and when things went on.
+
+use super::svg::{self, Scale, escape, figure, px, span};
+use super::{end_ns, median_run};
+use crate::results::{Arm, PathSeries, Point, Race, Run};
+use anabranch_base::time::nanos;
+use anabranch_base::units::parse_span;
+use std::fmt::Write;
+
+const WIDTH: f64 = 1040.0;
+const LEFT: f64 = 118.0;
+const HEIGHT: f64 = 74.0;
+
+pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
+    let runs: Vec<(&Arm, &Run)> = point
+        .arms
+        .iter()
+        .filter_map(|arm| Some((arm, median_run(arm)?)))
+        .filter(|(_, run)| run.series.bucket_ns > 0 && !run.series.paths.is_empty())
+        .collect();
+    if runs.is_empty() {
+        return;
+    }
+    out.push_str("<h2>On the wire</h2>\n");
+    out.push_str(
+        "<ul class=\"legend\"><li><span class=\"key\" style=\"background:var(--send);opacity:.5\"></span>sent by the host</li>\
+         <li><span class=\"key\" style=\"background:var(--stalled);height:3px\"></span>arrived at the other host</li>\
+         <li><span class=\"key\" style=\"background:var(--timeout);height:3px\"></span>response bytes given to the application</li></ul>\n",
+    );
+    let failures = failures(&race.plan);
+    let end = runs.iter().map(|(_, run)| length(run)).max().unwrap_or(1) as f64 / 1e6;
+    let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
+    // Each direction has one scale, so that contestants and paths can be compared; requests would vanish on the responses'.
+    let peak = |pick: fn(&Run) -> Vec<&PathSeries>| -> f64 {
+        let rates = runs.iter().flat_map(|(_, run)| {
+            let bucket = run.series.bucket_ns;
+            pick(run)
+                .into_iter()
+                .flat_map(|p| p.wire.iter().chain(&p.delivered))
+                .map(move |b| mbit(*b, bucket))
+        });
+        rates.fold(0.0, f64::max).max(1e-6)
+    };
+    let down = peak(|run| run.series.paths.iter().map(|path| &path.down).collect());
+    let up = peak(|run| run.series.paths.iter().map(|path| &path.up).collect());
+    for (arm, run) in runs {
+        let failover = run.failover_ns.map_or(String::new(), |ns| {
+            format!(" <span class=\"meta\">failover {}</span>", span(ns as f64 / 1e6))
+        });
+        let _ = writeln!(
+            out,
+            "<h3><span class=\"name\">{}</span> <span class=\"meta\">seed {}</span>{failover}</h3>",
+            escape(&arm.arm),
+            run.seed
+        );
+        out.push_str("<figure>");
+        panels(out, run, &scale, down, up, &failures);
+        out.push_str("</figure>\n");
+    }
+    let _ = writeln!(
+        out,
+        "<p class=\"note\">Rates over {:.0} ms, IP headers included. A gap between sent and arrived is loss or queue.</p>",
+        point.arms.iter().find_map(median_run).map_or(100.0, |run| run.series.bucket_ns as f64 / 1e6)
+    );
+}
+
+fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failures: &[Failure]) {
+    let paths = run.series.paths.len();
+    let several = paths > 1;
+    let height = |tall: bool| if tall { HEIGHT } else { HEIGHT * 0.5 };
+    let whole: f64 = paths as f64 * (height(true) + height(false) + 14.0) + 20.0;
+    svg::open(out, WIDTH, whole, "bytes over time");
+    let ticks = scale.ticks(8);
+    let mut y = 6.0;
+    for (i, path) in run.series.paths.iter().enumerate() {
+        for (series, is_down) in [(&path.down, true), (&path.up, false)] {
+            let tall = height(is_down);
+            let peak = if is_down { down } else { up };
+            for tick in &ticks {
+                svg::line(out, "grid", (scale.at(*tick), y), (scale.at(*tick), y + tall));
+            }
+            let name = if several { format!("path {} ", i + 1) } else { String::new() };
+            let name = format!("{name}{}", if is_down { "down" } else { "up" });
+            svg::text(out, "strong end", (LEFT - 40.0, y + tall / 2.0 + 4.0), &name);
+            svg::text(out, "end small", (LEFT - 4.0, y + 8.0), &figure(peak));
+            svg::text(out, "end small", (LEFT - 4.0, y + tall), if is_down { "Mbit/s" } else { "0" });
+            let rate = |values: &[u64]| steps(values, run.series.bucket_ns, scale, peak, y, tall);
+            let wire = rate(&series.wire);
+            if !wire.is_empty() {
+                let _ = write!(out, r#"<path class="wired" d="{wire}V{}H{}Z"/>"#, px(y + tall), px(LEFT));
+            }
+            let _ = write!(out, r#"<path class="deliv" d="{}"/>"#, rate(&series.delivered));
+            if is_down && i == 0 {
+                let _ = write!(out, r#"<path class="app" d="{}"/>"#, rate(&run.series.application));
+            }
+            svg::line(out, "axis", (LEFT, y + tall), (WIDTH - 12.0, y + tall));
+            for failure in failures.iter().filter(|failure| failure.path == i + 1) {
+                failure.draw(out, scale, y, tall, is_down);
+            }
+            y += tall + 7.0;
+        }
+    }
+    for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
+        svg::text(out, "mid", (scale.at(*tick), whole - 4.0), &label);
+    }
+    // The first failure is what failover is measured from.
+    if let (Some(failover), Some(first)) =
+        (run.failover_ns, failures.iter().map(|f| f.at_ms).reduce(f64::min))
+    {
+        let x = scale.at(first + failover as f64 / 1e6);
+        svg::line(out, "ends", (x, 2.0), (x, whole - 20.0));
+        svg::text(out, "small", (x + 3.0, 10.0), "delivery goes on");
+    }
+    out.push_str("</svg>");
+}
+
+/// A step line through the rates of `values`.
+fn steps(values: &[u64], bucket_ns: u64, scale: &Scale, peak: f64, y: f64, tall: f64) -> String {
+    let mut path = String::new();
+    let mut last = f64::NAN;
+    for (i, value) in values.iter().enumerate() {
+        let level = y + tall - tall * (mbit(*value, bucket_ns) / peak).min(1.0);
+        let x = scale.at(i as f64 * bucket_ns as f64 / 1e6);
+        if i == 0 {
+            let _ = write!(path, "M{} {}", px(x), px(level));
+        } else if level != last {
+            let _ = write!(path, "H{}V{}", px(x), px(level));
+        }
+        last = level;
+    }
+    if !values.is_empty() {
+        let _ =
+            write!(path, "H{}V{}", px(scale.at(values.len() as f64 * bucket_ns as f64 / 1e6)), px(y + tall));
+    }
+    path
+}
+
+fn mbit(bytes: u64, bucket_ns: u64) -> f64 {
+    bytes as f64 * 8e3 / bucket_ns as f64
+}
+
+fn length(run: &Run) -> u64 {
+    let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
+    let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);
+    let buckets = buckets.max(run.series.application.len()) as u64;
+    end_ns(run).max(buckets.saturating_mul(run.series.bucket_ns))
+}
+
+/// A failure of a path that the plan ordered.
+struct Failure {
+    path: usize,
+    at_ms: f64,
+    until_ms: Option<f64>,
+}
+
+impl Failure {
+    fn draw(&self, out: &mut String, scale: &Scale, y: f64, tall: f64, named: bool) {
+        let x = scale.at(self.at_ms);
+        svg::line(out, "mark", (x, y), (x, y + tall));
+        if named {
+            svg::text(out, "marked small", (x + 3.0, y + 18.0), "path fails");
+        }
+        if let Some(until) = self.until_ms {
+            let x = scale.at(until);
+            svg::line(out, "mark", (x, y), (x, y + tall));
+            if named {
+                svg::text(out, "marked small", (x + 3.0, y + 30.0), "works again");
+            }
+        }
+    }
+}
+
+/// The plan's `fail` entries, in either form: a table, or `path=1,at=10s,for=5s`.
+fn failures(plan: &serde_json::Value) -> Vec<Failure> {
+    let Some(entries) = plan.get("fail").and_then(|fail| fail.as_array()) else { return Vec::new() };
+    let read = |entry: &serde_json::Value| {
+        let value = |key: &str| -> Option<String> {
+            if let Some(text) = entry.as_str() {
+                let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+                return pairs.into_iter().find(|(k, _)| k.trim() == key).map(|(_, v)| v.trim().to_owned());
+            }
+            match entry.get(key)? {
+                serde_json::Value::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            }
+        };
+        let ms = |key: &str| {
+            value(key).and_then(|text| parse_span(&text).ok()).map(|span| nanos(span) as f64 / 1e6)
+        };
+        let at_ms = ms("at")?;
+        Some(Failure {
+            path: value("path").and_then(|text| text.parse().ok()).unwrap_or(1),
+            at_ms,
+            until_ms: ms("for").map(|span| at_ms + span),
+        })
+    };
+    entries.iter().filter_map(read).collect()
+}

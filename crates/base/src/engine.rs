@@ -41,6 +41,13 @@ pub trait Engine {
     /// The earliest deadline. Pure; may be asked at any moment.
     fn poll_timeout(&self) -> Option<Instant>;
 
+    /// Whether a poll may have something to give. False only when neither
+    /// `poll_transmit` nor `poll_event` has; so a command that changed nothing
+    /// (most reads) need not set the whole drive loop going.
+    fn has_output(&self) -> bool {
+        true
+    }
+
     /// Starts or stops keeping a trace (off at first).
     fn set_tracing(&mut self, on: bool);
 

@@ -216,7 +216,8 @@ impl Endpoint {
         let (ctx, _) = self.context(now);
         let mut paths = Vec::new();
         for (turn, &address) in ask.peer.iter().enumerate().take(MOST) {
-            if let Some(mut path) = path_to(&config, &ctx, address, turn) {
+            let known = paths.iter().any(|path: &crate::path::Path| path.address.ip() == address.ip());
+            if let Some(mut path) = path_to(&config, &ctx, address, turn).filter(|_| !known) {
                 // RFC 9260 §5.4: what the application names is known to be the peer's.
                 path.confirmed = true;
                 paths.push(path);
@@ -279,7 +280,9 @@ impl Endpoint {
         message: Message,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        let slot = self.find(id).ok_or(SendError::Unknown)?;
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { SendError::Closing } else { SendError::Unknown });
+        };
         self.with(now, slot, |association, _| association.send(now, message, payload))
             .unwrap_or(Err(SendError::Unknown))
     }
@@ -296,7 +299,9 @@ impl Endpoint {
         stream: u16,
         buffer: &mut [u8],
     ) -> Result<Option<Received>, RecvError> {
-        let slot = self.find(id).ok_or(RecvError::Unknown)?;
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
+        };
         let Some(association) = &mut self.slots[slot as usize].association else {
             return Err(RecvError::Unknown);
         };
@@ -308,7 +313,9 @@ impl Endpoint {
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
     }
 
-    /// Closes gracefully: what was sent is delivered first. `Event::Closed` follows.
+    /// Closes gracefully: what was sent is delivered first. `Event::Closed`
+    /// follows; when everything has been read the association is forgotten
+    /// (or with [`release`](Self::release)).
     pub fn shutdown(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, ctx| association.shutdown(ctx));
@@ -399,6 +406,13 @@ impl Endpoint {
     fn find(&self, id: AssociationId) -> Option<u32> {
         let slot = self.slots.get(id.slot as usize)?;
         (slot.generation == id.generation && slot.association.is_some()).then_some(id.slot)
+    }
+
+    /// It was an association once.
+    fn is_past(&self, id: AssociationId) -> bool {
+        self.slots
+            .get(id.slot as usize)
+            .is_some_and(|slot| slot.generation.wrapping_sub(id.generation) < 1 << 31)
     }
 
     fn association(&self, id: AssociationId) -> Option<&Association> {
@@ -586,6 +600,7 @@ impl Endpoint {
             tag: packet.tag,
             bytes: packet.payload.len(),
         };
+        // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
         association.handle_packet(&mut ctx, view.chunks(), arrived);
         if !was_established && association.stats.established.is_some() {
             self.totals.associations += 1;
@@ -695,6 +710,11 @@ impl Engine for Endpoint {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.deadlines.peek().map(|Reverse((at, _))| *at)
+    }
+
+    #[inline]
+    fn has_output(&self) -> bool {
+        !(self.ready.is_empty() && self.last_words.is_empty() && self.events.is_empty())
     }
 
     fn set_tracing(&mut self, on: bool) {

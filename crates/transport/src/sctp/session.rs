@@ -3,6 +3,7 @@
 use super::host::Shared;
 use super::{Inner, PPID_HTTP};
 use crate::session::{CloseReason, OpenError, Session, Stream};
+use anabranch_base::Engine;
 use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, RecvError, SendError};
 use anabranch_world::World;
 use std::rc::Rc;
@@ -263,8 +264,10 @@ impl<W: World> Stream for SctpStream<W> {
         }
         if read > 0 || into.is_empty() {
             association.lane(stream).read += read as u64;
-            // Room in the receive buffer may be worth a SACK.
-            bell.ring();
+            // Room in the receive buffer may be worth a SACK; mostly it is not.
+            if engine.has_output() {
+                bell.ring();
+            }
             return Poll::Ready(Ok(read));
         }
         match association.end() {

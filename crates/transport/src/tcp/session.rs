@@ -4,6 +4,7 @@ use super::Inner;
 use super::host::{Connection, Shared};
 use crate::session::{CloseReason, OpenError, Session, Stream};
 use crate::waiters::wait;
+use anabranch_base::Engine;
 use anabranch_tcp::{ConnectionId, Info, SendError, Stats};
 use anabranch_world::World;
 use std::rc::Rc;
@@ -193,8 +194,10 @@ impl<W: World> Stream for TcpStream<W> {
         let read = engine.recv(self.held.host.world.now(), self.held.id, into).unwrap_or(0);
         if read > 0 {
             connection.read += read as u64;
-            // Room in the receive buffer may be worth a window update.
-            bell.ring();
+            // Room in the receive buffer may be worth a window update; mostly it is not.
+            if engine.has_output() {
+                bell.ring();
+            }
             return Poll::Ready(Ok(read));
         }
         match &connection.closed {

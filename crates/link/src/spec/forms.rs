@@ -121,7 +121,10 @@ impl FromStr for LossSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let wrong = |why: &str| SpecError(format!("'{text}': {why}; write {LOSS_FORMS}"));
         let Some((model, rest)) = text.split_once(':') else {
-            let share = text.parse::<Ratio>().map_err(|_| wrong("not a share and not a loss model"))?;
+            let share = text.parse::<Ratio>().map_err(|error| match text.strip_suffix('%') {
+                Some(_) => unit(error),
+                None => wrong("not a share and not a loss model"),
+            })?;
             return Ok(if share == Ratio::ZERO { Self::None } else { Self::Bernoulli(share) });
         };
         let parts: Vec<&str> = rest.split('/').collect();

@@ -159,11 +159,11 @@ fn wrong_networks() {
             --rate: '10mbps': 'bps' means bits to some tools and bytes to others; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
             --rate: 'fast': a number was expected; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
             --delay, --rtt: delay is one way and rtt the round trip: give one of them
-            --loss: '101%': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --loss: '101%' is more than 100%; write a share such as 1%, 0.05% or 0 (from 0% to 100%)
             --loss: '1': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
             --loss: 'nth:0': N is a number of packets from 1; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
             --loss: '2x': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
-            --down-loss: '-1%': not a share and not a loss model; write 1%, nth:10, nth:10/first=3/shared, ge:1%/30% (to bad / to good [/ loss in bad [/ in good]]) or list:3/17
+            --down-loss: '-1%': a number was expected; write a share such as 1%, 0.05% or 0 (from 0% to 100%)
             --queue: '0p': not a number of packets; write 50p (packets), 100kB, 1bdp or unlimited
             --queue: '50': not a queue's limit; write 50p (packets), 100kB, 1bdp or unlimited
             --aqm: 'blue': unknown; write droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or red (:min=5p/max=15p/p=10%)

@@ -223,7 +223,11 @@ impl Arm {
                     }
                     return Err(what);
                 }
-                self.engine.set(key, value)?;
+                // The place names the contestant already.
+                let prefix = format!("{}:", self.transport.name());
+                self.engine.set(key, value).map_err(|error| {
+                    error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned)
+                })?;
             }
         }
         Ok(())

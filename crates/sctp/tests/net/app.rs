@@ -1,0 +1,189 @@
+//! The application at each end: sends numbered messages, checks what it reads.
+
+use super::End;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_sctp::{AssociationId, Event, Message, RecvError, SendError};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A message that the peer has sent and this side has to receive.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Expected {
+    pub number: u64,
+    pub length: usize,
+    pub ppid: u32,
+}
+
+/// What is owed to one side.
+#[derive(Default)]
+pub struct App {
+    /// Ordered messages not yet received, by stream.
+    pub ordered: BTreeMap<u16, VecDeque<Expected>>,
+    /// Unordered messages not yet received, by stream.
+    pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
+    /// The part of a message read so far, by stream.
+    partial: BTreeMap<u16, Vec<u8>>,
+    /// Messages and bytes received.
+    pub messages: u64,
+    pub bytes: u64,
+    /// How long it leaves a readable stream alone; zero reads at once.
+    pub reading_pause: Duration,
+    /// Streams to read, and when.
+    readable: BTreeSet<(AssociationId, u16)>,
+    read_at: Option<Instant>,
+    /// Parts are reported as they come.
+    pub report_parts: bool,
+}
+
+/// The content of message `number`: a fixed function of number and place.
+pub fn content(number: u64, length: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        (0..length).map(|i| (number.wrapping_mul(31) as usize + i * 7 + (i >> 8)) as u8).collect();
+    if length >= 8 {
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+    }
+    bytes
+}
+
+impl App {
+    /// Nothing is owed any more.
+    pub fn is_served(&self) -> bool {
+        self.ordered.values().all(VecDeque::is_empty) && self.unordered.values().all(BTreeSet::is_empty)
+    }
+
+    /// What is owed, in words.
+    pub fn owed(&self) -> String {
+        let ordered = self.ordered.iter().filter(|(_, owed)| !owed.is_empty());
+        let unordered = self.unordered.iter().filter(|(_, owed)| !owed.is_empty());
+        format!("ordered {:?}, unordered {:?}", ordered.collect::<Vec<_>>(), unordered.collect::<Vec<_>>())
+    }
+
+    /// Forgets what is owed: an association was lost with it.
+    pub fn forgive(&mut self) {
+        self.ordered.clear();
+        self.unordered.clear();
+        self.partial.clear();
+        self.readable.clear();
+    }
+
+    pub fn next_read(&self) -> Option<Instant> {
+        self.read_at
+    }
+
+    /// The peer's application has sent a message.
+    pub fn owe(&mut self, stream: u16, unordered: bool, expected: Expected) {
+        if unordered {
+            self.unordered.entry(stream).or_default().insert(expected);
+        } else {
+            self.ordered.entry(stream).or_default().push_back(expected);
+        }
+    }
+
+    fn take(&mut self, stream: u16, ppid: u32, unordered: bool, end: bool, part: &[u8]) -> Option<usize> {
+        let whole = self.partial.entry(stream).or_default();
+        whole.extend_from_slice(part);
+        self.bytes += part.len() as u64;
+        if !end {
+            return None;
+        }
+        let whole = std::mem::take(whole);
+        self.messages += 1;
+        let expected = if unordered {
+            let number = u64::from_be_bytes(whole[..8].try_into().expect("eight bytes"));
+            let expected = Expected { number, length: whole.len(), ppid };
+            let owed = self.unordered.entry(stream).or_default();
+            assert!(
+                owed.remove(&expected),
+                "stream {stream}: unordered {expected:?} was not owed (any more)"
+            );
+            expected
+        } else {
+            let owed = self.ordered.entry(stream).or_default();
+            owed.pop_front()
+                .unwrap_or_else(|| panic!("stream {stream}: {} bytes that were not owed", whole.len()))
+        };
+        assert_eq!((whole.len(), ppid), (expected.length, expected.ppid), "stream {stream}: {expected:?}");
+        assert!(
+            whole == content(expected.number, expected.length),
+            "stream {stream}: {expected:?} is damaged"
+        );
+        Some(whole.len())
+    }
+}
+
+impl End {
+    /// Sends message `number` to `peer`'s account. What does not fit now is not sent.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        message: Message,
+        number: u64,
+        length: usize,
+        peer: &mut App,
+    ) -> Result<(), SendError> {
+        self.engine.send(now, id, message, &content(number, length))?;
+        peer.owe(message.stream, message.unordered, Expected { number, length, ppid: message.ppid });
+        Ok(())
+    }
+
+    /// Reacts to an event; returns lines worth drawing.
+    pub fn hear(&mut self, now: Instant, event: &Event) -> Vec<String> {
+        let Event::Readable { id, stream } = *event else { return Vec::new() };
+        if self.app.reading_pause.is_zero() {
+            return self.read(now, id, stream);
+        }
+        self.app.readable.insert((id, stream));
+        self.app.read_at.get_or_insert(now + self.app.reading_pause);
+        Vec::new()
+    }
+
+    /// Reads everything that waits.
+    pub fn read_all(&mut self, now: Instant) {
+        self.app.read_at = None;
+        for (id, stream) in std::mem::take(&mut self.app.readable) {
+            self.read(now, id, stream);
+        }
+    }
+
+    fn read(&mut self, now: Instant, id: AssociationId, stream: u16) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut buffer = vec![0; 9_000];
+        loop {
+            match self.engine.recv(now, id, stream, &mut buffer) {
+                Ok(Some(got)) => {
+                    assert!(got.bytes > 0 || got.end_of_message, "an empty part");
+                    let part = &buffer[..got.bytes];
+                    let whole = self.app.take(stream, got.ppid, got.unordered, got.end_of_message, part);
+                    if let Some(length) = whole {
+                        lines.push(format!("received sid={stream} len={length}"));
+                    } else if self.app.report_parts {
+                        lines.push(format!("received sid={stream} part of {}", got.bytes));
+                    }
+                }
+                // An association that has ended is forgotten when everything has been read.
+                Ok(None) | Err(RecvError::Closed | RecvError::Unknown) => break,
+            }
+        }
+        lines
+    }
+}
+
+/// An event in words; readability goes without saying.
+pub fn describe(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Established { outbound_streams, inbound_streams, .. } => {
+            format!("established, {outbound_streams} streams out, {inbound_streams} in")
+        }
+        Event::Accepted { outbound_streams, inbound_streams, .. } => {
+            format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
+        }
+        Event::Readable { .. } => return None,
+        Event::Writable { .. } => "writable".into(),
+        Event::PathUp { address, .. } => format!("path to {address} is up"),
+        Event::PathDown { address, .. } => format!("path to {address} is down"),
+        Event::Restarted { .. } => "peer restarted".into(),
+        Event::PeerShutdown { .. } => "peer wants to shut down".into(),
+        Event::Closed { reason, .. } => format!("closed: {reason:?}"),
+    })
+}

@@ -1,0 +1,386 @@
+//! Two endpoints and an in-memory network between them: the one place where
+//! the tests touch the engine's API.
+//!
+//! Network `n` joins A's address `10.0.n.1` to B's `10.0.n.2`; packets to an
+//! address take that network's delay. Application data is a fixed function of
+//! the message's number, so that a receiver can check every byte it gets.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+pub mod app;
+pub mod rules;
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Engine, Icmp, Instant, Packet, Rng};
+use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event};
+use anabranch_wire::ladder::{Ladder, Side, Transport};
+use app::App;
+use rules::{Action, Rule};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+pub const A: Side = Side::Left;
+pub const B: Side = Side::Right;
+/// The port B listens on.
+pub const PORT: u16 = 80;
+
+/// One endpoint and its application.
+pub struct End {
+    pub engine: Endpoint,
+    pub app: App,
+    /// Every association it ever had, the latest last.
+    pub ids: Vec<AssociationId>,
+    /// What the engine told.
+    pub events: Vec<Event>,
+}
+
+/// A packet under way.
+#[derive(Clone)]
+pub struct Flight {
+    pub source: SocketAddr,
+    pub target: SocketAddr,
+    pub ecn: Ecn,
+    pub tag: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// Something that watches every packet and every state.
+pub trait Watch {
+    /// A packet was sent (before its fate is known).
+    fn sent(&mut self, net: &Net, from: Side, flight: &Flight);
+    /// A packet is about to be handed to `to`.
+    fn arrives(&mut self, net: &Net, to: Side, flight: &Flight);
+    /// Everything due at this instant is done.
+    fn settled(&mut self, net: &Net);
+}
+
+/// What the network does with a packet: the delays after which copies of it
+/// arrive (none: lost), their bytes perhaps changed.
+pub type Fate<'a> = dyn FnMut(Instant, Side, &Flight) -> Vec<(Duration, Flight)> + 'a;
+
+/// The two endpoints and what is between them.
+pub struct Net {
+    pub now: Instant,
+    pub ends: [End; 2],
+    pub flying: BTreeMap<(Instant, u64), Flight>,
+    launched: u64,
+    /// One-way delay of each network.
+    pub delays: Vec<Duration>,
+    pub rules: Vec<Rule>,
+    pub ladder: Ladder,
+    /// Whether packets and events are drawn.
+    pub drawing: bool,
+    /// Networks that swallow everything.
+    pub dead: Vec<usize>,
+    batch: Batch,
+}
+
+/// The address of `side` in network `n`, counted from 1.
+pub fn address(side: Side, n: usize) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 0, n as u8, if side == A { 1 } else { 2 }), 0))
+}
+
+/// Which network an address is in.
+pub fn network(address: IpAddr) -> usize {
+    match address {
+        IpAddr::V4(v4) => usize::from(v4.octets()[2]),
+        IpAddr::V6(_) => 1,
+    }
+}
+
+/// A configuration: the named profile with `key=value` changes.
+pub fn config(profile: &str, changes: &[(&str, &str)]) -> Config {
+    let mut config = Config::profile(profile).expect("a profile");
+    for (key, value) in changes {
+        config.set(key, value).expect("a knob");
+    }
+    config
+}
+
+impl Net {
+    /// Two endpoints with one address in each of `delays.len()` networks; B listens on [`PORT`].
+    pub fn new(seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
+        let rng = Rng::new(seed);
+        let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
+        for side in [A, B] {
+            for n in 1..=delays.len() {
+                let letter = if side == A { "A" } else { "B" };
+                let name = if delays.len() == 1 { letter.to_owned() } else { format!("{letter}.{n}") };
+                ladder.place(address(side, n).ip(), side, &name);
+            }
+        }
+        let [a, b] = configs;
+        let end = |side: Side, config: Config, label: &str| End {
+            engine: Endpoint::new(
+                config,
+                (1..=delays.len()).map(|n| address(side, n)).collect(),
+                rng.fork(label),
+            ),
+            app: App::default(),
+            ids: Vec::new(),
+            events: Vec::new(),
+        };
+        let mut ends = [end(A, a, "a"), end(B, b, "b")];
+        ends[1].engine.listen(PORT).expect("the port is free");
+        Self {
+            now: Instant::ZERO,
+            ends,
+            flying: BTreeMap::new(),
+            launched: 0,
+            delays: delays.to_vec(),
+            rules: Vec::new(),
+            ladder,
+            drawing: true,
+            dead: Vec::new(),
+            batch: Batch::new(1),
+        }
+    }
+
+    pub fn end(&mut self, side: Side) -> &mut End {
+        &mut self.ends[side as usize]
+    }
+
+    /// The latest association of a side.
+    pub fn id(&self, side: Side) -> AssociationId {
+        *self.ends[side as usize].ids.last().expect("an association")
+    }
+
+    /// A asks B for an association, knowing its first `known` addresses.
+    pub fn associate(&mut self, side: Side, known: usize) -> AssociationId {
+        self.associate_from(side, known, None, PORT)
+    }
+
+    /// The same from a given local port.
+    pub fn associate_from(
+        &mut self,
+        side: Side,
+        known: usize,
+        local_port: Option<u16>,
+        peer_port: u16,
+    ) -> AssociationId {
+        let peer = (1..=known).map(|n| address(side.other(), n)).collect();
+        let ask = Associate { peer, peer_port, local_port, streams: None };
+        let now = self.now;
+        let end = self.end(side);
+        let id = end.engine.associate(now, ask).expect("an association");
+        end.ids.push(id);
+        id
+    }
+
+    /// Puts a packet into the network as if `from` had sent it.
+    pub fn inject(&mut self, from: Side, n: usize, bytes: Vec<u8>) {
+        let flight = Flight {
+            source: address(from, n),
+            target: address(from.other(), n),
+            ecn: Ecn::NotEct,
+            tag: 0,
+            bytes,
+        };
+        self.launch(from, flight, "injected", &mut *rules_fate());
+    }
+
+    /// Tells `side` of an ICMP message about a packet it sent.
+    pub fn icmp(&mut self, side: Side, icmp: &Icmp, quoted: &[u8]) {
+        let now = self.now;
+        self.end(side).engine.handle_icmp(now, icmp, quoted);
+    }
+
+    /// Draws a line that is not a packet.
+    pub fn note(&mut self, text: &str) {
+        if self.drawing {
+            self.ladder.note(self.now, text);
+        }
+    }
+
+    /// Runs until nothing is left to do before or at `until`.
+    pub fn run_until(&mut self, until: Instant, fate: &mut Fate<'_>, watch: Option<&mut dyn Watch>) {
+        let mut watch = watch;
+        loop {
+            self.settle(fate, &mut watch);
+            let next = [
+                self.flying.keys().next().map(|key| key.0),
+                self.ends[0].engine.poll_timeout(),
+                self.ends[1].engine.poll_timeout(),
+                self.ends[0].app.next_read(),
+                self.ends[1].app.next_read(),
+            ];
+            let Some(next) = next.into_iter().flatten().min().filter(|&at| at <= until) else {
+                self.now = self.now.max(until);
+                return;
+            };
+            assert!(next >= self.now, "time runs forward: {next} after {}", self.now);
+            self.now = next;
+            while let Some(entry) = self.flying.first_entry() {
+                if entry.key().0 > self.now {
+                    break;
+                }
+                let flight = entry.remove();
+                let to =
+                    if address(A, network(flight.target.ip())).ip() == flight.target.ip() { A } else { B };
+                if let Some(watch) = watch.as_deref_mut() {
+                    watch.arrives(self, to, &flight);
+                }
+                let now = self.now;
+                let packet = Packet {
+                    source: flight.source,
+                    target: flight.target,
+                    ecn: flight.ecn,
+                    tag: flight.tag,
+                    payload: &flight.bytes,
+                };
+                self.end(to).engine.handle_packet(now, packet);
+                self.settle(fate, &mut watch);
+            }
+            for side in [A, B] {
+                let now = self.now;
+                let end = self.end(side);
+                if end.engine.poll_timeout().is_some_and(|at| at <= now) {
+                    end.engine.handle_timeout(now);
+                }
+                if end.app.next_read().is_some_and(|at| at <= now) {
+                    end.read_all(now);
+                }
+            }
+            self.settle(fate, &mut watch);
+            for side in [A, B] {
+                let (now, due) = (self.now, self.end(side).engine.poll_timeout());
+                assert!(due.is_none_or(|at| at > now), "{side:?}: due at {due:?}, drained at {now}");
+            }
+        }
+    }
+
+    /// Drains what both engines want to send and tell at this instant.
+    fn settle(&mut self, fate: &mut Fate<'_>, watch: &mut Option<&mut dyn Watch>) {
+        loop {
+            let mut busy = false;
+            for side in [A, B] {
+                busy |= self.drain_events(side);
+                busy |= self.drain_packets(side, fate, watch);
+            }
+            if !busy {
+                break;
+            }
+        }
+        if let Some(watch) = watch.as_deref_mut() {
+            watch.settled(self);
+        }
+    }
+
+    fn drain_events(&mut self, side: Side) -> bool {
+        let mut busy = false;
+        while let Some(event) = self.end(side).engine.poll_event() {
+            busy = true;
+            let now = self.now;
+            let end = self.end(side);
+            if let Event::Accepted { id, .. } = event {
+                end.ids.push(id);
+            }
+            let text = app::describe(&event);
+            end.events.push(event.clone());
+            let heard = end.hear(now, &event);
+            for line in text.into_iter().chain(heard) {
+                let name = if side == A { "A" } else { "B" };
+                self.note(&format!("        {name}: {line}"));
+            }
+        }
+        busy
+    }
+
+    fn drain_packets(&mut self, side: Side, fate: &mut Fate<'_>, watch: &mut Option<&mut dyn Watch>) -> bool {
+        let mut busy = false;
+        let mut batch = std::mem::replace(&mut self.batch, Batch::new(1));
+        loop {
+            batch.clear();
+            let now = self.now;
+            if !self.end(side).engine.poll_transmit(now, &mut batch) {
+                assert!(batch.is_empty(), "false with packets in the batch");
+                break;
+            }
+            busy = true;
+            assert!(!batch.is_empty(), "true without a packet");
+            let flights: Vec<_> = batch
+                .packets()
+                .map(|packet| Flight {
+                    source: packet.source,
+                    target: packet.target,
+                    ecn: packet.ecn,
+                    tag: packet.tag,
+                    bytes: packet.payload.to_vec(),
+                })
+                .collect();
+            for flight in flights {
+                if let Some(watch) = watch.as_deref_mut() {
+                    watch.sent(self, side, &flight);
+                }
+                self.launch(side, flight, "", fate);
+            }
+        }
+        self.batch = batch;
+        busy
+    }
+
+    fn launch(&mut self, from: Side, flight: Flight, remark: &str, fate: &mut Fate<'_>) {
+        let mut line = String::new();
+        let mut action = None;
+        if self.drawing {
+            line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
+            // Single-spaced and without the time: what rules are written against.
+            let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
+            action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
+        }
+        let to_network = network(flight.target.ip());
+        let dead = self.dead.contains(&to_network) || self.dead.contains(&network(flight.source.ip()));
+        let delay = self.delays[to_network - 1];
+        let mut flight = flight;
+        let mut copies = vec![Duration::ZERO];
+        let mut remark = remark.to_owned();
+        match action {
+            _ if dead => copies.clear(),
+            Some(Action::Lose) => copies.clear(),
+            Some(Action::Delay(more)) => {
+                copies = vec![more];
+                remark = format!("delayed {} ms", more.as_millis());
+            }
+            Some(Action::Duplicate) => {
+                copies.push(Duration::from_millis(1));
+                remark = "duplicated".into();
+            }
+            Some(Action::Corrupt) => {
+                let middle = flight.bytes.len() / 2;
+                flight.bytes[middle] ^= 0x40;
+                remark = "✗ corrupted".into();
+            }
+            Some(Action::Mark) => {
+                flight.ecn = Ecn::Ce;
+                remark = "marked CE".into();
+            }
+            None => {}
+        }
+        if copies.is_empty() {
+            remark = "✗ lost".into();
+        }
+        if self.drawing {
+            self.ladder.push(&line, &remark);
+        }
+        for more in copies {
+            for (extra, copy) in fate(self.now, from, &flight) {
+                self.launched += 1;
+                self.flying.insert((self.now + delay + more + extra, self.launched), copy);
+            }
+        }
+    }
+}
+
+impl Drop for Net {
+    /// A test that fails shows how it came to that.
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.drawing {
+            eprintln!("{}", self.ladder.text());
+        }
+    }
+}
+
+/// The fate that does nothing but what rules say.
+pub fn rules_fate() -> Box<Fate<'static>> {
+    Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
+}

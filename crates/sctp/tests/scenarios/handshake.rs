@@ -1,0 +1,270 @@
+//! Setting up an association (RFC 9260 §5.1), and what may get lost on the way.
+
+use crate::net::{A, B, PORT};
+use crate::script::{Script, configured};
+use expect_test::expect;
+
+/// RFC 9260 §5.1.6: the four-way handshake.
+#[test]
+fn four_packets() {
+    let mut script = Script::new(&[]);
+    script.associate().run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO
+           0.075          B: accepted, 10 streams out, 10 in
+           0.075  A ◄── B   COOKIE ACK
+           0.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.1 C: DATA may ride with COOKIE ECHO and COOKIE ACK.
+#[test]
+fn data_rides_with_the_cookie() {
+    let mut script = Script::new(&[]);
+    script.associate().send(A, 0, 100).run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=100 BE
+           0.075          B: accepted, 10 streams out, 10 in
+           0.075          B: received sid=0 len=100
+           0.075  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k
+           0.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// The same turned off: data waits for the COOKIE ACK.
+#[test]
+fn data_waits_for_the_cookie() {
+    let mut script = Script::new(&[("cookie_data", "no")]);
+    script.associate().send(A, 0, 100).run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO
+           0.075          B: accepted, 10 streams out, 10 in
+           0.075  A ◄── B   COOKIE ACK
+           0.100          A: established, 10 streams out, 10 in
+           0.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+           0.125          B: received sid=0 len=100
+           0.125  A ◄── B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §5.1 A, §4: T1-init runs for INIT.
+#[test]
+fn lost_init() {
+    let mut script = Script::new(&[]);
+    script.lose(A, "INIT tag").associate().run(3_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+           1.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           1.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           1.050  A ──► B   COOKIE ECHO
+           1.075          B: accepted, 10 streams out, 10 in
+           1.075  A ◄── B   COOKIE ACK
+           1.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.1 B: a responder keeps nothing, so a lost INIT ACK costs only time.
+#[test]
+fn lost_init_ack() {
+    let mut script = Script::new(&[]);
+    script.lose(B, "INIT ACK").associate().run(3_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie     ✗ lost
+           1.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           1.025  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+           1.050  A ──► B   COOKIE ECHO
+           1.075          B: accepted, 10 streams out, 10 in
+           1.075  A ◄── B   COOKIE ACK
+           1.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.1 C: T1-cookie runs for COOKIE ECHO, and the data comes along again.
+#[test]
+fn lost_cookie_echo() {
+    let mut script = Script::new(&[]);
+    script.lose(A, "COOKIE ECHO").associate().send(A, 0, 100).run(3_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           1.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=100 BE
+           1.075          B: accepted, 10 streams out, 10 in
+           1.075          B: received sid=0 len=100
+           1.075  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k
+           1.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.2.4 D: a COOKIE ECHO for a live association is answered by COOKIE ACK.
+#[test]
+fn lost_cookie_ack() {
+    let mut script = Script::new(&[]);
+    script.lose(B, "COOKIE ACK").associate().run(3_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO
+           0.075          B: accepted, 10 streams out, 10 in
+           0.075  A ◄── B   COOKIE ACK     ✗ lost
+           1.050  A ──► B   COOKIE ECHO
+           1.075  A ◄── B   COOKIE ACK
+           1.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.1.4, §8.1: after Max.Init.Retransmits the peer is given up. RTO 1, 2, 4 s.
+#[test]
+fn nobody_answers() {
+    let mut script = Script::new(&[("init_max_retrans", "2")]);
+    script.lose_times(A, "INIT", 9).associate().run(20_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+           1.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+           3.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+           7.000          A: closed: Unreachable
+    "#]]);
+}
+
+/// RFC 9260 §5.1 B: nobody listens on that port: ABORT.
+#[test]
+fn nobody_listens() {
+    let mut script = Script::new(&[]);
+    script.net.associate_from(A, 1, None, PORT + 1);
+    script.run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   ABORT
+           0.050          A: closed: Aborted(None)
+    "#]]);
+}
+
+/// RFC 9260 §5.2.6: a cookie that comes too late is answered by ERROR, and A
+/// asks again with a cookie preservative.
+#[test]
+fn stale_cookie() {
+    let mut script = Script::new(&[("cookie_life", "1s")]);
+    script.delay(A, "COOKIE ECHO", 1_500).associate().run(6_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO     delayed 1500 ms
+           1.050  A ──► B   COOKIE ECHO
+           1.075  A ◄── B   ERROR stale-cookie(50000us)
+           1.100  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=100ms families=v4
+           1.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+           1.150  A ──► B   COOKIE ECHO
+           1.175          B: accepted, 10 streams out, 10 in
+           1.175  A ◄── B   COOKIE ACK
+           1.200          A: established, 10 streams out, 10 in
+           1.575  A ◄── B   ERROR stale-cookie(550000us)
+    "#]]);
+}
+
+/// RFC 9260 §5.1.1: each side sends on no more streams than the other takes.
+#[test]
+fn streams_are_negotiated() {
+    let mut script = Script::with(configured(&[("streams", "3")]), configured(&[("streams", "7")]), &[25]);
+    script.associate().run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=3 is=3 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=7 is=7 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO
+           0.075          B: accepted, 3 streams out, 3 in
+           0.075  A ◄── B   COOKIE ACK
+           0.100          A: established, 3 streams out, 3 in
+    "#]]);
+}
+
+/// RFC 9260 §5.2.1: both sides ask at the same time.
+#[test]
+fn both_ask_at_once() {
+    let mut script = Script::new(&[]);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.net.associate_from(B, 1, Some(PORT), 5_000);
+    script.run(3_000).send(A, 0, 10).send(B, 0, 10).run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.000  A ◄── B   INIT          tag=B1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.025  A ──► B   INIT ACK      tag=A1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO
+           0.050  A ◄── B   COOKIE ECHO
+           0.075          B: established, 10 streams out, 10 in
+           0.075  A ◄── B   COOKIE ACK
+           0.075          A: established, 10 streams out, 10 in
+           0.075  A ──► B   COOKIE ACK
+           3.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+           3.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+           3.025          B: received sid=0 len=10
+           3.025  A ◄── B   SACK          cum=1 rwnd=64k
+           3.025          A: received sid=0 len=10
+           3.025  A ──► B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §5.2.1: B asks while A waits for the COOKIE ACK.
+#[test]
+fn an_init_in_the_cookie_echoed_state() {
+    let mut script = Script::new(&[]);
+    script.lose(A, "COOKIE ECHO");
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(60);
+    script.net.associate_from(B, 1, Some(PORT), 5_000);
+    script.run(3_000).send(A, 0, 10).send(B, 0, 10).run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO     ✗ lost
+           0.060  A ◄── B   INIT          tag=B2 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.085  A ──► B   INIT ACK      tag=A1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.110  A ◄── B   COOKIE ECHO
+           0.135          A: established, 10 streams out, 10 in
+           0.135  A ──► B   COOKIE ACK
+           0.160          B: established, 10 streams out, 10 in
+           3.060  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+           3.060  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+           3.085          B: received sid=0 len=10
+           3.085  A ◄── B   SACK          cum=1 rwnd=64k
+           3.085          A: received sid=0 len=10
+           3.085  A ──► B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §6.8: a damaged packet might as well not have come.
+#[test]
+fn corrupt_init() {
+    let mut script = Script::new(&[]);
+    script.corrupt(A, "INIT tag").associate().run(3_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ corrupted
+           1.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           1.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           1.050  A ──► B   COOKIE ECHO
+           1.075          B: accepted, 10 streams out, 10 in
+           1.075  A ◄── B   COOKIE ACK
+           1.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.2.3: an INIT ACK that nobody waits for is ignored.
+#[test]
+fn init_ack_twice() {
+    let mut script = Script::new(&[]);
+    script.duplicate(B, "INIT ACK").associate().run(3_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie     duplicated
+           0.050  A ──► B   COOKIE ECHO
+           0.075          B: accepted, 10 streams out, 10 in
+           0.075  A ◄── B   COOKIE ACK
+           0.100          A: established, 10 streams out, 10 in
+    "#]]);
+}

@@ -1,0 +1,196 @@
+//! Repairing what was lost (RFC 9260 §6.3.3, §7.2.4).
+
+use crate::net::{A, B};
+use crate::script::Script;
+use expect_test::expect;
+
+/// RFC 9260 §7.2.4: three miss indications, then the fast retransmit.
+#[test]
+fn fast_retransmit() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
+    script.lose(A, "DATA tsn=2 ").send(A, 0, 9_000).run(2_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+           1.025  A ◄── B   SACK          cum=1 rwnd=64084
+           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
+           1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
+           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+           1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+           1.075  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
+           1.075  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
+           1.075          B: received sid=0 len=9000
+           1.275  A ◄── B   SACK          cum=7 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §7.2.4: two holes in one window: one recovery.
+#[test]
+fn two_holes() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
+    script.lose(A, "DATA tsn=2 ").lose(A, "DATA tsn=4 ").send(A, 0, 12_000).run(2_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452     ✗ lost
+           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+           1.025  A ◄── B   SACK          cum=1 rwnd=64084
+           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3,5
+           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=1452
+           1.050  A ──► B   DATA          tsn=8 sid=0 ssn=0 len=1452
+           1.050  A ──► B   DATA          tsn=9 sid=0 ssn=0 len=384 E
+           1.075  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3,5-6
+           1.075  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3,5-7
+           1.075  A ◄── B   SACK          cum=1 rwnd=56824 gaps=3,5-8
+           1.075  A ◄── B   SACK          cum=1 rwnd=56440 gaps=3,5-9
+           1.100  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+           1.100  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+           1.125  A ◄── B   SACK          cum=3 rwnd=54988 gaps=5-9
+           1.125          B: received sid=0 len=12000
+           1.325  A ◄── B   SACK          cum=9 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §7.2.4 5: a fast retransmit is not repeated: the timer has to.
+#[test]
+fn the_fast_retransmit_is_lost() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA tsn=2 ", 2).send(A, 0, 9_000).run(4_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+           1.025  A ◄── B   SACK          cum=1 rwnd=64084
+           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
+           1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
+           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+           1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+           1.075  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
+           1.075  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
+           2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+           2.075          B: received sid=0 len=9000
+           2.275  A ◄── B   SACK          cum=7 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §6.3.3: the tail is lost: nobody reports it, T3-rtx repairs.
+#[test]
+fn the_tail_is_lost() {
+    let mut script = Script::established(&[]);
+    script.lose(A, "DATA tsn=2 ").send(A, 0, 2_800).run(4_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1348 E     ✗ lost
+           1.025  A ◄── B   SACK          cum=1 rwnd=64084
+           2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1348 E
+           2.075          B: received sid=0 len=2800
+           2.275  A ◄── B   SACK          cum=2 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §6.3.3 E2: lost again and again: 1, 2, 4 s.
+#[test]
+fn backing_off() {
+    let mut script = Script::established(&[]);
+    script.lose_times(A, "DATA tsn=1 ", 3).send(A, 0, 100).run(9_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           4.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           8.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+           8.025          B: received sid=0 len=100
+           8.025  A ◄── B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §6.3.3 E3: after T3-rtx one packet goes, the rest as the window opens.
+#[test]
+fn a_whole_window_is_lost() {
+    let mut script = Script::established(&[("iw", "4")]);
+    script.lose_times(A, "DATA", 4).send(A, 0, 5_600).run(4_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ lost
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452     ✗ lost
+           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1244 E     ✗ lost
+           2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           2.025  A ◄── B   SACK          cum=1 rwnd=64084
+           2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+           2.050  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+           2.075  A ◄── B   SACK          cum=3 rwnd=61180
+           2.100  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1244 E
+           2.125          B: received sid=0 len=5600
+           2.325  A ◄── B   SACK          cum=4 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §8.1, §8.2: the peer has vanished: Association.Max.Retrans, then the end.
+#[test]
+fn the_peer_vanishes() {
+    let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
+    script.kill(1).send(A, 0, 100).run(20_000);
+    script.check_drawn(expect![[r#"
+           1.000          network 1 fails
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           4.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           8.000          A: path to 10.0.1.2 is down
+           8.000          A: closed: Unreachable
+    "#]]);
+}
+
+/// RFC 9260 §6.3.1 C5 (Karn): an answer to a retransmission is no measurement.
+#[test]
+fn karn() {
+    let mut script = Script::established(&[]);
+    let before = script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].srtt;
+    script.lose(A, "DATA tsn=1 ").send(A, 0, 100).run(3_000);
+    let after = script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].srtt;
+    assert_eq!(before, after, "the retransmission was not measured");
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+           2.025          B: received sid=0 len=100
+           2.025  A ◄── B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §7.2.4 with reordering: two later packets do not trigger, three do.
+#[test]
+fn reordering_is_tolerated() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0"), ("delack", "0")]);
+    script.delay(A, "DATA tsn=2 ", 3).send(A, 0, 9_000).run(2_000);
+    assert_eq!(script.net.ends[0].engine.stats(script.id(A)).expect("stats").retransmitted_fast, 1);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     delayed 3 ms
+           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+           1.025  A ◄── B   SACK          cum=1 rwnd=64084
+           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
+           1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
+           1.028  A ◄── B   SACK          cum=5 rwnd=58276
+           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+           1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+           1.075  A ◄── B   SACK          cum=6 rwnd=56824
+           1.075          B: received sid=0 len=9000
+           1.075  A ◄── B   SACK          cum=7 rwnd=64k
+           1.075  A ◄── B   SACK          cum=7 rwnd=64k dups=2
+    "#]]);
+    let _ = B;
+}

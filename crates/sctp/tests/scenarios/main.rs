@@ -1,0 +1,20 @@
+//! Golden ladders: what two endpoints say to each other, topic by topic.
+//!
+//! A scenario builds the case, runs it, and compares the ladder with the one
+//! written down. Random numbers do not show in a ladder, so a change of seed
+//! or of the order of draws changes nothing. `UPDATE_EXPECT=1` writes them anew.
+
+#[path = "../net/mod.rs"]
+mod net;
+mod script;
+
+mod acks;
+mod handshake;
+mod loss;
+mod messages;
+mod paths;
+mod restart;
+mod shutdown;
+mod strays;
+mod unknown;
+mod window;

@@ -1,0 +1,173 @@
+//! COOKIE ECHO for an association that exists (RFC 9260 §5.2.4, table 12).
+
+use crate::net::{self, A, B, PORT};
+use crate::script::{Script, configured};
+use anabranch_base::Rng;
+use anabranch_sctp::Endpoint;
+use expect_test::expect;
+
+/// A's host reboots: a new endpoint at the same address.
+fn reboot(script: &mut Script) {
+    let engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));
+    script.net.end(A).engine = engine;
+    script.net.end(A).app.forgive();
+    script.net.end(B).app.forgive();
+    script.net.note("        A reboots");
+}
+
+/// RFC 9260 §5.2.4 A: the peer has restarted; both tags are new.
+#[test]
+fn case_a_the_peer_restarted() {
+    let mut script = Script::new(&[]);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(1_000).send(A, 0, 100).run(1_000);
+    script.forget();
+    reboot(&mut script);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.send(A, 0, 50).run(1_000).send(B, 0, 60).run(1_000);
+    script.check(expect![[r#"
+           2.000          A reboots
+           2.000  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
+           2.025  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+           2.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=50 BE
+           2.075          B: peer restarted
+           2.075          B: received sid=0 len=50
+           2.075  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k
+           2.100          A: established, 10 streams out, 10 in
+           3.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=60 BE
+           3.025          A: received sid=0 len=60
+           3.025  A ──► B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// The same with data of B's under way: it is lost with the old association.
+#[test]
+fn case_a_with_data_outstanding() {
+    let mut script = Script::new(&[]);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(1_000);
+    script.forget();
+    script.lose_times(B, "DATA tsn=1", 9).send(B, 0, 100).run(100);
+    reboot(&mut script);
+    script.net.rules.clear();
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(3_000).send(B, 0, 60).run(1_000);
+    script.check(expect![[r#"
+           1.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+           1.100          A reboots
+           1.100  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
+           1.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+           1.150  A ──► B   COOKIE ECHO
+           1.175          B: peer restarted
+           1.175  A ◄── B   COOKIE ACK
+           1.200          A: established, 10 streams out, 10 in
+           4.100  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=60 BE
+           4.125          A: received sid=0 len=60
+           4.125  A ──► B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §5.2.4 B: both sides asked; the COOKIE ECHOs cross.
+#[test]
+fn case_b_crossing_cookies() {
+    let mut script = Script::new(&[]);
+    script.delay(A, "INIT tag", 10);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.net.associate_from(B, 1, Some(PORT), 5_000);
+    script.run(5_000).send(A, 0, 10).send(B, 0, 10).run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     delayed 10 ms
+           0.000  A ◄── B   INIT          tag=B1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ──► B   INIT ACK      tag=A1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.035  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ◄── B   COOKIE ECHO
+           0.060  A ──► B   COOKIE ECHO
+           0.075          A: established, 10 streams out, 10 in
+           0.075  A ──► B   COOKIE ACK
+           0.085          B: established, 10 streams out, 10 in
+           0.085  A ◄── B   COOKIE ACK
+           5.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+           5.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+           5.025          B: received sid=0 len=10
+           5.025  A ◄── B   SACK          cum=1 rwnd=64k
+           5.025          A: received sid=0 len=10
+           5.025  A ──► B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §5.2.4 C: a cookie of an attempt that is over is thrown away.
+#[test]
+fn case_c_an_old_cookie() {
+    let mut script = Script::new(&[]);
+    script.delay(A, "COOKIE ECHO", 400);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(100);
+    let id = script.id(A);
+    let now = script.net.now;
+    script.net.end(A).engine.abort(now, id);
+    script.net.end(A).engine.release(now, id);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(3_000).send(A, 0, 10).run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO     delayed 400 ms
+           0.100          A: closed: Local
+           0.100  A ──► B   ABORT user-abort
+           0.100  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.150  A ──► B   COOKIE ECHO
+           0.175          B: accepted, 10 streams out, 10 in
+           0.175  A ◄── B   COOKIE ACK
+           0.200          A: established, 10 streams out, 10 in
+           3.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+           3.125          B: received sid=0 len=10
+           3.125  A ◄── B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §5.2.4 D: a COOKIE ECHO comes twice.
+#[test]
+fn case_d_the_cookie_came_twice() {
+    let mut script = Script::new(&[]);
+    script.duplicate(A, "COOKIE ECHO").associate().send(A, 0, 10).run(1_000);
+    script.check(expect![[r#"
+           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+           0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=10 BE     duplicated
+           0.075          B: accepted, 10 streams out, 10 in
+           0.075          B: received sid=0 len=10
+           0.075  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k
+           0.076  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k dups=1
+           0.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.2.2: an INIT for a live association is answered with its tie-tags
+/// in the cookie, and nothing changes until the cookie comes back.
+#[test]
+fn an_init_alone_changes_nothing() {
+    let mut script = Script::new(&[]);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(1_000);
+    script.forget();
+    script.inject(A, 0, |buffer| {
+        let init = anabranch_wire::sctp::Init {
+            tag: 0x1234_5678,
+            window: 65_536,
+            outbound: 1,
+            inbound: 1,
+            tsn: anabranch_wire::sctp::Tsn(1),
+            ..Default::default()
+        };
+        init.emit(buffer);
+    });
+    script.run(1_000);
+    // The ladder counts TSNs from the injected INIT now: look at the association itself.
+    script.net.drawing = false;
+    script.send(A, 0, 10).send(B, 0, 10).run(1_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   INIT          tag=A2 rwnd=64k os=1 is=1 tsn=1     injected
+           1.025  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+    "#]]);
+}

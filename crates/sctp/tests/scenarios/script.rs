@@ -1,0 +1,208 @@
+//! How a scenario is told: one builder between the cases and the network.
+
+use crate::net::app::App;
+use crate::net::rules::{Action, Rule};
+use crate::net::{self, A, B, Net};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_sctp::{AssociationId, Config, Message};
+use anabranch_wire::ladder::Side;
+use anabranch_wire::sctp::packet;
+use expect_test::Expect;
+
+/// A scenario under way.
+pub struct Script {
+    pub net: Net,
+    sent: u64,
+}
+
+/// Both sides by RFC 9260, without heartbeats and window updates that only make noise.
+pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
+
+impl Script {
+    /// One network of 25 ms, both sides alike.
+    pub fn new(changes: &[(&str, &str)]) -> Self {
+        Self::with(configured(changes), configured(changes), &[25])
+    }
+
+    /// Networks of these delays in milliseconds, both sides alike.
+    pub fn multi_homed(delays: &[u64], changes: &[(&str, &str)]) -> Self {
+        Self::with(configured(changes), configured(changes), delays)
+    }
+
+    pub fn with(a: Config, b: Config, delays: &[u64]) -> Self {
+        let delays: Vec<_> = delays.iter().map(|&ms| Duration::from_millis(ms)).collect();
+        Self { net: Net::new(1, [a, b], &delays), sent: 0 }
+    }
+
+    /// An association, set up and quiet; its ladder is thrown away.
+    pub fn established(changes: &[(&str, &str)]) -> Self {
+        let mut script = Self::new(changes);
+        script.associate().run(1_000);
+        script.forget();
+        script
+    }
+
+    /// The same with two networks of these delays.
+    pub fn established_on(delays: &[u64], changes: &[(&str, &str)]) -> Self {
+        let mut script = Self::multi_homed(delays, changes);
+        script.associate().run(4_000);
+        script.forget();
+        script
+    }
+
+    /// A asks B for an association; it knows B's first address.
+    pub fn associate(&mut self) -> &mut Self {
+        self.net.associate(A, 1);
+        self
+    }
+
+    /// Draws from here on only.
+    pub fn forget(&mut self) {
+        self.net.ladder.take();
+    }
+
+    fn rule(&mut self, from: Side, pattern: &str, skip: usize, times: usize, action: Action) -> &mut Self {
+        self.net.rules.push(Rule { from, pattern: pattern.into(), skip, times, action });
+        self
+    }
+
+    /// Loses the next packet of `from` whose line has this text.
+    pub fn lose(&mut self, from: Side, pattern: &str) -> &mut Self {
+        self.rule(from, pattern, 0, 1, Action::Lose)
+    }
+
+    pub fn lose_times(&mut self, from: Side, pattern: &str, times: usize) -> &mut Self {
+        self.rule(from, pattern, 0, times, Action::Lose)
+    }
+
+    pub fn delay(&mut self, from: Side, pattern: &str, ms: u64) -> &mut Self {
+        self.rule(from, pattern, 0, 1, Action::Delay(Duration::from_millis(ms)))
+    }
+
+    pub fn duplicate(&mut self, from: Side, pattern: &str) -> &mut Self {
+        self.rule(from, pattern, 0, 1, Action::Duplicate)
+    }
+
+    pub fn corrupt(&mut self, from: Side, pattern: &str) -> &mut Self {
+        self.rule(from, pattern, 0, 1, Action::Corrupt)
+    }
+
+    pub fn mark(&mut self, from: Side, pattern: &str) -> &mut Self {
+        self.rule(from, pattern, 0, 1, Action::Mark)
+    }
+
+    /// Lets `ms` pass.
+    pub fn run(&mut self, ms: u64) -> &mut Self {
+        let until = self.net.now + Duration::from_millis(ms);
+        self.net.run_until(until, &mut *net::rules_fate(), None);
+        self
+    }
+
+    /// Lets time pass up to an instant.
+    pub fn run_to(&mut self, ms: u64) -> &mut Self {
+        self.net.run_until(Instant::from_millis(ms), &mut *net::rules_fate(), None);
+        self
+    }
+
+    pub fn id(&self, side: Side) -> AssociationId {
+        self.net.id(side)
+    }
+
+    /// Sends an ordered message of this length.
+    pub fn send(&mut self, from: Side, stream: u16, length: usize) -> &mut Self {
+        self.send_message(from, Message { stream, ..Message::default() }, length)
+    }
+
+    pub fn send_message(&mut self, from: Side, message: Message, length: usize) -> &mut Self {
+        self.sent += 1;
+        let (id, now, number) = (self.id(from), self.net.now, self.sent);
+        let [a, b] = &mut self.net.ends;
+        let (end, peer) = if from == A { (a, b) } else { (b, a) };
+        let mut account = std::mem::take(&mut peer.app);
+        end.send(now, id, message, number, length, &mut account).expect("room for the message");
+        peer.app = account;
+        self
+    }
+
+    pub fn shutdown(&mut self, side: Side) -> &mut Self {
+        let (id, now) = (self.id(side), self.net.now);
+        self.net.end(side).engine.shutdown(now, id);
+        self
+    }
+
+    pub fn abort(&mut self, side: Side) -> &mut Self {
+        let (id, now) = (self.id(side), self.net.now);
+        self.net.end(side).engine.abort(now, id);
+        self
+    }
+
+    /// Swallows everything in network `n` from now on.
+    pub fn kill(&mut self, n: usize) -> &mut Self {
+        self.net.dead.push(n);
+        self.net.note(&format!("        network {n} fails"));
+        self
+    }
+
+    pub fn heal(&mut self, n: usize) -> &mut Self {
+        self.net.dead.retain(|&dead| dead != n);
+        self.net.note(&format!("        network {n} is back"));
+        self
+    }
+
+    /// Sends a hand-made packet from `from`'s first address: the chunks that
+    /// `write` appends, under the right ports, with this tag.
+    pub fn inject(&mut self, from: Side, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        let (source, target) = self.ports(from);
+        self.inject_between(from, source, target, tag, write)
+    }
+
+    pub fn inject_between(
+        &mut self,
+        from: Side,
+        source: u16,
+        target: u16,
+        tag: u32,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> &mut Self {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, source, target, tag);
+        write(&mut bytes);
+        packet::finish(&mut bytes, start);
+        self.net.inject(from, 1, bytes);
+        self
+    }
+
+    /// Local and peer port of a side's latest association.
+    pub fn ports(&self, side: Side) -> (u16, u16) {
+        let end = &self.net.ends[side as usize];
+        let info = end.engine.info(self.id(side)).expect("the association is there");
+        (info.local_port, info.peer_port)
+    }
+
+    /// Compares what was drawn; everything sent must have been received.
+    #[track_caller]
+    pub fn check(&mut self, expected: Expect) {
+        expected.assert_eq(&self.net.ladder.take());
+        for (side, name) in [(A, "A"), (B, "B")] {
+            assert!(self.net.end(side).app.is_served(), "{name} did not get everything");
+        }
+    }
+
+    /// Compares what was drawn; messages may have been lost with an association.
+    #[track_caller]
+    pub fn check_drawn(&mut self, expected: Expect) {
+        expected.assert_eq(&self.net.ladder.take());
+    }
+
+    pub fn app(&mut self, side: Side) -> &mut App {
+        &mut self.net.end(side).app
+    }
+}
+
+/// RFC 9260 with [`QUIET`] and these changes.
+pub fn configured(changes: &[(&str, &str)]) -> Config {
+    let mut all = QUIET.to_vec();
+    all.extend_from_slice(changes);
+    net::config("rfc9260", &all)
+}

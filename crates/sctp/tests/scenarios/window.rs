@@ -1,0 +1,82 @@
+//! The receiver's window: small, closed, opened (RFC 9260 §6.1, §6.2).
+
+use crate::net::{A, B};
+use crate::script::Script;
+use anabranch_base::time::Duration;
+use expect_test::expect;
+
+/// RFC 9260 §6.1 A: a closed window is probed by one DATA chunk, and opens again.
+#[test]
+fn zero_window_probe() {
+    let mut script = Script::established(&[("rcvbuf", "4000B")]);
+    script.app(B).reading_pause = Duration::from_secs(5);
+    script.send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000);
+    script.run(12_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1000 BE
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE
+           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1000 BE
+           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=3 len=1000 BE
+           1.025  A ◄── B   SACK          cum=1 rwnd=3000
+           1.025  A ◄── B   SACK          cum=3 rwnd=0
+           1.225  A ◄── B   SACK          cum=4 rwnd=0
+           2.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+           2.275  A ◄── B   SACK          cum=4 rwnd=0
+           3.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+           3.275  A ◄── B   SACK          cum=4 rwnd=0
+           5.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+           5.275  A ◄── B   SACK          cum=4 rwnd=0
+           6.025  A ◄── B   SACK          cum=4 rwnd=4000
+           6.050  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+           6.275  A ◄── B   SACK          cum=5 rwnd=3000
+          11.075  A ◄── B   SACK          cum=5 rwnd=4000
+    "#]]);
+}
+
+/// RFC 9260 §6.2: reading opens the window; an update is sent when that is worth it.
+#[test]
+fn window_update() {
+    let mut script = Script::established(&[("rcvbuf", "6000B")]);
+    script.app(B).reading_pause = Duration::from_millis(400);
+    script.send(A, 0, 5_000).send(A, 0, 5_000).run(4_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+           1.025  A ◄── B   SACK          cum=1 rwnd=4548
+           1.025  A ◄── B   SACK          cum=3 rwnd=1644
+           1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=644 E; DATA tsn=5 sid=0 ssn=1 len=792 B
+           1.275  A ◄── B   SACK          cum=5 rwnd=0
+           1.425  A ◄── B   SACK          cum=5 rwnd=6000
+           1.450  A ──► B   DATA          tsn=6 sid=0 ssn=1 len=1452
+           1.450  A ──► B   DATA          tsn=7 sid=0 ssn=1 len=1452
+           1.450  A ──► B   DATA          tsn=8 sid=0 ssn=1 len=1304 E
+           1.475  A ◄── B   SACK          cum=7 rwnd=3096
+           1.675  A ◄── B   SACK          cum=8 rwnd=1792
+           1.875  A ◄── B   SACK          cum=8 rwnd=6000
+    "#]]);
+}
+
+/// RFC 9260 §6.1 A: a small window holds back what it cannot take.
+#[test]
+fn never_more_than_the_window() {
+    let mut script = Script::established(&[("rcvbuf", "3000B")]);
+    script.send(A, 0, 9_000).run(4_000);
+    script.check(expect![[r#"
+           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+           1.025  A ◄── B   SACK          cum=1 rwnd=1548
+           1.025  A ◄── B   SACK          cum=2 rwnd=3000
+           1.050  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+           1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+           1.075  A ◄── B   SACK          cum=3 rwnd=3000
+           1.075  A ◄── B   SACK          cum=4 rwnd=3000
+           1.100  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+           1.100  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+           1.125  A ◄── B   SACK          cum=5 rwnd=3000
+           1.125  A ◄── B   SACK          cum=6 rwnd=3000
+           1.150  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+           1.175          B: received sid=0 len=9000
+           1.375  A ◄── B   SACK          cum=7 rwnd=3000
+    "#]]);
+}

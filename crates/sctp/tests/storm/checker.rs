@@ -1,0 +1,227 @@
+//! What must hold at every packet and at every instant, seen from outside.
+//!
+//! TSNs are dense and never change their content; a SACK never takes back its
+//! cumulative TSN, never acknowledges what was not sent, and its gap blocks
+//! are ascending and apart; what is new goes out only within the peer's window
+//! and the path's (with the overbooking of one packet that RFC 9260 §6.1
+//! allows); the outstanding bytes are the sum over paths; what is in flight
+//! has a timer; packets fit the path.
+
+use crate::net::{A, B, Flight, Net, Watch, network};
+use anabranch_base::Engine;
+use anabranch_sctp::AssociationState;
+use anabranch_wire::ladder::Side;
+use anabranch_wire::sctp::{Chunk, PacketView, SackView, Tsn};
+use std::collections::BTreeMap;
+
+/// What one side has sent.
+#[derive(Default)]
+struct Sender {
+    /// Highest TSN sent, once there is one.
+    highest: Option<Tsn>,
+    /// Content of every TSN: length and hash.
+    content: BTreeMap<u32, (usize, u64)>,
+    /// Cumulative TSN and window of the last SACK it was handed.
+    acknowledged: Option<(Tsn, u64)>,
+    /// TSNs that a gap block of that cumulative TSN covered.
+    window: u64,
+    /// Highest cumulative TSN it has sent in a SACK.
+    promised: Option<Tsn>,
+}
+
+impl Sender {
+    /// Bytes of the chunks, headers and padding included, beyond the last cumulative TSN.
+    fn unacknowledged(&self) -> u64 {
+        let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
+        self.content
+            .iter()
+            .filter(|(tsn, _)| beyond(**tsn))
+            .map(|(_, (length, _))| (16 + length.next_multiple_of(4)) as u64)
+            .sum()
+    }
+}
+
+/// Watches one association.
+pub struct Checker {
+    sides: [Sender; 2],
+    pub packets: u64,
+    pub digest: u64,
+}
+
+fn hash(mut seed: u64, bytes: &[u8]) -> u64 {
+    for &byte in bytes {
+        seed = (seed ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    seed.rotate_left(17)
+}
+
+impl Checker {
+    pub fn new(_networks: usize) -> Self {
+        Self { sides: Default::default(), packets: 0, digest: 0xcbf2_9ce4_8422_2325 }
+    }
+
+    fn sack_sent(&mut self, from: Side, sack: &SackView<'_>) {
+        let peer_highest = self.sides[from.other() as usize].highest;
+        let mine = &mut self.sides[from as usize];
+        if let Some(promised) = mine.promised {
+            assert!(
+                sack.cumulative.at_or_after(promised),
+                "{from:?}: the cumulative TSN went back from {promised} to {}",
+                sack.cumulative
+            );
+        }
+        mine.promised = Some(sack.cumulative);
+        if let Some(highest) = peer_highest {
+            assert!(highest.at_or_after(sack.cumulative), "{from:?}: acknowledges what was not sent");
+            let mut end = 0;
+            for gap in sack.gaps() {
+                assert!(gap.start > end + 1, "{from:?}: gap blocks ascend and stay apart: {sack}");
+                assert!(gap.end >= gap.start, "{from:?}: {sack}");
+                end = gap.end;
+            }
+            let last = sack.cumulative.plus(u32::from(end));
+            assert!(highest.at_or_after(last), "{from:?}: a gap block beyond what was sent: {sack}");
+        }
+    }
+
+    fn data_sent(&mut self, net: &Net, from: Side, flight: &Flight, tsn: Tsn, stream: u16, payload: &[u8]) {
+        let mine = &mut self.sides[from as usize];
+        let content = (payload.len(), hash(u64::from(stream), payload));
+        let expected = mine.highest.map(Tsn::next);
+        if expected.is_none_or(|expected| expected == tsn) {
+            mine.highest = Some(tsn);
+            mine.content.insert(tsn.0, content);
+            self.new_data_fits(net, from, flight, tsn);
+        } else {
+            let before = mine.content.get(&tsn.0);
+            assert_eq!(
+                before,
+                Some(&content),
+                "{from:?}: TSN {tsn} is not what it was, or TSNs are not dense"
+            );
+        }
+    }
+
+    /// RFC 9260 §6.1: rule A (the peer's window), rule B (the path's).
+    fn new_data_fits(&self, net: &Net, from: Side, flight: &Flight, tsn: Tsn) {
+        let end = &net.ends[from as usize];
+        let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
+        let mine = &self.sides[from as usize];
+        // RFC 9260 §6.2.1 C: what is marked for retransmission gives its room back, so that the
+        // rule can be seen from outside only as long as nothing was.
+        let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
+        let undisturbed = stats.fast_recoveries + stats.t3_expirations + stats.retransmitted_fast == 0;
+        if let Some((cumulative, window)) = mine.acknowledged.filter(|_| undisturbed) {
+            let beyond: u64 = (1..=tsn.distance_from(cumulative))
+                .filter_map(|n| mine.content.get(&cumulative.plus(n).0))
+                .map(|&(length, _)| length as u64)
+                .sum();
+            // One packet may be outstanding whatever the window says.
+            let packet = flight.bytes.len() as u64;
+            assert!(
+                beyond <= window.max(mine.window) + packet,
+                "{from:?}: {beyond} bytes beyond TSN {cumulative}, window {window}"
+            );
+        }
+        if let Some(path) = info.paths.iter().find(|path| path.address == flight.target.ip()) {
+            let most = path.cwnd + u64::from(path.mtu);
+            assert!(
+                path.flight <= most,
+                "{from:?}: new data with {} bytes in flight, cwnd {}, mtu {}",
+                path.flight,
+                path.cwnd,
+                path.mtu
+            );
+        }
+    }
+}
+
+impl Watch for Checker {
+    fn sent(&mut self, net: &Net, from: Side, flight: &Flight) {
+        self.packets += 1;
+        assert!(self.packets < 400_000, "a packet storm");
+        self.digest = hash(self.digest ^ net.now.as_nanos(), &flight.bytes);
+        assert!(flight.bytes.len() + 20 <= 1_500, "{from:?}: a packet of {} bytes", flight.bytes.len());
+        assert!(network(flight.target.ip()) >= 1);
+        let packet = PacketView::parse(&flight.bytes).expect("engines send good packets");
+        let mut data_seen = false;
+        for chunk in packet.chunks() {
+            match chunk.expect("engines send good chunks") {
+                Chunk::Data(data) => {
+                    data_seen = true;
+                    assert!(!data.payload.is_empty(), "{from:?}: DATA without data");
+                    self.data_sent(net, from, flight, data.tsn, data.stream, data.payload);
+                }
+                // RFC 9260 §6.10: control chunks come first.
+                other if data_seen => panic!("{from:?}: {other} behind DATA"),
+                Chunk::Sack(sack) => self.sack_sent(from, &sack),
+                Chunk::Unknown(unknown) => panic!("{from:?}: {unknown}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn arrives(&mut self, _net: &Net, to: Side, flight: &Flight) {
+        let Ok(packet) = PacketView::parse(&flight.bytes) else { return };
+        for chunk in packet.chunks().flatten() {
+            let (cumulative, window) = match chunk {
+                // What gap blocks report no longer counts as outstanding, and the window leaves it out.
+                Chunk::Sack(sack) => {
+                    let mine = &self.sides[to as usize];
+                    let reported: usize = sack
+                        .gaps()
+                        .flat_map(|gap| gap.start..=gap.end)
+                        .filter_map(|n| mine.content.get(&sack.cumulative.plus(u32::from(n)).0))
+                        .map(|(length, _)| length)
+                        .sum();
+                    (sack.cumulative, u64::from(sack.window) + reported as u64)
+                }
+                Chunk::Init(init) => {
+                    self.sides[to as usize].window = u64::from(init.window);
+                    continue;
+                }
+                Chunk::InitAck(init) => {
+                    self.sides[to as usize].window = u64::from(init.0.window);
+                    continue;
+                }
+                _ => continue,
+            };
+            let mine = &mut self.sides[to as usize];
+            mine.acknowledged = match mine.acknowledged {
+                // Of several with one cumulative TSN the most generous counts: they may come in any order.
+                Some((before, most)) if before == cumulative => Some((before, most.max(window))),
+                Some((before, most)) if before.after(cumulative) => Some((before, most)),
+                _ => {
+                    mine.window = 0;
+                    Some((cumulative, window))
+                }
+            };
+            if let Some((cumulative, _)) = mine.acknowledged {
+                // Kept a while: a T3-rtx may have put them on their way again before.
+                mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
+            }
+        }
+    }
+
+    fn settled(&mut self, net: &Net) {
+        for side in [A, B] {
+            let end = &net.ends[side as usize];
+            let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { continue };
+            if info.state == AssociationState::Closed {
+                continue;
+            }
+            let flight: u64 = info.paths.iter().map(|path| path.flight).sum();
+            let most = self.sides[side as usize].unacknowledged();
+            assert!(flight <= most, "{side:?}: {flight} in flight on paths, {most} not acknowledged");
+            assert!(flight == 0 || info.outstanding > 0, "{side:?}: {flight} in flight, nothing outstanding");
+            assert!(info.buffered >= info.outstanding, "{side:?}: outstanding bytes stay in the send buffer");
+            assert!(
+                info.outstanding == 0 || end.engine.poll_timeout().is_some(),
+                "{side:?}: {} bytes outstanding and no timer",
+                info.outstanding
+            );
+            assert!(info.paths.iter().filter(|path| path.primary).count() <= 1);
+            assert!(info.paths.iter().all(|path| path.cwnd >= 1 && path.rto.as_nanos() > 0));
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! One storm: what a seed chooses, and how it is run to its end.
+
+use crate::checker::Checker;
+use crate::net::{self, A, B, Flight, Net};
+use anabranch_base::time::Duration;
+use anabranch_base::{Ecn, Engine, Instant, Ratio, Rng};
+use anabranch_sctp::{AssociationState, CloseReason, Config, Event, Message, SendError};
+use anabranch_wire::ladder::Side;
+
+/// What came of a storm (or of many).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Associations that both sides saw end gracefully.
+    pub complete: u64,
+    /// Associations that an abort, an outage or the guard timer ended.
+    pub broken: u64,
+    pub messages: u64,
+    pub bytes: u64,
+    pub packets: u64,
+    pub retransmitted: u64,
+    /// Over every packet and its time.
+    pub digest: u64,
+}
+
+impl Outcome {
+    pub fn add(&mut self, other: &Self) {
+        self.complete += other.complete;
+        self.broken += other.broken;
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+        self.packets += other.packets;
+        self.retransmitted += other.retransmitted;
+        self.digest ^= other.digest;
+    }
+}
+
+/// What the network does, by the luck of a seed.
+struct Faults {
+    rng: Rng,
+    loss: Ratio,
+    duplicate: Ratio,
+    corrupt: Ratio,
+    reorder: Ratio,
+    reorder_by: Duration,
+    mark: Ratio,
+    jitter: Duration,
+    /// Times in which a network (0: all) swallows everything.
+    outages: Vec<(Instant, Instant, usize)>,
+    /// From then on everything passes: what is left has to finish.
+    calm: Instant,
+}
+
+impl Faults {
+    fn fate(&mut self, now: Instant, flight: &Flight) -> Vec<(Duration, Flight)> {
+        let n = net::network(flight.target.ip());
+        let m = net::network(flight.source.ip());
+        let out = self
+            .outages
+            .iter()
+            .any(|&(from, to, which)| (from..to).contains(&now) && (which == 0 || which == n || which == m));
+        if out {
+            return Vec::new();
+        }
+        let rng = &mut self.rng;
+        if now >= self.calm {
+            return vec![(Duration::ZERO, flight.clone())];
+        }
+        if rng.chance(self.loss) {
+            return Vec::new();
+        }
+        let mut copies = vec![(rng.span_up_to(self.jitter), flight.clone())];
+        if rng.chance(self.duplicate) {
+            copies.push((rng.span_up_to(Duration::from_millis(300)), flight.clone()));
+        }
+        for (delay, copy) in &mut copies {
+            if rng.chance(self.reorder) {
+                *delay += rng.span_up_to(self.reorder_by);
+            }
+            if rng.chance(self.corrupt) {
+                let at = rng.below(copy.bytes.len() as u64) as usize;
+                copy.bytes[at] ^= 1 << rng.below(8);
+            }
+            if copy.ecn != Ecn::NotEct && rng.chance(self.mark) {
+                copy.ecn = Ecn::Ce;
+            }
+        }
+        copies
+    }
+}
+
+fn percent(n: u64) -> Ratio {
+    Ratio::new(n, 1_000).expect("below one")
+}
+
+/// A value of `choices`.
+fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[rng.below(choices.len() as u64) as usize]
+}
+
+/// Whether this kind of fault is on in this storm.
+fn on(rng: &mut Rng) -> bool {
+    rng.below(2) == 0
+}
+
+fn configuration(rng: &mut Rng) -> Config {
+    let profile = pick(rng, anabranch_sctp::PROFILES);
+    let mut config = Config::profile(profile).expect("a profile");
+    let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");
+    if on(rng) {
+        set("rcvbuf", pick(rng, &["3000B", "6000B", "20000B", "100kB"]));
+    }
+    if on(rng) {
+        set("sndbuf", pick(rng, &["20000B", "70kB", "1MiB"]));
+    }
+    if on(rng) {
+        set("delack", pick(rng, &["0", "10ms", "500ms"]));
+    }
+    if on(rng) {
+        set("mss", pick(rng, &["64B", "200B", "1000B", "auto"]));
+    }
+    if on(rng) {
+        set("partial_delivery", pick(rng, &["1B", "2000B", "64KiB"]));
+    }
+    if on(rng) {
+        set("nagle", pick(rng, &["yes", "no"]));
+        set("cookie_data", pick(rng, &["yes", "no"]));
+        set("sack_path", pick(rng, &["same", "other"]));
+        set("rtx_path", pick(rng, &["same", "timeout", "all"]));
+        set("scheduler", pick(rng, &["fcfs", "rr"]));
+        set("cc", pick(rng, &["rfc9260", "cubic"]));
+        set("ecn", pick(rng, &["yes", "no"]));
+        set("max_burst", pick(rng, &["0", "1", "4"]));
+        set("dupthresh", pick(rng, &["1", "3", "4"]));
+    }
+    if on(rng) {
+        set("rto_min", pick(rng, &["10ms", "200ms", "1s"]));
+    }
+    set("rto_max", pick(rng, &["10s", "60s"]));
+    set("hb_interval", pick(rng, &["0", "1s", "30s"]));
+    set("path_max_retrans", pick(rng, &["0", "2", "5"]));
+    set("assoc_max_retrans", pick(rng, &["10", "20"]));
+    set("init_max_retrans", "20");
+    set("streams", pick(rng, &["1", "3", "20", "65535"]));
+    config
+}
+
+/// What one side wants to send, and how it ends.
+struct Work {
+    messages: Vec<(Message, usize)>,
+    /// Messages sent so far.
+    sent: usize,
+    /// How long it waits between messages.
+    pause: Duration,
+    next: Instant,
+    shutdown: bool,
+    abort_at: Option<Instant>,
+    asked: bool,
+}
+
+/// Runs the storm of `seed`; panics when a promise is broken.
+pub fn run(seed: u64, drawing: bool) -> Outcome {
+    let root = Rng::new(seed).fork("storm");
+    let mut rng = root.fork("choices");
+    let networks = 1 + rng.below(3) as usize;
+    let delays: Vec<_> = (0..networks).map(|_| Duration::from_micros(100 + rng.below(150_000))).collect();
+    let configs = [configuration(&mut rng), configuration(&mut rng)];
+    let mut net = Net::new(seed, configs, &delays);
+    net.drawing = drawing;
+    let heavy = rng.below(8) == 0;
+    let mut faults = Faults {
+        loss: if on(&mut rng) { percent(rng.below(if heavy { 300 } else { 100 })) } else { Ratio::ZERO },
+        duplicate: if on(&mut rng) { percent(rng.below(200)) } else { Ratio::ZERO },
+        corrupt: if on(&mut rng) { percent(rng.below(60)) } else { Ratio::ZERO },
+        reorder: if on(&mut rng) { percent(rng.below(400)) } else { Ratio::ZERO },
+        reorder_by: Duration::from_millis(pick(&mut rng, &[1, 20, 400])),
+        mark: if on(&mut rng) { percent(rng.below(200)) } else { Ratio::ZERO },
+        jitter: if on(&mut rng) { Duration::from_millis(rng.below(30)) } else { Duration::ZERO },
+        outages: Vec::new(),
+        calm: Instant::from_millis(120_000),
+        rng: root.fork("faults"),
+    };
+    let mut outage = false;
+    if on(&mut rng) {
+        for _ in 0..=rng.below(3) {
+            let from = Instant::from_millis(rng.below(20_000));
+            let length = Duration::from_millis(pick(&mut rng, &[100, 2_000, 10_000, 1_000_000]));
+            // Everything at once may end the association, whatever it does.
+            let which = rng.below(networks as u64 + 1) as usize;
+            outage |= length > Duration::from_secs(1) && (which == 0 || networks == 1);
+            // A network may fail for good, as long as another is left.
+            let length = if which == 0 || networks == 1 || which == 1 {
+                length.min(Duration::from_secs(10))
+            } else {
+                length
+            };
+            faults.outages.push((from, from + length, which));
+        }
+    }
+    for side in [A, B] {
+        if rng.below(3) == 0 {
+            net.end(side).app.reading_pause = Duration::from_millis(1 + rng.below(1_500));
+        }
+    }
+    let mut work = [plan(&mut rng, A), plan(&mut rng, B)];
+    let abort = rng.below(12) == 0;
+    if abort {
+        work[rng.below(2) as usize].abort_at = Some(Instant::from_millis(rng.below(10_000)));
+    }
+    if rng.below(4) != 0 {
+        work[0].shutdown = true;
+        work[1].shutdown = on(&mut rng);
+    } else {
+        work[1].shutdown = true;
+    }
+
+    let known = 1 + rng.below(networks as u64) as usize;
+    net.associate(A, known);
+    let mut checker = Checker::new(networks);
+    let limit = Instant::from_millis(3_600_000);
+    let mut number = 0;
+    loop {
+        for side in [A, B] {
+            act(&mut net, side, &mut work, &mut number);
+        }
+        let next = work
+            .iter()
+            .filter(|w| !w.asked)
+            .filter_map(|w| [Some(w.next), w.abort_at].into_iter().flatten().filter(|&at| at > net.now).min())
+            .min()
+            .unwrap_or(Instant::MAX)
+            .min(net.now + Duration::from_secs(1));
+        net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), Some(&mut checker));
+        if [A, B].iter().all(|&side| is_over(&net, side)) {
+            break;
+        }
+        if net.now >= limit {
+            let states = [A, B].map(|side| {
+                let end = &net.ends[side as usize];
+                end.ids.last().and_then(|&id| end.engine.info(id))
+            });
+            panic!("still not over after an hour: {states:#?}");
+        }
+    }
+    // What is still under way arrives at ended associations; nothing may come of it.
+    net.run_until(
+        net.now + Duration::from_secs(400),
+        &mut |now, _, flight| faults.fate(now, flight),
+        Some(&mut checker),
+    );
+    conclude(&mut net, &checker, abort || outage || heavy)
+}
+
+fn plan(rng: &mut Rng, side: Side) -> Work {
+    let count = if rng.below(5) == 0 { 0 } else { rng.below(60) as usize };
+    let largest = pick(rng, &[10, 500, 3_000, 20_000]);
+    let unordered = pick(rng, &[0, 0, 3, 10]);
+    let messages = (0..count)
+        .map(|_| {
+            let unordered = rng.below(10) < unordered;
+            let message = Message {
+                stream: rng.below(25) as u16,
+                ppid: rng.next_u32(),
+                unordered,
+                immediate: rng.below(10) == 0,
+            };
+            // An unordered message carries its number.
+            (message, (1 + rng.below(largest) as usize).max(if unordered { 8 } else { 1 }))
+        })
+        .collect();
+    Work {
+        messages,
+        sent: 0,
+        pause: Duration::from_millis(pick(rng, &[0, 0, 5, 300])),
+        next: Instant::ZERO,
+        shutdown: false,
+        abort_at: None,
+        asked: side == B,
+    }
+}
+
+/// The application of one side does what it can at this instant.
+fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut u64) {
+    let now = net.now;
+    let work = &mut work[side as usize];
+    let Some(&id) = net.ends[side as usize].ids.last() else { return };
+    work.asked = false;
+    let [a, b] = &mut net.ends;
+    let (end, peer) = if side == A { (a, b) } else { (b, a) };
+    let Some(info) = end.engine.info(id) else {
+        work.asked = true;
+        return;
+    };
+    if info.state == AssociationState::Closed {
+        work.asked = true;
+        return;
+    }
+    if work.abort_at.is_some_and(|at| at <= now) {
+        end.engine.abort(now, id);
+        work.asked = true;
+        return;
+    }
+    while work.sent < work.messages.len() && work.next <= now {
+        let (mut message, length) = work.messages[work.sent];
+        // Until it is established, only stream 0 is sure to exist.
+        let early = matches!(info.state, AssociationState::CookieWait | AssociationState::CookieEchoed);
+        message.stream %= if early { 1 } else { info.outbound_streams };
+        let mut account = std::mem::take(&mut peer.app);
+        let result = end.send(now, id, message, *number, length, &mut account);
+        peer.app = account;
+        match result {
+            Ok(()) => {
+                *number += 1;
+                work.sent += 1;
+                work.next = now + work.pause;
+            }
+            Err(SendError::Full) => {
+                work.next = now + Duration::from_millis(50);
+                return;
+            }
+            Err(SendError::Closing | SendError::TooLarge) => work.sent += 1,
+            Err(error) => panic!("{side:?}: {error}"),
+        }
+    }
+    if work.sent == work.messages.len() && work.shutdown {
+        end.engine.shutdown(now, id);
+        work.asked = true;
+    }
+    if work.sent == work.messages.len() {
+        work.next = Instant::MAX;
+    }
+}
+
+/// This side's association has ended, or never came to be (B, while A has given up).
+fn is_over(net: &Net, side: Side) -> bool {
+    let end = &net.ends[side as usize];
+    match end.ids.last() {
+        Some(_) => {
+            let closed = end.events.iter().filter(|event| matches!(event, Event::Closed { .. })).count();
+            closed == end.ids.len()
+        }
+        None => side == B && is_over(net, A),
+    }
+}
+
+fn conclude(net: &mut Net, checker: &Checker, excused: bool) -> Outcome {
+    if net.drawing {
+        println!("{}", net.ladder.take());
+    }
+    let mut outcome = Outcome { packets: checker.packets, digest: checker.digest, ..Outcome::default() };
+    let reason = |net: &Net, side: Side| {
+        net.ends[side as usize].events.iter().rev().find_map(|event| match event {
+            Event::Closed { reason, .. } => Some(*reason),
+            _ => None,
+        })
+    };
+    let reasons = [reason(net, A), reason(net, B)];
+    for side in [A, B] {
+        let now = net.now;
+        let end = net.end(side);
+        end.read_all(now);
+        let (events, ids) = (&end.events, &end.ids);
+        for &id in ids {
+            let last = events.iter().rposition(|event| net_id(event) == id);
+            let closed = events
+                .iter()
+                .position(|event| matches!(event, Event::Closed { id: which, .. } if *which == id));
+            assert_eq!(last, closed, "{side:?}: Closed is the last event of {id:?}: {events:?}");
+        }
+        outcome.messages += end.app.messages;
+        outcome.bytes += end.app.bytes;
+        let totals = end.engine.totals().sum;
+        outcome.retransmitted += totals.retransmitted_fast + totals.retransmitted_timeout;
+        // Nothing is left behind: no timer runs for an ended association.
+        assert_eq!(end.engine.poll_timeout(), None, "{side:?}: a timer still runs");
+    }
+    let graceful = |reason| matches!(reason, Some(CloseReason::Shutdown));
+    // RFC 9260 §9.2: T5-shutdown-guard, five times RTO.Max, whatever the reason for the delay.
+    let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
+    // Closed before it was established, with nothing to deliver.
+    let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
+    if graceful(reasons[0]) && graceful(reasons[1]) {
+        outcome.complete = 1;
+        for side in [A, B] {
+            let app = &net.end(side).app;
+            assert!(app.is_served(), "{side:?} did not get {}: {reasons:?}", app.owed());
+        }
+    } else {
+        outcome.broken = 1;
+        assert!(excused, "ended by {reasons:?} on a network that was not that bad");
+    }
+    let now = net.now;
+    for side in [A, B] {
+        let end = net.end(side);
+        for id in end.ids.clone() {
+            end.engine.release(now, id);
+            assert!(end.engine.info(id).is_none(), "released and still there");
+        }
+    }
+    outcome
+}
+
+fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
+    match event {
+        Event::Established { id, .. }
+        | Event::Accepted { id, .. }
+        | Event::Readable { id, .. }
+        | Event::Writable { id }
+        | Event::PathUp { id, .. }
+        | Event::PathDown { id, .. }
+        | Event::Restarted { id }
+        | Event::PeerShutdown { id }
+        | Event::Closed { id, .. } => *id,
+    }
+}

@@ -130,7 +130,10 @@ impl Association {
         }
         // A SACK without gap blocks would take back what gap blocks have said; nothing else
         // may be outstanding beyond it at a peer that has sent SHUTDOWN, so that is right.
-        let window = self.send.peer_window.min(u64::from(u32::MAX)) as u32;
+        // A SHUTDOWN tells no window: what it acknowledges is taken to have left the peer's buffer,
+        // or the window would shrink by every chunk sent and come down to probing.
+        let window = self.send.peer_window + self.send.outstanding.in_flight();
+        let window = window.min(u64::from(u32::MAX)) as u32;
         let mut bytes = Vec::new();
         anabranch_wire::sctp::Sack { cumulative, window, gaps: &[], duplicates: &[] }.emit(&mut bytes);
         if let Some(Ok(anabranch_wire::sctp::Chunk::Sack(sack))) =
@@ -154,11 +157,21 @@ impl Association {
                 ctx.last_words.push_back(LastWords { source, target, packet: bytes });
                 self.close(ctx, CloseReason::Shutdown);
             }
+            // RFC 9260 §8.5.1 E, §9.2: of a former association: answered as if there were none,
+            // and the handshake goes on.
+            State::CookieWait(_) | State::CookieEchoed(_) => {
+                let (source, target) = (self.paths.get(path).source, self.paths.get(path).address);
+                let mut bytes = Vec::new();
+                let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.local_tag);
+                ShutdownComplete { reflected: true }.emit(&mut bytes);
+                packet::finish(&mut bytes, start);
+                ctx.last_words.push_back(LastWords { source, target, packet: bytes });
+            }
             _ => {}
         }
     }
 
-    pub(super) fn on_shutdown_complete(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn on_shutdown_complete(&mut self, ctx: &mut Ctx<'_>) {
         // RFC 9260 §8.5.1 C: in no other state.
         if matches!(self.state, State::ShutdownAckSent) {
             self.close(ctx, CloseReason::Shutdown);

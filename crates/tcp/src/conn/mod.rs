@@ -28,7 +28,7 @@ use anabranch_wire::tcp::Seq;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use timers::{Timer, Timers};
+use timers::Timers;
 
 /// What connections leave for the endpoint to hand out.
 #[derive(Debug)]
@@ -119,10 +119,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn id(&self) -> ConnectionId {
-        self.id
-    }
-
     pub(crate) fn state(&self) -> State {
         self.state
     }

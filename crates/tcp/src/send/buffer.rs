@@ -63,6 +63,9 @@ impl SendBuffer {
     /// Appends the bytes at these positions to `out`.
     #[inline]
     pub(crate) fn append_to(&self, range: Range<u64>, out: &mut Vec<u8>) {
+        if range.is_empty() {
+            return;
+        }
         assert!(range.start >= self.start && range.end <= self.end, "sending what is not in the buffer");
         let (first, second) = self.ring.slices(range);
         out.extend_from_slice(first);

@@ -100,12 +100,6 @@ impl Scoreboard {
         self.flight() - self.sacked - self.lost + self.repaired
     }
 
-    /// Something was SACKed beyond the cumulative acknowledgement.
-    #[inline]
-    pub(crate) fn has_sacked(&self) -> bool {
-        self.sacked > 0
-    }
-
     /// New positions up to `end` are sent.
     #[inline]
     pub(crate) fn push(&mut self, end: u64, at: Instant) {

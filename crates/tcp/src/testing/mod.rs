@@ -1,1 +1,10 @@
-//! (in the making)
+//! Two endpoints over an in-memory network, and the ladder of what they said
+//! (feature `testing`).
+//!
+//! [`Pair`] is what every test of this crate is written against: it delays,
+//! loses, repeats, reorders and damages packets as a script or a seed says,
+//! moves bytes for the application, and draws what happens.
+
+mod pair;
+
+pub use pair::{Fate, Pair, Side};

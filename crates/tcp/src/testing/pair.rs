@@ -1,0 +1,540 @@
+//! The pair of endpoints and the network between them.
+
+use crate::{Config, ConnectionId, Endpoint, Event};
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_wire::ladder::{Ladder, Transport};
+use anabranch_wire::tcp::{Flags, Header, Options, Seq, seal};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+pub use anabranch_wire::ladder::Side;
+
+/// What the network does with a packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It arrives after the delay.
+    Arrive,
+    /// It is lost.
+    Lose,
+    /// It arrives so much later.
+    Late(Duration),
+    /// It arrives, and again so much later.
+    Twice(Duration),
+    /// It arrives with this bit flipped.
+    Damage(usize),
+    /// It arrives marked (RFC 3168).
+    Mark,
+    /// It is too big for the path.
+    TooBig(u32),
+}
+
+/// Decides the fate of the n-th packet (from 1) of a side.
+pub type Judge = Box<dyn FnMut(Instant, Side, u64, &[u8]) -> Fate>;
+
+struct Flight {
+    to: Side,
+    source: SocketAddr,
+    target: SocketAddr,
+    ecn: Ecn,
+    tag: u64,
+    bytes: Vec<u8>,
+    icmp: Option<Icmp>,
+}
+
+/// Two endpoints: the left one connects, the right one listens on port 80.
+pub struct Pair {
+    /// Left and right.
+    pub hosts: [Endpoint; 2],
+    /// The time.
+    pub now: Instant,
+    /// One way.
+    pub delay: Duration,
+    /// The connection under test, once known.
+    pub ids: [Option<ConnectionId>; 2],
+    /// All that was read.
+    pub received: [Vec<u8>; 2],
+    /// Whether data is read as soon as it can be.
+    pub reads: [bool; 2],
+    /// All events.
+    pub events: Vec<(Instant, Side, Event)>,
+    /// Called after every event of the network, for invariants.
+    pub check: Option<Box<dyn FnMut(&[Endpoint; 2])>>,
+    judge: Judge,
+    flights: BTreeMap<(Instant, u64), Flight>,
+    order: u64,
+    sent: [u64; 2],
+    pending: [VecDeque<u8>; 2],
+    finishing: [bool; 2],
+    ladder: Ladder,
+    drawing: bool,
+    batch: Batch,
+    scratch: Vec<u8>,
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pair").field("now", &self.now).field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}
+
+/// The left host's address.
+pub const LEFT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+/// The right host's address.
+pub const RIGHT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+impl Pair {
+    /// Both sides with the same settings, 50 ms apart.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        Self::with(config.clone(), config.clone(), 1)
+    }
+
+    /// Each side with its own settings.
+    #[must_use]
+    pub fn with(left: Config, right: Config, seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        let mut hosts = [
+            Endpoint::new(left, vec![LEFT], rng.fork("left")),
+            Endpoint::new(right, vec![RIGHT], rng.fork("right")),
+        ];
+        let listening = hosts[1].listen(80, 0);
+        assert!(listening.is_ok(), "nobody else listens");
+        let mut ladder = Ladder::new(Transport::Tcp, "A", "B");
+        ladder.place(LEFT, Side::Left, "A");
+        ladder.place(RIGHT, Side::Right, "B");
+        Self {
+            hosts,
+            now: Instant::ZERO,
+            delay: Duration::from_millis(50),
+            ids: [None; 2],
+            received: [Vec::new(), Vec::new()],
+            reads: [true; 2],
+            events: Vec::new(),
+            check: None,
+            judge: Box::new(|_, _, _, _| Fate::Arrive),
+            flights: BTreeMap::new(),
+            order: 0,
+            sent: [0; 2],
+            pending: [VecDeque::new(), VecDeque::new()],
+            finishing: [false; 2],
+            ladder,
+            drawing: true,
+            batch: Batch::new(1),
+            scratch: vec![0; 65_536],
+        }
+    }
+
+    /// Draws no ladder.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.drawing = false;
+        self
+    }
+
+    /// How many packets a batch may carry.
+    #[must_use]
+    pub fn batching(mut self, segments: usize) -> Self {
+        self.batch = Batch::new(segments);
+        self
+    }
+
+    /// Decides the fate of packets from now on.
+    pub fn judge(&mut self, judge: impl FnMut(Instant, Side, u64, &[u8]) -> Fate + 'static) {
+        self.judge = Box::new(judge);
+    }
+
+    /// Loses these packets (from 1) of a side.
+    pub fn lose(&mut self, side: Side, which: &'static [u64]) {
+        self.judge(
+            move |_, from, n, _| if from == side && which.contains(&n) { Fate::Lose } else { Fate::Arrive },
+        );
+    }
+
+    /// Loses the first transmission of data segments, counted from 1 by full
+    /// segments of `size` bytes from the start of the stream.
+    pub fn lose_data(&mut self, side: Side, which: &'static [u64], size: u64) {
+        let mut lost = Vec::new();
+        let mut first = None;
+        self.judge(move |_, from, _, bytes| {
+            let Ok(segment) = anabranch_wire::tcp::Segment::parse(bytes) else { return Fate::Arrive };
+            if from != side {
+                return Fate::Arrive;
+            }
+            if segment.header.flags.has(Flags::SYN) {
+                first = Some(segment.header.seq.next());
+            }
+            let (Some(first), false) = (first, segment.payload.is_empty()) else { return Fate::Arrive };
+            let index = u64::from(segment.header.seq.distance_from(first)) / size + 1;
+            if which.contains(&index) && !lost.contains(&index) {
+                lost.push(index);
+                return Fate::Lose;
+            }
+            Fate::Arrive
+        });
+    }
+
+    /// Has the left side connect.
+    pub fn connect(&mut self) {
+        let target = SocketAddr::new(RIGHT, 80);
+        let id = self.hosts[0].connect(self.now, None, target);
+        assert!(id.is_ok(), "the left side may connect");
+        self.ids[0] = id.ok();
+        self.pump();
+    }
+
+    /// Connects and waits until both sides know.
+    pub fn open(&mut self) {
+        self.connect();
+        while self.ids[1].is_none() && self.step() {}
+        self.settle();
+    }
+
+    /// Runs until nothing is in flight (timers may still be set).
+    pub fn settle(&mut self) {
+        while !self.flights.is_empty() && self.step() {}
+    }
+
+    /// The application of a side writes; what does not fit is given later.
+    pub fn write(&mut self, side: Side, data: &[u8]) {
+        self.pending[side as usize].extend(data);
+        self.feed(side as usize);
+        self.pump();
+    }
+
+    /// As [`write`](Self::write), without sending yet.
+    pub fn queue(&mut self, side: Side, data: &[u8]) {
+        self.pending[side as usize].extend(data);
+        self.feed(side as usize);
+    }
+
+    /// The application of a side finishes after what it has written.
+    pub fn finish(&mut self, side: Side) {
+        self.finishing[side as usize] = true;
+        self.feed(side as usize);
+        self.pump();
+    }
+
+    /// The application of a side aborts.
+    pub fn abort(&mut self, side: Side) {
+        if let Some(id) = self.ids[side as usize] {
+            self.hosts[side as usize].abort(self.now, id);
+        }
+        self.pump();
+    }
+
+    /// The application of a side reads all there is.
+    pub fn read(&mut self, side: Side) {
+        self.drain(side as usize);
+        self.pump();
+    }
+
+    /// Everything written was taken by the endpoint.
+    #[must_use]
+    pub fn is_fed(&self, side: Side) -> bool {
+        self.pending[side as usize].is_empty()
+    }
+
+    /// A side's endpoint.
+    pub fn host(&mut self, side: Side) -> &mut Endpoint {
+        &mut self.hosts[side as usize]
+    }
+
+    /// The connection of a side.
+    ///
+    /// # Panics
+    /// When there is none yet.
+    #[must_use]
+    pub fn id(&self, side: Side) -> ConnectionId {
+        self.ids[side as usize].expect("connected")
+    }
+
+    /// Counters of a side's connection.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn stats(&self, side: Side) -> crate::Stats {
+        self.hosts[side as usize].stats(self.id(side)).expect("statistics")
+    }
+
+    /// How a side's connection stands.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn info(&self, side: Side) -> crate::Info {
+        self.hosts[side as usize].info(self.id(side)).expect("a connection")
+    }
+
+    /// Delivers a forged segment to `to` now, as if the other side had sent
+    /// it; numbers count as in the ladder (SYN 0, first byte 1).
+    pub fn forge(&mut self, to: Side, flags: Flags, seq: i64, ack: i64, payload: &[u8]) {
+        let from = to.other();
+        let numbers = self.ladder.numbers();
+        let base = |side: Side| numbers.first(side).unwrap_or(1).wrapping_sub(1);
+        let (left, right) = (self.left_port(), 80);
+        let (source_port, target_port) = if from == Side::Left { (left, right) } else { (right, left) };
+        let header = Header {
+            source_port,
+            target_port,
+            seq: Seq(base(from).wrapping_add(seq as u32)),
+            ack: Seq(base(to).wrapping_add(ack as u32)),
+            flags,
+            window: 65_535,
+            urgent: 0,
+            options: Options::default(),
+        };
+        self.forge_header(to, &header, payload);
+    }
+
+    /// Delivers a forged segment with this header.
+    pub fn forge_header(&mut self, to: Side, header: &Header, payload: &[u8]) {
+        let (source, target) = if to == Side::Right { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
+        let mut bytes = Vec::new();
+        header.emit(&mut bytes);
+        bytes.extend_from_slice(payload);
+        seal(&mut bytes, source, target);
+        if self.drawing {
+            self.ladder.packet(self.now, source, target, &bytes, "(forged)");
+        }
+        let packet = Packet {
+            source: SocketAddr::new(source, 0),
+            target: SocketAddr::new(target, 0),
+            ecn: Ecn::NotEct,
+            tag: 0,
+            payload: &bytes,
+        };
+        self.hosts[to as usize].handle_packet(self.now, packet);
+        self.pump();
+    }
+
+    fn left_port(&self) -> u16 {
+        self.ids[0].and_then(|id| self.hosts[0].info(id)).map_or(50_000, |info| info.local.port())
+    }
+
+    /// Delivers an ICMP report about the newest data of `to`.
+    pub fn icmp(&mut self, to: Side, kind: IcmpKind, quoted: &[u8]) {
+        let (source, target) = if to == Side::Left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
+        self.hosts[to as usize].handle_icmp(self.now, &Icmp { kind, source, target }, quoted);
+        self.pump();
+    }
+
+    /// Runs until `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        while self.next_instant().is_some_and(|at| at <= until) {
+            self.step();
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Runs for `span`.
+    pub fn run_for(&mut self, span: Duration) {
+        self.run_until(self.now + span);
+    }
+
+    /// Runs until nothing is in flight and no timer is set, or `limit` has come.
+    pub fn run_to_end(&mut self, limit: Instant) {
+        while self.next_instant().is_some_and(|at| at <= limit) {
+            self.step();
+        }
+    }
+
+    fn next_instant(&self) -> Option<Instant> {
+        let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
+        let timers = self.hosts.iter().filter_map(Endpoint::poll_timeout);
+        timers.chain(flight).min()
+    }
+
+    /// The next thing happens; false when nothing ever will.
+    ///
+    /// # Panics
+    /// When an endpoint breaks the promises of [`Engine`].
+    pub fn step(&mut self) -> bool {
+        let Some(at) = self.next_instant() else { return false };
+        assert!(at >= self.now, "time runs backwards: a deadline at {at}, now {}", self.now);
+        self.now = at;
+        let due = self.flights.first_key_value().is_some_and(|((when, _), _)| *when <= at);
+        if due {
+            if let Some((_, flight)) = self.flights.pop_first() {
+                self.deliver(flight);
+            }
+        } else {
+            for host in &mut self.hosts {
+                if host.poll_timeout().is_some_and(|deadline| deadline <= at) {
+                    host.handle_timeout(at);
+                }
+            }
+        }
+        self.pump();
+        true
+    }
+
+    fn deliver(&mut self, flight: Flight) {
+        let host = &mut self.hosts[flight.to as usize];
+        if let Some(icmp) = flight.icmp {
+            host.handle_icmp(self.now, &icmp, &flight.bytes);
+            return;
+        }
+        let packet = Packet {
+            source: flight.source,
+            target: flight.target,
+            ecn: flight.ecn,
+            tag: flight.tag,
+            payload: &flight.bytes,
+        };
+        host.handle_packet(self.now, packet);
+    }
+
+    /// Takes out whatever the endpoints have to say.
+    ///
+    /// # Panics
+    /// When an endpoint breaks the promises of [`Engine`].
+    pub fn pump(&mut self) {
+        loop {
+            let mut busy = false;
+            for side in [Side::Left, Side::Right] {
+                while let Some(event) = self.hosts[side as usize].poll_event() {
+                    busy = true;
+                    self.on_event(side, event);
+                }
+                loop {
+                    self.batch.clear();
+                    let mut batch = std::mem::replace(&mut self.batch, Batch::new(1));
+                    let more = self.hosts[side as usize].poll_transmit(self.now, &mut batch);
+                    assert_eq!(more, !batch.is_empty(), "what poll_transmit says is what it did");
+                    if more {
+                        busy = true;
+                        self.launch(side, &batch);
+                    }
+                    self.batch = batch;
+                    if !more {
+                        break;
+                    }
+                }
+            }
+            if !busy {
+                break;
+            }
+        }
+        for host in &self.hosts {
+            let deadline = host.poll_timeout();
+            assert!(deadline.is_none_or(|at| at >= self.now), "a deadline in the past: {deadline:?}");
+        }
+        if let Some(check) = &mut self.check {
+            check(&self.hosts);
+        }
+    }
+
+    fn launch(&mut self, from: Side, batch: &Batch) {
+        for packet in batch.packets() {
+            self.sent[from as usize] += 1;
+            let fate = (self.judge)(self.now, from, self.sent[from as usize], packet.payload);
+            if self.drawing {
+                let remark = match &fate {
+                    Fate::Arrive => String::new(),
+                    Fate::Lose => "✗ lost".to_owned(),
+                    Fate::Late(by) => format!("late by {by:?}"),
+                    Fate::Twice(by) => format!("again after {by:?}"),
+                    Fate::Damage(_) => "✗ damaged".to_owned(),
+                    Fate::Mark => "CE".to_owned(),
+                    Fate::TooBig(mtu) => format!("✗ larger than {mtu}"),
+                };
+                let ecn = if packet.ecn == Ecn::NotEct { "" } else { " ECT" };
+                let (source, target) = (packet.source.ip(), packet.target.ip());
+                let line = self.ladder.line(self.now, source, target, packet.payload) + ecn;
+                self.ladder.push(&line, &remark);
+            }
+            let mut flight = Flight {
+                to: from.other(),
+                source: packet.source,
+                target: packet.target,
+                ecn: packet.ecn,
+                tag: packet.tag,
+                bytes: packet.payload.to_vec(),
+                icmp: None,
+            };
+            let mut at = self.now + self.delay;
+            match fate {
+                Fate::Arrive => {}
+                Fate::Lose => continue,
+                Fate::Late(by) => at += by,
+                Fate::Twice(by) => {
+                    let copy = Flight { bytes: flight.bytes.clone(), ..flight };
+                    self.fly(at + by, copy);
+                }
+                Fate::Damage(bit) => {
+                    let bit = bit % (flight.bytes.len() * 8);
+                    flight.bytes[bit / 8] ^= 1 << (bit % 8);
+                }
+                Fate::Mark => flight.ecn = Ecn::Ce,
+                Fate::TooBig(mtu) => {
+                    let (source, target) = (packet.source.ip(), packet.target.ip());
+                    flight.icmp = Some(Icmp { kind: IcmpKind::TooBig(mtu), source, target });
+                    flight.to = from;
+                    flight.bytes.truncate(8);
+                }
+            }
+            self.fly(at, flight);
+        }
+    }
+
+    fn fly(&mut self, at: Instant, flight: Flight) {
+        self.order += 1;
+        self.flights.insert((at, self.order), flight);
+    }
+
+    fn on_event(&mut self, side: Side, event: Event) {
+        self.events.push((self.now, side, event));
+        let index = side as usize;
+        let name = if side == Side::Left { "A" } else { "B" };
+        let note = match event {
+            Event::Connected { .. } => Some("connected".to_owned()),
+            Event::Accepted { id, .. } => {
+                self.ids[index].get_or_insert(id);
+                Some("accepted".to_owned())
+            }
+            Event::Finished { .. } => Some("sees the end".to_owned()),
+            Event::Closed { reason, .. } => Some(format!("closed: {reason}")),
+            Event::Readable { .. } | Event::Writable { .. } => None,
+        };
+        if let Some(note) = note.filter(|_| self.drawing) {
+            let indent = if side == Side::Left { "" } else { "        " };
+            self.ladder.note(self.now, &format!("{indent}{name} {note}"));
+        }
+        if self.reads[index] {
+            self.drain(index);
+        }
+        self.feed(index);
+    }
+
+    fn drain(&mut self, index: usize) {
+        let Some(id) = self.ids[index] else { return };
+        while let Ok(count @ 1..) = self.hosts[index].recv(self.now, id, &mut self.scratch) {
+            self.received[index].extend_from_slice(&self.scratch[..count]);
+        }
+    }
+
+    fn feed(&mut self, index: usize) {
+        let Some(id) = self.ids[index] else { return };
+        let pending = &mut self.pending[index];
+        while !pending.is_empty() {
+            match self.hosts[index].send(self.now, id, pending.as_slices().0) {
+                Ok(0) => return,
+                Ok(taken) => drop(pending.drain(..taken)),
+                Err(_) => {
+                    pending.clear();
+                    return;
+                }
+            }
+        }
+        if self.finishing[index] {
+            self.hosts[index].finish(self.now, id);
+        }
+    }
+
+    /// What was drawn since the last call.
+    pub fn ladder(&mut self) -> String {
+        self.ladder.take()
+    }
+}

@@ -1,0 +1,1 @@
+//! A transfer through a network that does everything wrong, by seed.

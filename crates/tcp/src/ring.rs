@@ -19,8 +19,10 @@ impl Ring {
         }
         let length = wanted.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length] });
-        if alive.start < alive.end {
-            let (first, second) = old.slices(alive.clone());
+        // What is alive may already count the positions that room is made for.
+        let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
+        if held.start < held.end {
+            let (first, second) = old.slices(held);
             self.write(alive.start, first);
             self.write(alive.start + first.len() as u64, second);
         }

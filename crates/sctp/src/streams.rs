@@ -53,6 +53,10 @@ impl<T> Streams<T> {
         self.find(stream).map(|slot| &self.slots[slot])
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter()
+    }
+
     /// How many streams are in use.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

@@ -81,6 +81,9 @@ fn a_message_goes_there_and_the_association_closes() {
     assert!(pair.a.poll_timeout().is_none() || pair.a.stats(a).is_none());
 }
 
+/// What a side sends.
+type Plan = (Side, AssociationId, Vec<(Message, Vec<u8>)>);
+
 /// Everything that both sides send arrives, once, whole, in order per stream.
 fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
     let mut rng = Rng::new(seed ^ 0x5707);
@@ -103,7 +106,7 @@ fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
     let mut pair = Pair::new(config.clone(), config.clone(), paths, seed);
     shape(&mut pair, &mut config);
     let (a, b) = connect(&mut pair, paths);
-    let mut plans: Vec<(Side, AssociationId, Vec<(Message, Vec<u8>)>)> = Vec::new();
+    let mut plans: Vec<Plan> = Vec::new();
     for (side, id) in [(Side::A, a), (Side::B, b)] {
         let plan = (0..60)
             .map(|n| {

@@ -40,7 +40,7 @@ impl Association {
         self.close(ctx, reason);
     }
 
-    pub(super) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
+    pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
         // RFC 9260 §9.1: no answer to an ABORT.
         let mut causes = abort.causes;
         let first = causes.next().and_then(Result::ok).map(|cause| cause.code());

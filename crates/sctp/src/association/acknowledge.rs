@@ -6,7 +6,7 @@
 //! Home of RFC 9260 §6.3.2, §6.3.3 and of RFC 4960 Appendix A (the sender's half).
 
 use super::timers::Timer;
-use super::{Association, Ctx};
+use super::{Association, Ctx, State};
 use crate::event::CloseReason;
 use crate::send::Probing;
 use crate::send::outstanding::ChunkState;
@@ -137,6 +137,11 @@ impl Association {
 
     /// RFC 9260 §6.3.3: T3-rtx of a path has run out.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        if matches!(self.state, State::CookieEchoed(_)) {
+            // DATA that rides with COOKIE ECHO is T1-cookie's: no second back-off, no slow start.
+            self.take_back_everything();
+            return;
+        }
         let probing = self.send.probing.filter(|_| {
             self.send.peer_window == 0 || self.send.outstanding.end() - self.send.outstanding.base() == 1
         });
@@ -272,10 +277,10 @@ impl Association {
     #[inline]
     pub(super) fn account_idle(&mut self, now: Instant, index: usize) {
         let path = self.paths.at(index);
-        if path.flight > 0 {
+        let Some(last) = path.last_data.filter(|_| path.flight == 0) else {
             return;
-        }
-        let idle: Duration = now - path.last_data;
+        };
+        let idle: Duration = now - last;
         let rto = path.rto();
         if idle >= rto {
             path.congestion.on_idle(idle, rto);

@@ -16,8 +16,8 @@ pub(crate) enum Answer {
     InitAck { tag: u32, tsn: u32, outbound: u16, inbound: u16, tie_tags: (u32, u32) },
     /// ABORT: these addresses are new.
     NewAddresses(Vec<IpAddr>),
-    /// Not at all, but the SHUTDOWN ACK is repeated.
-    ShutdownAck,
+    /// Not at all (a SHUTDOWN ACK may be repeated).
+    None,
 }
 
 impl Association {
@@ -27,11 +27,15 @@ impl Association {
         if matches!(self.state, State::ShutdownAckSent) {
             // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost.
             self.outbox.shutdown_ack = true;
-            return Answer::ShutdownAck;
+            return Answer::None;
         }
         let (outbound, inbound) = (self.outbound_streams, self.inbound_streams);
         if matches!(self.state, State::CookieWait(_)) {
-            // RFC 9260 §5.2.1: with the values of our own INIT, unchanged.
+            // RFC 9260 §5.2.1: only to an address that our own INIT could have gone to, and
+            // with the values of that INIT, unchanged.
+            if self.paths.find(source).is_none() {
+                return Answer::None;
+            }
             let (tag, tsn) = (self.local_tag, self.initial_tsn);
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags: (0, 0) };
         }

@@ -215,10 +215,11 @@ impl Association {
 
     /// DATA that rode with a COOKIE ECHO whose cookie was refused has not been
     /// taken in: it is sent again, with the same TSNs.
-    fn take_back_everything(&mut self) {
+    pub(super) fn take_back_everything(&mut self) {
         for index in 0..self.paths.len() {
             let cause = anabranch_base::trace::SendCause::Timeout;
-            crate::send::retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
+            let outstanding = &mut self.send.outstanding;
+            self.send.peer_window += crate::send::retransmit::mark_path(outstanding, index as u8, cause);
             self.paths.at(index).flight = 0;
             self.timers.stop(Timer::T3Rtx(index));
         }

@@ -72,9 +72,12 @@ impl Association {
             Chunk::CookieAck(_) => self.on_cookie_ack(ctx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(heartbeat.info, arrived.path),
             Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(ctx, ack.info),
+            // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
+            Chunk::Abort(abort) if abort.reflected => {}
             Chunk::Abort(abort) => self.on_abort(ctx, &abort),
             Chunk::Shutdown(shutdown) => self.on_shutdown(ctx, shutdown.cumulative),
             Chunk::ShutdownAck(_) => self.on_shutdown_ack(ctx, arrived.path),
+            Chunk::ShutdownComplete(complete) if complete.reflected => {}
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(ctx),
             Chunk::Error(error) => self.on_error(ctx, &error),
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),

@@ -146,13 +146,11 @@ impl Association {
         if let Some(path) = self.data_path(now) {
             return Some(Job::Data(path));
         }
-        if self.recv.sack_due() {
-            return Some(Job::Sack(self.sack_path()));
-        }
+        // A SHUTDOWN acknowledges too, so it goes before a SACK that may not be needed any more.
         if self.outbox.shutdown || self.outbox.shutdown_ack {
             return Some(Job::Shutdown(self.outbox.shutdown_path.unwrap_or(self.paths.current())));
         }
-        None
+        self.recv.sack_due().then(|| Job::Sack(self.sack_path()))
     }
 
     /// RFC 9260 §6.4: where SACKs go.
@@ -516,7 +514,7 @@ impl Association {
             self.burst_left = self.burst_left.saturating_sub(1);
             self.paths.at(index).last_used = ctx.now;
         }
-        self.paths.at(index).last_data = ctx.now;
+        self.paths.at(index).last_data = Some(ctx.now);
     }
 
     /// The path new data goes to: the one of the handshake until it is over.

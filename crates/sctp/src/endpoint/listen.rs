@@ -72,7 +72,7 @@ impl Endpoint {
                 }
                 self.abort_init(packet, header, offer.tag, &[Cause::RestartWithNewAddresses(&params)]);
             }
-            Some(Answer::ShutdownAck) | None => {}
+            Some(Answer::None) | None => {}
         }
     }
 

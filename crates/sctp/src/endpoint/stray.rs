@@ -44,10 +44,10 @@ impl Endpoint {
         });
         match first {
             Some(Chunk::Abort(abort)) if abort.reflected && reflected => {
-                self.pass(now, slot, packet, view.chunks())
+                self.with(now, slot, |association, ctx| association.on_abort(ctx, &abort));
             }
             Some(Chunk::ShutdownComplete(complete)) if complete.reflected && reflected => {
-                self.pass(now, slot, packet, view.chunks());
+                self.with(now, slot, |association, ctx| association.on_shutdown_complete(ctx));
             }
             // RFC 9260 §8.5.1 E: as if there were no association.
             Some(Chunk::ShutdownAck(_)) if opening => self.out_of_the_blue(packet, view),

@@ -53,8 +53,8 @@ pub(crate) struct Path {
     pub(crate) mtu: u32,
     /// When something that can measure the round trip was last sent.
     pub(crate) last_used: Instant,
-    /// When DATA was last sent, and up to when idleness has been accounted for.
-    pub(crate) last_data: Instant,
+    /// When DATA was last sent.
+    pub(crate) last_data: Option<Instant>,
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
     pub(crate) one_packet: bool,
     pub(crate) stats: PathStats,
@@ -88,7 +88,7 @@ impl Path {
             heartbeat: Heartbeat::default(),
             mtu,
             last_used: now,
-            last_data: now,
+            last_data: None,
             one_packet: false,
             stats: PathStats::default(),
         };

@@ -136,13 +136,11 @@ pub(crate) struct Order {
     news: Vec<u16>,
     /// Messages completed towards the application.
     completed: u64,
-    /// Streams that hold something unread, roughly: bytes not yet read.
-    unread: u64,
 }
 
 impl Order {
     pub(crate) fn new(partial_delivery: u64) -> Self {
-        Self { streams: Streams::new(), partial_delivery, news: Vec::new(), completed: 0, unread: 0 }
+        Self { streams: Streams::new(), partial_delivery, news: Vec::new(), completed: 0 }
     }
 
     pub(crate) fn partial_delivery(&self) -> u64 {
@@ -153,9 +151,9 @@ impl Order {
         self.completed
     }
 
-    /// Bytes that can be read now or after more has arrived, in lanes.
+    /// Something can be read now, on some stream.
     pub(crate) fn has_unread(&self) -> bool {
-        self.unread > 0
+        self.streams.iter().any(Stream::readable)
     }
 
     /// A complete message: into its lane, or aside until its turn.
@@ -173,7 +171,6 @@ impl Order {
             }
             lane.push(payload, to.ppid);
             self.completed += 1;
-            self.unread += payload.len() as u64;
         } else {
             // RFC 9260 §6.6: by stream sequence number, held back until its turn.
             let ahead = to.ssn.wrapping_sub(stream.next_ssn);
@@ -186,11 +183,8 @@ impl Order {
             stream.ordered.push(payload, to.ppid);
             stream.next_ssn = stream.next_ssn.wrapping_add(1);
             self.completed += 1;
-            self.unread += payload.len() as u64;
             if !stream.waiting.is_empty() {
-                let before = stream.ordered.bytes.len();
                 self.completed += stream.release(pool);
-                self.unread += (stream.ordered.bytes.len() - before) as u64;
             }
         }
         self.tell(slot, to.stream);
@@ -247,7 +241,6 @@ impl Order {
         }
         lane.bytes.extend(bytes);
         lane.tail = Some(Tail { have: bytes.len(), ppid, exposed: true });
-        self.unread += bytes.len() as u64;
         self.tell(slot, stream);
         true
     }
@@ -264,7 +257,6 @@ impl Order {
         tail.have += payload.len();
         // RFC 9260 §6.9: rather than run out of space, hand out what there is.
         tail.exposed |= eager || tail.have as u64 >= partial_delivery;
-        self.unread += payload.len() as u64;
         if tail.exposed {
             self.tell(slot, stream);
         }
@@ -284,7 +276,6 @@ impl Order {
             return Ok(());
         };
         lane.messages.push_back(Boundary { left: tail.have, ppid: tail.ppid });
-        let before = lane.bytes.len();
         let mut released = 1;
         if unordered {
             for (ppid, payload) in std::mem::take(&mut state.behind) {
@@ -297,7 +288,6 @@ impl Order {
             released += state.release(pool);
         }
         self.completed += released;
-        self.unread += (state.lane(unordered).bytes.len() - before) as u64;
         self.tell(slot, stream);
         Ok(())
     }
@@ -337,7 +327,6 @@ impl Order {
         match received {
             Some(received) => {
                 state.reading = (!received.end_of_message).then_some(unordered);
-                self.unread -= received.bytes as u64;
                 // Memory of streams that are used once and never again must not pile up.
                 if slot >= usize::from(LANES_KEPT) && state.ordered.bytes.is_empty() {
                     state.ordered.bytes = VecDeque::new();

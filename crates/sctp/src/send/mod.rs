@@ -65,5 +65,5 @@ impl SendHalf {
 /// Size of a DATA chunk with header and padding: what counts as flight.
 #[inline]
 pub(crate) fn chunk_size(length: u32) -> u64 {
-    Data::HEADER as u64 + (u64::from(length) + 3 & !3)
+    Data::HEADER as u64 + ((u64::from(length) + 3) & !3)
 }

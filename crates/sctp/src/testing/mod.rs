@@ -111,7 +111,7 @@ pub fn address(side: Side, path: usize) -> SocketAddr {
         Side::A => 1,
         Side::B => 2,
     };
-    if path % 2 == 0 {
+    if path.is_multiple_of(2) {
         SocketAddr::from(([10, 0, path as u8, host], 0))
     } else {
         let ip: IpAddr = [0xfd00, path as u16, 0, 0, 0, 0, 0, u16::from(host)].into();

@@ -11,7 +11,7 @@ use anabranch_wire::tcp::Header;
 
 impl Connection {
     /// The application will send no more.
-    pub(crate) fn finish(&mut self, now: Instant, out: &mut Outbox) {
+    pub(crate) fn finish(&mut self) {
         if self.send.finished {
             return;
         }
@@ -20,10 +20,7 @@ impl Connection {
         match self.state {
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
-            // RFC 9293 §3.10.4: nothing was opened yet, nothing to close.
-            State::SynSent if self.send.buffer.end() == 0 => {
-                self.fail(now, CloseReason::Finished, out);
-            }
+            // Before it is open: the FIN follows the handshake.
             _ => {}
         }
     }
@@ -35,8 +32,12 @@ impl Connection {
             self.abort(now, out);
             return;
         }
+        // RFC 9293 §3.10.4: nothing was opened yet, nothing to close.
+        if self.state == State::SynSent && self.send.buffer.end() == 0 {
+            return self.fail(now, CloseReason::Finished, out);
+        }
         self.orphan = true;
-        self.finish(now, out);
+        self.finish();
         if self.state == State::FinWait2 {
             self.timers.set(Timer::FinWait2, now + self.config.fin_wait2);
         }
@@ -127,8 +128,6 @@ impl Connection {
     pub(crate) fn leave_time_wait(&mut self, now: Instant, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();
-        // What was never read is not going to be.
-        self.recv.discard();
         self.conclude(now, out);
     }
 

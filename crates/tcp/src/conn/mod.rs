@@ -28,6 +28,8 @@ use anabranch_wire::tcp::Seq;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+#[cfg(feature = "testing")]
+use timers::Timer;
 use timers::Timers;
 
 /// What connections leave for the endpoint to hand out.
@@ -253,5 +255,17 @@ impl Connection {
             self.closed_told = true;
             out.record(now, self.key(), || TraceEvent::Closed);
         }
+    }
+
+    /// Asserts what must hold at any time (after output was polled).
+    #[cfg(feature = "testing")]
+    pub(crate) fn check_invariants(&self) {
+        self.send.check_invariants();
+        if self.state.is_synchronized() && self.state != State::TimeWait {
+            // RFC 6298 §5.1, §5.2: the timer runs if and only if something is out.
+            let out = self.send.board.flight() > 0;
+            assert_eq!(self.timers.is_set(Timer::Retransmit), out, "the retransmission timer: {self:#?}");
+        }
+        assert!(self.recv.readable() <= self.config.rcvbuf, "more received than the buffer holds");
     }
 }

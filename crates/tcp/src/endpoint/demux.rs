@@ -61,9 +61,12 @@ impl Demux {
         self.map.insert(ends, slot);
     }
 
-    pub(super) fn remove(&mut self, ends: &Ends) {
-        self.map.remove(ends);
-        self.last = None;
+    /// Forgets the ends, if they still belong to `slot`.
+    pub(super) fn remove(&mut self, ends: &Ends, slot: u32) {
+        if self.map.get(ends) == Some(&slot) {
+            self.map.remove(ends);
+            self.last = None;
+        }
     }
 }
 

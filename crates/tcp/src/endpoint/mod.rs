@@ -262,7 +262,7 @@ impl Endpoint {
     /// Sends FIN after what is in the send buffer; receiving goes on.
     pub fn finish(&mut self, now: Instant, id: ConnectionId) {
         if let Some(connection) = alive(&mut self.slots, id) {
-            connection.finish(now, &mut self.out);
+            connection.finish();
             self.after(now, id.slot);
         }
     }
@@ -346,6 +346,21 @@ impl Endpoint {
         self.slots.iter().filter(|slot| slot.connection.is_some()).count()
     }
 
+    /// Asserts what must hold of every connection at any time.
+    ///
+    /// # Panics
+    /// When something does not.
+    #[cfg(feature = "testing")]
+    pub fn check_invariants(&self) {
+        for slot in &self.slots {
+            if let Some(connection) = &slot.connection {
+                connection.check_invariants();
+                let deadline = connection.deadline();
+                assert!(slot.queued || deadline >= slot.scheduled, "a deadline nobody will come back for");
+            }
+        }
+    }
+
     fn find(&self, id: ConnectionId) -> Option<&Connection> {
         let slot = self.slots.get(id.slot as usize)?;
         slot.connection.as_deref().filter(|_| slot.generation == id.generation)
@@ -357,8 +372,8 @@ impl Endpoint {
     fn after(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = &place.connection else { return };
-        if connection.is_over() {
-            return self.forget(slot);
+        if connection.state() == State::Closed {
+            return self.retire(slot);
         }
         if !place.queued {
             place.queued = true;
@@ -373,13 +388,19 @@ impl Endpoint {
         }
     }
 
-    fn forget(&mut self, slot: u32) {
+    /// A connection is over: its ends are free. It goes once the application
+    /// has read what is left.
+    fn retire(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = place.connection.take() else { return };
+        self.demux.remove(&Ends { local: connection.local, remote: connection.remote }, slot);
+        if !connection.is_over() {
+            place.connection = Some(connection);
+            return;
+        }
         place.scheduled = Instant::MAX;
         place.last = Some((place.generation, connection.stats));
         self.out.totals.add(&connection.stats);
-        self.demux.remove(&Ends { local: connection.local, remote: connection.remote });
         self.free.push(slot);
     }
 
@@ -445,7 +466,7 @@ impl Endpoint {
             && connection.is_new_incarnation(&segment.header);
         if fresh {
             connection.leave_time_wait(now, &mut self.out);
-            self.forget(slot);
+            self.retire(slot);
         }
         fresh
     }

@@ -79,6 +79,8 @@ pub(crate) struct SendHalf {
     mss: u64,
     /// Position up to which the peer's window reaches.
     edge: u64,
+    /// Farthest it ever reached: a peer may take window back, though it should not.
+    farthest_edge: u64,
     /// Largest window the peer has offered.
     largest_window: u64,
     nagle: bool,
@@ -116,6 +118,7 @@ impl SendHalf {
             finished: false,
             mss,
             edge: 0,
+            farthest_edge: 0,
             largest_window: 0,
             nagle: config.nagle,
             sampling: config.rtt_sample,
@@ -168,6 +171,7 @@ impl SendHalf {
     #[inline]
     pub(crate) fn set_window(&mut self, position: u64, window: u64) {
         self.edge = position + window;
+        self.farthest_edge = self.farthest_edge.max(self.edge);
         self.largest_window = self.largest_window.max(window);
     }
 
@@ -471,5 +475,17 @@ impl SendHalf {
     /// The connection is over: the buffer is of no more use.
     pub(crate) fn discard(&mut self) {
         self.buffer.discard();
+    }
+
+    /// Asserts what must hold at any time.
+    #[cfg(feature = "testing")]
+    pub(crate) fn check_invariants(&self) {
+        self.board.check_invariants();
+        assert!(self.board.next() <= self.end(), "sent more than was written");
+        // The peer's window is only ever exceeded by a probe and the FIN, and when the peer took it back.
+        assert!(
+            self.board.next() <= self.farthest_edge.max(self.probed_until) + 1,
+            "beyond the peer's window"
+        );
     }
 }

@@ -398,4 +398,33 @@ impl Scoreboard {
             self.repaired -= len;
         }
     }
+
+    /// Asserts that the counts are what the marks say.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn check_invariants(&self) {
+        let sum = |keep: &dyn Fn(&Sent) -> bool| {
+            self.segments.iter().filter(|s| keep(s)).map(Sent::len).sum::<u64>()
+        };
+        let open = |s: &Sent| !s.has(SACKED);
+        assert_eq!(self.sacked, sum(&|s| s.has(SACKED)), "SACKed bytes");
+        assert_eq!(self.lost, sum(&|s| open(s) && s.has(LOST)), "lost bytes");
+        assert_eq!(self.repaired, sum(&|s| open(s) && s.has(REPAIRED)), "bytes sent again");
+        assert_eq!(self.missing, sum(&|s| open(s) && s.marks & (LOST | REPAIRED) == LOST), "missing bytes");
+        let mut at = self.una;
+        for segment in &self.segments {
+            assert!(segment.start == at && segment.end > at, "segments follow each other");
+            assert!(
+                segment.end <= self.lost_edge || segment.start >= self.lost_edge,
+                "an edge inside a segment"
+            );
+            assert!(
+                segment.start >= self.lost_edge || segment.has(SACKED | LOST),
+                "before the edge, all is known"
+            );
+            at = segment.end;
+        }
+        assert_eq!(at, self.next, "segments cover what is out");
+        let first = self.segments.iter().find(|s| s.marks & (SACKED | LOST | REPAIRED) == LOST);
+        assert!(first.is_none_or(|s| s.start >= self.repair_from), "a lost segment behind the search");
+    }
 }

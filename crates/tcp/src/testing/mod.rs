@@ -6,5 +6,7 @@
 //! moves bytes for the application, and draws what happens.
 
 mod pair;
+mod storm;
 
-pub use pair::{Fate, Pair, Side};
+pub use pair::{Fate, Judge, LEFT, Pair, RIGHT, Side};
+pub use storm::{Storm, storm};

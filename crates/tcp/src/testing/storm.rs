@@ -1,1 +1,237 @@
 //! A transfer through a network that does everything wrong, by seed.
+//!
+//! Swarm style: each seed switches whole kinds of trouble off and exaggerates
+//! the rest, and draws the settings of both sides too.
+
+use super::pair::{Fate, Pair, Side};
+use crate::{Config, Event, PROFILES};
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Ratio, Rng};
+
+/// What one storm came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Storm {
+    /// When the last thing happened.
+    pub end: Instant,
+    /// Packets sent by both sides.
+    pub packets: u64,
+    /// Bytes delivered, both directions.
+    pub bytes: u64,
+    /// Timeouts of both sides.
+    pub timeouts: u64,
+    /// Fast recoveries of both sides.
+    pub fast: u64,
+    /// Recoveries that turned out needless.
+    pub spurious: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Weather {
+    loss: Ratio,
+    duplicate: Ratio,
+    late: Ratio,
+    damage: Ratio,
+    mark: Ratio,
+    /// From, for how long: nothing passes.
+    outages: Vec<(Instant, Duration)>,
+    /// From then on the path takes packets of at most this size.
+    shrinks: Option<(Instant, u32)>,
+}
+
+fn percent(rng: &mut Rng, most: u64) -> Ratio {
+    Ratio::new(rng.below(most * 10 + 1), 1000).unwrap_or(Ratio::ZERO)
+}
+
+fn weather(rng: &mut Rng) -> Weather {
+    let mut maybe = |most| if rng.below(2) == 0 { Ratio::ZERO } else { percent(rng, most) };
+    let (loss, duplicate, late, damage, mark) = (maybe(30), maybe(20), maybe(30), maybe(5), maybe(20));
+    let outages = (0..rng.below(3))
+        .map(|_| (Instant::from_millis(rng.below(20_000)), Duration::from_millis(rng.below(8_000))))
+        .collect();
+    let shrinks =
+        (rng.below(4) == 0).then(|| (Instant::from_millis(rng.below(3_000)), 600 + rng.below(800) as u32));
+    Weather { loss, duplicate, late, damage, mark, outages, shrinks }
+}
+
+fn settings(rng: &mut Rng) -> Config {
+    let name = PROFILES[rng.below(PROFILES.len() as u64) as usize];
+    let mut config = Config::profile(name).unwrap_or_default();
+    let mut flip = |key: &str, values: &[&str]| {
+        if rng.below(3) == 0 {
+            let value = values[rng.below(values.len() as u64) as usize];
+            let set = config.set(key, value);
+            assert!(set.is_ok(), "{set:?}");
+        }
+    };
+    let switch = ["yes", "no"];
+    for key in
+        ["sack", "dsack", "timestamps", "wscale", "ecn", "nagle", "limited_transmit", "undo", "careful"]
+    {
+        flip(key, &switch);
+    }
+    flip("cc", &["reno", "cubic"]);
+    flip("recovery", &["reno", "newreno", "sack"]);
+    flip("iw", &["1", "2", "4", "10", "rfc5681", "rfc6928"]);
+    flip("abc", &["off", "1", "2"]);
+    flip("rtt_sample", &["every", "once"]);
+    flip("delack", &["0", "40ms", "200ms"]);
+    flip("ack_every", &["1", "2", "4"]);
+    flip("dupthresh", &["1", "2", "3", "4"]);
+    flip("mss", &["auto", "88B", "536B", "1000B"]);
+    flip("rcvbuf", &["256B", "2000B", "10kB", "64kB", "1MB"]);
+    flip("sndbuf", &["256B", "3000B", "20kB", "1MB"]);
+    flip("max_burst", &["off", "1", "4"]);
+    flip("rto_min", &["200ms", "1s"]);
+    flip("idle_restart", &["yes", "no", "decay"]);
+    // A storm is no reason to give up: what is tested is that all arrives.
+    for (key, value) in [("retries", "255"), ("syn_retries", "255"), ("rto_max", "10s"), ("time_wait", "5s")]
+    {
+        let set = config.set(key, value);
+        assert!(set.is_ok(), "{set:?}");
+    }
+    config
+}
+
+/// The byte at a place of a side's stream.
+fn byte_at(side: usize, place: usize) -> u8 {
+    (place.wrapping_mul(31) ^ (place >> 8) ^ side.wrapping_mul(97)) as u8
+}
+
+/// Runs the storm of `seed`: both sides send what the seed says, through the
+/// weather that it says, and close; every byte must arrive once and intact,
+/// and everything must end.
+///
+/// # Panics
+/// When an invariant does not hold.
+#[must_use]
+pub fn storm(seed: u64) -> Storm {
+    let mut rng = Rng::new(seed).fork("storm");
+    let (left, right) = (settings(&mut rng), settings(&mut rng));
+    let weather = weather(&mut rng);
+    let mut pair = Pair::with(left, right, seed).silent().batching(1 + rng.below(4) as usize);
+    pair.delay = Duration::from_micros(100 + rng.below(100_000));
+    let amounts = [size(&mut rng), size(&mut rng)];
+    let slow_reader = rng.below(4) == 0;
+
+    let mut luck = rng.fork("luck");
+    let until_calm = Instant::from_millis(120_000);
+    let trouble = weather.clone();
+    pair.judge(move |now, _, _, bytes| judge(&trouble, &mut luck, now, until_calm, bytes));
+    pair.check = Some(Box::new(|hosts| {
+        for host in hosts {
+            host.check_invariants();
+        }
+    }));
+
+    pair.connect();
+    let mut written = [0_usize; 2];
+    let mut finished = [false; 2];
+    let limit = Instant::from_millis(3_600_000);
+    let mut packets = 0_u64;
+    loop {
+        for side in [Side::Left, Side::Right] {
+            let index = side as usize;
+            if slow_reader {
+                pair.reads[index] = rng.below(50) != 0;
+            }
+            if pair.ids[index].is_none() || finished[index] {
+                continue;
+            }
+            if written[index] < amounts[index] && pair.is_fed(side) {
+                let chunk = (1 + rng.below(5_000) as usize).min(amounts[index] - written[index]);
+                let data: Vec<u8> =
+                    (written[index]..written[index] + chunk).map(|p| byte_at(index, p)).collect();
+                written[index] += chunk;
+                pair.write(side, &data);
+            } else if written[index] == amounts[index] && pair.is_fed(side) {
+                finished[index] = true;
+                pair.finish(side);
+            }
+        }
+        if slow_reader && rng.below(10) == 0 {
+            pair.read(Side::Left);
+            pair.read(Side::Right);
+        }
+        packets += 1;
+        if !pair.step() {
+            // The end: what a slow reader left is read now.
+            let before = pair.received[0].len() + pair.received[1].len();
+            pair.reads = [true; 2];
+            pair.read(Side::Left);
+            pair.read(Side::Right);
+            if pair.received[0].len() + pair.received[1].len() == before && !pair.step() {
+                break;
+            }
+        }
+        assert!(pair.now < limit, "no end in sight: {amounts:?}, {weather:?}\n{pair:#?}");
+    }
+    for (index, amount) in amounts.iter().enumerate() {
+        let got = &pair.received[1 - index];
+        assert_eq!(got.len(), *amount, "side {index} sent {amount} bytes: {:#?}", ends(&pair));
+        let wrong = got.iter().enumerate().find(|&(place, &byte)| byte != byte_at(index, place));
+        assert_eq!(wrong, None, "a byte is wrong");
+    }
+    for side in [Side::Left, Side::Right] {
+        let closed = pair.events.iter().filter(|(_, whose, event)| *whose == side && is_end(event)).count();
+        assert_eq!(closed, 1, "one end for each side: {:#?}", ends(&pair));
+        assert_eq!(pair.host(side).connections(), 0, "nothing is left behind");
+    }
+    let totals = [pair.hosts[0].totals(), pair.hosts[1].totals()];
+    let sum = |of: fn(&crate::Stats) -> u64| totals.iter().map(of).sum::<u64>();
+    Storm {
+        end: pair.now,
+        packets: sum(|s| s.segments_sent).max(packets / 1000),
+        bytes: (amounts[0] + amounts[1]) as u64,
+        timeouts: sum(|s| s.timeouts),
+        fast: sum(|s| s.fast_recoveries),
+        spurious: sum(|s| s.spurious),
+    }
+}
+
+/// The events without those about room and data.
+fn ends(pair: &Pair) -> Vec<&(Instant, Side, Event)> {
+    let dull = |event: &Event| matches!(event, Event::Readable { .. } | Event::Writable { .. });
+    pair.events.iter().filter(|(_, _, event)| !dull(event)).collect()
+}
+
+fn is_end(event: &Event) -> bool {
+    matches!(event, Event::Closed { .. })
+}
+
+fn size(rng: &mut Rng) -> usize {
+    match rng.below(4) {
+        0 => 0,
+        1 => rng.below(3_000) as usize,
+        2 => rng.below(50_000) as usize,
+        _ => rng.below(200_000) as usize,
+    }
+}
+
+fn judge(weather: &Weather, luck: &mut Rng, now: Instant, until_calm: Instant, bytes: &[u8]) -> Fate {
+    // In the end the sun comes out, or some storms would never be over.
+    if now >= until_calm {
+        return Fate::Arrive;
+    }
+    if weather.outages.iter().any(|&(from, span)| now >= from && now < from + span) {
+        return Fate::Lose;
+    }
+    if let Some((from, mtu)) = weather.shrinks
+        && now >= from
+        && bytes.len() + 20 > mtu as usize
+    {
+        return Fate::TooBig(mtu);
+    }
+    if luck.chance(weather.loss) {
+        return Fate::Lose;
+    }
+    if luck.chance(weather.damage) {
+        return Fate::Damage(luck.below(bytes.len() as u64 * 8) as usize);
+    }
+    if luck.chance(weather.duplicate) {
+        return Fate::Twice(Duration::from_micros(luck.below(300_000)));
+    }
+    if luck.chance(weather.late) {
+        return Fate::Late(Duration::from_micros(luck.below(200_000)));
+    }
+    if luck.chance(weather.mark) { Fate::Mark } else { Fate::Arrive }
+}

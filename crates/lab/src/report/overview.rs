@@ -1,6 +1,6 @@
 //! Several points at a glance: one row each, a column for each contestant.
 
-use super::svg::{escape, span};
+use super::svg::{self, escape, span};
 use super::times::versus_text;
 use crate::results::Point;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
         let _ = write!(out, "<th class=\"left\">{}</th>", escape(factor));
     }
     for arm in &arms {
-        let _ = write!(out, "<th><span class=\"name\">{}</span></th>", escape(arm));
+        let _ = write!(out, "<th>{}</th>", svg::name(arm));
     }
     out.push_str("</tr></thead><tbody>");
     for (i, point) in points.iter().enumerate() {

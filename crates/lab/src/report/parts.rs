@@ -137,7 +137,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     out.push_str("<th>in all</th></tr></thead><tbody>");
     for (arm, parts, send) in &known {
-        let _ = write!(out, "<tr><th><span class=\"name\">{}</span></th>", escape(&arm.arm));
+        let _ = write!(out, "<tr><th>{}</th>", svg::name(&arm.arm));
         for (((name, _), ms), _) in PARTS.iter().zip(parts).zip(present).filter(|(_, present)| *present) {
             let _ = write!(out, "<td>{}</td>", figure(*ms));
             if *name == "send" {

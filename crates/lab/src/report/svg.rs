@@ -20,6 +20,12 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
+/// A contestant's name as code that may break behind its punctuation.
+pub(super) fn name(text: &str) -> String {
+    let broken = escape(text).replace(':', ":<wbr>").replace(',', ",<wbr>");
+    format!("<span class=\"name\">{broken}</span>")
+}
+
 /// The text, or its two ends around an ellipsis.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     let count = text.chars().count();
@@ -70,6 +76,16 @@ pub(super) fn span(ms: f64) -> String {
         format!("{:.2}\u{a0}s", ms / 1e3)
     } else {
         format!("{}\u{a0}ms", figure(ms))
+    }
+}
+
+/// Two times in one unit: `1.55 – 1.80 s`.
+pub(super) fn interval(low: f64, high: f64) -> String {
+    if high >= 1_000.0 {
+        let decimals = if high >= 10_000.0 { 1 } else { 2 };
+        format!("{:.decimals$} – {:.decimals$}\u{a0}s", low / 1e3, high / 1e3)
+    } else {
+        format!("{} – {}\u{a0}ms", figure(low), figure(high))
     }
 }
 
@@ -160,6 +176,11 @@ mod tests {
         assert_eq!((figure(99.96), figure(0.0), figure(0.126)), ("100.0".into(), "0".into(), "0.13".into()));
         assert_eq!(grouped(-1_234_567.0), "−1\u{202f}234\u{202f}567");
         assert_eq!((span(3214.0), span(940.0)), ("3.21\u{a0}s".into(), "940\u{a0}ms".into()));
+        assert_eq!(
+            (interval(1553.0, 1797.0), interval(80.0, 99.5)),
+            ("1.55 – 1.80\u{a0}s".into(), "80.0 – 99.5\u{a0}ms".into())
+        );
+        assert_eq!(name("tcp:iw=1,<x"), "<span class=\"name\">tcp:<wbr>iw=1,<wbr>&lt;x</span>");
         assert_eq!(bytes(1_060_460.0), "1.06\u{a0}MB");
         assert_eq!((px(1.0), px(1.504)), ("1".into(), "1.5".into()));
         assert_eq!(shortened("abcdefghij", 5), "ab…ij");

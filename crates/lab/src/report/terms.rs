@@ -2,7 +2,7 @@
 //! was set to, what its network and transport had to do, what the plan
 //! expected, and how to get the same again.
 
-use super::svg::{bytes, escape, figure};
+use super::svg::{self, bytes, escape, figure};
 use crate::results::{Arm, Point, Race, Run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -49,7 +49,7 @@ pub(super) fn settings(out: &mut String, point: &Point) {
 fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("<div class=\"scroll\"><table><thead><tr><th>setting</th>");
     for arm in &point.arms {
-        let _ = write!(out, "<th><span class=\"name\">{}</span></th>", escape(&arm.arm));
+        let _ = write!(out, "<th>{}</th>", svg::name(&arm.arm));
     }
     out.push_str("</tr></thead><tbody>");
     for key in keys {
@@ -71,7 +71,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         "<h2>What it took</h2>\n<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th>",
     );
     for arm in &point.arms {
-        let _ = write!(out, "<th><span class=\"name\">{}</span></th>", escape(&arm.arm));
+        let _ = write!(out, "<th>{}</th>", svg::name(&arm.arm));
     }
     out.push_str("</tr></thead><tbody>");
     let rows: [(&str, fn(&Run) -> f64, bool); 12] = [

@@ -218,7 +218,7 @@ fn check(html: &str) {
                 continue;
             }
             assert_eq!(open.pop(), Some(name), "…{}", &rest[..rest.len().min(200)]);
-        } else if !tag.ends_with('/') && !matches!(tag, "br" | "!doctype html") {
+        } else if !tag.ends_with('/') && !matches!(tag, "br" | "wbr" | "!doctype html") {
             open.push(tag.split([' ', '\n']).next().expect("a name"));
         }
     }

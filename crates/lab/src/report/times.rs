@@ -47,13 +47,11 @@ pub(super) fn render(out: &mut String, point: &Point) {
     let best = point.arms.iter().filter_map(|arm| arm.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
     for arm in &point.arms {
         let stat = &arm.summary.page_ms;
-        let _ =
-            write!(out, "<tr><th><span class=\"name\">{}</span></th><td class=\"plot\">", escape(&arm.arm));
+        let _ = write!(out, "<tr><th>{}</th><td class=\"plot\">", svg::name(&arm.arm));
         row(out, arm, &pages(arm), &scale, limit);
         let mean = stat.mean.map_or("–".to_owned(), span);
         let class = if stat.mean == Some(best) && rivals { " class=\"best\"" } else { "" };
-        let interval =
-            stat.ci95.map_or("–".to_owned(), |[low, high]| format!("{} – {}", figure(low), figure(high)));
+        let interval = stat.ci95.map_or("–".to_owned(), |[low, high]| svg::interval(low, high));
         let ratio = point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms");
         let ratio = match (rivals, ratio) {
             (false, _) => String::new(),
@@ -148,8 +146,8 @@ fn others(out: &mut String, point: &Point) {
             .map_or("–".to_owned(), |bps| format!("{}\u{a0}Mbit/s", figure(bps / 1e6)));
         let _ = write!(
             out,
-            "<tr><th><span class=\"name\">{}</span></th><td>{}</td><td>{}</td><td>{}</td><td>{goodput}</td>",
-            escape(&arm.arm),
+            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{goodput}</td>",
+            svg::name(&arm.arm),
             cell(summary.object_ms.mean),
             cell(summary.first_byte_ms.mean),
             cell(summary.connect_ms.mean),

@@ -2,7 +2,7 @@
 //! arrived, path by path and direction by direction; what the application
 //! got; where a path failed and when things went on.
 
-use super::svg::{self, Scale, escape, figure, px, span};
+use super::svg::{self, Scale, figure, px, span};
 use super::{end_ns, median_run};
 use crate::results::{Arm, PathSeries, Point, Race, Run};
 use anabranch_base::time::nanos;
@@ -51,8 +51,8 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         });
         let _ = writeln!(
             out,
-            "<h3><span class=\"name\">{}</span> <span class=\"meta\">seed {}</span>{failover}</h3>",
-            escape(&arm.arm),
+            "<h3>{} <span class=\"meta\">seed {}</span>{failover}</h3>",
+            svg::name(&arm.arm),
             run.seed
         );
         out.push_str("<figure>");
@@ -83,9 +83,9 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
             }
             let name = if several { format!("path {} ", i + 1) } else { String::new() };
             let name = format!("{name}{}", if is_down { "down" } else { "up" });
-            svg::text(out, "strong end", (LEFT - 40.0, y + tall / 2.0 + 4.0), &name);
-            svg::text(out, "end small", (LEFT - 4.0, y + 8.0), &figure(peak));
-            svg::text(out, "end small", (LEFT - 4.0, y + tall), if is_down { "Mbit/s" } else { "0" });
+            svg::text(out, "strong end", (LEFT - 14.0, y + tall / 2.0 + 8.0), &name);
+            svg::text(out, "end small", (LEFT - 4.0, y + 8.0), &format!("{}\u{a0}Mbit/s", figure(peak)));
+            svg::text(out, "end small", (LEFT - 4.0, y + tall), "0");
             let rate = |values: &[u64]| steps(values, run.series.bucket_ns, scale, peak, y, tall);
             let wire = rate(&series.wire);
             if !wire.is_empty() {

@@ -39,15 +39,16 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let time = run
             .page_ns
             .map_or("not finished".to_owned(), |ns| format!("page time {}", span(ns as f64 / 1e6)));
+        // On paper the heading and the axis stay with the first block.
+        out.push_str("<figure class=\"long\"><div class=\"keep\">");
         let _ = writeln!(
             out,
-            "<h3><span class=\"name\">{}</span> <span class=\"meta\">seed {}, {time}, {} connections{}</span></h3>",
-            escape(name),
+            "<h3>{} <span class=\"meta\">seed {}, {time}, {} connections{}</span></h3>",
+            svg::name(name),
             run.seed,
             run.connections,
             outcome(run),
         );
-        out.push_str("<figure class=\"long\">");
         figure(out, name, run, &scale);
         out.push_str("</figure>\n");
         if run.objects.len() > NAMED_ROWS {
@@ -89,6 +90,9 @@ fn figure(out: &mut String, name: &str, run: &Run, scale: &Scale) {
     let size = run.objects.len().div_ceil(blocks).max(1);
     for (block, objects) in run.objects.chunks(size).enumerate() {
         let height = objects.len() as f64 * row;
+        if block > 0 {
+            out.push_str("<div class=\"keep\">");
+        }
         svg::open(out, WIDTH, height, &format!("waterfall of {name}, rows {} on", block * size + 1));
         for tick in &ticks {
             svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height));
@@ -106,7 +110,10 @@ fn figure(out: &mut String, name: &str, run: &Run, scale: &Scale) {
             let x = scale.at(page as f64 / 1e6);
             svg::line(out, "ends", (x, 0.0), (x, height));
         }
-        out.push_str("</svg>");
+        out.push_str("</svg></div>");
+    }
+    if run.objects.is_empty() {
+        out.push_str("</div>");
     }
 }
 
@@ -207,7 +214,12 @@ fn label(
         _ => None,
     };
     if let Some(class) = names {
-        let width = if row < 10.0 { 44 } else { 34 };
+        // As many letters as fit the margin at the size of the row's text.
+        let width = match class {
+            "obj" => 30,
+            "obj small" => 34,
+            _ => 44,
+        };
         svg::text(out, &format!("{class} end"), (LEFT - 8.0, baseline), &svg::shortened(&object.name, width));
         if let Some((delivered, ms)) = response {
             let size = if class == "obj" { "" } else { class.trim_start_matches("obj ") };

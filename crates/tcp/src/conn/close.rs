@@ -78,12 +78,7 @@ impl Connection {
                 }
             }
             State::Closing => self.enter_time_wait(now, out),
-            State::LastAck => {
-                self.state = State::Closed;
-                self.timers.stop_all();
-                self.send.discard();
-                self.conclude(now, out);
-            }
+            State::LastAck => self.finish_early(now, out),
             _ => {}
         }
     }
@@ -115,6 +110,14 @@ impl Connection {
         self.timers.stop_all();
         self.send.discard();
         self.restart_time_wait(now);
+        self.conclude(now, out);
+    }
+
+    /// Over without TIME-WAIT; what was received may still be read.
+    pub(super) fn finish_early(&mut self, now: Instant, out: &mut Outbox) {
+        self.state = State::Closed;
+        self.timers.stop_all();
+        self.send.discard();
         self.conclude(now, out);
     }
 

@@ -121,13 +121,14 @@ impl Connection {
         if start != self.recv.next() as i64 {
             return self.challenge(now);
         }
-        let reason = match self.state {
-            State::SynReceived if !self.passive => CloseReason::Refused,
-            // RFC 9293 §3.10.7.4: both sides had said all there was.
-            State::Closing | State::LastAck | State::TimeWait => CloseReason::Finished,
-            _ => CloseReason::Reset,
-        };
-        self.fail(now, reason, out);
+        match self.state {
+            // RFC 1337 §3: a reset must not cut TIME-WAIT short.
+            State::TimeWait => {}
+            // RFC 9293 §3.10.7.4: both sides had said all there was, and all has arrived.
+            State::Closing | State::LastAck if self.send.all_data_acked() => self.finish_early(now, out),
+            State::SynReceived if !self.passive => self.fail(now, CloseReason::Refused, out),
+            _ => self.fail(now, CloseReason::Reset, out),
+        }
     }
 
     /// Fourth: a SYN where there can be none (RFC 5961 §4.2).

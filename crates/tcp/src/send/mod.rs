@@ -192,6 +192,11 @@ impl SendHalf {
         self.finished && self.board.una() > self.buffer.end()
     }
 
+    /// Every byte written has been acknowledged.
+    pub(crate) fn all_data_acked(&self) -> bool {
+        self.board.una() >= self.buffer.end()
+    }
+
     /// Payload and FIN of a range of positions.
     pub(crate) fn parts(&self, range: &Range<u64>) -> (Range<u64>, bool) {
         let end = self.buffer.end();

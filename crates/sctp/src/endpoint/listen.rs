@@ -20,7 +20,7 @@ use anabranch_wire::sctp::{Abort, Cause, Header, Init, InitAck, Param, Tsn, pack
 use std::net::{IpAddr, SocketAddr};
 
 /// RFC 9260 §5.2.6: how much a Cookie Preservative may add.
-const MOST_PRESERVED: Duration = Duration::from_secs(60);
+pub(super) const MOST_PRESERVED: Duration = Duration::from_secs(60);
 
 impl Endpoint {
     /// An INIT, alone in a packet with tag 0.

@@ -6,6 +6,7 @@ pub(crate) mod cookie;
 mod demux;
 mod encap;
 mod listen;
+mod spent;
 mod stray;
 
 use crate::association::inbound::Arrived;
@@ -20,6 +21,7 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
 use anabranch_wire::sctp::{self as wire, Chunk, CookieEcho, PacketView};
 use cookie::Sealer;
+use spent::Spent;
 use demux::{Demux, Pair};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -89,6 +91,7 @@ pub struct Endpoint {
     locals: Vec<Local>,
     rng: Rng,
     sealer: Sealer,
+    spent: Spent,
     listeners: BTreeSet<u16>,
     /// Local ports with the number of associations on them.
     ports: BTreeMap<u16, u32>,
@@ -140,6 +143,7 @@ impl Endpoint {
             locals,
             rng,
             sealer,
+            spent: Spent::default(),
             listeners: BTreeSet::new(),
             ports: BTreeMap::new(),
             next_port,
@@ -544,10 +548,12 @@ impl Endpoint {
     /// An association has ended: nobody finds it any more. It is forgotten
     /// when everything has been read.
     fn retire(&mut self, now: Instant, slot: u32) {
-        let _ = now;
         let place = &mut self.slots[slot as usize];
         if let Some(tag) = place.tag.take() {
             self.demux.remove_tag(tag);
+            if place.association.as_ref().is_some_and(|association| !association.initiator) {
+                self.spent.add(now, self.config.cookie_life + listen::MOST_PRESERVED, tag);
+            }
             if let Some(association) = &place.association
                 && let Some(count) = self.ports.get_mut(&association.local_port)
             {

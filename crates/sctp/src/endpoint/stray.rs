@@ -132,6 +132,8 @@ impl Endpoint {
                     self.pass(now, slot, packet, rest);
                 }
             }
+            // A late copy: its association has come and gone.
+            None if self.spent.contains(now, cookie.local_tag) => self.totals.discarded += 1,
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest),
                 None => {

@@ -1,0 +1,77 @@
+//! Cookies that have done their work.
+//!
+//! An accepted association that has ended leaves its tag here until its cookie
+//! is stale: a copy of the COOKIE ECHO that the network has kept back would
+//! otherwise set the association up again and deliver the DATA beside it twice.
+//!
+//! RFC 9260 §5.1.5 judges a cookie by its age alone and leaves this open.
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Most tags kept; beyond that the oldest is forgotten.
+const MOST: usize = 65_536;
+
+/// The local tags of accepted associations that have ended.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    tags: BTreeSet<u32>,
+    /// Until when each counts, oldest first.
+    until: VecDeque<(Instant, u32)>,
+}
+
+impl Spent {
+    /// The association with this tag has ended; its cookie lives `life` at most.
+    pub(super) fn add(&mut self, now: Instant, life: Duration, tag: u32) {
+        self.expire(now);
+        if self.until.len() >= MOST
+            && let Some((_, oldest)) = self.until.pop_front()
+        {
+            self.tags.remove(&oldest);
+        }
+        if self.tags.insert(tag) {
+            self.until.push_back((now + life, tag));
+        }
+    }
+
+    /// The cookie with this local tag has been used up.
+    pub(super) fn contains(&mut self, now: Instant, tag: u32) -> bool {
+        self.expire(now);
+        self.tags.contains(&tag)
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some(&(until, tag)) = self.until.front()
+            && until <= now
+        {
+            self.until.pop_front();
+            self.tags.remove(&tag);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_kept_as_long_as_its_cookie_lives() {
+        let mut spent = Spent::default();
+        let at = Instant::from_millis;
+        spent.add(at(0), Duration::from_millis(100), 7);
+        spent.add(at(50), Duration::from_millis(100), 8);
+        assert!(spent.contains(at(99), 7) && !spent.contains(at(99), 9));
+        assert!(!spent.contains(at(100), 7) && spent.contains(at(100), 8));
+    }
+
+    #[test]
+    fn the_number_is_bounded() {
+        let mut spent = Spent::default();
+        for tag in 0..=MOST as u32 {
+            spent.add(Instant::ZERO, Duration::from_secs(1), tag);
+        }
+        assert_eq!((spent.tags.len(), spent.until.len()), (MOST, MOST));
+        assert!(!spent.contains(Instant::ZERO, 0) && spent.contains(Instant::ZERO, 1));
+    }
+}

@@ -216,8 +216,7 @@ fn storms_on_two_paths_with_outages() {
     for seed in 100..140 {
         storm(seed, 2, |pair, _| {
             let mut rng = Rng::new(seed);
-            let percent = |n: u64| anabranch_base::Ratio::new(n, 100).expect("a share");
-            pair.network.loss = percent(rng.below(20));
+            pair.network.loss = anabranch_base::Ratio::new(rng.below(20), 100).expect("a share");
             pair.network.jitter = Duration::from_millis(rng.below(10));
             // Every few hundred packets another path is dead, sometimes none, never both.
             let mut count = 0_u64;

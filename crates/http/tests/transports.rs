@@ -204,7 +204,7 @@ fn nobody_listening_is_refused_and_an_outage_times_out() {
 
         // The link dies in the middle of the page.
         let rig = Rig::new(&[DEFAULT], 1);
-        rig.network.outage(rig.links[0], Instant::from_millis(400), None);
+        rig.network.outage(rig.links[0], Instant::from_millis(700), None);
         let timeout = Some(Duration::from_secs(15));
         let load = load(&rig, &arm, &page(20_000, &[200_000; 4]), |policy| policy.timeout = timeout);
         assert_eq!(load.outcome.end, End::Failed, "{arm:?}");

@@ -5,8 +5,10 @@ use anabranch_base::Instant;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
 use anabranch_lab::plan::Plan;
+use anabranch_lab::report::{self, Framing};
 use anabranch_lab::results::{Race, Run};
 use anabranch_lab::run::{batch, one};
+use anabranch_lab::verdict;
 use std::path::Path;
 
 /// Writes it all; results.json comes last, so that where it is, everything is.
@@ -32,7 +34,20 @@ pub fn write(directory: &Path, plan: &Plan, race: &Race, json: &str, pcap: &str)
             }
         }
     }
+    let verdicts: Vec<String> = race.points.iter().map(verdict::sentence).collect();
+    let framing = Framing { command: &command_line(), verdicts: &verdicts };
+    files::write(&directory.join("report.html"), report::html(race, &framing).as_bytes())?;
     files::write(&directory.join("results.json"), json.as_bytes())
+}
+
+/// The command as a shell would take it again.
+fn command_line() -> String {
+    let quoted = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a seed again, this time with its packets.

@@ -13,6 +13,44 @@
 //! | `send` | from user message to acknowledged byte |
 //! | `recv` | from DATA chunk to user message |
 //! | `path` | one destination address and all it remembers |
+//!
+//! Driving one takes a loop over the five verbs (`transport` has the real one):
+//!
+//! ```
+//! use anabranch_base::{Batch, Engine, Instant, Rng};
+//! use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
+//! use std::net::SocketAddr;
+//!
+//! let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
+//! let mut ends = addresses.map(|a| Endpoint::new(Config::default(), vec![a], Rng::new(a.port().into())));
+//! let now = Instant::ZERO;
+//! ends[1].listen(80)?;
+//! let id = ends[0].associate(now, Associate::to(addresses[1], 80))?;
+//! ends[0].send(now, id, Message { stream: 3, ..Message::default() }, b"hello")?;
+//!
+//! let mut batch = Batch::new(1);
+//! let mut heard = Vec::new();
+//! for turn in 0..20 {
+//!     let (from, to) = (turn % 2, 1 - turn % 2);
+//!     batch.clear();
+//!     while ends[from].poll_transmit(now, &mut batch) {
+//!         for packet in batch.packets() {
+//!             ends[to].handle_packet(now, packet);
+//!         }
+//!         batch.clear();
+//!     }
+//!     while let Some(event) = ends[to].poll_event() {
+//!         if let Event::Readable { id, stream } = event {
+//!             let mut buffer = [0; 100];
+//!             while let Some(received) = ends[to].recv(now, id, stream, &mut buffer)? {
+//!                 heard.extend_from_slice(&buffer[..received.bytes]);
+//!             }
+//!         }
+//!     }
+//! }
+//! assert_eq!(heard, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod association;
 pub mod config;

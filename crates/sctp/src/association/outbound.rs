@@ -157,10 +157,11 @@ impl Association {
     fn sack_path(&self) -> usize {
         let same = self.data_from;
         match self.config.sack_path {
-            SackPath::Other => self.paths.alternate(same).unwrap_or(same),
+            // RFC 9260 §6.4: a duplicate hints that the last SACK went the wrong way.
+            SackPath::Other if !self.recv.has_duplicates() => self.paths.alternate(same).unwrap_or(same),
             // RFC 9260 §5.4: nothing but HEARTBEATs to what is not verified.
-            SackPath::Same if self.paths.get(same).confirmed => same,
-            SackPath::Same => self.paths.current(),
+            _ if self.paths.get(same).confirmed => same,
+            _ => self.paths.current(),
         }
     }
 

@@ -129,6 +129,12 @@ impl RecvHalf {
         self.ack.sent();
     }
 
+    /// Duplicates wait to be reported.
+    #[inline]
+    pub(crate) fn has_duplicates(&self) -> bool {
+        !self.tracker.duplicates().is_empty()
+    }
+
     /// A SHUTDOWN chunk can say less than a SACK.
     pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
         self.tracker.has_gaps() || !self.tracker.duplicates().is_empty()

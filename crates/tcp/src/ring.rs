@@ -1,7 +1,9 @@
 //! Bytes of a stream at their stream positions, in a ring that grows.
 //!
-//! Positions are 64-bit offsets that never wrap; a byte lies at its position
-//! modulo the ring's length, a power of two. Owned by the send buffer and the
+//! Positions are 64-bit offsets that never wrap; a byte lies at its position,
+//! counted from a base, modulo the ring's length, a power of two. Moving the
+//! base while the ring is empty keeps a stream that is read as it comes in the
+//! same few cache lines. Owned by the send buffer and the
 //! receive buffer, which say which positions are alive.
 
 use std::ops::Range;
@@ -9,6 +11,7 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     bytes: Vec<u8>,
+    base: u64,
 }
 
 impl Ring {
@@ -18,7 +21,7 @@ impl Ring {
             return;
         }
         let length = wanted.max(SMALLEST).next_power_of_two() as usize;
-        let old = std::mem::replace(self, Self { bytes: vec![0; length] });
+        let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
         // What is alive may already count the positions that room is made for.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
         if held.start < held.end {
@@ -55,6 +58,12 @@ impl Ring {
         (&self.bytes[start..start + before_end], &self.bytes[..length - before_end])
     }
 
+    /// Nothing is alive, and what comes next begins at `position`.
+    #[inline]
+    pub(crate) fn rebase(&mut self, position: u64) {
+        self.base = position;
+    }
+
     /// Gives the memory back.
     pub(crate) fn release(&mut self) {
         self.bytes = Vec::new();
@@ -62,7 +71,7 @@ impl Ring {
 
     #[inline]
     fn index(&self, position: u64) -> usize {
-        (position & (self.bytes.len() as u64 - 1)) as usize
+        (position.wrapping_sub(self.base) & (self.bytes.len() as u64 - 1)) as usize
     }
 }
 

@@ -100,6 +100,8 @@ pub struct Config {
     pub rcvbuf: u64,
     /// Send buffer in bytes: unsent and unacknowledged data.
     pub sndbuf: u64,
+    /// The send buffer begins small and grows to twice the congestion window, up to `sndbuf`.
+    pub sndbuf_auto: bool,
     /// Most segments sent in answer to one event; `None` for no limit.
     pub max_burst: Option<u32>,
     /// Retransmissions of a SYN or SYN-ACK before giving up.
@@ -240,6 +242,7 @@ impl Config {
             mss: None,
             rcvbuf: 65_535,
             sndbuf: 65_535,
+            sndbuf_auto: false,
             max_burst: None,
             syn_retries: 5,
             retries: 12,
@@ -278,7 +281,7 @@ macro_rules! knob {
     };
 }
 
-const KNOB_COUNT: usize = 35;
+const KNOB_COUNT: usize = 36;
 
 const KNOBS: [Spec; KNOB_COUNT] = [
     knob!("cc", cc, read_cc, show_cc, "congestion control: reno or cubic"),
@@ -380,6 +383,13 @@ const KNOBS: [Spec; KNOB_COUNT] = [
     ),
     knob!("rcvbuf", rcvbuf, read_buffer, show_bytes, "receive buffer: a size of 256B to 1GiB"),
     knob!("sndbuf", sndbuf, read_buffer, show_bytes, "send buffer: a size of 256B to 1GiB"),
+    knob!(
+        "sndbuf_auto",
+        sndbuf_auto,
+        read_switch,
+        show_switch,
+        "the send buffer grows to twice the window, up to sndbuf: yes or no"
+    ),
     knob!(
         "max_burst",
         max_burst,

@@ -158,6 +158,12 @@ impl Connection {
         self.recv.readable()
     }
 
+    /// An acknowledgement or window update must go now.
+    #[inline]
+    pub(crate) fn owes_acknowledgement(&self) -> bool {
+        self.recv.duty.is_due()
+    }
+
     pub(crate) fn is_finished(&self) -> bool {
         self.recv.is_finished() && self.recv.readable() == 0
     }

@@ -255,7 +255,10 @@ impl Endpoint {
     pub fn recv(&mut self, now: Instant, id: ConnectionId, into: &mut [u8]) -> Result<usize, RecvError> {
         let connection = alive(&mut self.slots, id).ok_or(RecvError::Closed)?;
         let count = connection.read(now, into, &mut self.out)?;
-        self.after(now, id.slot);
+        // Most reads are worth no window update: then there is nothing to send that was not before.
+        if connection.owes_acknowledgement() || !connection.state().receives() {
+            self.after(now, id.slot);
+        }
         Ok(count)
     }
 
@@ -577,6 +580,11 @@ impl Engine for Endpoint {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.deadlines.peek().map(|Reverse((at, _))| *at)
+    }
+
+    #[inline]
+    fn has_output(&self) -> bool {
+        !(self.eager.is_empty() && self.out.replies.is_empty() && self.out.events.is_empty())
     }
 
     fn set_tracing(&mut self, on: bool) {

@@ -109,6 +109,9 @@ impl RecvHalf {
             let data = &data[(start - position) as usize..(stop - position) as usize];
             let had_hole = !self.assembler.is_empty();
             if start == self.next && !had_hole {
+                if self.read == start {
+                    self.ring.rebase(start);
+                }
                 self.keep(start, data);
                 self.next = stop;
                 arrival.kept = stop - start;

@@ -13,14 +13,27 @@ pub(crate) struct SendBuffer {
     start: u64,
     /// The position after the last byte written.
     end: u64,
+    /// What it takes now, and at most.
     limit: u64,
+    most: u64,
+    /// The buffer grows with the window, so that the window never waits for the application.
+    grows: bool,
     /// The last write did not fit: the application waits for room.
     starved: bool,
 }
 
 impl SendBuffer {
-    pub(crate) fn new(limit: u64) -> Self {
-        Self { ring: Ring::default(), start: 0, end: 0, limit, starved: false }
+    pub(crate) fn new(limit: u64, most: u64) -> Self {
+        let limit = limit.min(most);
+        Self { ring: Ring::default(), start: 0, end: 0, limit, most, grows: limit < most, starved: false }
+    }
+
+    /// The window has grown: there is use for a buffer of this size.
+    #[inline]
+    pub(crate) fn grow_to(&mut self, limit: u64) {
+        if limit > self.limit {
+            self.limit = limit.min(self.most);
+        }
     }
 
     /// Takes what fits.
@@ -52,8 +65,11 @@ impl SendBuffer {
     pub(crate) fn release(&mut self, position: u64) -> bool {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
-        // A third of the buffer, as Linux has it: one wake-up for many acknowledgements.
-        if self.starved && self.room() >= self.limit.div_ceil(3) {
+        // A third of the buffer, as Linux has it: one wake-up for many acknowledgements. A buffer that does not grow
+        // may itself be what bounds the flight: there the application is woken early, as BSD has it (SO_SNDLOWAT).
+        let third = self.limit.div_ceil(3);
+        let enough = if self.grows { third } else { third.min(LOW_WATER) };
+        if self.starved && self.room() >= enough {
             self.starved = false;
             return true;
         }
@@ -78,3 +94,6 @@ impl SendBuffer {
         self.starved = false;
     }
 }
+
+/// FreeBSD 4.x sb_lowat of a sending socket.
+const LOW_WATER: u64 = 2048;

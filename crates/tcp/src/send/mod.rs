@@ -100,6 +100,8 @@ pub(crate) struct SendHalf {
     too_big: bool,
     /// Reductions are undone when they turn out needless.
     undoes: bool,
+    /// The send buffer follows the window.
+    grows_buffer: bool,
     max_burst: Option<u32>,
     /// Segments that may still go in answer to this event.
     burst_left: u32,
@@ -110,7 +112,10 @@ pub(crate) struct SendHalf {
 impl SendHalf {
     pub(crate) fn new(config: &Config, mss: u64) -> Self {
         let mut half = Self {
-            buffer: SendBuffer::new(config.sndbuf),
+            buffer: SendBuffer::new(
+                if config.sndbuf_auto { FIRST_BUFFER } else { config.sndbuf },
+                config.sndbuf,
+            ),
             board: Scoreboard::default(),
             recovery: Recovery::new(RecoveryKind::NewReno, true, 3, false),
             controller: Algorithm::new(config.controller(), Params::new(mss, config.iw)),
@@ -130,6 +135,7 @@ impl SendHalf {
             last_sent: None,
             too_big: false,
             undoes: config.undo,
+            grows_buffer: config.sndbuf_auto,
             max_burst: config.max_burst,
             burst_left: config.max_burst.unwrap_or(u32::MAX),
             limit: Limit::Application,
@@ -145,6 +151,10 @@ impl SendHalf {
         // RFC 5681 §3.1: a lost SYN leaves one segment.
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
         self.controller = Algorithm::new(config.controller(), Params::new(mss, window));
+        if self.grows_buffer {
+            // As Linux sizes it: twice the window, no less than twice the usual first one.
+            self.buffer.grow_to(2 * self.controller.window().max(10 * mss));
+        }
         let kind = match config.recovery {
             RecoveryKind::Sack if !sack => RecoveryKind::NewReno,
             kind => kind,
@@ -279,6 +289,9 @@ impl SendHalf {
                 rtt: self.rtt.smoothed(),
             },
         );
+        if self.grows_buffer {
+            self.buffer.grow_to(2 * self.controller.window());
+        }
         outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
     }
 
@@ -374,6 +387,9 @@ impl SendHalf {
 
     /// RFC 6675 §4, NextSeg rules 3 and 4.
     fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
+        if room <= 0 {
+            return None;
+        }
         let cause = SendCause::Fast;
         if let Some(range) = self.board.next_unsacked(self.mss) {
             return (room >= (range.end - range.start) as i64).then_some(Choice {
@@ -494,3 +510,6 @@ impl SendHalf {
         );
     }
 }
+
+/// Where an automatic send buffer begins (Linux: tcp_wmem's middle value).
+const FIRST_BUFFER: u64 = 16_384;

@@ -292,8 +292,10 @@ impl Scoreboard {
     /// RFC 6675 §4, NextSeg rule 3: the first segment below the highest SACKed
     /// one that is neither SACKed nor sent again.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
+        // Before the edge everything is SACKed or lost, and what is lost was sent again by rule 1.
         self.segments
             .iter()
+            .skip(self.index_at_or_after(self.lost_edge))
             .take_while(|segment| segment.start < self.high_sacked)
             .find(|segment| !segment.has(SACKED | REPAIRED))
             .map(|segment| segment.start..segment.end.min(segment.start + mss))

@@ -309,6 +309,12 @@ impl Pair {
         self.pump();
     }
 
+    /// Number on the wire of the first byte of each side; 0 while unknown.
+    #[must_use]
+    pub fn first_numbers(&self) -> [u32; 2] {
+        [Side::Left, Side::Right].map(|side| self.ladder.numbers().first(side).unwrap_or(0))
+    }
+
     fn left_port(&self) -> u16 {
         self.ids[0].and_then(|id| self.hosts[0].info(id)).map_or(50_000, |info| info.local.port())
     }

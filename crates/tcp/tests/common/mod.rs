@@ -2,7 +2,12 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
+use anabranch_base::Instant;
 use anabranch_tcp::Config;
+use anabranch_tcp::testing::{Pair, Side};
+use expect_test::Expect;
+
+pub use anabranch_tcp::testing::Side::{Left, Right};
 
 /// No options, no Nagle, no delayed acknowledgement: segments that can be followed by eye.
 pub fn plain() -> Config {
@@ -26,6 +31,40 @@ pub fn plain() -> Config {
         ("rto_initial", "1s"),
         ("time_wait", "10s"),
     ])
+}
+
+/// Runs a script on a new pair and compares the ladder it drew.
+pub fn check(name: &str, config: &Config, script: impl FnOnce(&mut Pair), expect: Expect) -> Pair {
+    let mut pair = Pair::new(config);
+    check_on(name, &mut pair, script, expect);
+    pair
+}
+
+/// As [`check`], on a pair that exists.
+pub fn check_on(name: &str, pair: &mut Pair, script: impl FnOnce(&mut Pair), expect: Expect) {
+    script(pair);
+    let ladder = pair.ladder();
+    expect.assert_eq(&format!("scenario: {name}\n{ladder}"));
+}
+
+/// Opens the connection, and does not draw that.
+pub fn opened(config: &Config) -> Pair {
+    let mut pair = Pair::new(config);
+    pair.open();
+    let _ = pair.ladder();
+    pair
+}
+
+/// `seconds`.`millis` after the beginning.
+pub fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// Both directions end, and everything arrived.
+pub fn close(pair: &mut Pair) {
+    pair.finish(Side::Left);
+    pair.finish(Side::Right);
+    pair.run_to_end(at(3_600_000));
 }
 
 /// The modern profile with changes.

@@ -1,0 +1,261 @@
+//! Closing in every order (RFC 9293 §3.6).
+
+mod common;
+
+use anabranch_tcp::{CloseReason, Event, State};
+use anabranch_wire::tcp::Flags;
+use common::*;
+use expect_test::expect;
+
+/// RFC 9293 §3.6 case 1: one side closes, the other follows.
+#[test]
+fn one_after_the_other() {
+    let mut pair = opened(&plain());
+    check_on(
+        "A closes, then B",
+        &mut pair,
+        |pair| {
+            pair.finish(Left);
+            pair.settle();
+            assert_eq!(pair.info(Left).state, State::FinWait2);
+            assert_eq!(pair.info(Right).state, State::CloseWait);
+            pair.run_until(at(1_000));
+            pair.finish(Right);
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: A closes, then B
+               0.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000
+               0.200          B sees the end
+               0.200  A ◄── B   ACK           seq=1 ack=2 win=59999
+               1.000  A ◄── B   FIN ACK       seq=1 ack=2 win=59999
+               1.050  A sees the end
+               1.050  A closed: closed by both sides
+               1.050  A ──► B   ACK           seq=2 ack=2 win=59999
+               1.100          B closed: closed by both sides
+        "#]],
+    );
+    assert_eq!(pair.host(Left).connections() + pair.host(Right).connections(), 0);
+}
+
+/// RFC 9293 §3.6 case 3: both close at once.
+#[test]
+fn simultaneous_close() {
+    let mut pair = opened(&plain());
+    check_on(
+        "simultaneous close",
+        &mut pair,
+        |pair| {
+            pair.finish(Left);
+            pair.finish(Right);
+            pair.settle();
+            assert_eq!(pair.info(Left).state, State::TimeWait);
+            assert_eq!(pair.info(Right).state, State::TimeWait);
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: simultaneous close
+               0.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000
+               0.150  A ◄── B   FIN ACK       seq=1 ack=1 win=60000
+               0.200          B sees the end
+               0.200  A ◄── B   ACK           seq=2 ack=2 win=59999
+               0.200  A sees the end
+               0.200  A ──► B   ACK           seq=2 ack=2 win=59999
+               0.250  A closed: closed by both sides
+               0.250          B closed: closed by both sides
+        "#]],
+    );
+}
+
+/// A half-closed connection still carries data the other way.
+#[test]
+fn half_closed() {
+    let mut pair = opened(&plain());
+    check_on(
+        "half closed",
+        &mut pair,
+        |pair| {
+            pair.write(Left, b"question");
+            pair.finish(Left);
+            pair.settle();
+            pair.write(Right, &pattern(2500));
+            pair.finish(Right);
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: half closed
+               0.150  A ──► B   PSH ACK       seq=1 len=8 ack=1 win=60000
+               0.150  A ──► B   FIN ACK       seq=9 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9 win=59992
+               0.200          B sees the end
+               0.200  A ◄── B   ACK           seq=1 ack=10 win=59991
+               0.250  A ◄── B   ACK           seq=1 len=1000 ack=10 win=59991
+               0.250  A ◄── B   ACK           seq=1001 len=1000 ack=10 win=59991
+               0.250  A ◄── B   PSH ACK       seq=2001 len=500 ack=10 win=59991
+               0.250  A ◄── B   FIN ACK       seq=2501 ack=10 win=59991
+               0.300  A ──► B   ACK           seq=10 ack=1001 win=60000
+               0.300  A ──► B   ACK           seq=10 ack=2001 win=60000
+               0.300  A ──► B   ACK           seq=10 ack=2501 win=59500
+               0.300  A sees the end
+               0.300  A closed: closed by both sides
+               0.300  A ──► B   ACK           seq=10 ack=2502 win=59499
+               0.350          B closed: closed by both sides
+        "#]],
+    );
+    assert_eq!(pair.received[0], pattern(2500));
+}
+
+/// The FIN is data to the retransmission timer.
+#[test]
+fn a_lost_fin_is_sent_again() {
+    let mut pair = opened(&plain());
+    check_on(
+        "FIN lost",
+        &mut pair,
+        |pair| {
+            pair.lose(Left, &[3]);
+            pair.finish(Left);
+            pair.run_until(at(2_000));
+            pair.finish(Right);
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: FIN lost
+               0.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000     ✗ lost
+               1.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000
+               1.200          B sees the end
+               1.200  A ◄── B   ACK           seq=1 ack=2 win=59999
+               2.000  A ◄── B   FIN ACK       seq=1 ack=2 win=59999
+               2.050  A sees the end
+               2.050  A closed: closed by both sides
+               2.050  A ──► B   ACK           seq=2 ack=2 win=59999
+               2.100          B closed: closed by both sides
+        "#]],
+    );
+}
+
+/// RFC 9293 §3.10.7.4: the last ACK is lost: TIME-WAIT answers the FIN again, and begins anew.
+#[test]
+fn the_last_ack_is_lost() {
+    let mut pair = opened(&plain());
+    check_on(
+        "last ACK lost",
+        &mut pair,
+        |pair| {
+            pair.lose(Left, &[4]);
+            pair.finish(Left);
+            pair.settle();
+            pair.finish(Right);
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: last ACK lost
+               0.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000
+               0.200          B sees the end
+               0.200  A ◄── B   ACK           seq=1 ack=2 win=59999
+               0.250  A ◄── B   FIN ACK       seq=1 ack=2 win=59999
+               0.300  A sees the end
+               0.300  A closed: closed by both sides
+               0.300  A ──► B   ACK           seq=2 ack=2 win=59999     ✗ lost
+               1.250  A ◄── B   FIN ACK       seq=1 ack=2 win=59999
+               1.300  A ──► B   ACK           seq=2 ack=2 win=59999
+               1.350          B closed: closed by both sides
+        "#]],
+    );
+}
+
+/// RFC 9293 §3.10.5: abort sends a reset, and the peer learns of it.
+#[test]
+fn abort() {
+    let mut pair = opened(&plain());
+    check_on(
+        "abort",
+        &mut pair,
+        |pair| {
+            pair.write(Left, &pattern(2000));
+            pair.abort(Left);
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: abort
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=1001 len=1000 ack=1 win=60000
+               0.150  A closed: aborted
+               0.150  A ──► B   RST ACK       seq=2001 ack=1 win=0
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200          B closed: connection reset by the peer
+               0.250  A ──► B   RST           seq=1001 win=0
+               0.250  A ──► B   RST           seq=2001 win=0
+        "#]],
+    );
+    let reasons: Vec<_> = pair
+        .events
+        .iter()
+        .filter_map(|(_, side, event)| match event {
+            Event::Closed { reason, .. } => Some((*side, *reason)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons, [(Left, CloseReason::Aborted), (Right, CloseReason::Reset)]);
+}
+
+/// RFC 9293 §3.6.1: whoever has closed both directions resets what still comes.
+#[test]
+fn data_for_nobody_is_reset() {
+    let mut pair = opened(&plain());
+    check_on(
+        "data after close",
+        &mut pair,
+        |pair| {
+            let id = pair.id(Left);
+            let now = pair.now;
+            pair.host(Left).close(now, id);
+            pair.pump();
+            pair.settle();
+            pair.write(Right, b"too late");
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: data after close
+               0.150  A ──► B   FIN ACK       seq=1 ack=1 win=60000
+               0.200          B sees the end
+               0.200  A ◄── B   ACK           seq=1 ack=2 win=59999
+               0.250  A ◄── B   PSH ACK       seq=1 len=8 ack=2 win=59999
+               0.300  A closed: aborted
+               0.300  A ──► B   RST ACK       seq=2 ack=9 win=0
+               0.350          B closed: connection reset by the peer
+        "#]],
+    );
+}
+
+/// A new SYN with a higher number may end TIME-WAIT (RFC 9293 §3.6.1).
+#[test]
+fn time_wait_makes_way() {
+    let mut pair = opened(&plain());
+    check_on(
+        "TIME-WAIT reopened",
+        &mut pair,
+        |pair| {
+            pair.finish(Right);
+            pair.settle();
+            pair.finish(Left);
+            pair.settle();
+            assert_eq!(pair.info(Right).state, State::TimeWait);
+            pair.forge(Right, Flags::SYN, 90_000, 0, b"");
+        },
+        expect![[r#"
+            scenario: TIME-WAIT reopened
+               0.150  A ◄── B   FIN ACK       seq=1 ack=1 win=60000
+               0.200  A sees the end
+               0.200  A ──► B   ACK           seq=1 ack=2 win=59999
+               0.250  A ──► B   FIN ACK       seq=1 ack=2 win=59999
+               0.300          B sees the end
+               0.300          B closed: closed by both sides
+               0.300  A ◄── B   ACK           seq=2 ack=2 win=59999
+               0.350  A closed: closed by both sides
+               0.350  A ──► B   SYN           seq=0 win=65535     (forged)
+               0.350  A ◄── B   SYN ACK       seq=0 ack=1 win=60000 mss=1000
+        "#]],
+    );
+}

@@ -1,0 +1,647 @@
+//! Losses that acknowledgements betray (RFC 5681, 6582, 6675, 3042).
+
+mod common;
+
+use common::*;
+use expect_test::expect;
+use std::time::Duration;
+
+/// RFC 5681 §3.2: 1 of ten segments is lost.
+#[test]
+fn reno_1() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("recovery", "reno")]));
+    check_on(
+        "reno, 1 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: reno, 1 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 5681 §3.2: 2 of ten segments are lost.
+#[test]
+fn reno_2() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("recovery", "reno")]));
+    check_on(
+        "reno, 2 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3, 6], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: reno, 2 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 5681 §3.2: 3 of ten segments are lost.
+#[test]
+fn reno_3() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("recovery", "reno")]));
+    check_on(
+        "reno, 3 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3, 5, 7], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: reno, 3 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 6582 §3.2: 1 of ten segments is lost.
+#[test]
+fn newreno_1() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("recovery", "newreno")]));
+    check_on(
+        "newreno, 1 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: newreno, 1 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 6582 §3.2: 2 of ten segments are lost.
+#[test]
+fn newreno_2() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("recovery", "newreno")]));
+    check_on(
+        "newreno, 2 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3, 6], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: newreno, 2 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 6582 §3.2: 3 of ten segments are lost.
+#[test]
+fn newreno_3() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("recovery", "newreno")]));
+    check_on(
+        "newreno, 3 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3, 5, 7], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: newreno, 3 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 6675 §5: 1 of ten segments is lost.
+#[test]
+fn sack_1() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", "yes"), ("recovery", "sack")]));
+    check_on(
+        "sack, 1 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: sack, 1 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 6675 §5: 2 of ten segments are lost.
+#[test]
+fn sack_2() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", "yes"), ("recovery", "sack")]));
+    check_on(
+        "sack, 2 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3, 6], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: sack, 2 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 6675 §5: 3 of ten segments are lost.
+#[test]
+fn sack_3() {
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", "yes"), ("recovery", "sack")]));
+    check_on(
+        "sack, 3 of ten lost",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3, 5, 7], 1000);
+            pair.write(Left, &pattern(20_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: sack, 3 of ten lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(20_000));
+}
+
+/// RFC 3042 §2: with a window of four, limited transmit brings the third duplicate about.
+#[test]
+fn limited_transmit() {
+    let mut pair = opened(&plain_with(&[("limited_transmit", "yes"), ("iw", "3")]));
+    check_on(
+        "limited transmit",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[1], 1000);
+            pair.write(Left, &pattern(8000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: limited transmit
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.250  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=8001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.stats(Left).timeouts, 0);
+}
+
+/// Without it the same loss waits for the timer.
+#[test]
+fn no_limited_transmit() {
+    let mut pair = opened(&plain_with(&[("limited_transmit", "no"), ("iw", "3")]));
+    check_on(
+        "no limited transmit",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[1], 1000);
+            pair.write(Left, &pattern(8000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: no limited transmit
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.250  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=8001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.stats(Left).timeouts, 1);
+}
+
+/// RFC 6675 §4 NextSeg rule 4: the last segments of a window are lost: a rescue avoids the timeout.
+#[test]
+fn rescue() {
+    let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "10")]));
+    check_on(
+        "rescue",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[2, 9, 10], 1000);
+            pair.write(Left, &pattern(10_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: rescue
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(10_000));
+}

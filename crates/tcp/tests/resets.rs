@@ -1,0 +1,133 @@
+//! Resets and other segments out of place (RFC 9293 §3.5.2, RFC 5961).
+
+mod common;
+
+use anabranch_tcp::{CloseReason, Event};
+use anabranch_wire::tcp::{Flags, Header, Seq};
+use common::*;
+use expect_test::expect;
+
+/// RFC 5961 §3.2: a reset counts with the very number expected.
+#[test]
+fn an_exact_reset_ends_the_connection() {
+    let mut pair = opened(&plain());
+    check_on("exact reset", &mut pair, |pair| pair.forge(Right, Flags::RST, 1, 0, b""), expect![[r#"
+        scenario: exact reset
+           0.150  A ──► B   RST           seq=1 win=65535     (forged)
+           0.150          B closed: connection reset by the peer
+    "#]]);
+    assert!(matches!(pair.events.last(), Some((_, Right, Event::Closed { reason: CloseReason::Reset, .. }))));
+}
+
+/// RFC 5961 §3.2: one in the window but not exact is challenged.
+#[test]
+fn a_reset_in_the_window_is_challenged() {
+    let mut pair = opened(&plain());
+    check_on(
+        "reset in the window",
+        &mut pair,
+        |pair| {
+            pair.forge(Right, Flags::RST, 100, 0, b"");
+            pair.forge(Right, Flags::RST, 70_000, 0, b"");
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: reset in the window
+               0.150  A ──► B   RST           seq=100 win=65535     (forged)
+               0.150  A ◄── B   ACK           seq=1 ack=1 win=60000
+               0.150  A ──► B   RST           seq=70000 win=65535     (forged)
+        "#]],
+    );
+}
+
+/// RFC 5961 §4.2: a SYN on an open connection is challenged; a peer that restarted answers with a reset.
+#[test]
+fn a_syn_in_the_window_is_challenged() {
+    let mut pair = opened(&plain());
+    check_on(
+        "SYN on an open connection",
+        &mut pair,
+        |pair| {
+            pair.forge(Right, Flags::SYN, 500, 0, b"");
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: SYN on an open connection
+               0.150  A ──► B   SYN           seq=0 win=65535     (forged)
+               0.150  A ◄── B   ACK           seq=1 ack=-499 win=60000
+        "#]],
+    );
+}
+
+/// RFC 5961 §5.2 and §7: acknowledgements of what was never sent are answered, but only so often.
+#[test]
+fn challenges_are_limited() {
+    let mut pair = opened(&plain());
+    for _ in 0..30 {
+        pair.forge(Right, Flags::ACK, 1, 50_000, b"");
+    }
+    pair.settle();
+    assert_eq!(pair.stats(Right).acks_sent, 10);
+}
+
+/// RFC 9293 §3.5.2: strangers: with ACK the reset takes its number, without it acknowledges; a reset is never answered.
+#[test]
+fn strangers_are_reset() {
+    let mut pair = opened(&plain());
+    check_on(
+        "strangers",
+        &mut pair,
+        |pair| {
+            let stranger = |flags, seq, ack| Header {
+                source_port: 1234,
+                target_port: 4321,
+                seq: Seq(seq),
+                ack: Seq(ack),
+                flags,
+                ..Header::default()
+            };
+            pair.forge_header(Right, &stranger(Flags::SYN, 10, 0), b"");
+            pair.forge_header(Right, &stranger(Flags::ACK, 10, 20), b"abc");
+            pair.forge_header(Right, &stranger(Flags::FIN, 10, 0), b"abc");
+            pair.forge_header(Right, &stranger(Flags::RST, 10, 0), b"");
+        },
+        expect![[r#"
+            scenario: strangers
+               0.150  A ──► B   SYN           seq=0 win=0     (forged)
+               0.150  A ◄── B   RST ACK       seq=-552637454 ack=1 win=0
+               0.150  A ──► B   ACK           seq=0 len=3 ack=-552637434 win=0     (forged)
+               0.150  A ◄── B   RST           seq=-552637434 win=0
+               0.150  A ──► B   FIN           seq=0 len=3 win=0     (forged)
+               0.150  A ◄── B   RST ACK       seq=-552637454 ack=4 win=0
+               0.150  A ──► B   RST           seq=0 win=0     (forged)
+        "#]],
+    );
+    assert_eq!(pair.host(Right).dropped().stray, 4);
+}
+
+/// RFC 9293 §3.10.7.4: data before and behind the window is answered with what is expected.
+#[test]
+fn data_outside_the_window_is_answered() {
+    let mut pair = opened(&plain());
+    check_on(
+        "outside the window",
+        &mut pair,
+        |pair| {
+            pair.write(Left, b"0123456789");
+            pair.settle();
+            pair.forge(Right, Flags::ACK, 1, 1, b"01234");
+            pair.forge(Right, Flags::ACK, 80_000, 1, b"01234");
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: outside the window
+               0.150  A ──► B   PSH ACK       seq=1 len=10 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=11 win=59990
+               0.250  A ──► B   ACK           seq=1 len=5 ack=1 win=65535     (forged)
+               0.250  A ◄── B   ACK           seq=1 ack=11 win=59990
+               0.250  A ──► B   ACK           seq=80000 len=5 ack=1 win=65535     (forged)
+               0.250  A ◄── B   ACK           seq=1 ack=11 win=59990
+        "#]],
+    );
+    assert_eq!(pair.received[1], b"0123456789");
+}

@@ -1,0 +1,148 @@
+//! The retransmission timer (RFC 6298) and what it costs (RFC 5681 §3.1).
+
+mod common;
+
+use anabranch_tcp::testing::Fate;
+use anabranch_tcp::{CloseReason, Event};
+use common::*;
+use expect_test::expect;
+use std::time::Duration;
+
+/// RFC 6298 §5.5: the timer doubles; RFC 5681 §3.1: one segment, then slow start.
+#[test]
+fn backing_off() {
+    let mut pair = opened(&plain());
+    check_on(
+        "an outage of five seconds",
+        &mut pair,
+        |pair| {
+            pair.judge(|now, _, _, _| if now < at(5_000) { Fate::Lose } else { Fate::Arrive });
+            pair.write(Left, &pattern(4000));
+            pair.run_for(Duration::from_secs(10));
+        },
+        expect![[r#"
+            scenario: an outage of five seconds
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   PSH ACK       seq=3001 len=1000 ack=1 win=60000     ✗ lost
+               1.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000     ✗ lost
+               3.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000     ✗ lost
+               7.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               7.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               7.250  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               7.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               7.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               7.300  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               7.350  A ──► B   PSH ACK       seq=3001 len=1000 ack=1 win=60000
+               7.400  A ◄── B   ACK           seq=1 ack=4001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.stats(Left).timeouts, 3);
+    assert_eq!(pair.received[1], pattern(4000));
+}
+
+/// RFC 6298 §3, Karn: what was sent twice is not measured, and the RTO stays backed off until something new is.
+#[test]
+fn karn() {
+    let mut pair = opened(&plain());
+    let mut lost = 0;
+    pair.judge(move |_, side, _, bytes| {
+        if side == Left && bytes.len() > 20 && lost < 2 {
+            lost += 1;
+            return Fate::Lose;
+        }
+        Fate::Arrive
+    });
+    pair.write(Left, b"lost twice");
+    pair.settle();
+    pair.run_for(Duration::from_millis(3_300));
+    assert_eq!(pair.received[1], b"lost twice");
+    assert_eq!(pair.info(Left).rto, Duration::from_secs(4));
+    pair.write(Left, b"measured");
+    pair.settle();
+    assert_eq!(pair.info(Left).rto, Duration::from_secs(1));
+}
+
+/// RFC 3522: the delay grows suddenly; timestamps show that the timeout was needless.
+#[test]
+fn a_needless_timeout_is_undone() {
+    let config = plain_with(&[("timestamps", "yes"), ("undo", "yes"), ("iw", "4")]);
+    let mut pair = opened(&config);
+    check_on(
+        "a spike of delay",
+        &mut pair,
+        |pair| {
+            pair.judge(
+                |now, _, _, _| {
+                    if now < at(1_000) { Fate::Late(Duration::from_millis(1_400)) } else { Fate::Arrive }
+                },
+            );
+            pair.write(Left, &pattern(4000));
+            pair.run_for(Duration::from_secs(5));
+        },
+        expect![[r#"
+            scenario: a spike of delay
+               0.150  A ──► B   ACK           seq=1 len=988 ack=1 win=60000     late by 1.4s
+               0.150  A ──► B   ACK           seq=989 len=988 ack=1 win=60000     late by 1.4s
+               0.150  A ──► B   ACK           seq=1977 len=988 ack=1 win=60000     late by 1.4s
+               0.150  A ──► B   ACK           seq=2965 len=988 ack=1 win=60000     late by 1.4s
+               1.150  A ──► B   ACK           seq=1 len=988 ack=1 win=60000
+               1.200  A ◄── B   ACK           seq=1 ack=989 win=59012
+               1.250  A ──► B   ACK           seq=989 len=988 ack=1 win=60000
+               1.250  A ──► B   ACK           seq=1977 len=988 ack=1 win=60000
+               1.300  A ◄── B   ACK           seq=1 ack=1977 win=60000
+               1.300  A ◄── B   ACK           seq=1 ack=2965 win=59012
+               1.350  A ──► B   ACK           seq=2965 len=988 ack=1 win=60000
+               1.350  A ──► B   PSH ACK       seq=3953 len=48 ack=1 win=60000
+               1.400  A ◄── B   ACK           seq=1 ack=3953 win=60000
+               1.400  A ◄── B   ACK           seq=1 ack=4001 win=59952
+               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
+               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
+               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
+               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
+        "#]],
+    );
+    assert_eq!(pair.stats(Left).spurious, 1);
+    assert!(pair.info(Left).cwnd >= 4000);
+}
+
+/// RFC 9293 §3.8.3, R2: in the end the connection is given up.
+#[test]
+fn giving_up() {
+    let mut pair = opened(&plain_with(&[("retries", "3")]));
+    check_on(
+        "no way",
+        &mut pair,
+        |pair| {
+            pair.judge(|_, _, _, _| Fate::Lose);
+            pair.write(Left, b"hello?");
+            pair.run_to_end(at(100_000));
+        },
+        expect![[r#"
+            scenario: no way
+               0.150  A ──► B   PSH ACK       seq=1 len=6 ack=1 win=60000     ✗ lost
+               1.150  A ──► B   PSH ACK       seq=1 len=6 ack=1 win=60000     ✗ lost
+               3.150  A ──► B   PSH ACK       seq=1 len=6 ack=1 win=60000     ✗ lost
+               7.150  A ──► B   PSH ACK       seq=1 len=6 ack=1 win=60000     ✗ lost
+              15.150  A closed: the connection timed out
+        "#]],
+    );
+    assert!(matches!(
+        pair.events.last(),
+        Some((_, Left, Event::Closed { reason: CloseReason::TimedOut, .. }))
+    ));
+}
+
+/// RFC 5681 §4.1: after an idle RTO the window falls back to the initial one.
+#[test]
+fn idle_restart() {
+    let mut pair = opened(&plain());
+    pair.write(Left, &pattern(40_000));
+    pair.settle();
+    let grown = pair.info(Left).cwnd;
+    assert!(grown > 20_000);
+    pair.run_for(Duration::from_secs(5));
+    pair.write(Left, b"again");
+    assert_eq!(pair.info(Left).cwnd, 4000);
+}

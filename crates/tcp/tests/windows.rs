@@ -1,0 +1,251 @@
+//! The peer's window: closed, small, scaled (RFC 9293 §3.8.6, RFC 7323 §2).
+
+mod common;
+
+use common::*;
+use expect_test::expect;
+use std::time::Duration;
+
+/// RFC 9293 §3.8.6.1: a closed window is probed, with back-off, until it opens.
+#[test]
+fn a_closed_window_is_probed() {
+    let mut pair = opened(&plain_with(&[("rcvbuf", "2000B")]));
+    check_on(
+        "closed window",
+        &mut pair,
+        |pair| {
+            pair.reads[1] = false;
+            pair.write(Left, &pattern(5000));
+            pair.run_for(Duration::from_secs(8));
+            pair.reads[1] = true;
+            pair.read(Right);
+            pair.run_for(Duration::from_secs(2));
+        },
+        expect![[r#"
+            scenario: closed window
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=2000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=2000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=1000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=0
+               1.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
+               1.300  A ◄── B   ACK           seq=1 ack=2001 win=0
+               3.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
+               3.300  A ◄── B   ACK           seq=1 ack=2001 win=0
+               5.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
+               5.300  A ◄── B   ACK           seq=1 ack=2001 win=0
+               7.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
+               7.300  A ◄── B   ACK           seq=1 ack=2001 win=0
+               8.150  A ◄── B   ACK           seq=1 ack=2001 win=2000
+               8.200  A ──► B   ACK           seq=2001 len=1000 ack=1 win=2000
+               8.200  A ──► B   ACK           seq=3001 len=1000 ack=1 win=2000
+               8.250  A ◄── B   ACK           seq=1 ack=3001 win=2000
+               8.250  A ◄── B   ACK           seq=1 ack=4001 win=2000
+               8.300  A ──► B   PSH ACK       seq=4001 len=1000 ack=1 win=2000
+               8.350  A ◄── B   ACK           seq=1 ack=5001 win=2000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(5000));
+    assert_eq!(pair.stats(Left).probes, 3);
+}
+
+/// The window update may be lost: the next probe finds out.
+#[test]
+fn a_lost_window_update() {
+    let mut pair = opened(&plain_with(&[("rcvbuf", "2000B")]));
+    check_on(
+        "window update lost",
+        &mut pair,
+        |pair| {
+            pair.reads[1] = false;
+            pair.write(Left, &pattern(3000));
+            pair.settle();
+            pair.lose(Right, &[4]);
+            pair.reads[1] = true;
+            pair.read(Right);
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: window update lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=2000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=2000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=1000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=0
+               0.250  A ◄── B   ACK           seq=1 ack=2001 win=2000     ✗ lost
+               1.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
+               1.300  A ◄── B   ACK           seq=1 ack=2002 win=1999
+               1.350  A ──► B   PSH ACK       seq=2002 len=999 ack=1 win=2000
+               1.400  A ◄── B   ACK           seq=1 ack=3001 win=2000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(3000));
+}
+
+/// RFC 9293 §3.8.6.2.2: a reader of few bytes does not make for small segments.
+#[test]
+fn a_slow_reader_makes_no_small_segments() {
+    let mut pair = opened(&plain_with(&[("rcvbuf", "4000B")]));
+    check_on(
+        "slow reader",
+        &mut pair,
+        |pair| {
+            pair.reads[1] = false;
+            pair.write(Left, &pattern(6000));
+            pair.settle();
+            let id = pair.id(Right);
+            let mut scratch = [0; 300];
+            for _ in 0..12 {
+                let now = pair.now;
+                let count = pair.host(Right).recv(now, id, &mut scratch).expect("open");
+                pair.received[1].extend_from_slice(&scratch[..count]);
+                pair.pump();
+                pair.run_for(Duration::from_millis(20));
+            }
+            pair.reads[1] = true;
+            pair.read(Right);
+            pair.run_for(Duration::from_secs(5));
+        },
+        expect![[r#"
+            scenario: slow reader
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=4000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=4000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=4000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=4000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=3000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=2000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=1000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=0
+               0.370  A ◄── B   ACK           seq=1 ack=4001 win=2100
+               0.420  A ──► B   ACK           seq=4001 len=1000 ack=1 win=4000
+               0.420  A ──► B   PSH ACK       seq=5001 len=1000 ack=1 win=4000
+               0.470  A ◄── B   ACK           seq=1 ack=5001 win=2300
+               0.470  A ◄── B   ACK           seq=1 ack=6001 win=1300
+               0.490  A ◄── B   ACK           seq=1 ack=6001 win=4000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(6000));
+}
+
+/// RFC 9293 §3.7.4: a small segment waits while data is on its way; full ones do not.
+#[test]
+fn nagle() {
+    let mut pair = opened(&plain_with(&[("nagle", "yes")]));
+    check_on(
+        "Nagle",
+        &mut pair,
+        |pair| {
+            pair.write(Left, b"one");
+            pair.write(Left, b"two");
+            pair.write(Left, b"three");
+            pair.settle();
+            pair.write(Left, &pattern(2500));
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: Nagle
+               0.150  A ──► B   PSH ACK       seq=1 len=3 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4 win=59997
+               0.250  A ──► B   PSH ACK       seq=4 len=8 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=12 win=59989
+               0.350  A ──► B   ACK           seq=12 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=1012 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=1012 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=2012 win=60000
+               0.450  A ──► B   PSH ACK       seq=2012 len=500 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=2512 win=59500
+        "#]],
+    );
+}
+
+/// Without it every write leaves at once.
+#[test]
+fn no_nagle() {
+    let mut pair = opened(&plain());
+    check_on(
+        "no Nagle",
+        &mut pair,
+        |pair| {
+            pair.write(Left, b"one");
+            pair.write(Left, b"two");
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: no Nagle
+               0.150  A ──► B   PSH ACK       seq=1 len=3 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=4 len=3 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4 win=59997
+               0.200  A ◄── B   ACK           seq=1 ack=7 win=59994
+        "#]],
+    );
+}
+
+/// RFC 7323 §2.3: windows beyond 65535 bytes need the scale of both.
+#[test]
+fn window_scale() {
+    let config = plain_with(&[("wscale", "yes"), ("rcvbuf", "1MB"), ("iw", "64"), ("sndbuf", "1MB")]);
+    let pair = check(
+        "window scale",
+        &config,
+        |pair| {
+            pair.open();
+            pair.write(Left, b"x");
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: window scale
+               0.000  A ──► B   SYN           seq=0 win=65535 mss=1000 ws=4
+               0.050  A ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1000 ws=4
+               0.100  A connected
+               0.100  A ──► B   ACK           seq=1 ack=1 win=62500
+               0.150          B accepted
+               0.150  A ──► B   PSH ACK       seq=1 len=1 ack=1 win=62500
+               0.200  A ◄── B   ACK           seq=1 ack=2 win=62500
+        "#]],
+    );
+    assert_eq!(
+        pair.info(Left).peer_window,
+        1_000_000 / 16 * 16 - 16,
+        "one byte less than a million, rounded to the scale"
+    );
+}
+
+/// RFC 9293 §3.7.1, RFC 1191 §6: a report that packets are too big makes them smaller, without a reduction.
+#[test]
+fn too_big() {
+    let mut pair = opened(&plain_with(&[("mss", "auto"), ("sack", "yes")]));
+    let cwnd = pair.info(Left).cwnd;
+    check_on(
+        "too big",
+        &mut pair,
+        |pair| {
+            pair.judge(|_, side, _, bytes| {
+                if side == Left && bytes.len() + 20 > 1000 {
+                    anabranch_tcp::testing::Fate::TooBig(1000)
+                } else {
+                    anabranch_tcp::testing::Fate::Arrive
+                }
+            });
+            pair.write(Left, &pattern(4000));
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: too big
+               0.150  A ──► B   ACK           seq=1 len=1460 ack=1 win=60000     ✗ larger than 1000
+               0.150  A ──► B   ACK           seq=1461 len=1460 ack=1 win=60000     ✗ larger than 1000
+               0.150  A ──► B   PSH ACK       seq=2921 len=1080 ack=1 win=60000     ✗ larger than 1000
+               0.200  A ──► B   ACK           seq=1 len=960 ack=1 win=60000
+               0.200  A ──► B   ACK           seq=961 len=500 ack=1 win=60000
+               0.200  A ──► B   ACK           seq=1461 len=960 ack=1 win=60000
+               0.200  A ──► B   ACK           seq=2421 len=500 ack=1 win=60000
+               0.200  A ──► B   ACK           seq=2921 len=960 ack=1 win=60000
+               0.200  A ──► B   PSH ACK       seq=3881 len=120 ack=1 win=60000
+               0.250  A ◄── B   ACK           seq=1 ack=961 win=59040
+               0.250  A ◄── B   ACK           seq=1 ack=1461 win=60000
+               0.250  A ◄── B   ACK           seq=1 ack=2421 win=59040
+               0.250  A ◄── B   ACK           seq=1 ack=2921 win=60000
+               0.250  A ◄── B   ACK           seq=1 ack=3881 win=59040
+               0.250  A ◄── B   ACK           seq=1 ack=4001 win=58920
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(4000));
+    assert!(pair.info(Left).cwnd >= cwnd && pair.stats(Left).timeouts == 0);
+}

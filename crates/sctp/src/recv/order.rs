@@ -246,8 +246,7 @@ impl Order {
     }
 
     /// More bytes of the unfinished message at the end of a lane.
-    pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, payload: &[u8], eager: bool) {
-        let partial_delivery = self.partial_delivery;
+    pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, payload: &[u8]) {
         let slot = self.streams.slot(stream, Stream::default);
         let lane = self.streams.at(slot).lane(unordered);
         let Some(tail) = &mut lane.tail else {
@@ -255,9 +254,21 @@ impl Order {
         };
         lane.bytes.extend(payload);
         tail.have += payload.len();
-        // RFC 9260 §6.9: rather than run out of space, hand out what there is.
-        tail.exposed |= eager || tail.have as u64 >= partial_delivery;
         if tail.exposed {
+            self.tell(slot, stream);
+        }
+    }
+
+    /// The unfinished message at the end of a lane may be handed out in parts
+    /// if it is large, or when room is short.
+    pub(crate) fn expose(&mut self, stream: u16, unordered: bool, eager: bool) {
+        let partial_delivery = self.partial_delivery;
+        let slot = self.streams.slot(stream, Stream::default);
+        if let Some(tail) = &mut self.streams.at(slot).lane(unordered).tail
+            && !tail.exposed
+            && (eager || tail.have as u64 >= partial_delivery)
+        {
+            tail.exposed = true;
             self.tell(slot, stream);
         }
     }

@@ -86,17 +86,36 @@ impl Reassembly {
             };
             order.deliver(delivery, fragment.payload, &mut self.pool)?;
         } else {
-            self.accept_part(fragment, order, eager)?;
+            self.accept_part(fragment, order)?;
         }
-        self.advance(next)
+        self.advance(next)?;
+        self.hand_out(next, order, eager);
+        Ok(())
     }
 
-    fn accept_part(
-        &mut self,
-        fragment: Fragment<'_>,
-        order: &mut Order,
-        eager: bool,
-    ) -> Result<(), Violation> {
+    /// RFC 9260 §6.9: rather than run out of space, a large message is handed
+    /// out in parts. Only the earliest: all that was sent before it is complete
+    /// then, so that nothing complete has to wait behind it while it waits for
+    /// the room which that takes.
+    #[inline]
+    fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
+        let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
+            return;
+        };
+        let Some(buffer) = &first.buffer else {
+            order.expose(first.stream, first.unordered, eager);
+            return;
+        };
+        let large = eager || buffer.len() as u64 >= order.partial_delivery();
+        if large
+            && order.adopt(first.stream, first.ssn, first.ppid, first.unordered, buffer)
+            && let Some(buffer) = first.buffer.take()
+        {
+            self.pool.put(buffer);
+        }
+    }
+
+    fn accept_part(&mut self, fragment: Fragment<'_>, order: &mut Order) -> Result<(), Violation> {
         if fragment.begin {
             let direct =
                 !fragment.unordered && order.begin_direct(fragment.stream, fragment.ssn, fragment.ppid)?;
@@ -114,25 +133,19 @@ impl Reassembly {
                 return Err(Violation("6.9: a message begins inside another"));
             }
             self.assemblies.insert(at, assembly);
-            return self.extend(at, fragment, order, eager);
+            return self.extend(at, fragment, order);
         }
         let at = self.assemblies.partition_point(|a| a.next < fragment.offset);
         if self.assemblies.get(at).is_some_and(|a| a.next == fragment.offset) {
-            return self.extend(at, fragment, order, eager);
+            return self.extend(at, fragment, order);
         }
         self.hold(fragment);
         Ok(())
     }
 
     /// Appends a fragment, and those held after it, to the assembly `at`.
-    fn extend(
-        &mut self,
-        at: usize,
-        fragment: Fragment<'_>,
-        order: &mut Order,
-        eager: bool,
-    ) -> Result<(), Violation> {
-        if self.append(at, fragment, order, eager)? {
+    fn extend(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<(), Violation> {
+        if self.append(at, fragment, order)? {
             return Ok(());
         }
         loop {
@@ -151,7 +164,7 @@ impl Reassembly {
                 end: held.end,
                 payload: &held.payload,
             };
-            let done = self.append(at, part, order, eager)?;
+            let done = self.append(at, part, order)?;
             self.pool.put(held.payload);
             if done {
                 return Ok(());
@@ -160,13 +173,7 @@ impl Reassembly {
     }
 
     /// Appends one fragment; true when the message is complete.
-    fn append(
-        &mut self,
-        at: usize,
-        fragment: Fragment<'_>,
-        order: &mut Order,
-        eager: bool,
-    ) -> Result<bool, Violation> {
+    fn append(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<bool, Violation> {
         let assembly = &mut self.assemblies[at];
         let fits = assembly.stream == fragment.stream
             && assembly.unordered == fragment.unordered
@@ -177,17 +184,8 @@ impl Reassembly {
         assembly.next += 1;
         if let Some(buffer) = &mut assembly.buffer {
             buffer.extend_from_slice(fragment.payload);
-            // A large message begins to be handed out as soon as its turn has come.
-            if !fragment.end && (eager || buffer.len() as u64 >= order.partial_delivery()) {
-                let (stream, ssn, ppid) = (assembly.stream, assembly.ssn, assembly.ppid);
-                if order.adopt(stream, ssn, ppid, assembly.unordered, buffer)
-                    && let Some(buffer) = assembly.buffer.take()
-                {
-                    self.pool.put(buffer);
-                }
-            }
         } else {
-            order.extend_direct(assembly.stream, assembly.unordered, fragment.payload, eager);
+            order.extend_direct(assembly.stream, assembly.unordered, fragment.payload);
         }
         if !fragment.end {
             // A message that begins where this one should go on.

@@ -3,7 +3,7 @@
 use super::End;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_sctp::{AssociationId, Event, Message, RecvError, SendError};
+use anabranch_sctp::{AssociationId, Event, Message, SendError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A message that the peer has sent and this side has to receive.
@@ -149,20 +149,15 @@ impl End {
     fn read(&mut self, now: Instant, id: AssociationId, stream: u16) -> Vec<String> {
         let mut lines = Vec::new();
         let mut buffer = vec![0; 9_000];
-        loop {
-            match self.engine.recv(now, id, stream, &mut buffer) {
-                Ok(Some(got)) => {
-                    assert!(got.bytes > 0 || got.end_of_message, "an empty part");
-                    let part = &buffer[..got.bytes];
-                    let whole = self.app.take(stream, got.ppid, got.unordered, got.end_of_message, part);
-                    if let Some(length) = whole {
-                        lines.push(format!("received sid={stream} len={length}"));
-                    } else if self.app.report_parts {
-                        lines.push(format!("received sid={stream} part of {}", got.bytes));
-                    }
-                }
-                // An association that has ended is forgotten when everything has been read.
-                Ok(None) | Err(RecvError::Closed | RecvError::Unknown) => break,
+        // Until there is nothing now, or the association, ended and read out, is forgotten.
+        while let Ok(Some(got)) = self.engine.recv(now, id, stream, &mut buffer) {
+            assert!(got.bytes > 0 || got.end_of_message, "an empty part");
+            let part = &buffer[..got.bytes];
+            let whole = self.app.take(stream, got.ppid, got.unordered, got.end_of_message, part);
+            if let Some(length) = whole {
+                lines.push(format!("received sid={stream} len={length}"));
+            } else if self.app.report_parts {
+                lines.push(format!("received sid={stream} part of {}", got.bytes));
             }
         }
         lines

@@ -10,22 +10,22 @@ fn fast_retransmit() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
     script.lose(A, "DATA tsn=2 ").send(A, 0, 9_000).run(2_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084
-           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
-           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
-           1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
-           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
-           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
-           1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           1.075  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
-           1.075  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
-           1.075          B: received sid=0 len=9000
-           1.275  A ◄── B   SACK          cum=7 rwnd=64k
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+        1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
+        1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
+        1.025  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
+        1.025  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
+        1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        1.075          B: received sid=0 len=9000
+        1.275  A ◄── B   SACK          cum=7 rwnd=64k
     "#]]);
 }
 
@@ -35,27 +35,27 @@ fn two_holes() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
     script.lose(A, "DATA tsn=2 ").lose(A, "DATA tsn=4 ").send(A, 0, 12_000).run(2_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452     ✗ lost
-           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084
-           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
-           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3,5
-           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
-           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=1452
-           1.050  A ──► B   DATA          tsn=8 sid=0 ssn=0 len=1452
-           1.050  A ──► B   DATA          tsn=9 sid=0 ssn=0 len=384 E
-           1.075  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3,5-6
-           1.075  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3,5-7
-           1.075  A ◄── B   SACK          cum=1 rwnd=56824 gaps=3,5-8
-           1.075  A ◄── B   SACK          cum=1 rwnd=56440 gaps=3,5-9
-           1.100  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           1.100  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
-           1.125  A ◄── B   SACK          cum=3 rwnd=54988 gaps=5-9
-           1.125          B: received sid=0 len=12000
-           1.325  A ◄── B   SACK          cum=9 rwnd=64k
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=8 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=9 sid=0 ssn=0 len=384 E
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+        1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3,5
+        1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3,5-6
+        1.025  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3,5-7
+        1.025  A ◄── B   SACK          cum=1 rwnd=56824 gaps=3,5-8
+        1.025  A ◄── B   SACK          cum=1 rwnd=56440 gaps=3,5-9
+        1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+        1.075  A ◄── B   SACK          cum=3 rwnd=54988 gaps=5-9
+        1.075          B: received sid=0 len=12000
+        1.275  A ◄── B   SACK          cum=9 rwnd=64k
     "#]]);
 }
 
@@ -65,23 +65,23 @@ fn the_fast_retransmit_is_lost() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
     script.lose_times(A, "DATA tsn=2 ", 2).send(A, 0, 9_000).run(4_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084
-           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
-           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
-           1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
-           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
-           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
-           1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
-           1.075  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
-           1.075  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
-           2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           2.075          B: received sid=0 len=9000
-           2.275  A ◄── B   SACK          cum=7 rwnd=64k
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+        1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
+        1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
+        1.025  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
+        1.025  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
+        1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        2.075          B: received sid=0 len=9000
+        2.275  A ◄── B   SACK          cum=7 rwnd=64k
     "#]]);
 }
 
@@ -174,23 +174,23 @@ fn reordering_is_tolerated() {
     script.delay(A, "DATA tsn=2 ", 3).send(A, 0, 9_000).run(2_000);
     assert_eq!(script.net.ends[0].engine.stats(script.id(A)).expect("stats").retransmitted_fast, 1);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     delayed 3 ms
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084
-           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
-           1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
-           1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
-           1.028  A ◄── B   SACK          cum=5 rwnd=58276
-           1.050  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
-           1.050  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
-           1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           1.075  A ◄── B   SACK          cum=6 rwnd=56824
-           1.075          B: received sid=0 len=9000
-           1.075  A ◄── B   SACK          cum=7 rwnd=64k
-           1.075  A ◄── B   SACK          cum=7 rwnd=64k dups=2
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     delayed 3 ms
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+        1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
+        1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
+        1.025  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
+        1.025  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
+        1.028          B: received sid=0 len=9000
+        1.028  A ◄── B   SACK          cum=7 rwnd=64k
+        1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        1.075  A ◄── B   SACK          cum=7 rwnd=64k dups=2
     "#]]);
     let _ = B;
 }

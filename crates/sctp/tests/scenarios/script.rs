@@ -183,7 +183,7 @@ impl Script {
     /// Compares what was drawn; everything sent must have been received.
     #[track_caller]
     pub fn check(&mut self, expected: Expect) {
-        expected.assert_eq(&self.net.ladder.take());
+        expected.assert_eq(&flush_left(&self.net.ladder.take()));
         for (side, name) in [(A, "A"), (B, "B")] {
             assert!(self.net.end(side).app.is_served(), "{name} did not get everything");
         }
@@ -192,7 +192,7 @@ impl Script {
     /// Compares what was drawn; messages may have been lost with an association.
     #[track_caller]
     pub fn check_drawn(&mut self, expected: Expect) {
-        expected.assert_eq(&self.net.ladder.take());
+        expected.assert_eq(&flush_left(&self.net.ladder.take()));
     }
 
     pub fn app(&mut self, side: Side) -> &mut App {
@@ -205,4 +205,11 @@ pub fn configured(changes: &[(&str, &str)]) -> Config {
     let mut all = QUIET.to_vec();
     all.extend_from_slice(changes);
     net::config("rfc9260", &all)
+}
+
+/// Takes off what all lines are indented by, as golden texts are kept.
+pub fn flush_left(text: &str) -> String {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let common = text.lines().map(indent).min().unwrap_or(0);
+    text.lines().map(|line| format!("{}\n", &line[common..])).collect()
 }

@@ -239,9 +239,10 @@ fn guard() {
     let drawn = script.net.ladder.take();
     let closed: Vec<_> = drawn.lines().filter(|line| line.contains("closed")).collect();
     expect![[r#"
-          11.000          A: closed: ShutdownTimeout
-          11.025          B: closed: Aborted(Some(12))"#]]
-    .assert_eq(&closed.join("\n"));
+        11.000          A: closed: ShutdownTimeout
+        11.025          B: closed: Aborted(Some(12))
+    "#]]
+    .assert_eq(&crate::script::flush_left(&closed.join("\n")));
 }
 
 /// RFC 9260 §5.2.4: a new association is asked for while the old one is being closed:

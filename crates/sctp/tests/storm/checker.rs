@@ -176,6 +176,16 @@ impl Watch for Checker {
                         .sum();
                     (sack.cumulative, u64::from(sack.window) + reported as u64)
                 }
+                // A SHUTDOWN acknowledges without a window: what it covers is given back.
+                Chunk::Shutdown(shutdown) => {
+                    let Some((before, window)) = self.sides[to as usize].acknowledged else { continue };
+                    let covered: usize = (1..=shutdown.cumulative.distance_from(before).min(10_000))
+                        .filter(|_| shutdown.cumulative.after(before))
+                        .filter_map(|n| self.sides[to as usize].content.get(&before.plus(n).0))
+                        .map(|(length, _)| length)
+                        .sum();
+                    (shutdown.cumulative, window + covered as u64)
+                }
                 Chunk::Init(init) => {
                     self.sides[to as usize].window = u64::from(init.window);
                     continue;

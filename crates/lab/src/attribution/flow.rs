@@ -201,6 +201,11 @@ impl Builder {
 }
 
 impl Flow {
+    /// When anything was sent for the first time.
+    pub fn first_sent(&self) -> Option<u64> {
+        self.pieces.first().map(|piece| piece.at)
+    }
+
     /// The first transmissions of `bytes` on `stream`, in order of bytes.
     fn pieces(&self, stream: u16, bytes: &Range<u64>) -> impl Iterator<Item = &Piece> {
         let pieces = self.streams.get(&stream).map_or(&[][..], Vec::as_slice);

@@ -28,9 +28,9 @@
 //! The instants never decrease: one that would lie before its predecessor is
 //! moved up to it, one after `delivered` down to it, so that the part between
 //! is zero. This happens where the definitions meet reality:
-//! - data that rides with the handshake is `assigned` before the connection is
-//!   established; `assigned` is then the establishment if the request was
-//!   sent after it, as no byte could move earlier;
+//! - a client may write a request before the connection is established;
+//!   `assigned` is then the instant from which a byte could move: the
+//!   establishment, or the first data that rode with the handshake;
 //! - a server may note `serving` in the instant in which it also writes.
 //!
 //! A milestone that is missing (a server that keeps none) takes its
@@ -89,10 +89,11 @@ fn one(
     let request = connection.and_then(|c| c.up.journey(exchange.stream, &assigned.request));
     let response = connection.and_then(|c| c.down.journey(exchange.stream, &end.response));
 
-    // The connection is usable when it is established, unless the request went with the handshake.
-    let usable = established.filter(|&at| request.as_ref().is_none_or(|request| at <= request.sent()));
+    // The connection is usable when it is established, or as soon as data rode with its handshake.
+    let rode = connection.and_then(|c| c.up.first_sent());
+    let usable = established.map(|at| rode.map_or(at, |rode| at.min(rode))).unwrap_or(0);
     let mut clock = Clock { last: issued, end: delivered };
-    let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(usable.unwrap_or(0))));
+    let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(usable)));
     let wait = (issued, assigned_ns);
     let connect = match (opened, established) {
         (Some(opened), Some(established)) => overlap(wait, (opened, established)),

@@ -180,14 +180,14 @@ fn a_request_that_is_written_early_waits_for_the_handshake() {
 }
 
 #[test]
-fn a_request_that_rides_with_the_handshake_is_assigned_when_it_leaves() {
+fn a_request_that_rides_with_the_handshake_waits_for_it_until_it_leaves() {
     // Written at 10 ms, sent with the COOKIE ECHO at 40 ms, the association established only at 80 ms.
     let mut story = Story::new();
     story.object(0, 0, [0, 10, 80, 80, 120], 0..100, 0..1000);
     story.request(40, 0, 0..100, 1);
     story.sent(80, 0..1000, 1, SendCause::New);
     story.arrived(120, 0..1000, 1);
-    assert_eq!(story.why(), [Parts { connect: 10, turn: 30, wire: 80, ..Parts::default() }]);
+    assert_eq!(story.why(), [Parts { connect: 40, wire: 80, ..Parts::default() }]);
 }
 
 #[test]

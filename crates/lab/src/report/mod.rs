@@ -59,9 +59,9 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
             warnings(&mut out, race);
             overview::render(&mut out, points);
             for (i, point) in points.iter().enumerate() {
-                let _ = write!(
+                let _ = writeln!(
                     out,
-                    "<section class=\"point\" id=\"p{i}\"><h1>{}</h1>\n",
+                    "<section class=\"point\" id=\"p{i}\"><h1>{}</h1>",
                     escape(&factors(point))
                 );
                 let _ = writeln!(
@@ -150,14 +150,15 @@ fn circumstances(race: &Race, point: &Point) -> String {
         }
         _ => "no runs".to_owned(),
     };
-    let objects = match point.workload.objects {
-        1 => "1 object".to_owned(),
-        n => format!("{} objects", svg::grouped(n as f64)),
-    };
+    let objects = svg::count(point.workload.objects, "object");
     let world = match race.world {
         World::Virtual => "virtual network",
         World::Emulated => "emulated network, live packets",
     };
+    // A workload whose name says how much it is need not say so twice.
+    if point.workload.name.contains(" object") {
+        return format!("{seeds}; {world}");
+    }
     format!("{objects}, {} in all; {seeds}; {world}", svg::bytes(point.workload.bytes as f64))
 }
 

@@ -2,40 +2,59 @@
 //! and how much of each a contestant's objects had.
 
 use super::svg::{self, Scale, escape, figure, px};
-use crate::results::{Arm, Point, Why};
+use crate::results::{Arm, Point, SendDetail, Why};
 use std::fmt::Write;
 
-/// Name and meaning of each part, in the order in which they occur. The names
-/// are also the style sheet's colours.
-pub(super) const PARTS: [(&str, &str); 10] = [
-    ("connect", "waiting for the handshake of its connection, its retransmissions included"),
-    ("queue", "waiting for a connection slot or a stream"),
+/// A part as it is drawn: name of its colour in the style sheet, label, meaning.
+pub(super) type Part = (&'static str, &'static str, &'static str);
+
+/// All parts in the order in which they occur; `send` as its three details,
+/// since a full window and other objects' turn are different news.
+pub(super) const PARTS: [Part; 12] = [
+    ("connect", "connect", "waiting for the handshake of its connection, its retransmissions included"),
+    ("queue", "queue", "waiting for a connection slot or a stream"),
     (
-        "send",
-        "waiting in the sender while nothing was being repaired: a full congestion window (cwnd), a full receiver's \
-         window (rwnd), or other objects' turn",
+        "turn",
+        "send: turn",
+        "waiting in the sender while other objects' bytes went first, or for a small reason of its own",
     ),
-    ("stalled", "waiting in the sender while it repaired other bytes or awaited a timer for them"),
-    ("ahead", "the request lay unread or unserved behind earlier exchanges of its connection"),
-    ("server", "the server's own time"),
-    ("recovery", "own bytes lost and repaired by fast retransmission"),
-    ("timeout", "own bytes lost and repaired only when a timer ran out"),
+    ("cwnd", "send: cwnd", "waiting in the sender for room in the congestion window, nothing being repaired"),
+    ("rwnd", "send: rwnd", "waiting in the sender for room in the receiver's window"),
+    ("stalled", "stalled", "waiting in the sender while it repaired other bytes or awaited a timer for them"),
+    ("ahead", "ahead", "the request lay unread or unserved behind earlier exchanges of its connection"),
+    ("server", "server", "the server's own time"),
+    ("recovery", "recovery", "own bytes lost and repaired by fast retransmission"),
+    ("timeout", "timeout", "own bytes lost and repaired only when a timer ran out"),
     (
+        "wire",
         "wire",
         "flight of the request and of the last response bytes: router queues, serialization, propagation",
     ),
     (
         "blocked",
+        "blocked",
         "complete at the receiver, but withheld behind another object's hole: head-of-line blocking of the transport",
     ),
 ];
 
-/// The parts' values in nanoseconds, in the order of [`PARTS`]; unknown ones as 0.
-pub(super) fn values(why: &Why) -> [u64; 10] {
+/// Where a part stands in [`PARTS`].
+pub(super) fn index(key: &str) -> usize {
+    PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
+}
+
+/// An object's parts in nanoseconds, in the order of [`PARTS`]; unknown ones
+/// as 0. `send` without details counts as `turn`.
+pub(super) fn values(why: &Why, detail: Option<&SendDetail>) -> [u64; 12] {
+    let [turn, cwnd, rwnd] = match detail {
+        Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
+        None => [why.send_ns, None, None],
+    };
     [
         why.connect_ns,
         why.queue_ns,
-        why.send_ns,
+        turn,
+        cwnd,
+        rwnd,
         why.stalled_ns,
         why.ahead_ns,
         why.server_ns,
@@ -47,47 +66,41 @@ pub(super) fn values(why: &Why) -> [u64; 10] {
     .map(|part| part.unwrap_or(0))
 }
 
-pub(super) fn legend(out: &mut String, present: [bool; 10]) {
+pub(super) fn legend(out: &mut String, present: [bool; 12]) {
     out.push_str("<ul class=\"legend\">");
-    for ((name, meaning), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
+    for ((key, name, meaning), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(
             out,
-            "<li title=\"{}\"><span class=\"key\" style=\"background:var(--{name})\"></span>{name}</li>",
+            "<li title=\"{}\"><span class=\"key\" style=\"background:var(--{key})\"></span>{name}</li>",
             escape(meaning)
         );
     }
     out.push_str("</ul>\n");
 }
 
-/// Mean milliseconds of each part over all objects of all runs, details of
-/// `send` behind; `None` if nothing is known.
-fn means(arm: &Arm) -> Option<([f64; 10], [f64; 3])> {
-    let (mut sums, mut details, mut n) = ([0.0; 10], [0.0; 3], 0_u64);
+/// Mean milliseconds of each part over all objects of all runs; `None` if nothing is known.
+fn means(arm: &Arm) -> Option<[f64; 12]> {
+    let (mut sums, mut n) = ([0.0; 12], 0_u64);
     for object in arm.runs.iter().flat_map(|run| &run.objects) {
         let Some(why) = &object.why else { continue };
         n += 1;
-        for (sum, part) in sums.iter_mut().zip(values(why)) {
+        for (sum, part) in sums.iter_mut().zip(values(why, object.send_detail.as_ref())) {
             *sum += part as f64 / 1e6;
         }
-        if let Some(detail) = &object.send_detail {
-            for (sum, part) in details.iter_mut().zip([detail.cwnd_ns, detail.rwnd_ns, detail.turn_ns]) {
-                *sum += part as f64 / 1e6;
-            }
-        }
     }
-    (n > 0).then(|| (sums.map(|sum| sum / n as f64), details.map(|sum| sum / n as f64)))
+    (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    let known: Vec<(&Arm, [f64; 10], [f64; 3])> =
-        point.arms.iter().filter_map(|arm| means(arm).map(|(parts, send)| (arm, parts, send))).collect();
+    let known: Vec<(&Arm, [f64; 12])> =
+        point.arms.iter().filter_map(|arm| means(arm).map(|parts| (arm, parts))).collect();
     if known.is_empty() {
         return;
     }
     out.push_str("<h2>Where an object's time went</h2>\n");
-    let longest = known.iter().map(|(_, parts, _)| parts.iter().sum::<f64>()).fold(0.0, f64::max);
-    let mut present = [false; 10];
-    for (_, parts, _) in &known {
+    let longest = known.iter().map(|(_, parts)| parts.iter().sum::<f64>()).fold(0.0, f64::max);
+    let mut present = [false; 12];
+    for (_, parts) in &known {
         for (present, part) in present.iter_mut().zip(parts) {
             *present |= *part > 0.0005 * longest;
         }
@@ -103,16 +116,16 @@ pub(super) fn render(out: &mut String, point: &Point) {
         svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height - 20.0));
         svg::text(out, "mid", (scale.at(*tick), height - 6.0), &label);
     }
-    for (i, (arm, parts, _)) in known.iter().enumerate() {
+    for (i, (arm, parts)) in known.iter().enumerate() {
         let y = row * i as f64 + row / 2.0;
         svg::text(out, "obj end", (left - 8.0, y + 4.0), &svg::shortened(&arm.arm, 26));
         let mut from = 0.0;
-        for ((name, _), ms) in PARTS.iter().zip(parts) {
+        for ((key, name, _), ms) in PARTS.iter().zip(parts) {
             if *ms > 0.0 {
                 let (x1, x2) = (scale.at(from), scale.at(from + ms));
                 let _ = write!(
                     out,
-                    r#"<rect x="{}" y="{}" width="{}" height="20" fill="var(--{name})"><title>{name}: {} ms, {:.0} %</title></rect>"#,
+                    r#"<rect x="{}" y="{}" width="{}" height="20" fill="var(--{key})"><title>{name}: {} ms, {:.0} %</title></rect>"#,
                     px(x1),
                     px(y - 10.0),
                     px(x2 - x1),
@@ -127,24 +140,14 @@ pub(super) fn render(out: &mut String, point: &Point) {
     out.push_str("</svg></figure>\n");
 
     out.push_str("<div class=\"scroll keep\"><table><thead><tr><th>mean ms of an object</th>");
-    for ((name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
+    for ((_, name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(out, "<th>{name}</th>");
-        if *name == "send" {
-            out.push_str(
-                "<th class=\"unit\">cwnd</th><th class=\"unit\">rwnd</th><th class=\"unit\">turn</th>",
-            );
-        }
     }
     out.push_str("<th>in all</th></tr></thead><tbody>");
-    for (arm, parts, send) in &known {
+    for (arm, parts) in &known {
         let _ = write!(out, "<tr><th>{}</th>", svg::name(&arm.arm));
-        for (((name, _), ms), _) in PARTS.iter().zip(parts).zip(present).filter(|(_, present)| *present) {
+        for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
             let _ = write!(out, "<td>{}</td>", figure(*ms));
-            if *name == "send" {
-                for detail in send {
-                    let _ = write!(out, "<td class=\"unit\">{}</td>", figure(*detail));
-                }
-            }
         }
         let _ = write!(out, "<td>{}</td></tr>", figure(parts.iter().sum::<f64>()));
     }
@@ -156,10 +159,10 @@ pub(super) fn render(out: &mut String, point: &Point) {
 
 pub(super) fn glossary(out: &mut String) {
     out.push_str("<h2>What the parts mean</h2>\n<div class=\"keep\"><table><tbody>");
-    for (name, meaning) in PARTS {
+    for (key, name, meaning) in PARTS {
         let _ = write!(
             out,
-            "<tr><th><span class=\"key\" style=\"background:var(--{name})\"></span> {name}</th><td class=\"wrap\">{}</td></tr>",
+            "<tr><th><span class=\"key\" style=\"background:var(--{key})\"></span> {name}</th><td class=\"wrap\">{}</td></tr>",
             escape(meaning)
         );
     }

@@ -68,6 +68,11 @@ pub(super) fn grouped(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("−{out}") } else { out }
 }
 
+/// `1 object`, `72 objects`.
+pub(super) fn count(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number as f64), if number == 1 { "" } else { "s" })
+}
+
 /// Milliseconds for people: `940 ms`, `3.21 s`, `12.3 s`.
 pub(super) fn span(ms: f64) -> String {
     if ms >= 10_000.0 {

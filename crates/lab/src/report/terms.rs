@@ -65,6 +65,9 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("</tbody></table></div>\n");
 }
 
+/// Label, value of a run, and whether it counts bytes.
+type Row = (&'static str, fn(&Run) -> f64, bool);
+
 /// What the network and the transports had to do, means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
@@ -74,7 +77,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         let _ = write!(out, "<th>{}</th>", svg::name(&arm.arm));
     }
     out.push_str("</tr></thead><tbody>");
-    let rows: [(&str, fn(&Run) -> f64, bool); 12] = [
+    let rows: [Row; 12] = [
         ("connections opened", |run| run.connections as f64, false),
         ("packets sent down", |run| run.packets.down.sent as f64, false),
         ("packets sent up", |run| run.packets.up.sent as f64, false),

@@ -25,9 +25,9 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
     }
     out.push_str("<h2>On the wire</h2>\n");
     out.push_str(
-        "<ul class=\"legend\"><li><span class=\"key\" style=\"background:var(--send);opacity:.5\"></span>sent by the host</li>\
-         <li><span class=\"key\" style=\"background:var(--stalled);height:3px\"></span>arrived at the other host</li>\
-         <li><span class=\"key\" style=\"background:var(--timeout);height:3px\"></span>response bytes given to the application</li></ul>\n",
+        "<ul class=\"legend\"><li><span class=\"key\" style=\"background:var(--cwnd);opacity:.5\"></span>sent by the host</li>\
+         <li><span class=\"key\" style=\"background:var(--rwnd);height:3px\"></span>arrived at the other host</li>\
+         <li><span class=\"key\" style=\"background:var(--timeout);height:3px\"></span>share of the page given to the application (full height: all of it)</li></ul>\n",
     );
     let failures = failures(&race.plan);
     let end = runs.iter().map(|(_, run)| length(run)).max().unwrap_or(1) as f64 / 1e6;
@@ -93,7 +93,8 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
             }
             let _ = write!(out, r#"<path class="deliv" d="{}"/>"#, rate(&series.delivered));
             if is_down && i == 0 {
-                let _ = write!(out, r#"<path class="app" d="{}"/>"#, rate(&run.series.application));
+                let share = progress(&run.series.application, run.series.bucket_ns, scale, y, tall);
+                let _ = write!(out, r#"<path class="app" d="{share}"/>"#);
             }
             svg::line(out, "axis", (LEFT, y + tall), (WIDTH - 12.0, y + tall));
             for failure in failures.iter().filter(|failure| failure.path == i + 1) {
@@ -133,6 +134,19 @@ fn steps(values: &[u64], bucket_ns: u64, scale: &Scale, peak: f64, y: f64, tall:
     if !values.is_empty() {
         let _ =
             write!(path, "H{}V{}", px(scale.at(values.len() as f64 * bucket_ns as f64 / 1e6)), px(y + tall));
+    }
+    path
+}
+
+/// A line from nothing to everything: what has been given out by the end of each bucket.
+fn progress(values: &[u64], bucket_ns: u64, scale: &Scale, y: f64, tall: f64) -> String {
+    let whole = values.iter().sum::<u64>().max(1) as f64;
+    let mut path = format!("M{} {}", px(scale.at(0.0)), px(y + tall));
+    let mut given = 0;
+    for (i, value) in values.iter().enumerate() {
+        given += value;
+        let x = scale.at((i + 1) as f64 * bucket_ns as f64 / 1e6);
+        let _ = write!(path, "L{} {}", px(x), px(y + tall - tall * given as f64 / whole));
     }
     path
 }

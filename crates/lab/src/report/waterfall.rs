@@ -23,12 +23,12 @@ pub(super) fn render(out: &mut String, point: &Point) {
         return;
     }
     out.push_str("<h2>The median run, object by object</h2>\n");
-    let mut present = [false; 10];
+    let mut present = [false; 12];
     let mut end = 0;
     for (_, run) in &runs {
         end = end.max(end_ns(run)).max(run.limit_ns.unwrap_or(0));
-        for why in run.objects.iter().filter_map(|object| object.why.as_ref()) {
-            for (present, part) in present.iter_mut().zip(parts::values(why)) {
+        for object in &run.objects {
+            for (present, part) in present.iter_mut().zip(parts_of(object)) {
                 *present |= part > 0;
             }
         }
@@ -43,10 +43,10 @@ pub(super) fn render(out: &mut String, point: &Point) {
         out.push_str("<figure class=\"long\"><div class=\"keep\">");
         let _ = writeln!(
             out,
-            "<h3>{} <span class=\"meta\">seed {}, {time}, {} connections{}</span></h3>",
+            "<h3>{} <span class=\"meta\">seed {}, {time}, {}{}</span></h3>",
             svg::name(name),
             run.seed,
-            run.connections,
+            svg::count(run.connections, "connection"),
             outcome(run),
         );
         figure(out, name, run, &scale);
@@ -57,8 +57,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     out.push_str(
         "<p class=\"note\">Rows in the order of the page; each bar runs from the moment the client wanted the object to the \
-         delivery of its last byte, with the response time behind it. Solid line: end of the page. Dotted line: the limit. \
-         On a screen, point at a row for its name and numbers.</p>\n",
+         delivery of its last byte, with the response time behind it; parts that alternate within one wait are drawn as \
+         sums. Solid line: end of the page. Dotted line: the limit. On a screen, point at a row for its name and numbers.</p>\n",
     );
 }
 
@@ -119,7 +119,7 @@ fn figure(out: &mut String, name: &str, run: &Run, scale: &Scale) {
 
 /// All segments of the rows: one path for each part keeps the file small.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale) {
-    let mut paths: [String; 10] = Default::default();
+    let mut paths: [String; 12] = Default::default();
     let mut unknown = String::new();
     let mut undelivered = String::new();
     for (i, object) in objects.iter().enumerate() {
@@ -155,9 +155,8 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale) {
         }
     }
     let thick = px((row * 0.82).max(row - 2.5));
-    for ((name, _), path) in PARTS.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
-        let _ =
-            write!(out, r#"<path class="bar" stroke="var(--{name})" stroke-width="{thick}" d="{path}"/>"#);
+    for ((key, _, _), path) in PARTS.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
+        let _ = write!(out, r#"<path class="bar" stroke="var(--{key})" stroke-width="{thick}" d="{path}"/>"#);
     }
     if !unknown.is_empty() {
         let _ = write!(out, r#"<path class="bar whole" stroke-width="{thick}" d="{unknown}"/>"#);
@@ -167,37 +166,49 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale) {
     }
 }
 
+/// The parts of an object, all zero when they are not known.
+fn parts_of(object: &Object) -> [u64; 12] {
+    object.why.as_ref().map_or([0; 12], |why| parts::values(why, object.send_detail.as_ref()))
+}
+
 /// The parts of one object where they lie in time: (part, from, until), nanoseconds.
+///
+/// Only the instants and the sums are known, so within an interval that
+/// several parts share they are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
-    let (Some(why), Some(at)) = (&object.why, &object.instants) else { return Vec::new() };
-    let part = |name: &str| PARTS.iter().position(|(known, _)| *known == name).unwrap_or(0);
+    let Some(at) = &object.instants else { return Vec::new() };
+    let mut left = parts_of(object);
+    let intervals: [(u64, &[&str]); 10] = [
+        (at.assigned_ns, &["connect", "queue"]),
+        (at.req_sent_ns, &SENDING),
+        (at.req_copy_ns, &["recovery", "timeout"]),
+        (at.req_in_ns, &["wire"]),
+        (at.serving_ns, &["ahead"]),
+        (at.written_ns, &["server"]),
+        (at.sent_ns, &SENDING),
+        (at.copy_ns, &["recovery", "timeout"]),
+        (at.complete_ns, &["wire"]),
+        (delivered, &["blocked"]),
+    ];
     let mut found = Vec::with_capacity(12);
     let mut cursor = issued;
-    // An interval that two parts share: the first takes what is left of its share, the second the rest.
-    let mut shared = |found: &mut Vec<_>, (first, second): (&str, &str), left: &mut u64, until: u64| {
-        let mine = (*left).min(until.saturating_sub(cursor));
-        *left -= mine;
-        found.push((part(first), cursor, cursor + mine));
-        found.push((part(second), cursor + mine, until.max(cursor + mine)));
-        cursor = until.max(cursor);
-    };
-    let mut connect = why.connect_ns.unwrap_or(0);
-    let mut send = why.send_ns.unwrap_or(0);
-    let mut recovery = why.recovery_ns.unwrap_or(0);
-    let mut all = u64::MAX;
-    shared(&mut found, ("connect", "queue"), &mut connect, at.assigned_ns);
-    shared(&mut found, ("send", "stalled"), &mut send, at.req_sent_ns);
-    shared(&mut found, ("recovery", "timeout"), &mut recovery, at.req_copy_ns);
-    shared(&mut found, ("wire", "wire"), &mut all, at.req_in_ns);
-    shared(&mut found, ("ahead", "ahead"), &mut all, at.serving_ns);
-    shared(&mut found, ("server", "server"), &mut all, at.written_ns);
-    shared(&mut found, ("send", "stalled"), &mut send, at.sent_ns);
-    shared(&mut found, ("recovery", "timeout"), &mut recovery, at.copy_ns);
-    shared(&mut found, ("wire", "wire"), &mut all, at.complete_ns);
-    shared(&mut found, ("blocked", "blocked"), &mut all, delivered);
-    found.retain(|(_, from, until)| from < until);
+    for (until, keys) in intervals {
+        for key in keys {
+            let part = parts::index(key);
+            let share = left[part].min(until.saturating_sub(cursor));
+            if share > 0 {
+                found.push((part, cursor, cursor + share));
+                left[part] -= share;
+                cursor += share;
+            }
+        }
+        cursor = cursor.max(until);
+    }
     found
 }
+
+/// What an interval in the sender may be made of.
+const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
 
 fn label(
     out: &mut String,
@@ -254,10 +265,8 @@ fn told(object: &Object, number: usize) -> String {
         let (from, until) = (issued as f64 / 1e6, delivered as f64 / 1e6);
         let _ = write!(text, "\n{from:.1} to {until:.1} ms: {:.1} ms", until - from);
     }
-    if let Some(why) = &object.why {
-        for ((name, _), ns) in PARTS.iter().zip(parts::values(why)).filter(|(_, ns)| *ns > 0) {
-            let _ = write!(text, "\n{name} {:.1} ms", ns as f64 / 1e6);
-        }
+    for ((_, name, _), ns) in PARTS.iter().zip(parts_of(object)).filter(|(_, ns)| *ns > 0) {
+        let _ = write!(text, "\n{name} {:.1} ms", ns as f64 / 1e6);
     }
     if let Some(failure) = &object.failure {
         let _ = write!(text, "\nfailed: {failure}");
@@ -276,11 +285,8 @@ fn slowest(out: &mut String, run: &Run) {
     objects.sort_by_key(|&(i, _, ns)| (std::cmp::Reverse(ns), i));
     out.push_str("<div class=\"scroll keep\"><table><thead><tr><th>slowest objects</th><th class=\"left\">name</th><th>size</th><th>response time</th><th class=\"left\">mostly</th></tr></thead><tbody>");
     for (i, object, ns) in objects.into_iter().take(8) {
-        let mut mostly: Vec<(&str, u64)> = object
-            .why
-            .iter()
-            .flat_map(|why| PARTS.iter().map(|(name, _)| *name).zip(parts::values(why)))
-            .collect();
+        let mut mostly: Vec<(&str, u64)> =
+            PARTS.iter().map(|(_, name, _)| *name).zip(parts_of(object)).collect();
         mostly.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
         let mostly: Vec<String> = mostly
             .iter()

@@ -273,6 +273,12 @@ impl Association {
         self.timers.next()
     }
 
+    /// The earliest deadline, if it is earlier than the one that is armed.
+    #[inline]
+    pub(crate) fn timeout_before(&mut self, armed: Instant) -> Option<Instant> {
+        self.timers.earlier_than(armed)
+    }
+
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(timer) = self.timers.expired(ctx.now) {
             match timer {

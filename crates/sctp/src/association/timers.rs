@@ -36,11 +36,13 @@ const PER_PATH: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Vec<Instant>,
+    /// No deadline is earlier: what was set since the earliest was last looked for.
+    floor: Instant,
 }
 
 impl Timers {
     pub(crate) fn new(paths: usize) -> Self {
-        Self { deadlines: vec![Instant::MAX; SINGLE + PER_PATH * paths] }
+        Self { deadlines: vec![Instant::MAX; SINGLE + PER_PATH * paths], floor: Instant::MAX }
     }
 
     /// Makes room for more paths.
@@ -81,6 +83,7 @@ impl Timers {
     #[inline]
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         self.deadlines[Self::index(timer)] = at;
+        self.floor = self.floor.min(at);
     }
 
     #[inline]
@@ -102,6 +105,18 @@ impl Timers {
     pub(crate) fn next(&self) -> Option<Instant> {
         let earliest = self.deadlines.iter().copied().min()?;
         (earliest != Instant::MAX).then_some(earliest)
+    }
+
+    /// The earliest deadline if it is earlier than `armed`. Mostly none was set
+    /// that could be, and none is looked for.
+    #[inline]
+    pub(crate) fn earlier_than(&mut self, armed: Instant) -> Option<Instant> {
+        if self.floor >= armed {
+            return None;
+        }
+        let next = self.next();
+        self.floor = next.unwrap_or(Instant::MAX);
+        next.filter(|next| *next < armed)
     }
 
     /// Takes the first timer, in order, that is due.
@@ -144,5 +159,19 @@ mod tests {
         let expected: Vec<_> = all.into_iter().filter(|&t| t != Timer::Probe).collect();
         assert_eq!(run, expected);
         assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn only_an_earlier_deadline_is_news() {
+        let at = Instant::from_millis;
+        let mut timers = Timers::new(1);
+        assert_eq!(timers.earlier_than(Instant::MAX), None);
+        timers.set(Timer::Sack, at(20));
+        assert_eq!(timers.earlier_than(Instant::MAX), Some(at(20)));
+        assert_eq!(timers.earlier_than(at(20)), None);
+        timers.set(Timer::Probe, at(10));
+        timers.stop(Timer::Probe);
+        assert_eq!(timers.earlier_than(at(15)), None);
+        assert_eq!(timers.earlier_than(at(25)), Some(at(20)));
     }
 }

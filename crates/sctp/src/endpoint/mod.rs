@@ -513,11 +513,11 @@ impl Endpoint {
     #[inline]
     fn arm(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
-        let Some(next) = place.association.as_ref().and_then(|association| association.next_timeout()) else {
+        let Some(association) = &mut place.association else {
             return;
         };
         // A later deadline is found out when the earlier one comes.
-        if next < place.armed {
+        if let Some(next) = association.timeout_before(place.armed) {
             place.armed = next;
             self.deadlines.push(Reverse((next, slot)));
         }

@@ -180,11 +180,13 @@ impl Queue {
         }
     }
 
-    /// True once when there is room again for somebody who was turned away.
+    /// True once when there is room again for somebody who was turned away, and
+    /// enough of it that one call to the application serves several
+    /// acknowledgements; not so much that the buffer runs low meanwhile.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {
-            Some(wanted) if wanted <= self.writable_bytes() => {
+            Some(wanted) if self.writable_bytes() >= wanted.max((self.limit / 8).min(1 << 16)) => {
                 self.wanted = None;
                 true
             }

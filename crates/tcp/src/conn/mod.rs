@@ -93,8 +93,9 @@ pub(crate) struct Connection {
     syn_tries: u32,
     syn_sent: Instant,
     probe_due: bool,
-    /// Probes unanswered, for the back-off.
+    /// Probes since the window closed, for the back-off, and those without an answer.
     probes: u32,
+    unanswered: u32,
     /// Timeouts since the last progress.
     timeouts: u32,
     last_progress: Instant,

@@ -7,10 +7,12 @@
 //! Clocks are the world's: hyper's own timers and its Date are off.
 //!
 //! - `site`: what there is to serve
+//! - `turn`: one request at a time
 //! - `stream`: hyper's view of a stream, and the answer to one request
 
 mod site;
 mod stream;
+mod turn;
 
 pub use site::{Content, PageSite, Resource, Site};
 
@@ -27,6 +29,8 @@ use std::rc::Rc;
 pub struct Options {
     /// From the start on a request until its answer is ready.
     pub service_time: Duration,
+    /// Work on one request of a session at a time, in the order of their arrival, until its answer has been written.
+    pub serial: bool,
     /// A session on which nothing moves and nothing is being served for so long is closed.
     pub idle_timeout: Option<Duration>,
     /// A session on which a request began and is not complete after so long is aborted.
@@ -78,6 +82,8 @@ struct Activity {
     serving: Cell<u32>,
     /// Since when a request is incomplete on some stream.
     head_since: Cell<Option<Instant>>,
+    /// Whose turn it is, where requests are worked on one at a time.
+    turns: turn::Turns,
 }
 
 async fn serve_session<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N)

@@ -1,6 +1,7 @@
 //! hyper's view of a stream, and the answer to one request.
 
 use super::site::{Content, Resource, Site};
+use super::turn::Turn;
 use super::{Activity, Service};
 use crate::fetch::request::PADDING_FIELD;
 use crate::observe::{ExchangeId, Observer};
@@ -87,13 +88,15 @@ where
 {
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
+    let turn = if service.options.serial { Some(activity.turns.take().await) } else { None };
     service.observer.serving(exchange, service.world.now());
     activity.head_since.set(None);
     activity.serving.set(activity.serving.get() + 1);
     if !service.options.service_time.is_zero() {
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
     }
-    let (response, head) = respond(&service, &request);
+    let (mut response, head) = respond(&service, &request);
+    response.body_mut().turn = turn;
     let body = if request.method() == Method::HEAD { 0 } else { response.body().content.length() };
     log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
     log.end.set(log.end.get() + head + body);
@@ -120,7 +123,7 @@ fn respond<W: World, S: Site, O>(
         (StatusCode::NOT_FOUND, text("there is nothing of that name\n"))
     };
 
-    let mut response = Response::new(ContentBody { content: resource.content, at: 0 });
+    let mut response = Response::new(ContentBody { content: resource.content, at: 0, turn: None });
     *response.status_mut() = status;
     let length = response.body().content.length();
     let fields = response.headers_mut();
@@ -208,6 +211,8 @@ fn imf_date(unix_seconds: u64) -> String {
 struct ContentBody {
     content: Content,
     at: u64,
+    /// Passed on when hyper has taken the whole body.
+    turn: Option<Turn>,
 }
 
 impl Body for ContentBody {

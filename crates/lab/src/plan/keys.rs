@@ -175,6 +175,11 @@ pub static KEYS: &[Key] = &[
     workload("arrivals", "RATE", "Issue the objects open-loop, one after the other: 25/s"),
     workload("think", "WHAT", "none, or recorded: wait before each request as the HAR did [default: none]"),
     workload("server-time", "TIME", "Service time of each request: 5ms [default: 0]"),
+    workload(
+        "server",
+        "WHAT",
+        "parallel: work on all requests at once; serial: on one of a connection at a time [default: parallel]",
+    ),
     workload("origins", "WHAT", "merge: all hosts of the page are one server; keep: one each [default: merge]"),
     workload("timeout", "TIME", "Fail an object that makes no progress for so long: 15s [default: never]"),
     workload("deadline", "TIME", "End a run at this time of its own clock [default: 600s]"),

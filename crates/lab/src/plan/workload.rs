@@ -27,6 +27,8 @@ pub struct Workload {
     pub think: bool,
     /// Service time of each request.
     pub server_time: Duration,
+    /// The server works on one request of a connection at a time.
+    pub serial_server: bool,
     /// Every host of the page is a server of its own.
     pub keep_origins: bool,
     /// An object without progress for so long has failed.
@@ -80,6 +82,7 @@ impl Workload {
             arrivals: concrete.setting("arrivals").map(interval).transpose()?,
             think: choice("think", "none", "recorded")?,
             server_time: span("server-time")?.unwrap_or(Duration::ZERO),
+            serial_server: choice("server", "parallel", "serial")?,
             keep_origins: choice("origins", "merge", "keep")?,
             timeout: span("timeout")?.filter(|span| !span.is_zero()),
             deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
@@ -106,6 +109,9 @@ impl Workload {
         }
         if !self.server_time.is_zero() {
             text += &format!(", server time {}", format_span(self.server_time));
+        }
+        if self.serial_server {
+            text += ", one request of a connection at a time";
         }
         if self.keep_origins && page.hosts.len() > 1 {
             text += &format!(", {} servers", page.hosts.len());

@@ -72,11 +72,13 @@ fn holes_are_acknowledged_at_once() {
         expect![[r#"
             scenario: a hole and its filling
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
                0.150  A ──► B   PSH ACK       seq=3001 len=1000 ack=1 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-4000
+               1.250  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               1.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(4000));

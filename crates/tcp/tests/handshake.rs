@@ -287,5 +287,5 @@ fn the_backlog_drops_silently() {
                3.210          B accepted
         "#]],
     );
-    assert_eq!(pair.host(Right).dropped().backlog, 1);
+    assert_eq!(pair.host(Right).dropped().backlog, 2, "the second SYN, twice");
 }

@@ -22,7 +22,7 @@ fn reno_1() {
             scenario: reno, 1 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
@@ -32,34 +32,35 @@ fn reno_1() {
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -81,44 +82,46 @@ fn reno_2() {
             scenario: reno, 2 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.450  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -140,44 +143,47 @@ fn reno_3() {
             scenario: reno, 3 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.450  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               1.550  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               1.600  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               1.650  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               1.700  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -199,7 +205,7 @@ fn newreno_1() {
             scenario: newreno, 1 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
@@ -209,34 +215,35 @@ fn newreno_1() {
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -258,44 +265,46 @@ fn newreno_2() {
             scenario: newreno, 2 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -317,44 +326,47 @@ fn newreno_3() {
             scenario: newreno, 3 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.450  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -376,7 +388,7 @@ fn sack_1() {
             scenario: sack, 1 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
@@ -386,34 +398,35 @@ fn sack_1() {
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-6000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-7000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-8000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-9000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-10000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-11000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-12000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-13000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-14000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-15000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-16000
                0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -435,44 +448,46 @@ fn sack_2() {
             scenario: sack, 2 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-7000,3001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-8000,3001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-9000,3001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-10000,3001-5000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-11000,3001-5000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-12000,3001-5000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-13000,3001-5000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-14000,3001-5000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-15000,3001-5000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-16000,3001-5000
+               0.300  A ◄── B   ACK           seq=1 ack=5001 win=60000 sack=6001-16000
+               0.350  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -494,44 +509,47 @@ fn sack_3() {
             scenario: sack, 3 of ten lost
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
                0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=5001-6000,3001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-8000,5001-6000,3001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-9000,5001-6000,3001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-10000,5001-6000,3001-4000
                0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=15001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=12001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=13001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=14001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=15001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=16001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=17001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=18001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=19001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=20001 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-11000,5001-6000,3001-4000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-12000,5001-6000,3001-4000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-13000,5001-6000,3001-4000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-14000,5001-6000,3001-4000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-15000,3001-4000,5001-6000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-16000,3001-4000,5001-6000
+               0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000 sack=7001-16000,5001-6000
+               0.350  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=16001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=17001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=18001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=19001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=6001 win=60000 sack=7001-16000
+               0.400  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=17001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=18001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=19001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=20001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(20_000));
@@ -551,22 +569,23 @@ fn limited_transmit() {
         },
         expect![[r#"
             scenario: limited transmit
-               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000
                0.250  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.250  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.450  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.450  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=8001 win=60000
         "#]],
     );
     assert_eq!(pair.stats(Left).timeouts, 0);
@@ -586,22 +605,23 @@ fn no_limited_transmit() {
         },
         expect![[r#"
             scenario: no limited transmit
-               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.250  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
-               0.250  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
-               0.250  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.300  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000
+               1.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               1.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               1.250  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               1.250  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               1.300  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               1.300  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               1.350  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               1.350  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               1.350  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
+               1.400  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               1.400  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               1.400  A ◄── B   ACK           seq=1 ack=8001 win=60000
         "#]],
     );
     assert_eq!(pair.stats(Left).timeouts, 1);
@@ -622,25 +642,28 @@ fn rescue() {
         expect![[r#"
             scenario: rescue
                0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
                0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
                0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
-               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
-               0.150  A ──► B   PSH ACK       seq=9001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   PSH ACK       seq=9001 len=1000 ack=1 win=60000     ✗ lost
                0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
-               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-6000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-7000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-8000
+               0.250  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=9001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=8001 win=60000 sack=9001-10000
+               0.350  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=10001 win=60000
         "#]],
     );
     assert_eq!(pair.received[1], pattern(10_000));

@@ -86,20 +86,20 @@ fn strangers_are_reset() {
                 flags,
                 ..Header::default()
             };
+            pair.forge_header(Right, &stranger(Flags::RST, 10, 0), b"");
             pair.forge_header(Right, &stranger(Flags::SYN, 10, 0), b"");
             pair.forge_header(Right, &stranger(Flags::ACK, 10, 20), b"abc");
             pair.forge_header(Right, &stranger(Flags::FIN, 10, 0), b"abc");
-            pair.forge_header(Right, &stranger(Flags::RST, 10, 0), b"");
         },
         expect![[r#"
             scenario: strangers
+               0.150  A ──► B   RST           seq=1968183795 win=0     (forged)
                0.150  A ──► B   SYN           seq=0 win=0     (forged)
                0.150  A ◄── B   RST ACK       seq=-552637454 ack=1 win=0
                0.150  A ──► B   ACK           seq=0 len=3 ack=-552637434 win=0     (forged)
                0.150  A ◄── B   RST           seq=-552637434 win=0
                0.150  A ──► B   FIN           seq=0 len=3 win=0     (forged)
                0.150  A ◄── B   RST ACK       seq=-552637454 ack=4 win=0
-               0.150  A ──► B   RST           seq=0 win=0     (forged)
         "#]],
     );
     assert_eq!(pair.host(Right).dropped().stray, 4);

@@ -75,7 +75,7 @@ fn a_needless_timeout_is_undone() {
         |pair| {
             pair.judge(
                 |now, _, _, _| {
-                    if now < at(1_000) { Fate::Late(Duration::from_millis(1_400)) } else { Fate::Arrive }
+                    if now < at(1_000) { Fate::Late(Duration::from_millis(980)) } else { Fate::Arrive }
                 },
             );
             pair.write(Left, &pattern(4000));
@@ -83,24 +83,18 @@ fn a_needless_timeout_is_undone() {
         },
         expect![[r#"
             scenario: a spike of delay
-               0.150  A ──► B   ACK           seq=1 len=988 ack=1 win=60000     late by 1.4s
-               0.150  A ──► B   ACK           seq=989 len=988 ack=1 win=60000     late by 1.4s
-               0.150  A ──► B   ACK           seq=1977 len=988 ack=1 win=60000     late by 1.4s
-               0.150  A ──► B   ACK           seq=2965 len=988 ack=1 win=60000     late by 1.4s
+               0.150  A ──► B   ACK           seq=1 len=988 ack=1 win=60000     late by 980ms
+               0.150  A ──► B   ACK           seq=989 len=988 ack=1 win=60000     late by 980ms
+               0.150  A ──► B   ACK           seq=1977 len=988 ack=1 win=60000     late by 980ms
+               0.150  A ──► B   ACK           seq=2965 len=988 ack=1 win=60000     late by 980ms
                1.150  A ──► B   ACK           seq=1 len=988 ack=1 win=60000
-               1.200  A ◄── B   ACK           seq=1 ack=989 win=59012
-               1.250  A ──► B   ACK           seq=989 len=988 ack=1 win=60000
-               1.250  A ──► B   ACK           seq=1977 len=988 ack=1 win=60000
-               1.300  A ◄── B   ACK           seq=1 ack=1977 win=60000
-               1.300  A ◄── B   ACK           seq=1 ack=2965 win=59012
-               1.350  A ──► B   ACK           seq=2965 len=988 ack=1 win=60000
-               1.350  A ──► B   PSH ACK       seq=3953 len=48 ack=1 win=60000
-               1.400  A ◄── B   ACK           seq=1 ack=3953 win=60000
-               1.400  A ◄── B   ACK           seq=1 ack=4001 win=59952
-               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
-               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
-               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
-               1.600  A ◄── B   ACK           seq=1 ack=4001 win=59952
+               1.180  A ◄── B   ACK           seq=1 ack=989 win=59012
+               1.180  A ◄── B   ACK           seq=1 ack=1977 win=60000
+               1.180  A ◄── B   ACK           seq=1 ack=2965 win=59012
+               1.180  A ◄── B   ACK           seq=1 ack=3953 win=60000
+               1.200  A ◄── B   ACK           seq=1 ack=3953 win=60000
+               1.230  A ──► B   PSH ACK       seq=3953 len=48 ack=1 win=60000
+               1.280  A ◄── B   ACK           seq=1 ack=4001 win=59952
         "#]],
     );
     assert_eq!(pair.stats(Left).spurious, 1);

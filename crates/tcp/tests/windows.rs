@@ -31,8 +31,6 @@ fn a_closed_window_is_probed() {
                1.300  A ◄── B   ACK           seq=1 ack=2001 win=0
                3.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
                3.300  A ◄── B   ACK           seq=1 ack=2001 win=0
-               5.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
-               5.300  A ◄── B   ACK           seq=1 ack=2001 win=0
                7.250  A ──► B   ACK           seq=2001 len=1 ack=1 win=2000
                7.300  A ◄── B   ACK           seq=1 ack=2001 win=0
                8.150  A ◄── B   ACK           seq=1 ack=2001 win=2000
@@ -201,11 +199,7 @@ fn window_scale() {
                0.200  A ◄── B   ACK           seq=1 ack=2 win=62500
         "#]],
     );
-    assert_eq!(
-        pair.info(Left).peer_window,
-        1_000_000 / 16 * 16 - 16,
-        "one byte less than a million, rounded to the scale"
-    );
+    assert_eq!(pair.info(Left).peer_window, 1_000_000);
 }
 
 /// RFC 9293 §3.7.1, RFC 1191 §6: a report that packets are too big makes them smaller, without a reduction.

@@ -78,6 +78,7 @@ impl Connection {
             syn_sent: now,
             probe_due: false,
             probes: 0,
+            unanswered: 0,
             timeouts: 0,
             last_progress: now,
             wl1: Seq(0),

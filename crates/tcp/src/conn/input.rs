@@ -209,7 +209,7 @@ impl Connection {
             }
         }
         // Any acknowledgement answers a probe: the peer lives.
-        self.probes = 0;
+        self.unanswered = 0;
         if outcome.spurious {
             out.record(now, self.key(), || TraceEvent::Spurious);
         }
@@ -369,14 +369,15 @@ impl Connection {
             return;
         }
         // RFC 9293 §3.8.6.1: a peer that answers may keep us waiting for ever, a silent one not.
-        if self.probes > self.config.retries || self.user_timeout_is_over(now) && self.probes > 0 {
+        if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }
         self.probe_due = true;
         self.probes += 1;
+        self.unanswered += 1;
     }
 
-    /// When the next probe is due: an RTO, doubled with every unanswered one.
+    /// When the next probe is due: an RTO, doubled with every one sent.
     pub(super) fn probe_delay(&self) -> Duration {
         let rto = nanos(self.send.rtt.rto());
         let doubled = rto.saturating_mul(1 << self.probes.min(20));

@@ -142,6 +142,7 @@ impl Connection {
             }
         } else {
             self.timers.stop(Timer::Persist);
+            self.probes = 0;
         }
         if out.tracing && self.limit_told != Some(self.send.limit) {
             self.limit_told = Some(self.send.limit);

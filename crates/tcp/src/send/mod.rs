@@ -398,10 +398,10 @@ impl SendHalf {
                 rescue: false,
             });
         }
-        if !self.recovery.may_rescue(self.board.una()) {
+        let range = self.board.last_unsacked(self.mss)?;
+        if !self.recovery.may_rescue(self.board.una(), range.end) {
             return None;
         }
-        let range = self.board.last_unsacked(self.mss)?;
         (room >= (range.end - range.start) as i64).then_some(Choice { range, cause, rescue: true })
     }
 

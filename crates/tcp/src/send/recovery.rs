@@ -44,6 +44,8 @@ pub(crate) struct Recovery {
     phase: Phase,
     /// RFC 6582 "recover", RFC 6675 "RecoveryPoint": what was sent when the last repair began.
     point: Option<u64>,
+    /// It was a timeout's repair.
+    after_timeout: bool,
     dup_acks: u32,
     /// What fast recovery adds to the window for segments that have left the network; NewReno may owe.
     inflation: i64,
@@ -65,6 +67,7 @@ impl Recovery {
             limited_transmit,
             phase: Phase::Open,
             point: None,
+            after_timeout: false,
             dup_acks: 0,
             inflation: 0,
             urgent: false,
@@ -140,6 +143,9 @@ impl Recovery {
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
+            // RFC 5681 knows no such check: plain Reno enters again for every hole, but not on
+            // duplicates that a timeout's repair caused (as ns-2 and the BSDs came to do).
+            (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
             // RFC 2582 §5, the less careful variant.
             (Some(point), _) => una >= point,
@@ -150,6 +156,7 @@ impl Recovery {
     pub(crate) fn enter_fast(&mut self, mss: u64, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());
+        self.after_timeout = false;
         self.rescue = None;
         self.limited_bytes = 0;
         self.urgent = true;
@@ -168,6 +175,7 @@ impl Recovery {
         }
         self.phase = Phase::Timeout;
         self.point = Some(board.next());
+        self.after_timeout = true;
         self.dup_acks = 0;
         self.inflation = 0;
         self.limited_bytes = 0;
@@ -250,8 +258,13 @@ impl Recovery {
     }
 
     /// RFC 6675 §4, NextSeg rule 4: one rescue for each entry, when nothing else may go.
-    pub(crate) fn may_rescue(&self, una: u64) -> bool {
-        self.phase == Phase::Fast && self.by_sack() && self.rescue.is_none_or(|rescue| una > rescue)
+    /// Only what was out before the recovery began is rescued: the rule means
+    /// the end of a lost window, not new data that has just left.
+    pub(crate) fn may_rescue(&self, una: u64, end: u64) -> bool {
+        self.phase == Phase::Fast
+            && self.by_sack()
+            && self.rescue.is_none_or(|rescue| una > rescue)
+            && self.point.is_some_and(|point| end <= point)
     }
 
     /// The rescue was sent.

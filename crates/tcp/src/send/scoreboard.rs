@@ -430,3 +430,6 @@ impl Scoreboard {
         assert!(first.is_none_or(|s| s.start >= self.repair_from), "a lost segment behind the search");
     }
 }
+
+#[cfg(test)]
+mod tests;

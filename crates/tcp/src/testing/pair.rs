@@ -155,7 +155,7 @@ impl Pair {
     /// segments of `size` bytes from the start of the stream.
     pub fn lose_data(&mut self, side: Side, which: &'static [u64], size: u64) {
         let mut lost = Vec::new();
-        let mut first = None;
+        let mut first = Some(Seq(self.first_numbers()[side as usize])).filter(|first| first.0 != 0);
         self.judge(move |_, from, _, bytes| {
             let Ok(segment) = anabranch_wire::tcp::Segment::parse(bytes) else { return Fate::Arrive };
             if from != side {

@@ -1,6 +1,6 @@
 //! What the scenarios share.
 
-#![allow(dead_code, reason = "every test binary uses its own part")]
+#![allow(dead_code, unused_imports, reason = "every test binary uses its own part")]
 
 use anabranch_base::Instant;
 use anabranch_tcp::Config;

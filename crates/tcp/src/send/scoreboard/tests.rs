@@ -1,0 +1,145 @@
+//! The scoreboard against a model that keeps every byte and follows the RFC's
+//! definitions word for word.
+
+use super::*;
+use anabranch_base::Rng;
+
+/// A byte of the sequence space.
+#[derive(Clone, Copy, Default, Debug)]
+struct Byte {
+    sacked: bool,
+    lost: bool,
+    repaired: bool,
+}
+
+#[derive(Default)]
+struct Model {
+    bytes: Vec<Byte>,
+    una: usize,
+}
+
+const MSS: u64 = 10;
+const DUPTHRESH: u32 = 3;
+
+impl Model {
+    /// RFC 6675 §4, IsLost, for the byte at `place`.
+    fn is_lost(&self, place: usize) -> bool {
+        let (mut bytes, mut runs, mut inside) = (0, 0, false);
+        for byte in &self.bytes[place + 1..] {
+            bytes += u64::from(byte.sacked);
+            runs += u32::from(byte.sacked && !inside);
+            inside = byte.sacked;
+        }
+        runs >= DUPTHRESH || bytes > u64::from(DUPTHRESH - 1) * MSS
+    }
+
+    /// RFC 6675 §4, SetPipe.
+    fn pipe(&self) -> u64 {
+        let open = self.bytes[self.una..].iter().filter(|byte| !byte.sacked);
+        open.map(|byte| u64::from(!byte.lost) + u64::from(byte.repaired)).sum()
+    }
+
+    fn find_lost(&mut self) {
+        for place in self.una..self.bytes.len() {
+            self.bytes[place].lost |= !self.bytes[place].sacked && self.is_lost(place);
+        }
+    }
+
+    fn next_lost(&self) -> Option<u64> {
+        let want = |byte: &Byte| byte.lost && !byte.sacked && !byte.repaired;
+        self.bytes[self.una..].iter().position(want).map(|place| (self.una + place) as u64)
+    }
+}
+
+/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with the model whatever comes.
+#[test]
+fn agrees_with_a_model_that_keeps_every_byte() {
+    for seed in 0..400 {
+        let mut rng = Rng::new(seed);
+        let (mut board, mut model) = (Scoreboard::default(), Model::default());
+        for step in 0..120 {
+            let (una, next) = (board.una(), board.next());
+            match rng.below(10) {
+                0..=3 => {
+                    board.push(next + MSS, Instant::ZERO);
+                    model.bytes.resize((next + MSS) as usize, Byte::default());
+                }
+                4..=6 if next > una => {
+                    // Receivers report whole segments.
+                    let segments = (next - una).div_ceil(MSS);
+                    let first = una / MSS + 1 + rng.below(segments);
+                    let start = (first * MSS).min(next);
+                    let end = (start + MSS * (1 + rng.below(4))).min(next);
+                    let before =
+                        model.bytes[start as usize..end as usize].iter().filter(|b| b.sacked).count();
+                    let newly = board.sack(start, end);
+                    assert_eq!(newly, end - start - before as u64, "seed {seed} step {step}");
+                    model.bytes[start as usize..end as usize].iter_mut().for_each(|byte| byte.sacked = true);
+                    board.find_lost(DUPTHRESH, MSS);
+                    model.find_lost();
+                }
+                7 if next > una => {
+                    let to = (una + MSS * (1 + rng.below(3))).min(next);
+                    let freed = board.acknowledge(to);
+                    assert_eq!(freed.bytes, to - una);
+                    model.una = to as usize;
+                }
+                8 => {
+                    if let Some(range) = board.next_lost(MSS) {
+                        board.repair(&range, Instant::ZERO);
+                        let places = range.start as usize..range.end as usize;
+                        model.bytes[places].iter_mut().for_each(|byte| byte.repaired = true);
+                    }
+                }
+                9 if rng.below(8) == 0 => {
+                    let reneged = model.bytes.get(model.una).is_some_and(|byte| byte.sacked);
+                    board.lose_all();
+                    for byte in &mut model.bytes[model.una..] {
+                        byte.sacked &= !reneged;
+                        (byte.lost, byte.repaired) = (!byte.sacked, false);
+                    }
+                }
+                _ => {}
+            }
+            board.check_invariants();
+            assert_eq!(board.pipe(), model.pipe(), "seed {seed} step {step}");
+            let next_lost = board.next_lost(MSS).map(|range| range.start);
+            assert_eq!(next_lost, model.next_lost(), "seed {seed} step {step}");
+        }
+    }
+}
+
+/// A path that takes less cuts segments in pieces, and nothing is forgotten.
+#[test]
+fn segments_are_cut_where_the_path_demands() {
+    let mut board = Scoreboard::default();
+    for end in [100, 200, 300] {
+        board.push(end, Instant::ZERO);
+    }
+    board.lose_larger_than(60);
+    let mut sent = Vec::new();
+    while let Some(range) = board.next_lost(60) {
+        board.repair(&range, Instant::ZERO);
+        board.check_invariants();
+        sent.push(range);
+    }
+    assert_eq!(sent, [0..60, 60..100, 100..160, 160..200, 200..260, 260..300]);
+}
+
+/// RFC 6298 §3 (Karn): what was sent twice, or SACKed long ago, is no measurement.
+#[test]
+fn only_clean_segments_are_measured() {
+    let mut board = Scoreboard::default();
+    for (end, at) in [(10, 1), (20, 2), (30, 3)] {
+        board.push(end, Instant::from_millis(at));
+    }
+    board.sack(10, 20);
+    assert_eq!(board.acknowledge(10).sample, Some(Instant::from_millis(1)));
+    assert_eq!(board.acknowledge(20).sample, None, "it was SACKed: the round trip ended then");
+    board.lose_head();
+    let range = board.next_lost(10).expect("the head");
+    board.repair(&range, Instant::from_millis(50));
+    let freed = board.acknowledge(30);
+    assert!(freed.ambiguous && freed.sample.is_none());
+    assert_eq!(board.pipe(), 0);
+}

@@ -94,13 +94,13 @@ pub fn sentence(point: &Point) -> String {
     } else {
         let all: Vec<&str> = sooner.iter().map(|(text, _)| text.as_str()).collect();
         let _ = write!(text, "{} loads the page {}", winner.arm, and(&all));
-        if !unclear.is_empty() {
-            let _ = write!(text, ", without a clear difference from {}", unclear.join(", "));
-        }
         // The first contestant is the one that others are measured against; else the nearest.
         let first = sooner.iter().find(|(_, arm)| arm.arm == point.arms[0].arm).or(sooner.first());
         if let Some(reason) = first.and_then(|(_, other)| reason(winner, other)) {
             let _ = write!(text, ", mostly because {reason}");
+        }
+        if !unclear.is_empty() {
+            let _ = write!(text, "; no clear difference from {}", unclear.join(", "));
         }
     }
     if !failed.is_empty() {
@@ -118,7 +118,7 @@ fn reason(winner: &Arm, other: &Arm) -> Option<String> {
         return None;
     }
     Some(format!(
-        "its objects spend less time {} ({}: {} instead of {} an object for {})",
+        "its objects spend less time {} ({}: {} an object instead of {} with {})",
         PHRASES[i],
         PARTS[i],
         milliseconds(ours[i]),

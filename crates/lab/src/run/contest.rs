@@ -17,10 +17,8 @@ use anabranch_world::{Detach, World};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// The port servers listen on: HTTP's on TCP.
-const TCP_PORT: u16 = 80;
-/// On SCTP another: what dissects captures takes each DATA chunk from port 80 for a whole HTTP message.
-const SCTP_PORT: u16 = 8080;
+/// The port servers listen on. Not 80: what dissects captures takes each DATA chunk from there for a whole message.
+const PORT: u16 = 8000;
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 4096;
 /// The server's writes in a bulk transfer, unless told otherwise.
@@ -60,11 +58,11 @@ pub async fn start(network: &Network, lane: &Lane, arm: &Arm, workload: &Workloa
         let host = Host::start(world.clone(), arm, true).await?;
         match &host {
             Host::Tcp(tcp) => {
-                let listener = tcp.listen(TCP_PORT, BACKLOG).map_err(|error| error.to_string())?;
+                let listener = tcp.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
                 serve(world, listener, &job, recorder.clone());
             }
             Host::Sctp(sctp) => {
-                let listener = sctp.listen(SCTP_PORT).map_err(|error| error.to_string())?;
+                let listener = sctp.listen(PORT).map_err(|error| error.to_string())?;
                 serve(world, listener, &job, recorder.clone());
             }
         }
@@ -75,7 +73,7 @@ pub async fn start(network: &Network, lane: &Lane, arm: &Arm, workload: &Workloa
     let task = match &client {
         Host::Tcp(host) => {
             let targets = lane.server_addresses.iter().filter_map(|own| own.first());
-            let targets = targets.map(|address| SocketAddr::new(*address, TCP_PORT)).collect();
+            let targets = targets.map(|address| SocketAddr::new(*address, PORT)).collect();
             load(world, TcpConnector::new(host.clone(), targets), &job, recorder.clone())
         }
         Host::Sctp(host) => {
@@ -84,7 +82,7 @@ pub async fn start(network: &Network, lane: &Lane, arm: &Arm, workload: &Workloa
                 let usable = own.iter().take(arm.paths.unwrap_or(usize::MAX));
                 usable.map(|address| SocketAddr::new(*address, udp)).collect()
             };
-            let target = |own| SctpServer { addresses: reachable(own), port: SCTP_PORT };
+            let target = |own| SctpServer { addresses: reachable(own), port: PORT };
             let targets = lane.server_addresses.iter().map(target).collect();
             load(world, SctpConnector::new(host.clone(), targets), &job, recorder.clone())
         }
@@ -107,12 +105,12 @@ pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result
     let wrong = |error: std::io::Error| error.to_string();
     let world = network.world(*node);
     let server = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
-    let listener = server.listen(TCP_PORT, BACKLOG).map_err(|error| error.to_string())?;
+    let listener = server.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
     let serving = world.clone();
     world.spawn("background server", async move { drop(bulk::serve(serving, listener, Unobserved).await) }).detach();
     let world = network.world(lane.client);
     let client = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
-    let connector = TcpConnector::new(client, vec![SocketAddr::new(*address, TCP_PORT)]);
+    let connector = TcpConnector::new(client, vec![SocketAddr::new(*address, PORT)]);
     let endless = Bulk {
         bytes: ENDLESS,
         message_size: MESSAGE_SIZE as usize,
@@ -162,11 +160,18 @@ pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
 
 fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(arm, workload)?;
+    // Bodies are patterns: under their real types, what dissects captures would call them broken images.
+    let mut page = (*workload.page).clone();
+    page.objects.iter_mut().for_each(|object| "application/octet-stream".clone_into(&mut object.content_type));
     Ok(Job {
-        page: Rc::new((*workload.page).clone()),
+        page: Rc::new(page),
         bulk: bulk_of(&policy, workload),
         policy,
-        options: serve::Options { service_time: workload.server_time, ..serve::Options::default() },
+        options: serve::Options {
+            service_time: workload.server_time,
+            serial: workload.serial_server,
+            ..serve::Options::default()
+        },
     })
 }
 

@@ -132,21 +132,24 @@ impl Endpoint {
                     self.pass(now, slot, packet, rest);
                 }
             }
-            // A late copy: its association has come and gone.
-            None if self.spent.contains(now, cookie.local_tag) => self.totals.discarded += 1,
+            // Its association has come and gone. To a late copy the ABORT means nothing; a peer
+            // that never had the COOKIE ACK learns from it.
+            None if self.spent.contains(now, cookie.local_tag) => self.refuse_cookie(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest),
-                None => {
-                    // The listener is gone: nobody wants it any more.
-                    let mut bytes = Vec::new();
-                    let start =
-                        packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
-                    Abort::default().emit(&mut bytes);
-                    packet::finish(&mut bytes, start);
-                    self.say(packet.target, packet.source, bytes);
-                }
+                // The listener is gone: nobody wants it any more.
+                None => self.refuse_cookie(packet, header, &cookie),
             },
         }
+    }
+
+    /// A good cookie that no association comes of: ABORT.
+    fn refuse_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
+        Abort::default().emit(&mut bytes);
+        packet::finish(&mut bytes, start);
+        self.say(packet.target, packet.source, bytes);
     }
 
     /// The live association that a cookie speaks of.

@@ -23,8 +23,10 @@ struct Sender {
     content: BTreeMap<u32, (usize, u64)>,
     /// Cumulative TSN and window of the last SACK it was handed.
     acknowledged: Option<(Tsn, u64)>,
-    /// TSNs that a gap block of that cumulative TSN covered.
+    /// The window of INIT or INIT ACK, until a SACK tells another.
     window: u64,
+    /// It was handed a SHUTDOWN.
+    window_unknown: bool,
     /// Highest cumulative TSN it has sent in a SACK.
     promised: Option<Tsn>,
 }
@@ -111,7 +113,8 @@ impl Checker {
         // rule can be seen from outside only as long as nothing was.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let undisturbed = stats.fast_recoveries + stats.t3_expirations + stats.retransmitted_fast == 0;
-        if let Some((cumulative, window)) = mine.acknowledged.filter(|_| undisturbed) {
+        if let Some((cumulative, window)) = mine.acknowledged.filter(|_| undisturbed && !mine.window_unknown)
+        {
             let beyond: u64 = (1..=tsn.distance_from(cumulative))
                 .filter_map(|n| mine.content.get(&cumulative.plus(n).0))
                 .map(|&(length, _)| length as u64)
@@ -176,15 +179,10 @@ impl Watch for Checker {
                         .sum();
                     (sack.cumulative, u64::from(sack.window) + reported as u64)
                 }
-                // A SHUTDOWN acknowledges without a window: what it covers is given back.
-                Chunk::Shutdown(shutdown) => {
-                    let Some((before, window)) = self.sides[to as usize].acknowledged else { continue };
-                    let covered: usize = (1..=shutdown.cumulative.distance_from(before).min(10_000))
-                        .filter(|_| shutdown.cumulative.after(before))
-                        .filter_map(|n| self.sides[to as usize].content.get(&before.plus(n).0))
-                        .map(|(length, _)| length)
-                        .sum();
-                    (shutdown.cumulative, window + covered as u64)
+                Chunk::Shutdown(_) => {
+                    // It acknowledges without telling a window: from here on only the engine knows.
+                    self.sides[to as usize].window_unknown = true;
+                    continue;
                 }
                 Chunk::Init(init) => {
                     self.sides[to as usize].window = u64::from(init.window);

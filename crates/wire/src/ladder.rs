@@ -12,7 +12,8 @@
 //! ladder reads well and does not change with the seed. The left side is
 //! whoever was named first.
 
-use crate::sctp::{Chunk, PacketView, Tsn};
+use crate::sctp::cause::Causes;
+use crate::sctp::{Cause, Chunk, PacketView, Tsn};
 use crate::tcp::{Flags, Segment};
 use anabranch_base::Instant;
 use std::fmt::Write;
@@ -173,14 +174,26 @@ impl Numbers {
             }
             Chunk::Abort(abort) => {
                 let _ = write!(line, "ABORT{}", if abort.reflected { " T" } else { "" });
-                abort.causes.fmt_list(line)
+                self.causes(peer, abort.causes, line)
             }
             Chunk::Error(error) => {
                 *line += "ERROR";
-                error.causes.fmt_list(line)
+                self.causes(peer, error.causes, line)
             }
             other => write!(line, "{other}"),
         };
+    }
+
+    /// Causes, each after a space; TSNs in them are `peer`'s.
+    fn causes(&self, peer: Side, causes: Causes<'_>, line: &mut String) -> std::fmt::Result {
+        for cause in causes {
+            match cause {
+                Ok(Cause::NoUserData(tsn)) => write!(line, " no-user-data({})", self.number(peer, tsn.0))?,
+                Ok(cause) => write!(line, " {cause}")?,
+                Err(error) => write!(line, " ({error})")?,
+            }
+        }
+        Ok(())
     }
 
     /// A TCP segment sent by `side`, on one line. Its checksum is not looked at.

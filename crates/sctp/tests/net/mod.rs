@@ -339,10 +339,10 @@ impl Net {
             Some(Action::Lose) => copies.clear(),
             Some(Action::Delay(more)) => {
                 copies = vec![more];
-                remark = format!("delayed {} ms", more.as_millis());
+                remark = format!("delayed {} ms", more.as_secs_f64() * 1_000.0);
             }
-            Some(Action::Duplicate) => {
-                copies.push(Duration::from_millis(1));
+            Some(Action::Duplicate(later)) => {
+                copies.push(later);
                 remark = "duplicated".into();
             }
             Some(Action::Corrupt) => {

@@ -8,7 +8,8 @@ use anabranch_wire::ladder::Side;
 pub enum Action {
     Lose,
     Delay(Duration),
-    Duplicate,
+    /// A copy follows after this time.
+    Duplicate(Duration),
     Corrupt,
     Mark,
 }

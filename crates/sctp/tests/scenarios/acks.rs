@@ -9,129 +9,126 @@ use expect_test::expect;
 /// RFC 9260 §6.2: one packet alone waits for the delay of 200 ms.
 #[test]
 fn one_packet_waits() {
-    let mut script = Script::established(&[]);
+    let mut script = Script::warm(&[]);
     script.send(A, 0, 100).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
-           1.025          B: received sid=0 len=100
-           1.025  A ◄── B   SACK          cum=1 rwnd=64k
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        2.025          B: received sid=0 len=100
+        2.225  A ◄── B   SACK          cum=2 rwnd=64k
     "#]]);
 }
 
 /// RFC 9260 §6.2: every second packet is acknowledged at once.
 #[test]
 fn every_second_packet() {
-    let mut script = Script::established(&[]);
+    let mut script = Script::warm(&[]);
     script.send(A, 0, 4_000).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084
-           1.025          B: received sid=0 len=4000
-           1.025  A ◄── B   SACK          cum=3 rwnd=64k
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 B
+        2.000  A ──► B   DATA          tsn=3 sid=0 ssn=1 len=1452
+        2.000  A ──► B   DATA          tsn=4 sid=0 ssn=1 len=1096 E
+        2.025  A ◄── B   SACK          cum=3 rwnd=62632
+        2.025          B: received sid=0 len=4000
+        2.225  A ◄── B   SACK          cum=4 rwnd=64k
     "#]]);
 }
 
 /// With the delay turned off.
 #[test]
 fn at_once() {
-    let mut script = Script::established(&[("delack", "0")]);
+    let mut script = Script::warm(&[("delack", "0")]);
     script.send(A, 0, 100).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
-           1.025          B: received sid=0 len=100
-           1.025  A ◄── B   SACK          cum=1 rwnd=64k
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        2.025          B: received sid=0 len=100
+        2.025  A ◄── B   SACK          cum=2 rwnd=64k
     "#]]);
 }
 
 /// RFC 7053 §5.2: the I bit asks for a SACK at once.
 #[test]
 fn the_i_bit() {
-    let mut script = Script::established(&[]);
+    let mut script = Script::warm(&[]);
     script.send_message(A, Message { immediate: true, ..Message::default() }, 100).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 IBE
-           1.025          B: received sid=0 len=100
-           1.025  A ◄── B   SACK          cum=1 rwnd=64k
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 IBE
+        2.025          B: received sid=0 len=100
+        2.025  A ◄── B   SACK          cum=2 rwnd=64k
     "#]]);
 }
 
 /// RFC 9260 §6.2: a SACK rides with data that goes the other way.
 #[test]
 fn riding_with_data() {
-    let mut script = Script::established(&[]);
+    let mut script = Script::warm(&[]);
     script.send(A, 0, 100).run(50).send(B, 0, 100).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
-           1.025          B: received sid=0 len=100
-           1.025  A ◄── B   SACK          cum=1 rwnd=64k
-           1.050  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
-           1.075          A: received sid=0 len=100
-           1.075  A ──► B   SACK          cum=1 rwnd=64k
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        2.025          B: received sid=0 len=100
+        2.050  A ◄── B   SACK          cum=2 rwnd=64k; DATA tsn=2 sid=0 ssn=1 len=100 BE
+        2.075          A: received sid=0 len=100
+        2.275  A ──► B   SACK          cum=2 rwnd=64k
     "#]]);
 }
 
 /// RFC 9260 §6.7: at a gap every packet is acknowledged at once, until it is filled.
 #[test]
 fn gaps() {
-    let mut script = Script::established(&[]);
-    script.lose(A, "DATA tsn=2 ").send(A, 0, 5_600).run(2_000);
+    let mut script = Script::warm(&[]);
+    script.lose(A, "DATA tsn=3 ").send(A, 0, 5_600).run(2_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084
-           1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
-           1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1244 E
-           1.075  A ◄── B   SACK          cum=1 rwnd=61388 gaps=3-4
-           2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           2.075          B: received sid=0 len=5600
-           2.275  A ◄── B   SACK          cum=4 rwnd=64k
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 B
+        2.000  A ──► B   DATA          tsn=3 sid=0 ssn=1 len=1452     ✗ lost
+        2.000  A ──► B   DATA          tsn=4 sid=0 ssn=1 len=1452
+        2.025  A ◄── B   SACK          cum=2 rwnd=62632 gaps=4
+        2.050  A ──► B   DATA          tsn=5 sid=0 ssn=1 len=1244 E
+        2.075  A ◄── B   SACK          cum=2 rwnd=61388 gaps=4-5
+        3.050  A ──► B   DATA          tsn=3 sid=0 ssn=1 len=1452
+        3.075          B: received sid=0 len=5600
+        3.275  A ◄── B   SACK          cum=5 rwnd=64k
     "#]]);
 }
 
 /// RFC 9260 §6.2: duplicates are reported, and at once.
 #[test]
 fn duplicates() {
-    let mut script = Script::established(&[]);
-    script.duplicate(A, "DATA tsn=1 ").send(A, 0, 100).run(1_000);
+    let mut script = Script::warm(&[]);
+    script.duplicate(A, "DATA tsn=2 ").send(A, 0, 100).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     duplicated
-           1.025          B: received sid=0 len=100
-           1.025  A ◄── B   SACK          cum=1 rwnd=64k
-           1.026  A ◄── B   SACK          cum=1 rwnd=64k dups=1
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     duplicated
+        2.025          B: received sid=0 len=100
+        2.026  A ◄── B   SACK          cum=2 rwnd=64k dups=2
     "#]]);
 }
 
 /// RFC 9260 §6.3.2: a lost SACK costs nothing when the next one comes.
 #[test]
 fn a_lost_sack() {
-    let mut script = Script::established(&[]);
+    let mut script = Script::warm(&[]);
     script.lose(B, "SACK").send(A, 0, 5_600).run(2_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084     ✗ lost
-           1.025  A ◄── B   SACK          cum=3 rwnd=61180
-           1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1244 E
-           1.075          B: received sid=0 len=5600
-           1.275  A ◄── B   SACK          cum=4 rwnd=64k
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 B
+        2.000  A ──► B   DATA          tsn=3 sid=0 ssn=1 len=1452
+        2.000  A ──► B   DATA          tsn=4 sid=0 ssn=1 len=1452
+        2.025  A ◄── B   SACK          cum=3 rwnd=62632     ✗ lost
+        2.225  A ◄── B   SACK          cum=4 rwnd=61180
+        2.250  A ──► B   DATA          tsn=5 sid=0 ssn=1 len=1244 E
+        2.275          B: received sid=0 len=5600
+        2.475  A ◄── B   SACK          cum=5 rwnd=64k
     "#]]);
 }
 
 /// RFC 9260 §6.3.3: the only SACK is lost: T3-rtx, a duplicate, a report.
 #[test]
 fn the_only_sack_is_lost() {
-    let mut script = Script::established(&[]);
+    let mut script = Script::warm(&[]);
     script.lose(B, "SACK").send(A, 0, 100).run(3_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
-           1.025          B: received sid=0 len=100
-           1.025  A ◄── B   SACK          cum=1 rwnd=64k     ✗ lost
-           2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
-           2.025  A ◄── B   SACK          cum=1 rwnd=64k dups=1
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        2.025          B: received sid=0 len=100
+        2.225  A ◄── B   SACK          cum=2 rwnd=64k     ✗ lost
+        3.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        3.025  A ◄── B   SACK          cum=2 rwnd=64k dups=2
     "#]]);
 }
 
@@ -144,10 +141,10 @@ fn no_user_data() {
     let empty = Data { tsn: Tsn(first), begin: true, end: true, ..Data::default() };
     script.inject(A, tag, |b| empty.emit(b)).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=0 BE     injected
-           1.025          B: closed: PeerViolated("6.2: a DATA chunk without user data")
-           1.025  A ◄── B   ABORT no-user-data(887563336)
-           1.050          A: closed: Aborted(Some(9))
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=0 BE     injected
+        1.025          B: closed: PeerViolated("6.2: a DATA chunk without user data")
+        1.025  A ◄── B   ABORT no-user-data(1)
+        1.050          A: closed: Aborted(Some(9))
     "#]]);
 }
 

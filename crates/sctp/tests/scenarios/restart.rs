@@ -95,9 +95,38 @@ fn case_b_crossing_cookies() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 C: a cookie of an attempt that is over is thrown away.
+/// RFC 9260 §5.2.4 C: B has asked by itself after it had answered A's INIT, and
+/// the two have met; then the COOKIE ECHO with B's first tag arrives.
 #[test]
-fn case_c_an_old_cookie() {
+fn case_c_a_late_cookie() {
+    let mut script = Script::new(&[]);
+    script.delay(A, "COOKIE ECHO", 400);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(60);
+    script.net.associate_from(B, 1, Some(PORT), 5_000);
+    script.run(3_000).send(A, 0, 10).send(B, 0, 10).run(1_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO     delayed 400 ms
+        0.060  A ◄── B   INIT          tag=B2 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.085  A ──► B   INIT ACK      tag=A1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.110  A ◄── B   COOKIE ECHO
+        0.135          A: established, 10 streams out, 10 in
+        0.135  A ──► B   COOKIE ACK
+        0.160          B: established, 10 streams out, 10 in
+        3.060  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+        3.060  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+        3.085          B: received sid=0 len=10
+        3.085  A ◄── B   SACK          cum=1 rwnd=64k
+        3.085          A: received sid=0 len=10
+        3.085  A ──► B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// A cookie of an attempt that its peer has given up finds another association.
+#[test]
+fn a_cookie_of_a_former_attempt() {
     let mut script = Script::new(&[]);
     script.delay(A, "COOKIE ECHO", 400);
     script.net.associate_from(A, 1, Some(5_000), PORT);
@@ -109,21 +138,47 @@ fn case_c_an_old_cookie() {
     script.net.associate_from(A, 1, Some(5_000), PORT);
     script.run(3_000).send(A, 0, 10).run(1_000);
     script.check(expect![[r#"
-           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
-           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
-           0.050  A ──► B   COOKIE ECHO     delayed 400 ms
-           0.100          A: closed: Local
-           0.100  A ──► B   ABORT user-abort
-           0.100  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
-           0.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
-           0.150  A ──► B   COOKIE ECHO
-           0.175          B: accepted, 10 streams out, 10 in
-           0.175  A ◄── B   COOKIE ACK
-           0.200          A: established, 10 streams out, 10 in
-           3.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
-           3.125          B: received sid=0 len=10
-           3.125  A ◄── B   SACK          cum=1 rwnd=64k
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO     delayed 400 ms
+        0.100          A: closed: Local
+        0.100  A ──► B   ABORT user-abort
+        0.100  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.150  A ──► B   COOKIE ECHO
+        0.175          B: accepted, 10 streams out, 10 in
+        0.175  A ◄── B   COOKIE ACK
+        0.200          A: established, 10 streams out, 10 in
+        3.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+        3.125          B: received sid=0 len=10
+        3.125  A ◄── B   SACK          cum=1 rwnd=64k
     "#]]);
+}
+
+/// RFC 9260 §5.1.5 leaves it open: a COOKIE ECHO that was kept back until its
+/// association had ended does not set it up again.
+#[test]
+fn a_used_up_cookie() {
+    let mut script = Script::new(&[]);
+    script.duplicate_late(A, "COOKIE ECHO", 900);
+    script.associate().send(A, 0, 10).shutdown(A).run(3_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=10 BE     duplicated
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075          B: received sid=0 len=10
+        0.075  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k
+        0.100          A: established, 10 streams out, 10 in
+        0.100  A ──► B   SHUTDOWN      cum=0
+        0.125          B: peer wants to shut down
+        0.125  A ◄── B   SHUTDOWN ACK
+        0.150          A: closed: Shutdown
+        0.150  A ──► B   SHUTDOWN COMPLETE
+        0.175          B: closed: Shutdown
+        0.975  A ◄── B   ABORT
+    "#]]);
+    assert_eq!(script.app(B).messages, 1);
 }
 
 /// RFC 9260 §5.2.4 D: a COOKIE ECHO comes twice.

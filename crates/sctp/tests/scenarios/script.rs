@@ -43,6 +43,15 @@ impl Script {
         script
     }
 
+    /// The same after a message each way: the first DATA of an association is
+    /// acknowledged at once (RFC 9260 §5.1), what follows by the usual rules. TSNs go on at 2.
+    pub fn warm(changes: &[(&str, &str)]) -> Self {
+        let mut script = Self::established(changes);
+        script.send(A, 0, 8).send(B, 0, 8).run(1_000);
+        script.forget();
+        script
+    }
+
     /// The same with two networks of these delays.
     pub fn established_on(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         let mut script = Self::multi_homed(delays, changes);
@@ -77,11 +86,19 @@ impl Script {
     }
 
     pub fn delay(&mut self, from: Side, pattern: &str, ms: u64) -> &mut Self {
-        self.rule(from, pattern, 0, 1, Action::Delay(Duration::from_millis(ms)))
+        self.delay_us(from, pattern, ms * 1_000)
+    }
+
+    pub fn delay_us(&mut self, from: Side, pattern: &str, us: u64) -> &mut Self {
+        self.rule(from, pattern, 0, 1, Action::Delay(Duration::from_micros(us)))
     }
 
     pub fn duplicate(&mut self, from: Side, pattern: &str) -> &mut Self {
-        self.rule(from, pattern, 0, 1, Action::Duplicate)
+        self.duplicate_late(from, pattern, 1)
+    }
+
+    pub fn duplicate_late(&mut self, from: Side, pattern: &str, ms: u64) -> &mut Self {
+        self.rule(from, pattern, 0, 1, Action::Duplicate(Duration::from_millis(ms)))
     }
 
     pub fn corrupt(&mut self, from: Side, pattern: &str) -> &mut Self {

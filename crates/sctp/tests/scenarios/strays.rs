@@ -108,19 +108,21 @@ fn an_init_that_offers_nothing() {
 #[test]
 fn wrong_tags_are_ignored() {
     let mut script = Script::established(&[]);
-    script.inject(A, 0xdead, |b| data().emit(b)).run(100);
+    let numbers = script.net.ladder.numbers();
+    let (mine, theirs) = (numbers.first(A).expect("a TSN"), numbers.first(B).expect("a TSN"));
+    script.inject(A, 0xdead, |b| Data { tsn: Tsn(mine), ..data() }.emit(b)).run(100);
     script.inject(A, 0xdead, |b| Abort::default().emit(b)).run(100);
-    script.inject(A, 0xdead, |b| Shutdown { cumulative: Tsn(0) }.emit(b)).run(100);
+    script.inject(A, 0xdead, |b| Shutdown { cumulative: Tsn(theirs).minus(1) }.emit(b)).run(100);
     script.inject(A, 0xdead, |b| ShutdownComplete::default().emit(b)).run(100);
     script.send(A, 0, 10).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=-887563326 sid=0 ssn=0 len=9 BE   vtag=0000dead     injected
-           1.100  A ──► B   ABORT   vtag=0000dead     injected
-           1.200  A ──► B   SHUTDOWN      cum=1789646930   vtag=0000dead     injected
-           1.300  A ──► B   SHUTDOWN COMPLETE   vtag=0000dead     injected
-           1.400  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
-           1.425          B: received sid=0 len=10
-           1.425  A ◄── B   SACK          cum=1 rwnd=64k
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=9 BE   vtag=0000dead     injected
+        1.100  A ──► B   ABORT   vtag=0000dead     injected
+        1.200  A ──► B   SHUTDOWN      cum=0   vtag=0000dead     injected
+        1.300  A ──► B   SHUTDOWN COMPLETE   vtag=0000dead     injected
+        1.400  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+        1.425          B: received sid=0 len=10
+        1.425  A ◄── B   SACK          cum=1 rwnd=64k
     "#]]);
 }
 

@@ -66,7 +66,9 @@ impl PageSite {
         let resources = page.objects.iter().map(|object| {
             let resource = Resource {
                 content: Content::Pattern(Pattern::of(&object.name), object.body),
-                content_type: object.content_type.clone(),
+                // The content is a pattern, not what the page's type promises: a decoder that believed the type
+                // would call it malformed.
+                content_type: "application/octet-stream".to_owned(),
                 head: Some(object.response_head),
             };
             (object.name.clone(), resource)

@@ -50,28 +50,38 @@ fn three_segments_open_a_connection() {
 /// RFC 7323, RFC 2018: all that the modern profile offers.
 #[test]
 fn the_modern_profile_offers_its_options() {
-    check("modern options", &with(&[]), |pair| pair.open(), expect![[r#"
+    check(
+        "modern options",
+        &with(&[]),
+        |pair| pair.open(),
+        expect![[r#"
         scenario: modern options
            0.000  A ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
            0.050  A ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
            0.100  A connected
            0.100  A ──► B   ACK           seq=1 ack=1 win=49152
            0.150          B accepted
-    "#]]);
+    "#]],
+    );
 }
 
 /// Options are used only when both sides offer them.
 #[test]
 fn options_take_two() {
     let mut pair = anabranch_tcp::testing::Pair::with(with(&[]), plain(), 1);
-    check_on("modern meets plain", &mut pair, |pair| pair.open(), expect![[r#"
+    check_on(
+        "modern meets plain",
+        &mut pair,
+        |pair| pair.open(),
+        expect![[r#"
         scenario: modern meets plain
            0.000  A ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
            0.050  A ◄── B   SYN ACK       seq=0 ack=1 win=60000 mss=1000
            0.100  A connected
            0.100  A ──► B   ACK           seq=1 ack=1 win=65535
            0.150          B accepted
-    "#]]);
+    "#]],
+    );
     let info = pair.info(Left);
     assert!(!info.sack && !info.timestamps);
     assert_eq!(info.mss, 1000);

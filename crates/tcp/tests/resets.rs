@@ -11,11 +11,16 @@ use expect_test::expect;
 #[test]
 fn an_exact_reset_ends_the_connection() {
     let mut pair = opened(&plain());
-    check_on("exact reset", &mut pair, |pair| pair.forge(Right, Flags::RST, 1, 0, b""), expect![[r#"
+    check_on(
+        "exact reset",
+        &mut pair,
+        |pair| pair.forge(Right, Flags::RST, 1, 0, b""),
+        expect![[r#"
         scenario: exact reset
            0.150  A ──► B   RST           seq=1 win=65535     (forged)
            0.150          B closed: connection reset by the peer
-    "#]]);
+    "#]],
+    );
     assert!(matches!(pair.events.last(), Some((_, Right, Event::Closed { reason: CloseReason::Reset, .. }))));
 }
 

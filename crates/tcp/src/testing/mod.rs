@@ -1,12 +1,15 @@
 //! Two endpoints over an in-memory network, and the ladder of what they said
 //! (feature `testing`).
 //!
-//! [`Pair`] is what every test of this crate is written against: it delays,
+//! [`Pair`] is what every scenario of this crate is written against: it delays,
 //! loses, repeats, reorders and damages packets as a script or a seed says,
-//! moves bytes for the application, and draws what happens.
+//! moves bytes for the application, and draws what happens. [`storm`] runs it
+//! by seed; [`flow`] is one long transfer without any of that.
 
+mod flow;
 mod pair;
 mod storm;
 
+pub use flow::{Flow, Link, flow};
 pub use pair::{Fate, Judge, LEFT, Pair, RIGHT, Side};
 pub use storm::{Storm, storm};

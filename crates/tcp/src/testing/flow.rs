@@ -1,0 +1,138 @@
+//! One long transfer over one link, as plain and as fast as can be: for
+//! figures of speed, and to hold the engine to those of other simulators.
+
+use crate::{Config, ConnectionId, Endpoint, Event, Stats};
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{Batch, BitRate, Engine, Instant, Ratio, Rng};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// A link with the same rate and delay both ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Bits per second.
+    pub rate: BitRate,
+    /// One way.
+    pub delay: Duration,
+    /// Bytes that may wait in front of it.
+    pub queue: u64,
+    /// Random loss from the sender to the receiver, behind the queue.
+    pub loss: Ratio,
+}
+
+/// What came of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flow {
+    /// When it ended.
+    pub end: Instant,
+    /// Bytes that the receiving application has read.
+    pub bytes: u64,
+    /// Packets given to the link, both ways.
+    pub packets: u64,
+    /// The sender's counters.
+    pub sender: Stats,
+}
+
+struct Direction {
+    arrivals: VecDeque<(Instant, Batch)>,
+    free_at: Instant,
+}
+
+/// Moves `bytes` from one host to another, or as many as go until `until`.
+///
+/// # Panics
+/// When the connection cannot be opened.
+#[must_use]
+pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) -> Flow {
+    let ips: [IpAddr; 2] = [super::LEFT, super::RIGHT];
+    let root = Rng::new(seed);
+    let mut hosts = [0, 1].map(|i| Endpoint::new(config.clone(), vec![ips[i]], root.fork("host")));
+    assert!(hosts[1].listen(80, 0).is_ok(), "nobody else listens");
+    let mut now = Instant::ZERO;
+    let client = hosts[0].connect(now, None, SocketAddr::new(ips[1], 80)).expect("an address of the family");
+    let mut luck = root.fork("loss");
+    let mut ways = [0, 1].map(|_| Direction { arrivals: VecDeque::new(), free_at: Instant::ZERO });
+    let mut pool: Vec<Batch> = Vec::new();
+    let mut ends = Ends { client, server: None, left: bytes, writable: true, got: 0 };
+    let (chunk, mut sink) = (vec![0x5a; 65_536], vec![0; 65_536]);
+    let mut packets = 0;
+    while ends.got < bytes {
+        for side in 0..2 {
+            ends.serve(now, &mut hosts[side], side, &chunk, &mut sink);
+            loop {
+                let mut batch = pool.pop().unwrap_or_else(|| Batch::new(1));
+                batch.clear();
+                if !hosts[side].poll_transmit(now, &mut batch) {
+                    pool.push(batch);
+                    break;
+                }
+                packets += 1;
+                let way = &mut ways[side];
+                let begin = way.free_at.max(now);
+                let size = batch.stride() as u64 + 20;
+                if link.rate.bytes_in(begin.since(now)) + size > link.queue {
+                    pool.push(batch);
+                    continue;
+                }
+                way.free_at = begin.plus_nanos(link.rate.nanos_for(size));
+                if side == 0 && luck.chance(link.loss) {
+                    pool.push(batch);
+                    continue;
+                }
+                way.arrivals.push_back((way.free_at.plus_nanos(nanos(link.delay)), batch));
+            }
+        }
+        let flight = ways.iter().filter_map(|way| way.arrivals.front().map(|(at, _)| *at)).min();
+        let timer = hosts.iter().filter_map(Endpoint::poll_timeout).min();
+        let Some(next) = flight.into_iter().chain(timer).min().filter(|at| *at <= until) else { break };
+        now = next.max(now);
+        for side in 0..2 {
+            let arrivals = &mut ways[1 - side].arrivals;
+            if arrivals.front().is_some_and(|(at, _)| *at <= now)
+                && let Some((_, batch)) = arrivals.pop_front()
+            {
+                for packet in batch.packets() {
+                    hosts[side].handle_packet(now, packet);
+                }
+                pool.push(batch);
+            }
+            if hosts[side].poll_timeout().is_some_and(|at| at <= now) {
+                hosts[side].handle_timeout(now);
+            }
+        }
+    }
+    Flow { end: now, bytes: ends.got, packets, sender: hosts[0].stats(client).unwrap_or_default() }
+}
+
+/// The two applications.
+struct Ends {
+    client: ConnectionId,
+    server: Option<ConnectionId>,
+    left: u64,
+    writable: bool,
+    got: u64,
+}
+
+impl Ends {
+    fn serve(&mut self, now: Instant, host: &mut Endpoint, side: usize, chunk: &[u8], sink: &mut [u8]) {
+        while let Some(event) = host.poll_event() {
+            match event {
+                Event::Accepted { id, .. } => self.server = Some(id),
+                Event::Writable { .. } => self.writable = true,
+                Event::Readable { .. } => {
+                    let Some(id) = self.server else { continue };
+                    while let Ok(count @ 1..) = host.recv(now, id, sink) {
+                        self.got += count as u64;
+                    }
+                }
+                _ => {}
+            }
+        }
+        while side == 0 && self.writable && self.left > 0 {
+            let most = (chunk.len() as u64).min(self.left) as usize;
+            let taken = host.send(now, self.client, &chunk[..most]).unwrap_or(0);
+            self.left -= taken as u64;
+            self.writable = taken == most;
+        }
+    }
+}

@@ -337,3 +337,80 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
     };
     rig.network.run(run, Instant::MAX).expect_done();
 }
+
+#[test]
+fn a_short_backlog_delays_or_turns_away_but_loses_nothing() {
+    use anabranch_transport::{Connector, Listener, Session};
+    // A server that takes connections at once: those that did not fit try again.
+    let page = page(20_000, &[10_000; 12]);
+    let six = tcp(Choices { connections: Some(6), ..Choices::default() });
+    let rig = Rig::new(&[DEFAULT], 1);
+    let run = async {
+        let (client, server) = tcp_hosts(&rig, "modern").await;
+        let listener = server.listen(80, 1).expect("listening");
+        let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
+        fetch_page(&rig, connector, listener, &page, six.policy(), serve::Options::default()).await.0
+    };
+    let outcome = rig.network.run(run, Instant::MAX).expect_done();
+    assert_eq!((outcome.end, outcome.body_bytes), (End::Done, page.body_bytes()), "{outcome:?}");
+
+    // One that takes none: what does not fit its queue is not established for long.
+    let rig = Rig::new(&[DEFAULT], 1);
+    let run = async {
+        let (client, server) = tcp_hosts(&rig, "modern").await;
+        let mut listener = server.listen(80, 2).expect("listening");
+        let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
+        let sessions: Vec<_> = (0..5).map(|_| connector.connect(0).expect("a session")).collect();
+        let here = rig.client.clone();
+        anabranch_world::World::sleep_until(&here, Instant::from_millis(30_000)).await;
+        let taken = [listener.accept().await.expect("one"), listener.accept().await.expect("two")];
+        let mut alive = 0;
+        for session in &sessions {
+            let closed =
+                std::future::poll_fn(|cx| std::task::Poll::Ready(session.poll_closed(cx).is_ready())).await;
+            alive += usize::from(!closed);
+        }
+        (taken.map(|session| session.id()), alive)
+    };
+    let (taken, alive) = rig.network.run(run, Instant::MAX).expect_done();
+    assert_ne!(taken[0], taken[1]);
+    assert_eq!(alive, 2);
+}
+
+#[test]
+fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
+    // Four thinks of two seconds between objects, and a server that waits one.
+    let mut chain = Page::from_sizes("5x3kB").expect("a page");
+    for i in 1..chain.objects.len() {
+        chain.objects[i].initiator = Some(i - 1);
+        chain.objects[i].think = Duration::from_secs(2);
+    }
+    let chain = Rc::new(chain);
+    for arm in [tcp(Choices::default()), sctp(10)] {
+        let rig = Rig::new(&[DEFAULT], 1);
+        let policy = anabranch_http::mapping::Policy {
+            think: anabranch_http::mapping::Think::Recorded,
+            ..arm.policy()
+        };
+        let options =
+            || serve::Options { idle_timeout: Some(Duration::from_secs(1)), ..serve::Options::default() };
+        let run = async {
+            match &arm {
+                Arm::Tcp(profile, _) => {
+                    let (client, server) = tcp_hosts(&rig, profile).await;
+                    let listener = server.listen(80, 0).expect("listening");
+                    let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
+                    fetch_page(&rig, connector, listener, &chain, policy, options()).await.0
+                }
+                Arm::Sctp(profile, streams, _) => {
+                    let (client, server) = sctp_hosts(&rig, profile, *streams, Carrier::Ip).await;
+                    let listener = server.listen(80).expect("listening");
+                    let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+                    fetch_page(&rig, connector, listener, &chain, policy, options()).await.0
+                }
+            }
+        };
+        let outcome = rig.network.run(run, Instant::MAX).expect_done();
+        assert_eq!((outcome.end, outcome.connections), (End::Done, 5), "{arm:?} {outcome:?}");
+    }
+}

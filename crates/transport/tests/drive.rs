@@ -210,8 +210,7 @@ fn nothing_is_done_while_nothing_happens() {
                 heard(&near, usize::from(number) + 1).await;
             }
             here.sleep_until(Instant::from_millis(100_000)).await;
-            let timeouts = near.borrow().engine.timeouts;
-            timeouts
+            near.borrow().engine.timeouts
         },
         Instant::MAX,
     );
@@ -229,8 +228,7 @@ fn same_seed_same_events() {
                 let (_far, _task) = start(&there).await;
                 (0..50).for_each(|number| ask(&near, number, (FAR, 7).into()));
                 heard(&near, 50).await;
-                let heard = near.borrow().heard.clone();
-                heard
+                near.borrow().heard.clone()
             },
             Instant::MAX,
         );

@@ -16,12 +16,20 @@ struct Log {
     events: Vec<String>,
 }
 
+/// A packet on the wire.
+struct Flying {
+    to: usize,
+    source: SocketAddr,
+    target: SocketAddr,
+    bytes: Vec<u8>,
+}
+
 /// Two engines and a wire that loses, delays and thereby reorders.
 struct Pair<E> {
     engines: [E; 2],
     logs: [Log; 2],
-    /// By arrival and order of sending: to whom, from, to, bytes.
-    wire: BTreeMap<(Instant, u64), (usize, SocketAddr, SocketAddr, Vec<u8>)>,
+    /// By arrival and order of sending.
+    wire: BTreeMap<(Instant, u64), Flying>,
     sent: u64,
     luck: Rng,
     loss: Ratio,
@@ -55,7 +63,8 @@ where
                     self.sent += 1;
                     let delay = Duration::from_millis(20) + self.luck.span_up_to(Duration::from_millis(3));
                     if !self.luck.chance(self.loss) {
-                        let entry = (1 - side, batch.source, batch.target, packet);
+                        let (source, target) = (batch.source, batch.target);
+                        let entry = Flying { to: 1 - side, source, target, bytes: packet };
                         self.wire.insert((now + delay, self.sent), entry);
                     }
                 }
@@ -84,7 +93,7 @@ where
     /// Lets one arrival or deadline of `now` happen; the side it happened to.
     fn happen(&mut self, now: Instant) -> Option<usize> {
         if let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= now) {
-            let (side, source, target, bytes) = entry.remove();
+            let Flying { to: side, source, target, bytes } = entry.remove();
             let ecn = anabranch_base::Ecn::NotEct;
             self.engines[side].handle_packet(now, Packet { source, target, ecn, tag: 0, payload: &bytes });
             return Some(side);
@@ -107,7 +116,7 @@ fn play<E: Engine>(
 where
     E::Event: Debug + Clone,
 {
-    let loss = if seed % 3 == 0 { Ratio::ZERO } else { Ratio::new(seed % 3, 20).expect("a ratio") };
+    let loss = if seed.is_multiple_of(3) { Ratio::ZERO } else { Ratio::new(seed % 3, 20).expect("a ratio") };
     let mut pair = Pair {
         engines,
         logs: Default::default(),
@@ -231,7 +240,7 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
         while left[side] > 0 {
             let stream = (left[side] % 4) as u16;
             let size = size(left[side]);
-            let message = Message { stream, unordered: left[side] % 7 == 0, ..Message::default() };
+            let message = Message { stream, unordered: left[side].is_multiple_of(7), ..Message::default() };
             match engine.send(now, id, message, &vec![side as u8; size]) {
                 Ok(()) => left[side] -= 1,
                 Err(_) => break,

@@ -11,15 +11,13 @@ impl Association {
     /// The application wants to close.
     pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
-            State::CookieWait(_) | State::CookieEchoed(_) => {
-                // What was given to `send` is still delivered, so the handshake goes on; an
-                // association that has nothing to deliver is just given up.
-                if self.send.is_idle() {
-                    self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
-                } else {
-                    self.shutdown_asked = true;
-                }
+            // An association that has nothing to deliver is just given up as long as the peer
+            // knows nothing of it. After the COOKIE ECHO it may be up over there, with data on
+            // its way, and what was given to `send` is to be delivered: the handshake goes on.
+            State::CookieWait(_) if self.send.is_idle() => {
+                self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
+            State::CookieWait(_) | State::CookieEchoed(_) => self.shutdown_asked = true,
             State::Established => {
                 self.state = State::ShutdownPending;
                 self.advance_shutdown(ctx);

@@ -70,7 +70,7 @@ fn mathis(seeds: u64) -> Result<u32, String> {
     let flows = [
         (format!("tcp:cc=reno,abc=2,timestamps=no,{big}"), 1.0, PAYLOAD),
         (format!("tcp:cc=reno,abc=off,timestamps=no,{big}"), 2.0, PAYLOAD),
-        (format!("sctp:max_burst=off,{big}"), 1.0, 1452.0),
+        (format!("sctp:max_burst=0,{big}"), 1.0, 1452.0),
     ];
     let mut missed = 0;
     for (flow, b, payload) in flows.iter() {
@@ -187,7 +187,7 @@ fn fairness(seeds: u64) -> Result<u32, String> {
     println!("\nTwo flows: 10 Mbit/s, 80 ms, drop-tail of one bandwidth-delay product, 300 s\n");
     println!("{:40} {:>8} {:>8} {:>8} {:>8}", "flows", "Jain", "least", "share", "used");
     let tcp = "tcp:cc=reno,rto_min=1s,iw=3";
-    let sctp = "sctp:max_burst=off";
+    let sctp = "sctp:max_burst=0";
     let mut missed = 0;
     for (name, flows, held) in [
         ("tcp, tcp", [tcp, tcp], true),

@@ -91,12 +91,12 @@ fn one(
 
     // The connection is usable when it is established, or as soon as data rode with its handshake.
     let rode = connection.and_then(|c| c.up.first_sent());
-    let usable = established.map(|at| rode.map_or(at, |rode| at.min(rode))).unwrap_or(0);
+    let usable = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
     let mut clock = Clock { last: issued, end: delivered };
-    let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(usable)));
+    let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(usable.unwrap_or(0))));
     let wait = (issued, assigned_ns);
-    let connect = match (opened, established) {
-        (Some(opened), Some(established)) => overlap(wait, (opened, established)),
+    let connect = match (opened, usable) {
+        (Some(opened), Some(usable)) => overlap(wait, (opened, usable)),
         _ => 0,
     };
     let mut why =

@@ -1,0 +1,257 @@
+//! Each part of a response time, by the case that it names, in the virtual network; and two page loads by hand.
+
+use anabranch_lab::attribution;
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Object, Outcome, Run};
+use anabranch_lab::run::batch::{self, Options};
+use std::sync::atomic::AtomicBool;
+
+/// One run of one contestant; every object's parts add up.
+fn run(arm: &str, flags: &[(&str, &str)]) -> Run {
+    let own = [("runs", "1"), ("transport", arm)];
+    let draft = Draft::from_flags(flags.iter().copied().chain(own)).expect("flags");
+    let plan = Plan::interpret(draft).unwrap_or_else(|e| panic!("{e}"));
+    let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
+    let run = race.points[0].arms[0].runs[0].clone();
+    assert_eq!(run.outcome, Outcome::Done, "{arm}");
+    assert!(run.page_ns >= run.limit_ns, "{arm} beats the limit");
+    for object in &run.objects {
+        let why = object.why.as_ref().expect("delivered");
+        assert_eq!(attribution::sum(why), response(object), "{arm} {}", object.name);
+    }
+    run
+}
+
+fn response(object: &Object) -> u64 {
+    object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued")
+}
+
+/// The parts of one object, milliseconds.
+struct Parts {
+    connect: f64,
+    queue: f64,
+    send: f64,
+    cwnd: f64,
+    rwnd: f64,
+    turn: f64,
+    stalled: f64,
+    ahead: f64,
+    server: f64,
+    recovery: f64,
+    timeout: f64,
+    wire: f64,
+    blocked: f64,
+}
+
+/// The parts of every object of a run.
+fn parts(run: &Run) -> Vec<Parts> {
+    let ms = |part: Option<u64>| part.expect("known in the virtual world") as f64 / 1e6;
+    let of = |object: &Object| {
+        let (why, detail) = (object.why.expect("delivered"), object.send_detail.expect("delivered"));
+        Parts {
+            connect: ms(why.connect_ns),
+            queue: ms(why.queue_ns),
+            send: ms(why.send_ns),
+            cwnd: detail.cwnd_ns as f64 / 1e6,
+            rwnd: detail.rwnd_ns as f64 / 1e6,
+            turn: detail.turn_ns as f64 / 1e6,
+            stalled: ms(why.stalled_ns),
+            ahead: ms(why.ahead_ns),
+            server: ms(why.server_ns),
+            recovery: ms(why.recovery_ns),
+            timeout: ms(why.timeout_ns),
+            wire: ms(why.wire_ns),
+            blocked: ms(why.blocked_ns),
+        }
+    };
+    run.objects.iter().map(of).collect()
+}
+
+/// 100 ms there and back; a byte takes 800 ns.
+const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
+/// The same, ten times as fast: a byte takes 100 ns, a packet of 1500 bytes 150 us. Losses: none.
+const WIDE: [(&str, &str); 2] = [("rate", "80mbit"), ("rtt", "100ms")];
+
+fn on(
+    net: [(&'static str, &'static str); 2],
+    more: &[(&'static str, &'static str)],
+) -> Vec<(&'static str, &'static str)> {
+    net.iter().chain(more).copied().collect()
+}
+
+/// Nanoseconds of `bytes` on the wide link, and the way one way.
+const fn wire(bytes: u64) -> u64 {
+    bytes * 100
+}
+const WAY: u64 = 50_000_000;
+
+#[test]
+fn tcp_by_hand() {
+    // 40,000 bytes and 300 of head, in segments of 1448 (timestamps): 27 full ones and 1204 bytes. Every segment is
+    // acknowledged; the window begins at ten segments and grows by one for each acknowledgement (RFC 5681 §3.1).
+    let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
+    // SYN and SYN ACK are 60 bytes, an acknowledgement 52, the request 400 + 52.
+    let established = 2 * (wire(60) + WAY);
+    let written = established + wire(52) + wire(452) + WAY;
+    // The server acknowledges the request, then sends ten segments back to back; the first is acknowledged at once.
+    let first_ack = written + wire(52) + wire(1500) + WAY + wire(52) + WAY;
+    // Acknowledgements come as the segments left, one every 150 us, and each sends two segments into the router's
+    // queue. Segment 28 goes with the ninth: 10 + 2 x 9.
+    let sent = first_ack + 8 * wire(1500);
+    // From the first acknowledgement on the link carries segments 11 to 27 without a pause, then the last.
+    let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + WAY;
+
+    let object = &run.objects[0];
+    assert_eq!(object.delivered_ns, Some(delivered));
+    assert_eq!(run.page_ns, Some(delivered));
+    let instants = object.instants.expect("known");
+    assert_eq!((instants.assigned_ns, instants.req_sent_ns), (established, established));
+    assert_eq!((instants.req_in_ns, instants.written_ns), (written, written));
+    assert_eq!((instants.sent_ns, instants.copy_ns, instants.complete_ns), (sent, sent, delivered));
+    let why = object.why.expect("known");
+    assert_eq!((why.connect_ns, why.send_ns), (Some(established), Some(sent - written)));
+    assert_eq!(
+        object.send_detail.expect("known").cwnd_ns,
+        sent - written,
+        "all of it for the congestion window"
+    );
+    assert_eq!(why.wire_ns, Some(written - established + delivered - sent));
+}
+
+#[test]
+fn sctp_by_hand() {
+    // 300 bytes of head in a chunk of their own, then 10,000 in six chunks of 1452 and one of 1288: TSNs 0 to 7.
+    // Every packet is acknowledged; the window begins at 4404 bytes (RFC 9260 §7.2.1: 3 packets of 1468) and grows by what an
+    // acknowledgement covers while it is full.
+    let run = run("sctp:delack=0", &on(WIDE, &[("objects", "1x10kB")]));
+    // INIT is 60 bytes, INIT ACK with our cookie 160; the COOKIE ECHO takes the request along: 556.
+    let usable = wire(60) + WAY + wire(160) + WAY;
+    let written = usable + wire(556) + WAY;
+    // COOKIE ACK and SACK (52), the head (348), three full packets: 300 + 3 x 1452 reach past 4404. The SACK of the
+    // head sends TSN 4; that of TSN 1, a full packet later, TSNs 5 and 6; that of TSN 2 the last.
+    let first_sack = written + wire(52) + wire(348) + WAY + wire(48) + WAY;
+    let sent = first_sack + 2 * wire(1500);
+    // From the first SACK on the link carries TSNs 4, 5 and 6 without a pause, then the last.
+    let delivered = first_sack + 3 * wire(1500) + wire(1288 + 48) + WAY;
+
+    let object = &run.objects[0];
+    assert_eq!(object.delivered_ns, Some(delivered));
+    let instants = object.instants.expect("known");
+    assert_eq!((instants.assigned_ns, instants.req_sent_ns), (usable, usable));
+    assert_eq!((instants.req_in_ns, instants.written_ns), (written, written));
+    assert_eq!((instants.sent_ns, instants.copy_ns, instants.complete_ns), (sent, sent, delivered));
+    let why = object.why.expect("known");
+    assert_eq!((why.connect_ns, why.send_ns), (Some(usable), Some(sent - written)));
+    assert_eq!(object.send_detail.expect("known").cwnd_ns, sent - written);
+    assert_eq!(why.wire_ns, Some(written - usable + delivered - sent));
+}
+
+#[test]
+fn a_lost_first_packet_is_connect() {
+    for arm in ["tcp", "sctp"] {
+        let run = run(arm, &on(NET, &[("objects", "1x5kB"), ("up-loss", "list:1")]));
+        let object = &parts(&run)[0];
+        assert!(
+            (1_100.0..1_101.0).contains(&object.connect),
+            "{arm}: the timer of 1 s, and a round trip: {}",
+            object.connect
+        );
+        assert_eq!((object.queue, object.recovery, object.timeout), (0.0, 0.0, 0.0), "{arm}");
+    }
+}
+
+#[test]
+fn waiting_for_a_connection_or_a_stream_is_queue() {
+    let two = parts(&run("tcp:connections=2", &on(NET, &[("objects", "4x5kB")])));
+    assert_eq!((two[0].queue, two[1].queue), (0.0, 0.0));
+    assert!(two[2].queue > 100.0 && two[3].queue > 100.0, "a round trip at least");
+    let one = parts(&run("sctp:streams=1,when-full=wait", &on(NET, &[("objects", "3x5kB")])));
+    let queues: Vec<f64> = one.iter().map(|object| object.queue).collect();
+    assert!(queues[0] == 0.0 && queues[1] > 100.0 && queues[2] > queues[1] + 100.0, "{queues:?}");
+    let many = parts(&run("sctp", &on(NET, &[("objects", "3x5kB")])));
+    assert!(many.iter().all(|object| object.queue == 0.0));
+}
+
+#[test]
+fn a_busy_server_is_ahead_on_one_ordered_connection_only() {
+    let flags = on(NET, &[("objects", "3x1kB"), ("server-time", "30ms")]);
+    let tcp = parts(&run("tcp", &flags));
+    let sctp = parts(&run("sctp", &flags));
+    assert!(tcp.iter().chain(&sctp).all(|object| object.server == 30.0), "each is served for 30 ms");
+    let ahead: Vec<f64> = tcp.iter().map(|object| object.ahead).collect();
+    assert_eq!(ahead, [0.0, 30.0, 60.0]);
+    assert!(sctp.iter().all(|object| object.ahead == 0.0));
+}
+
+#[test]
+fn another_object_s_hole_blocks_tcp_and_not_sctp() {
+    // The first packet of the first object's body is lost; the rest of all three is there one flight later.
+    let tcp = parts(&run("tcp:nagle=no", &on(NET, &[("objects", "3x4kB"), ("down-loss", "list:3")])));
+    assert!(tcp[0].recovery > 100.0 && tcp[0].blocked == 0.0);
+    assert!(tcp[1].blocked > 90.0 && tcp[2].blocked > 90.0 && tcp[1].recovery == 0.0);
+    let sctp = parts(&run("sctp:profile=modern", &on(NET, &[("objects", "3x4kB"), ("down-loss", "list:4")])));
+    assert!(sctp[0].recovery > 100.0);
+    assert!(sctp[1..].iter().all(|object| object.blocked == 0.0 && object.recovery == 0.0));
+}
+
+#[test]
+fn own_losses_are_recovery_with_and_timeout_without_followers() {
+    for (arm, early) in [("tcp:nagle=no", "list:3"), ("sctp:profile=modern", "list:4")] {
+        let object = &parts(&run(arm, &on(NET, &[("objects", "1x12kB"), ("down-loss", early)])))[0];
+        assert!((100.0..120.0).contains(&object.recovery), "{arm}: a round trip: {}", object.recovery);
+        assert_eq!(object.timeout, 0.0, "{arm}");
+    }
+    // The only packet of a response has no followers that would tell.
+    let object = &parts(&run("tcp", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
+    assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
+    let object = &parts(&run("sctp", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3/4")])))[0];
+    assert!(object.timeout >= 1_000.0 && object.recovery == 0.0, "{}", object.timeout);
+}
+
+#[test]
+fn repair_of_others_bytes_stalls() {
+    for (arm, lost) in [("tcp:nagle=no,iw=4", "list:3"), ("sctp:profile=modern,iw=4", "list:4")] {
+        let objects = parts(&run(arm, &on(NET, &[("objects", "4x8kB"), ("down-loss", lost)])));
+        assert!(objects[0].recovery > 100.0, "{arm}");
+        assert!(objects[1..].iter().all(|object| object.stalled > 90.0 && object.recovery == 0.0), "{arm}");
+    }
+}
+
+#[test]
+fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() {
+    // 12 KiB hold eight segments. One is lost: TCP's receiver may keep what follows but hand out nothing, and the sender
+    // waits two round trips for room. SCTP's receiver hands out the other streams and has room all the time.
+    let objects = [("objects", "8x2kB"), ("down-loss", "list:3")];
+    let tcp = parts(&run("tcp:nagle=no,rcvbuf=12KiB", &on(NET, &objects)));
+    assert!(
+        tcp[4..].iter().all(|object| object.rwnd > 200.0),
+        "{:?}",
+        tcp.iter().map(|o| o.rwnd).collect::<Vec<_>>()
+    );
+    assert!(tcp[1..4].iter().all(|object| object.blocked > 90.0));
+    let objects = [("objects", "8x2kB"), ("down-loss", "list:4")];
+    let loaded = run("sctp:profile=modern,rcvbuf=12KiB", &on(NET, &objects));
+    let sctp = parts(&loaded);
+    assert!(sctp[0].recovery > 100.0);
+    assert!(sctp.iter().all(|object| object.rwnd < 5.0 && object.blocked == 0.0));
+    let first = loaded.objects[0].delivered_ns;
+    assert!(
+        loaded.objects[1..5].iter().all(|object| object.delivered_ns < first),
+        "they overtake the repair"
+    );
+}
+
+#[test]
+fn objects_that_share_a_window_wait_their_turn() {
+    for arm in ["tcp:nagle=no", "sctp"] {
+        let objects = parts(&run(arm, &on(NET, &[("objects", "8x8kB")])));
+        let last = objects.last().expect("six");
+        assert!(last.turn > 90.0, "{arm}: {}", last.turn);
+        assert!(objects.iter().any(|object| object.cwnd > 50.0), "{arm}");
+        for object in &objects {
+            assert!((object.send - object.cwnd - object.rwnd - object.turn).abs() < 1e-6);
+            assert!(object.wire >= 100.0, "two ways at least");
+        }
+    }
+}

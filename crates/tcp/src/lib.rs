@@ -13,6 +13,45 @@
 //! | `send` | from the application's bytes to acknowledged bytes |
 //! | `recv` | from segments to the application's bytes |
 //! | `options` | what both sides agreed on; timestamps and PAWS |
+//!
+//! Two endpoints and nothing between them:
+//!
+//! ```
+//! use anabranch_base::{Batch, Engine, Instant, Rng};
+//! use anabranch_tcp::{Config, Endpoint, Event};
+//! use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+//!
+//! let now = Instant::ZERO;
+//! let ips = [1, 2].map(|n| IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)));
+//! let mut client = Endpoint::new(Config::default(), vec![ips[0]], Rng::new(1));
+//! let mut server = Endpoint::new(Config::default(), vec![ips[1]], Rng::new(2));
+//! server.listen(80, 0)?;
+//! let id = client.connect(now, None, SocketAddr::new(ips[1], 80))?;
+//! client.send(now, id, b"hello")?;
+//!
+//! let (mut batch, mut heard) = (Batch::new(1), Vec::new());
+//! let mut quiet = false;
+//! while !quiet {
+//!     quiet = true;
+//!     for turn in 0..2 {
+//!         let (from, to) = if turn == 0 { (&mut client, &mut server) } else { (&mut server, &mut client) };
+//!         while from.poll_transmit(now, &mut batch) {
+//!             batch.packets().for_each(|packet| to.handle_packet(now, packet));
+//!             batch.clear();
+//!             quiet = false;
+//!         }
+//!     }
+//! }
+//! while let Some(event) = server.poll_event() {
+//!     if let Event::Readable { id } = event {
+//!         let mut buffer = [0; 100];
+//!         let count = server.recv(now, id, &mut buffer)?;
+//!         heard.extend_from_slice(&buffer[..count]);
+//!     }
+//! }
+//! assert_eq!(heard, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod config;
 mod conn;

@@ -5,14 +5,14 @@
 //! with the source of each value, are in [`profiles`].
 
 mod profiles;
+mod text;
 
 pub use profiles::PROFILES;
 
-use anabranch_base::Bytes;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_span};
 use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, Kind, RttConfig, cubic, reno};
+use text::*;
 
 /// Which congestion controller a connection gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -256,8 +256,6 @@ impl Config {
     }
 }
 
-type Parsed<T> = Result<T, String>;
-
 /// One row of the table.
 struct Spec {
     key: &'static str,
@@ -417,166 +415,6 @@ const KNOBS: [Spec; KNOB_COUNT] = [
     knob!("backlog", backlog, read_backlog, show_number, "listen backlog: 1 to 65535"),
     knob!("pmtu", pmtu, read_switch, show_switch, "believe ICMP about the path MTU: yes or no"),
 ];
-
-fn number_in(text: &str, least: u32, most: u32) -> Parsed<u32> {
-    match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("'{text}' is not a number from {least} to {most}")),
-    }
-}
-
-fn one_of<T: Copy>(text: &str, names: &[(&str, T)]) -> Parsed<T> {
-    names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
-        format!("'{text}' is not one of {}", names.join(", "))
-    })
-}
-
-fn name_of<T: PartialEq>(value: &T, names: &[(&'static str, T)]) -> String {
-    names.iter().find(|(_, known)| known == value).map_or("?", |(name, _)| name).to_owned()
-}
-
-const SWITCH: [(&str, bool); 2] = [("yes", true), ("no", false)];
-const CC: [(&str, Cc); 2] = [("reno", Cc::Reno), ("cubic", Cc::Cubic)];
-const RECOVERY: [(&str, RecoveryKind); 3] =
-    [("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)];
-const IDLE: [(&str, AfterIdle); 3] =
-    [("yes", AfterIdle::Restart), ("no", AfterIdle::Keep), ("decay", AfterIdle::Decay)];
-const SAMPLING: [(&str, RttSampling); 2] = [("every", RttSampling::Every), ("once", RttSampling::Once)];
-
-fn read_switch(text: &str) -> Parsed<bool> {
-    one_of(text, &SWITCH)
-}
-fn show_switch(value: &bool) -> String {
-    name_of(value, &SWITCH)
-}
-fn read_cc(text: &str) -> Parsed<Cc> {
-    one_of(text, &CC)
-}
-fn show_cc(value: &Cc) -> String {
-    name_of(value, &CC)
-}
-fn read_recovery(text: &str) -> Parsed<RecoveryKind> {
-    one_of(text, &RECOVERY)
-}
-fn show_recovery(value: &RecoveryKind) -> String {
-    name_of(value, &RECOVERY)
-}
-fn read_idle(text: &str) -> Parsed<AfterIdle> {
-    one_of(text, &IDLE)
-}
-fn show_idle(value: &AfterIdle) -> String {
-    name_of(value, &IDLE)
-}
-fn read_sampling(text: &str) -> Parsed<RttSampling> {
-    one_of(text, &SAMPLING)
-}
-fn show_sampling(value: &RttSampling) -> String {
-    name_of(value, &SAMPLING)
-}
-
-fn read_iw(text: &str) -> Parsed<InitialWindow> {
-    match text {
-        "rfc5681" => Ok(InitialWindow::Rfc5681),
-        "rfc6928" => Ok(InitialWindow::Rfc6928),
-        _ => number_in(text, 1, 64)
-            .map(InitialWindow::Packets)
-            .map_err(|_| format!("'{text}' is not a number of segments from 1 to 64, rfc5681 or rfc6928")),
-    }
-}
-fn show_iw(value: &InitialWindow) -> String {
-    match value {
-        InitialWindow::Rfc5681 => "rfc5681".to_owned(),
-        InitialWindow::Rfc6928 => "rfc6928".to_owned(),
-        InitialWindow::Packets(n) => n.to_string(),
-        other => format!("{other:?}"),
-    }
-}
-
-fn read_abc(text: &str) -> Parsed<Counting> {
-    if text == "off" {
-        return Ok(Counting::Acks);
-    }
-    number_in(text, 1, 1000)
-        .map(|limit| Counting::Bytes { limit: u64::from(limit) })
-        .map_err(|_| format!("'{text}' is neither off nor a number of segments from 1 to 1000"))
-}
-fn show_abc(value: &Counting) -> String {
-    match value {
-        Counting::Acks => "off".to_owned(),
-        Counting::Bytes { limit } => limit.to_string(),
-    }
-}
-
-fn show_number(value: &u32) -> String {
-    value.to_string()
-}
-fn read_number(text: &str) -> Parsed<u32> {
-    number_in(text, 0, 1_000_000)
-}
-fn read_dupthresh(text: &str) -> Parsed<u32> {
-    number_in(text, 1, 127)
-}
-fn read_ack_every(text: &str) -> Parsed<u32> {
-    number_in(text, 1, 64)
-}
-fn read_retries(text: &str) -> Parsed<u32> {
-    number_in(text, 0, 255)
-}
-fn read_backlog(text: &str) -> Parsed<u32> {
-    number_in(text, 1, 65_535)
-}
-
-fn read_span(text: &str) -> Parsed<Duration> {
-    parse_span(text).map_err(|error| error.to_string())
-}
-fn read_positive_span(text: &str) -> Parsed<Duration> {
-    let span = read_span(text)?;
-    if span.is_zero() {
-        return Err(format!("'{text}' must be longer than nothing; write a time such as 200ms or 1s"));
-    }
-    Ok(span)
-}
-fn show_span(value: &Duration) -> String {
-    format_span(*value)
-}
-fn read_limit(text: &str) -> Parsed<Option<Duration>> {
-    if text == "off" { Ok(None) } else { read_positive_span(text).map(Some) }
-}
-fn show_limit(value: &Option<Duration>) -> String {
-    value.map_or_else(|| "off".to_owned(), format_span)
-}
-
-fn read_bytes_in(text: &str, least: u64, most: u64) -> Parsed<u64> {
-    let Bytes(size) = text.parse().map_err(|error: anabranch_base::units::UnitError| error.to_string())?;
-    if (least..=most).contains(&size) {
-        return Ok(size);
-    }
-    Err(format!("'{text}' is not a size from {} to {}", Bytes(least), Bytes(most)))
-}
-fn read_buffer(text: &str) -> Parsed<u64> {
-    read_bytes_in(text, 256, 1 << 30)
-}
-fn show_bytes(value: &u64) -> String {
-    Bytes(*value).to_string()
-}
-fn read_mss(text: &str) -> Parsed<Option<u32>> {
-    if text == "auto" { Ok(None) } else { read_bytes_in(text, 88, 65_495).map(|size| Some(size as u32)) }
-}
-fn show_mss(value: &Option<u32>) -> String {
-    value.map_or_else(|| "auto".to_owned(), |size| Bytes(u64::from(size)).to_string())
-}
-fn read_burst(text: &str) -> Parsed<Option<u32>> {
-    if text == "off" {
-        return Ok(None);
-    }
-    number_in(text, 1, 10_000)
-        .map(Some)
-        .map_err(|_| format!("'{text}' is neither off nor a number from 1 to 10000"))
-}
-fn show_burst(value: &Option<u32>) -> String {
-    value.map_or_else(|| "off".to_owned(), |n| n.to_string())
-}
 
 #[cfg(test)]
 mod tests {

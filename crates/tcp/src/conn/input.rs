@@ -174,16 +174,16 @@ impl Connection {
         }
         let mut sacks = [(0, 0); 4];
         let mut count = 0;
-        let mut dsack = false;
+        let mut duplicate = None;
         if self.agreed.sack && !header.options.sack.is_empty() {
-            (count, dsack) = self.read_sacks(header.options.sack.as_slice(), position, &mut sacks);
+            (count, duplicate) = self.read_sacks(header.options.sack.as_slice(), position, &mut sacks);
         }
         let echo = header.options.timestamps.filter(|_| self.agreed.timestamps);
         let echo = echo.and_then(|stamps| self.agreed.age(now, stamps.echo).map(|age| (stamps.echo, age)));
         let ack = Ack {
             position,
             sacks: &sacks[..count],
-            dsack,
+            duplicate,
             could_be_duplicate: segment.payload.is_empty()
                 && !header.flags.has_any(Flags::FIN)
                 && header.window == window_before,
@@ -233,9 +233,14 @@ impl Connection {
     /// SACK blocks as positions; those that make no sense are left out. A
     /// first block that repeats what is acknowledged or lies within the second
     /// reports a duplicate (RFC 2883 §4).
-    fn read_sacks(&self, blocks: &[(Seq, Seq)], ack: u64, sacks: &mut [(u64, u64); 4]) -> (usize, bool) {
+    fn read_sacks(
+        &self,
+        blocks: &[(Seq, Seq)],
+        ack: u64,
+        sacks: &mut [(u64, u64); 4],
+    ) -> (usize, Option<u64>) {
         let mut count = 0;
-        let mut dsack = false;
+        let mut duplicate = None;
         let highest = self.send.highest_sent() as i64;
         let place = |number| self.own_position(number);
         for (index, &(start, end)) in blocks.iter().enumerate() {
@@ -247,7 +252,7 @@ impl Connection {
                 let within_second =
                     blocks.get(1).is_some_and(|&(from, to)| place(from) <= start && end <= place(to));
                 if end <= ack as i64 || within_second {
-                    dsack = true;
+                    duplicate = Some(start.max(0) as u64);
                     continue;
                 }
             }
@@ -256,7 +261,7 @@ impl Connection {
                 count += 1;
             }
         }
-        (count, dsack)
+        (count, duplicate)
     }
 
     /// Seventh and eighth: the data and the FIN.

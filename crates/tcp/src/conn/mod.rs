@@ -260,7 +260,10 @@ impl Connection {
             let id = self.id;
             self.event(out, Event::Closed { id, reason });
             self.closed_told = true;
-            out.record(now, self.key(), || TraceEvent::Closed);
+            // One that came in and never opened was none to anybody.
+            if self.known {
+                out.record(now, self.key(), || TraceEvent::Closed);
+            }
         }
     }
 

@@ -145,7 +145,8 @@ impl Endpoint {
         if self.listeners.open(port, backlog) { Ok(()) } else { Err(ListenError::InUse(port)) }
     }
 
-    /// Stops accepting on `port`; connections that are open stay.
+    /// Stops accepting on `port`; connections that are open stay, those that
+    /// were opening are reset with their next segment.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.close(port);
     }
@@ -216,7 +217,7 @@ impl Endpoint {
             local: ends.local,
             remote: ends.remote,
             config: Arc::clone(&self.config),
-            iss: self.initial_sequence(now, &ends),
+            iss: self.initial_sequence(now, ends),
             clock_offset: self.rng.next_u32(),
             mtu: index.map_or(DEFAULT_MTU, |index| self.mtus[index]),
         }
@@ -224,11 +225,10 @@ impl Endpoint {
 
     /// RFC 9293 §3.4.1: a clock of 4 us, moved by a secret of the two ends, so
     /// that a reused pair of ports goes on where the old one ended.
-    fn initial_sequence(&self, now: Instant, ends: &Ends) -> Seq {
-        use std::hash::{BuildHasher, Hash, Hasher};
-        let mut hasher = demux::Keyed(self.secret).build_hasher();
-        ends.hash(&mut hasher);
-        Seq((now.as_nanos() / 4_000) as u32).plus(hasher.finish() as u32)
+    fn initial_sequence(&self, now: Instant, ends: Ends) -> Seq {
+        use std::hash::BuildHasher;
+        let moved = demux::Keyed(self.secret).hash_one(ends);
+        Seq((now.as_nanos() / 4_000) as u32).plus(moved as u32)
     }
 
     fn place(&mut self, slot: u32, ends: Ends, connection: Connection) {
@@ -418,8 +418,12 @@ impl Endpoint {
             && !segment.header.flags.has(Flags::RST)
             && !self.listeners.takes_open(port)
         {
-            // The peer believes it is open; our repeated SYN-ACK will have it try again.
             self.dropped.backlog += 1;
+            if !self.listeners.is_open(port) {
+                connection.abort(now, &mut self.out);
+                self.after(now, slot);
+            }
+            // Else the peer believes it is open; our repeated SYN-ACK will have it try again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);

@@ -31,8 +31,8 @@ pub(crate) struct Ack<'a> {
     pub(crate) position: u64,
     /// SACK blocks, in the order of the option.
     pub(crate) sacks: &'a [(u64, u64)],
-    /// A block before that reports a duplicate (RFC 2883), not data kept.
-    pub(crate) dsack: bool,
+    /// Where a block before those begins that reports a duplicate (RFC 2883).
+    pub(crate) duplicate: Option<u64>,
     /// Without data, SYN or FIN, and with the window as before (RFC 5681 §2).
     pub(crate) could_be_duplicate: bool,
     /// Echo of our timestamp, and how long ago that was.
@@ -248,7 +248,9 @@ impl SendHalf {
                 }
             }
         }
-        if ack.dsack && self.recovery.is_disproved_by_dsack() {
+        if let Some(start) = ack.duplicate
+            && self.recovery.is_disproved_by_dsack(start)
+        {
             self.undo(now, stats, &mut outcome);
         }
         outcome

@@ -25,6 +25,8 @@ pub(crate) enum Phase {
 /// What would show that the last reduction was needless.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Doubt {
+    /// The oldest byte out when the repair began: older duplicates say nothing of it.
+    since: u64,
     /// Timestamp of the first retransmission, once sent.
     stamp: Option<u32>,
     /// Retransmissions that DSACK has not reported as needless.
@@ -33,6 +35,12 @@ pub(crate) struct Doubt {
     sent: u32,
     /// An acknowledgement of new data has come: timestamps tell no more.
     settled: bool,
+}
+
+impl Doubt {
+    fn new(since: u64) -> Self {
+        Self { since, stamp: None, unexplained: 0, sent: 0, settled: false }
+    }
 }
 
 #[derive(Debug)]
@@ -162,7 +170,7 @@ impl Recovery {
         self.urgent = true;
         // RFC 5681 §3.2 step 3.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
-        self.doubt = Some(Doubt { stamp: None, unexplained: 0, sent: 0, settled: false });
+        self.doubt = Some(Doubt::new(board.una()));
         // RFC 6675 §5 step 4.3: the first segment goes at once, lost by the rules or not.
         board.lose_head();
     }
@@ -171,7 +179,7 @@ impl Recovery {
     pub(crate) fn enter_timeout(&mut self, board: &mut Scoreboard) {
         // A second timeout says nothing new about whether the first was needless.
         if self.phase != Phase::Timeout || self.doubt.is_none() {
-            self.doubt = Some(Doubt { stamp: None, unexplained: 0, sent: 0, settled: false });
+            self.doubt = Some(Doubt::new(board.una()));
         }
         self.phase = Phase::Timeout;
         self.point = Some(board.next());
@@ -287,8 +295,8 @@ impl Recovery {
     }
 
     /// RFC 3708 §2: DSACK has now reported every retransmission of the last repair.
-    pub(crate) fn is_disproved_by_dsack(&mut self) -> bool {
-        let Some(doubt) = &mut self.doubt else { return false };
+    pub(crate) fn is_disproved_by_dsack(&mut self, start: u64) -> bool {
+        let Some(doubt) = self.doubt.as_mut().filter(|doubt| start >= doubt.since) else { return false };
         doubt.unexplained = doubt.unexplained.saturating_sub(1);
         doubt.sent > 0 && doubt.unexplained == 0
     }

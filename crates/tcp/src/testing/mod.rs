@@ -11,5 +11,5 @@ mod pair;
 mod storm;
 
 pub use flow::{Flow, Link, flow};
-pub use pair::{Fate, Judge, LEFT, Pair, RIGHT, Side};
+pub use pair::{Check, Fate, Judge, LEFT, Pair, RIGHT, Side};
 pub use storm::{Storm, storm};

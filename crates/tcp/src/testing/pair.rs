@@ -32,6 +32,9 @@ pub enum Fate {
 /// Decides the fate of the n-th packet (from 1) of a side.
 pub type Judge = Box<dyn FnMut(Instant, Side, u64, &[u8]) -> Fate>;
 
+/// Looks at both endpoints.
+pub type Check = Box<dyn FnMut(&[Endpoint; 2])>;
+
 struct Flight {
     to: Side,
     source: SocketAddr,
@@ -59,7 +62,7 @@ pub struct Pair {
     /// All events.
     pub events: Vec<(Instant, Side, Event)>,
     /// Called after every event of the network, for invariants.
-    pub check: Option<Box<dyn FnMut(&[Endpoint; 2])>>,
+    pub check: Option<Check>,
     judge: Judge,
     flights: BTreeMap<(Instant, u64), Flight>,
     order: u64,

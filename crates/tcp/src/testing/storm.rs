@@ -6,7 +6,10 @@
 use super::pair::{Fate, Pair, Side};
 use crate::{Config, Event, PROFILES};
 use anabranch_base::time::Duration;
-use anabranch_base::{Instant, Ratio, Rng};
+use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
+use anabranch_base::{Engine, Instant, Ratio, Rng};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What one storm came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,6 +126,9 @@ pub fn storm(seed: u64) -> Storm {
         }
     }));
 
+    for host in &mut pair.hosts {
+        host.set_tracing(true);
+    }
     pair.connect();
     let mut written = [0_usize; 2];
     let mut finished = [false; 2];
@@ -171,6 +177,10 @@ pub fn storm(seed: u64) -> Storm {
         let wrong = got.iter().enumerate().find(|&(place, &byte)| byte != byte_at(index, place));
         assert_eq!(wrong, None, "a byte is wrong");
     }
+    let traces = [pair.hosts[0].take_trace(), pair.hosts[1].take_trace()];
+    for (index, amount) in amounts.iter().enumerate() {
+        check_trace(&traces[index], &traces[1 - index], *amount as u64);
+    }
     for side in [Side::Left, Side::Right] {
         let closed = pair.events.iter().filter(|(_, whose, event)| *whose == side && is_end(event)).count();
         assert_eq!(closed, 1, "one end for each side: {:#?}", ends(&pair));
@@ -186,6 +196,48 @@ pub fn storm(seed: u64) -> Storm {
         fast: sum(|s| s.fast_recoveries),
         spurious: sum(|s| s.spurious),
     }
+}
+
+/// What one side's trace says it sent, and the other's that arrived: each byte
+/// is new once and received once, in packets that exist and hold it.
+fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
+    let (mut new_until, mut probed_until) = (0, 0);
+    let mut sent: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
+    for record in sender {
+        let TraceEvent::Sent { units, bytes, packet, cause, stream } = &record.event else { continue };
+        assert!(units == bytes && *stream == 0 && *packet > 0 && !units.is_empty());
+        sent.entry(*packet).or_default().push(units.clone());
+        match cause {
+            // A probe may have carried what comes next already.
+            SendCause::New => {
+                let goes_on = units.start <= new_until.max(probed_until) && units.end > new_until;
+                assert!(goes_on, "new data goes on where it ended: {units:?}, {new_until}, {probed_until}");
+                new_until = units.end;
+            }
+            SendCause::Probe => probed_until = probed_until.max(units.end),
+            SendCause::Fast | SendCause::Timeout => {
+                assert!(units.end <= new_until.max(probed_until), "again, but never sent before");
+            }
+        }
+    }
+    let mut received: Vec<Range<u64>> = Vec::new();
+    for record in receiver {
+        let TraceEvent::Received { units, packet } = &record.event else { continue };
+        let carried = sent
+            .get(packet)
+            .is_some_and(|all| all.iter().any(|range| range.start <= units.start && units.end <= range.end));
+        assert!(carried, "{units:?} came in packet {packet}, which did not carry it");
+        received.push(units.clone());
+    }
+    received.sort_by_key(|range| range.start);
+    let mut at = 0;
+    for range in received {
+        assert_eq!(range.start, at, "received once, without a gap");
+        at = range.end;
+    }
+    assert_eq!(at, amount);
+    let ends = |event: &TraceEvent| sender.iter().filter(|record| record.event == *event).count();
+    assert_eq!((ends(&TraceEvent::Established), ends(&TraceEvent::Closed)), (1, 1));
 }
 
 /// The events without those about room and data.

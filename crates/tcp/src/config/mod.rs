@@ -1,8 +1,8 @@
 //! Every knob of the engine: key, meaning, unit, text form and profile values.
 //!
-//! One table ([`KNOBS`]) declares each knob once; parsing, printing, help and
+//! One table (`KNOBS`) declares each knob once; parsing, printing, help and
 //! the completeness of profiles are derived from it. The profiles themselves,
-//! with the source of each value, are in [`profiles`].
+//! with the source of each value, are in `profiles`.
 
 mod profiles;
 mod text;

@@ -142,6 +142,7 @@ impl Association {
         // RFC 9260 §5.1.1: no more streams than the other side takes.
         self.outbound_streams = self.outbound_streams.min(offer.inbound);
         self.inbound_streams = self.inbound_streams.min(offer.outbound);
+        self.send.queue.drop_beyond(self.outbound_streams);
         self.send.peer_window = u64::from(offer.window);
         let segment = self.paths.get(0).chunk_limit() as u64;
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.inbound_streams, segment);
@@ -170,8 +171,17 @@ impl Association {
             self.sample(path, ctx.now - sent);
         }
         self.establish(ctx);
+        self.tell_established(ctx);
+    }
+
+    /// Tells the application that what it asked for is up.
+    pub(super) fn tell_established(&mut self, ctx: &mut Ctx<'_>) {
         let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
+        // Messages on streams that were not granted may have made room.
+        if self.send.queue.take_writable() && self.state.accepts_messages() {
+            ctx.events.push_back(Event::Writable { id: self.id });
+        }
     }
 
     /// The handshake is over.

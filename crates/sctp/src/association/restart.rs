@@ -63,12 +63,7 @@ impl Association {
                 if matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_)) {
                     self.accept_cookie(ctx, cookie, source);
                     self.establish(ctx);
-                    let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
-                    ctx.events.push_back(Event::Established {
-                        id: self.id,
-                        outbound_streams,
-                        inbound_streams,
-                    });
+                    self.tell_established(ctx);
                 } else {
                     self.peer_tag = cookie.peer_tag;
                 }
@@ -77,12 +72,7 @@ impl Association {
             Case::Repeated => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(ctx);
-                    let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
-                    ctx.events.push_back(Event::Established {
-                        id: self.id,
-                        outbound_streams,
-                        inbound_streams,
-                    });
+                    self.tell_established(ctx);
                 }
             }
         }

@@ -200,7 +200,8 @@ impl Endpoint {
     }
 
     /// Begins an association. `Event::Established` or `Event::Closed` follows.
-    /// Messages can be sent at once: they wait for the handshake.
+    /// Messages can be sent at once: they wait for the handshake. Those on
+    /// streams that the peer does not grant then are dropped.
     ///
     /// # Errors
     /// [`AssociateError`].

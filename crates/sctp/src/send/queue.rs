@@ -194,6 +194,27 @@ impl Queue {
         }
     }
 
+    /// RFC 9260 §5.1.1: the peer takes only `granted` streams: messages on others
+    /// that were given before that was known are dropped.
+    pub(crate) fn drop_beyond(&mut self, granted: u16) {
+        let order: Vec<u32> = std::iter::from_fn(|| {
+            let head = self.scheduler.head()?;
+            self.scheduler.pop();
+            Some(head)
+        })
+        .collect();
+        for message in order {
+            let stored = &self.messages[message as usize];
+            let (stream, length) = (stored.stream, stored.payload.len() as u32);
+            if stream < granted || stored.cut > 0 {
+                self.scheduler.push(stream, message);
+            } else {
+                self.unsent -= u64::from(length);
+                self.release(message, length);
+            }
+        }
+    }
+
     /// Somebody was turned away and must be told although everything is gone.
     pub(crate) fn inherit_wanted(&mut self, before: &Self) {
         self.wanted = before.wanted;

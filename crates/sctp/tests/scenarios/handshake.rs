@@ -268,3 +268,20 @@ fn init_ack_twice() {
            0.100          A: established, 10 streams out, 10 in
     "#]]);
 }
+
+/// RFC 9260 §5.1.1: what was given to streams that the peer does not take is not sent.
+#[test]
+fn early_messages_on_streams_that_are_not_granted() {
+    let mut script = Script::with(configured(&[("streams", "10")]), configured(&[("streams", "2")]), &[25]);
+    script.associate().send(A, 1, 10).send(A, 2, 20).send(A, 0, 30).run(2_000);
+    script.check_drawn(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=2 is=2 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=1 ssn=0 len=10 BE; DATA tsn=2 sid=0 ssn=0 len=30 BE
+        0.075          B: accepted, 2 streams out, 2 in
+        0.075          B: received sid=1 len=10
+        0.075          B: received sid=0 len=30
+        0.075  A ◄── B   COOKIE ACK; SACK cum=2 rwnd=64k
+        0.100          A: established, 2 streams out, 2 in
+    "#]]);
+}

@@ -212,6 +212,33 @@ fn before_it_is_established() {
     "#]]);
 }
 
+/// RFC 9260 §9.2: the same while the cookie is under way: B may have something to say.
+#[test]
+fn while_the_cookie_is_out() {
+    let mut script = Script::new(&[]);
+    script.lose(B, "COOKIE ACK").associate().run(80).shutdown(A).send(B, 0, 100).run(3_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075  A ◄── B   COOKIE ACK     ✗ lost
+        0.080  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+        1.050  A ──► B   COOKIE ECHO
+        1.075  A ◄── B   COOKIE ACK
+        1.080  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+        1.100          A: established, 10 streams out, 10 in
+        1.100  A ──► B   SHUTDOWN      cum=0
+        1.105          A: received sid=0 len=100
+        1.105  A ──► B   SHUTDOWN      cum=1
+        1.125          B: peer wants to shut down
+        1.130  A ◄── B   SHUTDOWN ACK
+        1.155          A: closed: Shutdown
+        1.155  A ──► B   SHUTDOWN COMPLETE
+        1.180          B: closed: Shutdown
+    "#]]);
+}
+
 /// RFC 9260 §9.2: the peer does not answer: RTO 1, 2, 4 s, then it is unreachable.
 #[test]
 fn no_answer() {

@@ -376,12 +376,16 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool) -> Outcome {
     }
     // RFC 9260 §9.2: T5-shutdown-guard, five times RTO.Max, whatever the reason for the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
+    // B gave A up while A still waited for a COOKIE ACK, and began a second association: what
+    // the first had not delivered is lost with it.
+    let again = net.ends.iter().any(|end| end.ids.len() > 1);
+    let excused = excused || again;
     // Closed before it was established, with nothing to deliver.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
     // A packet that was overtaken by the SHUTDOWN finds nobody; the ABORT that it earns may
     // overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). Everything was delivered all the same.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
-    if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) {
+    if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;
         for side in [A, B] {
             let app = &net.end(side).app;

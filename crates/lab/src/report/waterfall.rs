@@ -1,5 +1,6 @@
 //! For each contestant the median run object by object, every bar cut into
-//! the parts of its response time. All contestants of a point share a scale.
+//! the parts of its response time. All contestants of a point share a scale
+//! unless they differ too much.
 //!
 //! A long page is cut into blocks, so that paper can break between them, and
 //! drawn in thinner rows; names give way when rows become too thin to read.
@@ -13,6 +14,8 @@ use std::fmt::Write;
 const WIDTH: f64 = 1040.0;
 const LEFT: f64 = 210.0;
 const RIGHT: f64 = 62.0;
+/// How many times as long as the quickest the slowest may be to share its scale.
+const MOST_STRETCH: u64 = 4;
 /// Rows of a block.
 const BLOCK: usize = 60;
 
@@ -24,9 +27,11 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     out.push_str("<h2>The median run, object by object</h2>\n");
     let mut present = [false; 12];
-    let mut end = 0;
+    let ends = runs.iter().map(|(_, run)| end_ns(run).max(run.limit_ns.unwrap_or(0)));
+    let (shortest, longest) = (ends.clone().min().unwrap_or(0), ends.max().unwrap_or(0));
+    // One scale for all, unless it would press the quickest into a corner.
+    let shared = longest <= shortest.saturating_mul(MOST_STRETCH);
     for (_, run) in &runs {
-        end = end.max(end_ns(run)).max(run.limit_ns.unwrap_or(0));
         for object in &run.objects {
             for (present, part) in present.iter_mut().zip(parts_of(object)) {
                 *present |= part > 0;
@@ -34,8 +39,10 @@ pub(super) fn render(out: &mut String, point: &Point) {
         }
     }
     parts::legend(out, present);
-    let scale = Scale::new(0.0, end as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
     for (name, run) in runs {
+        let end = if shared { longest } else { end_ns(run).max(run.limit_ns.unwrap_or(0)) };
+        let scale = Scale::new(0.0, end as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
+        let own = if shared { "" } else { "; time scale of its own" };
         let time = run
             .page_ns
             .map_or("not finished".to_owned(), |ns| format!("page time {}", span(ns as f64 / 1e6)));
@@ -43,7 +50,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         out.push_str("<figure class=\"long\"><div class=\"keep\">");
         let _ = writeln!(
             out,
-            "<h3>{} <span class=\"meta\">seed {}, {time}, {}{}</span></h3>",
+            "<h3>{} <span class=\"meta\">seed {}, {time}, {}{}{own}</span></h3>",
             svg::name(name),
             run.seed,
             svg::count(run.connections, "connection"),
@@ -71,8 +78,8 @@ fn rows(count: usize) -> (f64, Option<&'static str>) {
         0..=30 => (18.0, Some("obj")),
         31..=90 => (13.0, Some("obj small")),
         91..=NAMED_ROWS => (9.0, Some("obj tiny")),
-        161..=400 => (5.0, None),
-        _ => (3.0, None),
+        161..=400 => (3.6, None),
+        _ => (2.4, None),
     }
 }
 
@@ -244,7 +251,7 @@ fn label(
             );
         }
     } else if number == 1 || number.is_multiple_of(20) {
-        svg::text(out, "end small", (LEFT - 8.0, y + row / 2.0 + 3.0), &format!("object {number}"));
+        svg::text(out, "end small", (LEFT - 8.0, y + row), &format!("object {number}"));
     }
     let _ = write!(
         out,

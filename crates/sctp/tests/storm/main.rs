@@ -46,7 +46,7 @@ fn storm() {
         println!("seed {seed}: {outcome:?}");
         return;
     }
-    let seeds = number("SEEDS").unwrap_or(300);
+    let seeds = number("SEEDS").unwrap_or(1_000);
     let mut sum = swarm::Outcome::default();
     for seed in REGRESSIONS.iter().copied().chain(1..=seeds) {
         sum.add(&run(seed, false));

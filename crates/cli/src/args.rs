@@ -67,14 +67,23 @@ fn output() -> Vec<Arg> {
         Arg::new(name).long(name).help(help).help_heading(heading).action(ArgAction::SetTrue)
     };
     vec![
-        file("json", "FILE|-", "Write the result as JSON, schema anabranch.race/1 (-: the table goes to stderr)"),
+        file(
+            "json",
+            "FILE|-",
+            "Write the result as JSON, schema anabranch.race/1 (-: the table goes to stderr)",
+        ),
         file("csv", "FILE|-", "Write a row for each point, contestant, seed and object"),
         file("out", "DIR", "Write results.json, report.html, and captures of each contestant's median seed"),
-        file("pcap", "WHICH", "Captures in --out: median (of each contestant), all, or none [default: median]")
-            .value_parser(["median", "all", "none"])
-            .requires("out"),
+        file(
+            "pcap",
+            "WHICH",
+            "Captures in --out: median (of each contestant), all, or none [default: median]",
+        )
+        .value_parser(["median", "all", "none"])
+        .requires("out"),
         file("compare", "OLD.json", "Set the result beside an old one"),
-        file("threads", "N", "Worlds that run at once [default: the processor's cores]").value_parser(value_parser!(u16).range(1..=4096)),
+        file("threads", "N", "Worlds that run at once [default: the processor's cores]")
+            .value_parser(value_parser!(u16).range(1..=4096)),
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
         switch("quiet", "No progress").short('q'),
     ]
@@ -88,16 +97,25 @@ fn study() -> Command {
         .arg_required_else_help(true)
         .subcommand(Command::new("list").about("The studies there are"))
         .subcommand(
-            Command::new("show")
-                .about("A study's source, assumptions and plan")
-                .arg(name().required(true)),
+            Command::new("show").about("A study's source, assumptions and plan").arg(name().required(true)),
         )
         .subcommand(
             Command::new("run")
                 .about("Race a study's plan and print every published cell beside ours")
                 .arg(name().num_args(0..).action(ArgAction::Append))
-                .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Every study").conflicts_with("name"))
-                .arg(Arg::new("quick").long("quick").action(ArgAction::SetTrue).help("Few seeds: a first look"))
+                .arg(
+                    Arg::new("all")
+                        .long("all")
+                        .action(ArgAction::SetTrue)
+                        .help("Every study")
+                        .conflicts_with("name"),
+                )
+                .arg(
+                    Arg::new("quick")
+                        .long("quick")
+                        .action(ArgAction::SetTrue)
+                        .help("Few seeds: a first look"),
+                )
                 .arg(
                     Arg::new("runs")
                         .long("runs")
@@ -120,8 +138,15 @@ fn study() -> Command {
                         .value_parser(value_parser!(u16).range(1..=4096))
                         .help("Worlds that run at once [default: the processor's cores]"),
                 )
-                .arg(Arg::new("out").long("out").value_name("DIR").help("Write each study's results.json below DIR"))
-                .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress")),
+                .arg(
+                    Arg::new("out")
+                        .long("out")
+                        .value_name("DIR")
+                        .help("Write each study's results.json below DIR"),
+                )
+                .arg(
+                    Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"),
+                ),
         )
 }
 

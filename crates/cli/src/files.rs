@@ -67,7 +67,8 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
 /// [`Failure::Host`] with the reason.
 pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
     if !directory.is_dir() {
-        let parents: Vec<&Path> = directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+        let parents: Vec<&Path> =
+            directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
         for parent in parents.iter().rev() {
             remember(parent);
         }

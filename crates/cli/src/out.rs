@@ -44,14 +44,24 @@ pub fn write(directory: &Path, plan: &Plan, race: &Race, json: &str, pcap: &str)
 fn command_line() -> String {
     let quoted = |word: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
-        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
     };
     let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
     std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a seed again, this time with its packets.
-fn capture(directory: &Path, plan: &Plan, (p, a): (usize, usize), run: &Run, name: &str) -> Result<(), Failure> {
+fn capture(
+    directory: &Path,
+    plan: &Plan,
+    (p, a): (usize, usize),
+    run: &Run,
+    name: &str,
+) -> Result<(), Failure> {
     // Contestants that shared the network are rerun together; this one's packets are kept.
     let (arm, place) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, arm, run.seed);

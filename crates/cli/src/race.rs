@@ -23,7 +23,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Ok(Done::Well);
     }
     let file = matches.get_one::<String>("plan").map(String::as_str);
-    let plan = plan::read(file, args::plan_flags(matches)).map_err(|error| Failure::Usage(error.to_string()))?;
+    let plan =
+        plan::read(file, args::plan_flags(matches)).map_err(|error| Failure::Usage(error.to_string()))?;
     let outputs = Outputs::interpret(matches)?;
     if matches.get_flag("dry-run") {
         say(&plan.to_toml());
@@ -127,7 +128,8 @@ impl<'a> Outputs<'a> {
             out::write(directory, plan, race, &text, self.pcap)?;
         }
         let to_stdout = [self.json, self.csv].contains(&Some("-"));
-        let terminal = if to_stdout { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
+        let terminal =
+            if to_stdout { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
         let color = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let mut shown = table::render(race, Style { color });
         if let Some(old) = &self.old {
@@ -151,5 +153,9 @@ impl<'a> Outputs<'a> {
 fn verdict(race: &Race) -> Done {
     let runs = race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs);
     let finished = runs.clone().all(|run| run.outcome == Outcome::Done);
-    if finished && race.expectations.iter().all(|expectation| expectation.met) { Done::Well } else { Done::Badly }
+    if finished && race.expectations.iter().all(|expectation| expectation.met) {
+        Done::Well
+    } else {
+        Done::Badly
+    }
 }

@@ -7,17 +7,29 @@ use std::fmt::Write;
 /// The race as CSV (RFC 4180, but lines end in a line feed alone). A value that is not known is an empty field.
 #[must_use]
 pub fn render(race: &Race) -> String {
-    let factors: Vec<&String> = race.points.first().map_or(Vec::new(), |point| point.factors.keys().collect());
+    let factors: Vec<&String> =
+        race.points.first().map_or(Vec::new(), |point| point.factors.keys().collect());
     let mut header: Vec<String> = factors.iter().map(|factor| field(factor)).collect();
     let fixed = [
-        "arm", "seed", "outcome", "page_ns", "object", "bytes", "connection", "stream", "issued_ns", "first_byte_ns",
-        "delivered_ns", "failure",
+        "arm",
+        "seed",
+        "outcome",
+        "page_ns",
+        "object",
+        "bytes",
+        "connection",
+        "stream",
+        "issued_ns",
+        "first_byte_ns",
+        "delivered_ns",
+        "failure",
     ];
     header.extend(fixed.map(str::to_owned));
     header.extend(PARTS.map(|part| format!("{part}_ns")));
     let mut out = header.join(",") + "\n";
     for point in &race.points {
-        let levels: String = factors.iter().map(|f| field(point.factors.get(*f).map_or("", |l| l)) + ",").collect();
+        let levels: String =
+            factors.iter().map(|f| field(point.factors.get(*f).map_or("", |l| l)) + ",").collect();
         for arm in &point.arms {
             for run in &arm.runs {
                 let outcome = match run.outcome {
@@ -59,7 +71,11 @@ fn number(value: Option<u64>) -> String {
 
 /// RFC 4180 §2.6, §2.7: quoted when it holds a comma, a quote or a line break.
 fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]

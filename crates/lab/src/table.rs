@@ -43,7 +43,7 @@ pub fn render(race: &Race, style: Style) -> String {
         out += &point_table(point, style);
     }
     for expectation in &race.expectations {
-        let found = expectation.found.map_or("nothing finished".to_owned(), |found| figure(found));
+        let found = expectation.found.map_or("nothing finished".to_owned(), figure);
         let word = if expectation.met { "met" } else { "MISSED" };
         out += &wrapped(&format!("{word}: {} (found {found})", expectation.expected), 2);
     }

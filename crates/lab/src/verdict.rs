@@ -54,7 +54,8 @@ pub fn dominant(arm: &Arm, most: usize) -> String {
     let mut ranked: Vec<(&str, f64)> = PARTS.into_iter().zip(means).collect();
     // Stable: equal parts stay in their order.
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let shares = ranked.iter().map(|(name, ms)| (name, 100.0 * ms / total)).filter(|(_, share)| *share >= 1.0);
+    let shares =
+        ranked.iter().map(|(name, ms)| (name, 100.0 * ms / total)).filter(|(_, share)| *share >= 1.0);
     shares.take(most).map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
 }
 
@@ -80,7 +81,11 @@ pub fn sentence(point: &Point) -> String {
         if clear {
             sooner.push((format!("{ratio:.2}x{interval} sooner than {}", other.arm), other));
         } else {
-            unclear.push(format!("{} ({ratio:.2}x{})", other.arm, interval.replace(" (", ", ").replace(')', "")));
+            unclear.push(format!(
+                "{} ({ratio:.2}x{})",
+                other.arm,
+                interval.replace(" (", ", ").replace(')', "")
+            ));
         }
     }
     let failed: Vec<&str> =

@@ -37,7 +37,8 @@ fn the_same_plan_gives_the_same_bytes_on_one_thread_and_on_two() {
 
 #[test]
 fn a_run_with_captures_is_the_run_without() {
-    let plan = plan(&[("page", "osterdahl-gallery"), ("runs", "1"), ("transport", "tcp,sctp"), ("loss", "3%")]);
+    let plan =
+        plan(&[("page", "osterdahl-gallery"), ("runs", "1"), ("transport", "tcp,sctp"), ("loss", "3%")]);
     let found = race_on(1, &plan);
     for arm in 0..2 {
         let scenario = batch::scenario(&plan, 0, Some(arm), 1);
@@ -83,7 +84,12 @@ fn contestants_that_race_together_share_one_bottleneck() {
     let alone = race(&flags);
     let together = race(&[flags[0], flags[1], flags[2], flags[3], ("together", "yes")]);
     for (one, both) in runs(&alone).zip(runs(&together)) {
-        assert!(both.page_ns > one.page_ns, "sharing takes longer: {:?} against {:?}", both.page_ns, one.page_ns);
+        assert!(
+            both.page_ns > one.page_ns,
+            "sharing takes longer: {:?} against {:?}",
+            both.page_ns,
+            one.page_ns
+        );
     }
     let crossed = race(&[flags[0], flags[1], flags[2], flags[3], ("cross", "tcp:flows=2")]);
     for (one, both) in runs(&alone).zip(runs(&crossed)) {
@@ -93,7 +99,8 @@ fn contestants_that_race_together_share_one_bottleneck() {
 
 #[test]
 fn an_open_loop_issues_objects_at_their_time() {
-    let found = race(&[("objects", "20x5kB"), ("arrivals", "50/s"), ("runs", "1"), ("transport", "tcp,sctp")]);
+    let found =
+        race(&[("objects", "20x5kB"), ("arrivals", "50/s"), ("runs", "1"), ("transport", "tcp,sctp")]);
     for run in runs(&found) {
         let issued: Vec<u64> = run.objects.iter().map(|o| o.issued_ns.expect("issued")).collect();
         assert!(issued.iter().enumerate().all(|(i, &at)| at == i as u64 * 20_000_000), "{issued:?}");
@@ -110,14 +117,23 @@ fn what_cannot_finish_fails_and_is_counted() {
     let dead = [("fail", "path=1,at=200ms"), ("timeout", "5s"), ("runs", "1"), ("transport", "tcp,sctp")];
     let found = race(&dead);
     assert!(runs(&found).all(|run| run.outcome == Outcome::Failed), "an object without progress fails");
-    let told = |run: &Run| run.objects.iter().any(|o| o.failure.as_deref() == Some("no progress within the timeout"));
+    let told = |run: &Run| {
+        run.objects.iter().any(|o| o.failure.as_deref() == Some("no progress within the timeout"))
+    };
     assert!(runs(&found).all(told));
 }
 
 #[test]
 fn one_of_two_paths_fails_and_the_association_goes_on() {
     let two = [("path", "rate=10mbit,rtt=40ms"), ("path", "rate=10mbit,rtt=40ms")];
-    let found = race(&[two[0], two[1], ("fail", "path=1,at=1s"), ("bulk", "3MB"), ("runs", "1"), ("transport", "sctp")]);
+    let found = race(&[
+        two[0],
+        two[1],
+        ("fail", "path=1,at=1s"),
+        ("bulk", "3MB"),
+        ("runs", "1"),
+        ("transport", "sctp"),
+    ]);
     let run = runs(&found).next().expect("a run");
     assert_eq!(run.outcome, Outcome::Done);
     assert!(run.failover_ns.expect("a failover") >= 1_000_000_000, "at least one RTO of 1 s");
@@ -139,7 +155,8 @@ fn expectations_are_judged() {
 #[test]
 fn tables_fit_a_hundred_columns_and_csv_has_a_row_an_object() {
     let long = "sctp:streams=10,rto_min=200ms,delack=100ms,rcvbuf=64KiB";
-    let found = race(&[("page", "gallery"), ("runs", "3"), ("transport", "tcp:connections=6"), ("transport", long)]);
+    let found =
+        race(&[("page", "gallery"), ("runs", "3"), ("transport", "tcp:connections=6"), ("transport", long)]);
     let shown = table::render(&found, table::Style::default());
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= table::COLUMNS, "{widest}:\n{shown}");

@@ -1,8 +1,11 @@
 //! Results say what the published schema says: nothing missing, nothing more.
 
 use anabranch_lab::json;
+use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::Race;
+use anabranch_lab::run::batch::{self, Options};
 use serde_json::Value;
+use std::sync::atomic::AtomicBool;
 
 const SCHEMA: &str = include_str!("../schema/race-1.json");
 
@@ -14,7 +17,10 @@ fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), St
         match rule.as_str() {
             "$schema" | "$id" | "$defs" | "title" | "description" => {}
             "$ref" => {
-                let name = expected.as_str().and_then(|text| text.strip_prefix("#/$defs/")).expect("a local reference");
+                let name = expected
+                    .as_str()
+                    .and_then(|text| text.strip_prefix("#/$defs/"))
+                    .expect("a local reference");
                 let target = &root["$defs"][name];
                 assert!(target.is_object(), "{at}: no definition '{name}'");
                 check(target, value, root, at)?;
@@ -64,7 +70,8 @@ fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), St
             }
             "additionalProperties" => {
                 for (key, value) in value.as_object().into_iter().flatten() {
-                    let known = rules.get("properties").is_some_and(|properties| properties.get(key).is_some());
+                    let known =
+                        rules.get("properties").is_some_and(|properties| properties.get(key).is_some());
                     match expected {
                         Value::Bool(true) => {}
                         Value::Bool(false) if known => {}
@@ -80,7 +87,8 @@ fn check(schema: &Value, value: &Value, root: &Value, at: &str) -> Result<(), St
                 }
             }
             "minItems" | "maxItems" => {
-                let (length, bound) = (value.as_array().map(Vec::len), expected.as_u64().expect("a number") as usize);
+                let (length, bound) =
+                    (value.as_array().map(Vec::len), expected.as_u64().expect("a number") as usize);
                 if length.is_some_and(|n| if rule == "minItems" { n < bound } else { n > bound }) {
                     return wrong("of another length");
                 }
@@ -105,6 +113,16 @@ fn conforms(text: &str) {
 fn a_full_result_conforms() {
     let text = include_str!("data/race-full.json");
     let race = Race::from_json(text).expect("a result");
+    conforms(&json::render(&race));
+}
+
+#[test]
+fn a_real_race_conforms() {
+    let flags =
+        [("page", "gallery"), ("runs", "2"), ("loss", "0,2%"), ("transport", "tcp,sctp"), ("deadline", "2s")];
+    let plan = Plan::interpret(Draft::from_flags(flags).expect("flags")).expect("a plan");
+    let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
     conforms(&json::render(&race));
 }
 

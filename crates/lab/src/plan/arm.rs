@@ -6,7 +6,10 @@
 
 use super::engine::EngineConfig;
 use super::error::{PlanError, nearest, unknown};
+use anabranch_base::time::Duration;
+use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};
+use anabranch_sim::Cost;
 use std::collections::BTreeMap;
 
 /// The transports, by name.
@@ -44,20 +47,31 @@ pub struct ArmKey {
 }
 
 /// The contestants' keys, apart from the engines' knobs.
-pub const ARM_KEYS: [ArmKey; 10] = [
+pub const ARM_KEYS: [ArmKey; 13] = [
     key("connections", None, "connections or associations to the server, from 1; default 1"),
     key("per-object", None, "a new connection for each object: yes or no; default no"),
-    key("objects-per-connection", None, "objects after which a connection is replaced, from 1; default no limit"),
+    key(
+        "objects-per-connection",
+        None,
+        "objects after which a connection is replaced, from 1; default no limit",
+    ),
     key(
         "pipeline",
         Some(Transport::Tcp),
         "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
     ),
     key("http", Some(Transport::Tcp), "1 (HTTP/1.1); 2 comes in a later version"),
-    key("when-full", Some(Transport::Sctp), "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait"),
+    key(
+        "when-full",
+        Some(Transport::Sctp),
+        "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait",
+    ),
     key("paths", Some(Transport::Sctp), "paths to use, from 1; default all of the network"),
     key("unordered", Some(Transport::Sctp), "no; yes comes with messages in a later version"),
     key("encap", Some(Transport::Sctp), "none (IP protocol 132) or udp (RFC 6951); default none"),
+    key("packet-cost", None, "processor time of its hosts for each packet in or out: 10us; default 0"),
+    key("byte-cost", None, "processor time of its hosts for each byte in or out: 6ns; default 0"),
+    key("connection-cost", None, "processor time of its servers for each accepted connection: 50us; default 0"),
     key("profile", None, "a named, sourced set of knobs (see --list profiles)"),
 ];
 
@@ -80,6 +94,8 @@ pub struct Arm {
     pub encapsulated: bool,
     /// The profile's name.
     pub profile: String,
+    /// What its hosts' processors take for their work.
+    pub cost: Cost,
     /// The engine's knobs.
     pub engine: EngineConfig,
     /// Where it stands.
@@ -119,6 +135,7 @@ impl Arm {
             paths: None,
             encapsulated: false,
             profile: profile.to_owned(),
+            cost: Cost::default(),
             engine,
             place: place.clone(),
         };
@@ -138,6 +155,13 @@ impl Arm {
         self.choices.policy(multistream, open_loop).map_err(|error| PlanError::at(&self.place, error))
     }
 
+    /// How many objects a connection of it carries at once: its streams.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        let streams = self.engine.knobs().into_iter().find(|knob| knob.key == "streams");
+        streams.and_then(|knob| knob.value.parse().ok()).unwrap_or(1)
+    }
+
     /// Everything it runs with, as text.
     #[must_use]
     pub fn settings(&self, policy: &Policy) -> BTreeMap<String, String> {
@@ -154,6 +178,14 @@ impl Arm {
         set("connections", connections);
         let per_connection = policy.objects_per_connection.map_or("no limit".to_owned(), |k| k.to_string());
         set("objects-per-connection", per_connection);
+        let cost = &self.cost;
+        for (key, span) in [
+            ("packet-cost", cost.per_packet),
+            ("byte-cost", cost.per_byte),
+            ("connection-cost", cost.per_connection),
+        ] {
+            set(key, format_span(span));
+        }
         match self.transport {
             Transport::Tcp => {
                 set("pipeline", yes_no(policy.pipelines()));
@@ -206,6 +238,9 @@ impl Arm {
                 return Err("unordered=yes comes with messages in a later version; write no".to_owned());
             }
             "unordered" => return Err(format!("unordered={value}: write no")),
+            "packet-cost" => self.cost.per_packet = span(key, value)?,
+            "byte-cost" => self.cost.per_byte = span(key, value)?,
+            "connection-cost" => self.cost.per_connection = span(key, value)?,
             "http" if value == "1" => {}
             "http" if value == "2" => return Err("http=2 comes in a later version; write http=1".to_owned()),
             "http" => return Err(format!("http={value}: write 1")),
@@ -225,9 +260,9 @@ impl Arm {
                 }
                 // The place names the contestant already.
                 let prefix = format!("{}:", self.transport.name());
-                self.engine.set(key, value).map_err(|error| {
-                    error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned)
-                })?;
+                self.engine
+                    .set(key, value)
+                    .map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned))?;
             }
         }
         Ok(())
@@ -239,6 +274,18 @@ impl Arm {
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
 }
+
+/// A processing cost.
+fn span(key: &str, value: &str) -> Result<Duration, String> {
+    match parse_span(value) {
+        Ok(span) if span <= MOST_COST => Ok(span),
+        Ok(_) => Err(format!("{key}={value}: more than {}", format_span(MOST_COST))),
+        Err(error) => Err(format!("{key}={error}")),
+    }
+}
+
+/// A cost above which nothing would ever be done.
+const MOST_COST: Duration = Duration::from_secs(1);
 
 /// Background traffic: `tcp:flows=2`, with the keys of a TCP contestant's engine.
 #[derive(Clone, Debug)]
@@ -286,7 +333,8 @@ impl Cross {
 fn pairs<'a>(rest: Option<&'a str>, place: &str) -> Result<Vec<(&'a str, &'a str)>, PlanError> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
-        let Some((key, value)) = part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
+        let Some((key, value)) =
+            part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
         else {
             let hint = if TRANSPORTS.contains(&part.split(':').next().unwrap_or(part)) {
                 "; a contestant with keys needs a --transport of its own"

@@ -63,7 +63,9 @@ impl Draft {
                     draft.paths.push(Table::from_pairs(value, place)?);
                 }
                 ("fail", _) => draft.fails.push(Table::from_pairs(value, place)?),
-                (_, Several::Factor) => draft.add(key, value.split(',').map(str::to_owned).collect(), place)?,
+                (_, Several::Factor) => {
+                    draft.add(key, value.split(',').map(str::to_owned).collect(), place)?
+                }
                 _ => draft.add(key, vec![value.to_owned()], place)?,
             }
         }
@@ -76,7 +78,8 @@ impl Draft {
     /// [`PlanError`] naming the file, the line of a syntax error, or the key.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, PlanError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            let line =
+                error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
             PlanError::at(file, format!("line {line}: {}", error.message()))
         })?;
         let mut draft = Self::default();
@@ -149,7 +152,9 @@ impl Draft {
         for (name, tables) in [("path", &self.paths), ("fail", &self.fails), ("expect", &self.expects)] {
             if !tables.is_empty() {
                 let tables = tables.iter().map(|t| {
-                    Value::Table(t.entries.iter().map(|(k, levels)| (k.clone(), levels_value(levels))).collect())
+                    Value::Table(
+                        t.entries.iter().map(|(k, levels)| (k.clone(), levels_value(levels))).collect(),
+                    )
                 });
                 table.insert(name.to_owned(), Value::Array(tables.collect()));
             }
@@ -235,7 +240,9 @@ fn texts(value: &Value, place: &str) -> Result<Vec<String>, PlanError> {
         Value::Integer(number) => Ok(number.to_string()),
         Value::Float(number) => Ok(number.to_string()),
         Value::Boolean(yes) => Ok(if *yes { "yes" } else { "no" }.to_owned()),
-        other => Err(PlanError::at(place, format!("a text or number was expected, not a {}", other.type_str()))),
+        other => {
+            Err(PlanError::at(place, format!("a text or number was expected, not a {}", other.type_str())))
+        }
     };
     match value {
         Value::Array(items) if items.is_empty() => Err(PlanError::at(place, "the list is empty")),

@@ -42,8 +42,8 @@ impl EngineConfig {
     #[must_use]
     pub fn profiles(transport: Transport) -> &'static [&'static str] {
         match transport {
-            Transport::Tcp => &tcp::PROFILES,
-            Transport::Sctp => &sctp::PROFILES,
+            Transport::Tcp => tcp::PROFILES,
+            Transport::Sctp => sctp::PROFILES,
         }
     }
 

@@ -65,7 +65,8 @@ impl Expect {
         if !Summary::METRICS.contains(&metric.as_str()) {
             return Err(at_key("metric", unknown("metric", &metric, &Summary::METRICS)));
         }
-        let of = arm("of")?.ok_or_else(|| PlanError::at(&table.place, "'of' names the contestant; it is missing"))?;
+        let of = arm("of")?
+            .ok_or_else(|| PlanError::at(&table.place, "'of' names the contestant; it is missing"))?;
         let versus = arm("versus")?;
         let (low, high) = if versus.is_some() { ("ratio_min", "ratio_max") } else { ("min", "max") };
         for key in ["ratio_min", "ratio_max", "min", "max"] {
@@ -77,7 +78,10 @@ impl Expect {
         let failed_max = number("failed_max")?.map(|n| n.max(0.0) as u64);
         let (min, max) = (number(low)?, number(high)?);
         if min.is_none() && max.is_none() && failed_max.is_none() {
-            return Err(PlanError::at(&table.place, format!("no bound is given; write {low}, {high} or failed_max")));
+            return Err(PlanError::at(
+                &table.place,
+                format!("no bound is given; write {low}, {high} or failed_max"),
+            ));
         }
         Ok(Self { metric, of, versus, min, max, failed_max, at, place: table.place.clone() })
     }
@@ -93,7 +97,8 @@ impl Expect {
         let found = match &self.versus {
             Some(versus) => {
                 let versus = arm(versus)?;
-                let sides = ((self.of.as_str(), of.runs.as_slice()), (versus.arm.as_str(), versus.runs.as_slice()));
+                let sides =
+                    ((self.of.as_str(), of.runs.as_slice()), (versus.arm.as_str(), versus.runs.as_slice()));
                 crate::stats::metrics::compare(sides.0, sides.1, &self.metric).ratio
             }
             None => of.summary.metric(&self.metric).and_then(|stat| stat.mean),

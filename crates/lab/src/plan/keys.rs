@@ -94,7 +94,11 @@ const fn runs(name: &'static str, value: &'static str, help: &'static str) -> Ke
 
 /// The table.
 pub static KEYS: &[Key] = &[
-    network("rate", "RATE", "Capacity: 10mbit, 56kbit, 10mbit/5s:2mbit (changing) or unlimited [default: 10mbit]"),
+    network(
+        "rate",
+        "RATE",
+        "Capacity: 10mbit, 56kbit, 10mbit/5s:2mbit (changing) or unlimited [default: 10mbit]",
+    ),
     one_way("rate", "up-rate", "RATE"),
     one_way("rate", "down-rate", "RATE"),
     network("delay", "TIME", "Propagation delay one way: 40ms (not with --rtt)"),
@@ -118,7 +122,11 @@ pub static KEYS: &[Key] = &[
     network("aqm", "NAME", "Queue management: droptail, codel, fq-codel, pie or red [default: droptail]"),
     one_way("aqm", "up-aqm", "NAME"),
     one_way("aqm", "down-aqm", "NAME"),
-    network("ecn", "MARK", "Mark ECN-capable packets: yes (with an aqm), or a drop-tail queue's threshold: 20p"),
+    network(
+        "ecn",
+        "MARK",
+        "Mark ECN-capable packets: yes (with an aqm), or a drop-tail queue's threshold: 20p",
+    ),
     one_way("ecn", "up-ecn", "MARK"),
     one_way("ecn", "down-ecn", "MARK"),
     network("reorder", "SHARE[/TIME]", "Packets that overtake others: 1%, 1%/10ms"),
@@ -173,6 +181,12 @@ pub static KEYS: &[Key] = &[
     workload("bulk", "SIZE", "One transfer of this size: 100MB"),
     workload("message-size", "SIZE", "Size of the server's writes to SCTP in a bulk transfer: 2048B"),
     workload("arrivals", "RATE", "Issue the objects open-loop, one after the other: 25/s"),
+    workload(
+        "arrivals-of",
+        "WHAT",
+        "objects: one at each arrival; connections: as many as a connection has streams, on one of its own \
+         [default: objects]",
+    ),
     workload("think", "WHAT", "none, or recorded: wait before each request as the HAR did [default: none]"),
     workload("server-time", "TIME", "Service time of each request: 5ms [default: 0]"),
     workload(
@@ -180,7 +194,11 @@ pub static KEYS: &[Key] = &[
         "WHAT",
         "parallel: work on all requests at once; serial: on one of a connection at a time [default: parallel]",
     ),
-    workload("origins", "WHAT", "merge: all hosts of the page are one server; keep: one each [default: merge]"),
+    workload(
+        "origins",
+        "WHAT",
+        "merge: all hosts of the page are one server; keep: one each [default: merge]",
+    ),
     workload("timeout", "TIME", "Fail an object that makes no progress for so long: 15s [default: never]"),
     workload("deadline", "TIME", "End a run at this time of its own clock [default: 600s]"),
     contestants(

@@ -143,7 +143,8 @@ impl Plan {
 fn completed(mut draft: Draft) -> Draft {
     let bare = !draft.speaks_of_network();
     let spoken = |draft: &Draft, names: &[&str]| {
-        let in_path = |name: &str| draft.paths.iter().any(|path| path.entries.iter().any(|(key, _)| key == name));
+        let in_path =
+            |name: &str| draft.paths.iter().any(|path| path.entries.iter().any(|(key, _)| key == name));
         names.iter().any(|name| draft.value(name).is_some() || in_path(name))
     };
     let add = |draft: &mut Draft, name: &str, value: &str| {

@@ -47,7 +47,8 @@ impl Network {
             let fail: Fail = text.parse().map_err(|e: SpecError| PlanError::at(place, e))?;
             let Some(path) = fail.path.checked_sub(1).and_then(|i| paths.get_mut(i)) else {
                 let n = paths.len();
-                let some = if n == 1 { "there is one path".to_owned() } else { format!("there are {n} paths") };
+                let some =
+                    if n == 1 { "there is one path".to_owned() } else { format!("there are {n} paths") };
                 return Err(PlanError::at(place, format!("path {}: {some}, numbered from 1", fail.path)));
             };
             path.fail(&fail);
@@ -91,7 +92,8 @@ fn link(settings: &[Setting]) -> Result<LinkSpec, PlanError> {
         })?;
     }
     // A contradiction is between things that were said, not with a default.
-    let said = settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
+    let said =
+        settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
     let place = said.collect::<Vec<_>>().join(", ");
     link.load_traces(|file| std::fs::read_to_string(file).map_err(|error| error.to_string()))
         .map_err(|error| PlanError::at(&place, error))?;

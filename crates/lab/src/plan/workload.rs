@@ -23,6 +23,8 @@ pub struct Workload {
     pub message_size: Option<u64>,
     /// Objects are issued one after the other, so far apart, whatever their initiators.
     pub arrivals: Option<Duration>,
+    /// Each arrival brings as many objects as a connection of the contestant has streams.
+    pub arrivals_of_connections: bool,
     /// Gaps recorded in the page are waited out.
     pub think: bool,
     /// Service time of each request.
@@ -57,14 +59,16 @@ impl Workload {
             Some(setting) => {
                 let size = parse::<Bytes>(setting)?.0;
                 if !(1..=MAX_MESSAGE as u64).contains(&size) {
-                    let what = format!("'{}': write a size from 1B to {}", setting.value, Bytes(MAX_MESSAGE as u64));
+                    let what =
+                        format!("'{}': write a size from 1B to {}", setting.value, Bytes(MAX_MESSAGE as u64));
                     return Err(PlanError::at(&setting.place, what));
                 }
                 Some(size)
             }
             None => None,
         };
-        let bulk = concrete.setting("bulk").map(|setting| parse::<Bytes>(setting).map(|size| size.0)).transpose()?;
+        let bulk =
+            concrete.setting("bulk").map(|setting| parse::<Bytes>(setting).map(|size| size.0)).transpose()?;
         if let (Some(_), Some(setting)) = (bulk, concrete.setting("arrivals")) {
             return Err(PlanError::at(&setting.place, "goes with a page or objects, not with bulk"));
         }
@@ -73,13 +77,16 @@ impl Workload {
             None => Ok(false),
             Some(setting) if setting.value == off => Ok(false),
             Some(setting) if setting.value == on => Ok(true),
-            Some(setting) => Err(PlanError::at(&setting.place, format!("'{}': write {off} or {on}", setting.value))),
+            Some(setting) => {
+                Err(PlanError::at(&setting.place, format!("'{}': write {off} or {on}", setting.value)))
+            }
         };
         let workload = Self {
             page,
             bulk,
             message_size,
             arrivals: concrete.setting("arrivals").map(interval).transpose()?,
+            arrivals_of_connections: choice("arrivals-of", "objects", "connections")?,
             think: choice("think", "none", "recorded")?,
             server_time: span("server-time")?.unwrap_or(Duration::ZERO),
             serial_server: choice("server", "parallel", "serial")?,
@@ -94,6 +101,15 @@ impl Workload {
         Ok(workload)
     }
 
+    /// When each object is issued, in open loop, by a contestant whose connections have so many streams.
+    #[must_use]
+    pub fn issue_times(&self, streams: usize) -> Option<Vec<Duration>> {
+        let interval = self.arrivals?;
+        let batch = if self.arrivals_of_connections { streams.max(1) } else { 1 };
+        let times = (0..self.page.objects.len()).map(|index| interval.saturating_mul((index / batch) as u32));
+        Some(times.collect())
+    }
+
     /// The workload in one line, as the table's heading shows it.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -102,7 +118,8 @@ impl Workload {
         let objects = if n == 1 { "1 object".to_owned() } else { format!("{n} objects") };
         let mut text = format!("{} ({objects}, {})", page.name, readable(page.body_bytes()));
         if let Some(interval) = self.arrivals {
-            text += &format!(", one every {}", format_span(interval));
+            let what = if self.arrivals_of_connections { "a connection's worth" } else { "one" };
+            text += &format!(", {what} every {}", format_span(interval));
         }
         if self.think {
             text += ", recorded think times";
@@ -176,8 +193,12 @@ fn read_page(text: &str, place: &str) -> Result<Page, PlanError> {
         har::load(path)
     } else {
         let names = shipped::NAMES.join(", ");
-        let hint = nearest(text, &shipped::NAMES).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
-        let what = format!("'{text}': no such file{hint}; write a HAR file, a directory, or a shipped page ({names})");
+        let hint = nearest(text, &shipped::NAMES)
+            .map(|near| format!(" (did you mean '{near}'?)"))
+            .unwrap_or_default();
+        let what = format!(
+            "'{text}': no such file{hint}; write a HAR file, a directory, or a shipped page ({names})"
+        );
         return Err(PlanError::at(place, what));
     };
     page.map_err(|error| PlanError::at(place, error))
@@ -210,7 +231,10 @@ fn time(setting: &Setting) -> Result<Duration, PlanError> {
 fn interval(setting: &Setting) -> Result<Duration, PlanError> {
     let wrong = |why: &str| {
         let text = &setting.value;
-        PlanError::at(&setting.place, format!("'{text}': {why}; write arrivals such as 25/s, 0.5/s or 90/min"))
+        PlanError::at(
+            &setting.place,
+            format!("'{text}': {why}; write arrivals such as 25/s, 0.5/s or 90/min"),
+        )
     };
     let (number, unit) = setting.value.split_once('/').ok_or_else(|| wrong("the unit is missing"))?;
     let unit_nanos: u128 = match unit {

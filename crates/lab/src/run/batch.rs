@@ -42,6 +42,9 @@ struct Job {
     seed: u64,
 }
 
+/// Where a job's outcome goes, once it is there.
+type Slot = Mutex<Option<Result<Vec<Run>, String>>>;
+
 /// Runs the plan.
 ///
 /// # Errors
@@ -50,7 +53,7 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     let jobs = jobs(plan);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
-    let slots: Vec<Mutex<Option<Result<Vec<Run>, String>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Slot> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         while !options.stop.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -169,8 +172,10 @@ fn assemble(plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             arms,
         });
     }
-    let expectations =
-        points.iter().enumerate().flat_map(|(i, p)| plan.expects.iter().filter_map(move |e| e.evaluate(i, p)));
+    let expectations = points
+        .iter()
+        .enumerate()
+        .flat_map(|(i, p)| plan.expects.iter().filter_map(move |e| e.evaluate(i, p)));
     Race {
         schema: SCHEMA.to_owned(),
         plan: serde_json::to_value(plan.draft.to_toml()).unwrap_or_default(),
@@ -187,7 +192,8 @@ fn comparisons(arms: &[Arm]) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for other in others {
         for metric in metrics::COMPARED {
-            let sides = ((other.arm.as_str(), other.runs.as_slice()), (first.arm.as_str(), first.runs.as_slice()));
+            let sides =
+                ((other.arm.as_str(), other.runs.as_slice()), (first.arm.as_str(), first.runs.as_slice()));
             comparisons.push(metrics::compare(sides.0, sides.1, metric));
         }
     }

@@ -18,14 +18,16 @@ pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
     limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns
 }
 
-/// The objects of a page as items: what is sent for each, and what releases it.
+/// The objects of a page as items: what is sent for each, and what releases it, for a contestant whose
+/// connections have so many streams.
 #[must_use]
-pub fn items(workload: &Workload) -> Vec<Item> {
+pub fn items(workload: &Workload, streams: usize) -> Vec<Item> {
+    let issued = workload.issue_times(streams);
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
         // Open loop: issued at its own time, whatever became of the others.
-        let (initiator, think_ns) = match workload.arrivals {
-            Some(interval) => (None, nanos(interval).saturating_mul(index as u64)),
+        let (initiator, think_ns) = match issued.as_ref().and_then(|times| times.get(index)) {
+            Some(at) => (None, nanos(*at)),
             None => (object.initiator, think),
         };
         Item {

@@ -49,9 +49,17 @@ struct Job {
 ///
 /// # Errors
 /// One line when the world refuses.
-pub async fn start(network: &Network, lane: &Lane, arm: &Arm, workload: &Workload) -> Result<Contest, String> {
+pub async fn start(
+    network: &Network,
+    lane: &Lane,
+    arm: &Arm,
+    workload: &Workload,
+) -> Result<Contest, String> {
     let job = job(arm, workload)?;
     let recorder = Recorder::new();
+    for node in lane.servers.iter().chain([&lane.client]) {
+        network.processing_cost(*node, arm.cost);
+    }
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
@@ -98,7 +106,8 @@ pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result
     let crate::plan::engine::EngineConfig::Tcp(config) = &cross.engine else {
         return Err("background traffic is TCP's".to_owned());
     };
-    let (Some(node), Some(address)) = (lane.servers.first(), lane.server_addresses.first().and_then(|a| a.first()))
+    let (Some(node), Some(address)) =
+        (lane.servers.first(), lane.server_addresses.first().and_then(|a| a.first()))
     else {
         return Err("background traffic has no server".to_owned());
     };
@@ -107,7 +116,9 @@ pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result
     let server = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
     let listener = server.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
     let serving = world.clone();
-    world.spawn("background server", async move { drop(bulk::serve(serving, listener, Unobserved).await) }).detach();
+    world
+        .spawn("background server", async move { drop(bulk::serve(serving, listener, Unobserved).await) })
+        .detach();
     let world = network.world(lane.client);
     let client = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
     let connector = TcpConnector::new(client, vec![SocketAddr::new(*address, PORT)]);
@@ -120,7 +131,10 @@ pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result
     };
     let loading = world.clone();
     world
-        .spawn("background client", async move { drop(bulk::run(loading, connector, endless, Unobserved).await) })
+        .spawn(
+            "background client",
+            async move { drop(bulk::run(loading, connector, endless, Unobserved).await) },
+        )
         .detach();
     Ok(())
 }
@@ -144,13 +158,9 @@ pub fn bulk_of(policy: &Policy, workload: &Workload) -> Option<Bulk> {
 /// One line when the arm's keys contradict the workload.
 pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
     let policy = arm.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
-    let issue = |interval: Duration| {
-        let times = 0..workload.page.objects.len() as u32;
-        times.map(|index| interval.saturating_mul(index)).collect()
-    };
     Ok(Policy {
         think: if workload.think { Think::Recorded } else { Think::None },
-        arrivals: workload.arrivals.map(issue),
+        arrivals: workload.issue_times(arm.streams()),
         timeout: workload.timeout,
         deadline: Some(workload.deadline),
         keep_origins: workload.keep_origins,
@@ -160,11 +170,8 @@ pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
 
 fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(arm, workload)?;
-    // Bodies are patterns: under their real types, what dissects captures would call them broken images.
-    let mut page = (*workload.page).clone();
-    page.objects.iter_mut().for_each(|object| "application/octet-stream".clone_into(&mut object.content_type));
     Ok(Job {
-        page: Rc::new(page),
+        page: Rc::new((*workload.page).clone()),
         bulk: bulk_of(&policy, workload),
         policy,
         options: serve::Options {
@@ -183,7 +190,9 @@ fn serve<L: Listener>(world: SimWorld, listener: L, job: &Job, recorder: Recorde
     }
     let site = Rc::new(PageSite::new(&job.page));
     let options = job.options.clone();
-    world.spawn("server", async move { drop(serve::run(here, listener, site, options, recorder).await) }).detach();
+    world
+        .spawn("server", async move { drop(serve::run(here, listener, site, options, recorder).await) })
+        .detach();
 }
 
 fn load<C: Connector>(world: SimWorld, connector: C, job: &Job, recorder: Recorder) -> Task<Outcome> {

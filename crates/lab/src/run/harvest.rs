@@ -47,7 +47,8 @@ pub fn run(
     traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
     let everyone = || std::iter::once(&client).chain(&servers);
     let fast = |cause: SendCause| cause == SendCause::Fast;
-    let spurious = |trace: &Vec<TraceRecord>| trace.iter().filter(|r| r.event == TraceEvent::Spurious).count();
+    let spurious =
+        |trace: &Vec<TraceRecord>| trace.iter().filter(|r| r.event == TraceEvent::Spurious).count();
     let hosts = || std::iter::once(&contest.client).chain(&contest.servers);
     for object in &objects {
         if let Some(at) = object.delivered_ns {
@@ -84,7 +85,7 @@ fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), S
     let policy = contest::policy_of(arm, workload)?;
     let Some(bulk) = contest::bulk_of(&policy, workload) else {
         let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
-        return Ok((named.collect(), bound::items(workload)));
+        return Ok((named.collect(), bound::items(workload, arm.streams())));
     };
     let count = bulk.connections.max(1) as u64;
     // As the transfer divides them: the first take the rest, a byte each.

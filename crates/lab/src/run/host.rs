@@ -29,7 +29,9 @@ impl Host {
         };
         let wrong = |error: std::io::Error| error.to_string();
         let host = match &arm.engine {
-            EngineConfig::Tcp(config) => Self::Tcp(TcpHost::new(world, (**config).clone()).await.map_err(wrong)?),
+            EngineConfig::Tcp(config) => {
+                Self::Tcp(TcpHost::new(world, (**config).clone()).await.map_err(wrong)?)
+            }
             EngineConfig::Sctp(config) => {
                 let host = SctpHost::new(world, (**config).clone(), carrier, arm.paths).await;
                 Self::Sctp(host.map_err(wrong)?)

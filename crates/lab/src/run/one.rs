@@ -81,7 +81,9 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
     let (contests, fetched) = ended(network.run(main, guard))??;
     let passages = network.take_passages();
     let mut runs = Vec::new();
-    for (((lane, arm), contest), fetched) in built.lanes.iter().zip(&scenario.arms).zip(&contests).zip(&fetched) {
+    for (((lane, arm), contest), fetched) in
+        built.lanes.iter().zip(&scenario.arms).zip(&contests).zip(&fetched)
+    {
         let what = (scenario.point, *arm, scenario.seed);
         runs.push(harvest::run(&built, lane, contest, fetched, &passages, what)?);
     }

@@ -51,7 +51,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
     let mut hosts = Vec::with_capacity(lanes);
     for lane in 0..lanes {
         let client_addresses = addresses(plan.paths.len(), 0, lane);
-        let name = |side: &str, n: usize| if lanes * servers == 1 { side.to_owned() } else { format!("{side}-{n}") };
+        let name =
+            |side: &str, n: usize| if lanes * servers == 1 { side.to_owned() } else { format!("{side}-{n}") };
         let client = network.host(&name("client", lane + 1), &client_addresses);
         let mut lane_servers = Vec::new();
         let mut server_addresses = Vec::new();

@@ -79,9 +79,16 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_printed_tables() {
-        for (degrees, printed) in
-            [(1, 12.706), (2, 4.303), (9, 2.262), (29, 2.045), (30, 2.042), (40, 2.021), (60, 2.000), (120, 1.980)]
-        {
+        for (degrees, printed) in [
+            (1, 12.706),
+            (2, 4.303),
+            (9, 2.262),
+            (29, 2.045),
+            (30, 2.042),
+            (40, 2.021),
+            (60, 2.000),
+            (120, 1.980),
+        ] {
             let t = t_quantile(degrees);
             assert!((t - printed).abs() < 0.000_5, "t({degrees}) = {t}, tables print {printed}");
         }

@@ -22,8 +22,12 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     match metric {
         "page_ms" => run.page_ns.map(milliseconds),
         // Of a run in which every object was delivered: a mean over survivors would flatter.
-        "object_ms" => mean_of(run, |o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6),
-        "first_byte_ms" => mean_of(run, |o| Some(o.first_byte_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6),
+        "object_ms" => {
+            mean_of(run, |o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
+        }
+        "first_byte_ms" => {
+            mean_of(run, |o| Some(o.first_byte_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
+        }
         "connect_ms" => run.connect_ns.map(milliseconds),
         "limit_ratio" => {
             let limit = run.limit_ns.filter(|limit| *limit > 0)?;
@@ -95,7 +99,8 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str) -> Comparison
 /// The seed whose page time is the median (the lower of the two middle ones); the first seed when none finished.
 #[must_use]
 pub fn median_seed(runs: &[Run]) -> u64 {
-    let mut finished: Vec<(u64, u64)> = runs.iter().filter_map(|run| Some((run.page_ns?, run.seed))).collect();
+    let mut finished: Vec<(u64, u64)> =
+        runs.iter().filter_map(|run| Some((run.page_ns?, run.seed))).collect();
     finished.sort_unstable();
     match finished.len().checked_sub(1) {
         Some(last) => finished[last / 2].1,

@@ -39,7 +39,8 @@ mod tests {
     #[test]
     fn by_hand() {
         // Ratios 2 and 1/2: geometric mean 1, logs ±ln 2, standard error ln 2, t(1) = 12.706…
-        let both = ratio(&[(Some(2.0), Some(1.0)), (Some(1.0), Some(2.0)), (None, Some(1.0)), (Some(9.0), None)]);
+        let both =
+            ratio(&[(Some(2.0), Some(1.0)), (Some(1.0), Some(2.0)), (None, Some(1.0)), (Some(9.0), None)]);
         assert_eq!(both.n, 2);
         assert!((both.ratio.expect("a ratio") - 1.0).abs() < 1e-15);
         let [low, high] = both.ci95.expect("an interval");

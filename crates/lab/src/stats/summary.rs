@@ -39,7 +39,10 @@ mod tests {
         assert_eq!((stat.n, stat.failed, stat.mean, stat.median), (4, 1, Some(2.5), Some(2.5)));
         // Place 0.95 * 3 = 2.85: 3 + 0.85 * (4 - 3).
         assert!((stat.p95.expect("a value") - 3.85).abs() < 1e-12);
-        assert_eq!(describe(&[7.0], 0), Stat { n: 1, failed: 0, mean: Some(7.0), median: Some(7.0), p95: Some(7.0), ci95: None });
+        assert_eq!(
+            describe(&[7.0], 0),
+            Stat { n: 1, failed: 0, mean: Some(7.0), median: Some(7.0), p95: Some(7.0), ci95: None }
+        );
         assert_eq!(describe(&[], 3), Stat { failed: 3, ..Stat::default() });
     }
 }

@@ -340,7 +340,10 @@ impl SendHalf {
 
     /// The retransmission timer ran out.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
-        self.controller.on_timeout(now, self.recovery.flight(&self.board));
+        // RFC 5681 §3.1 allows no more than half of what is out. In a recovery that counts much that
+        // has arrived or is lost, and the window says better what the path was thought to hold.
+        let flight = self.recovery.flight(&self.board).min(self.controller.window());
+        self.controller.on_timeout(now, flight);
         self.recovery.enter_timeout(&mut self.board);
         // RFC 6298 §5.5.
         self.rtt.back_off();

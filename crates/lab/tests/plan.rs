@@ -20,16 +20,23 @@ fn file(text: &str) -> Result<Plan, PlanError> {
     Draft::from_toml("plan.toml", text).and_then(Plan::interpret)
 }
 
+/// Lists of accepted names come from the tables, which grow: the first two stand for a long one.
+fn abridged(error: &str) -> String {
+    let Some((head, list)) = error.split_once("accepted: ") else { return error.to_owned() };
+    let names: Vec<&str> = list.split(", ").collect();
+    if names.len() < 12 {
+        error.to_owned()
+    } else {
+        format!("{head}accepted: {}, {}, ...", names[0], names[1])
+    }
+}
+
 fn wrong(lines: &[&str], expected: Expect) {
     let mut said = String::new();
     for line in lines {
         let error = flags(line).expect_err(line).to_string();
         assert!(!error.contains('\n'), "{error}");
-        // The knobs that follow are the engines' own list.
-        let shown = error
-            .find(", profile, cc,")
-            .map_or(error.clone(), |at| format!("{}, profile, ...", &error[..at]));
-        said += &format!("{shown}\n");
+        said += &format!("{}\n", abridged(&error));
     }
     expected.assert_eq(&said);
 }
@@ -39,7 +46,7 @@ fn wrong_files(texts: &[&str], expected: Expect) {
     for text in texts {
         let error = file(text).expect_err(text).to_string();
         assert!(!error.contains('\n'), "{error}");
-        said += &format!("{error}\n");
+        said += &format!("{}\n", abridged(&error));
     }
     expected.assert_eq(&said);
 }
@@ -180,15 +187,15 @@ fn wrong_networks() {
             --jitter: up: jitter 50ms is more than the delay 40ms: a packet cannot leave before it came
             --preset: 'marsnet' is unknown; write one of gprs, edge, 3g, dialup, dsl-poor, dsl, wifi, satellite, serial-14.4, serial-32, serial-64, serial-128
             --trace: trace '/nonexistent': No such file or directory (os error 2)
-            --path 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
+            --path 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             --path 1: 'rtt' where key=value was expected
             --path 1: rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
             --fail: path 2: there is one path, numbered from 1
             --fail: 'path=1': when?; write path=1,at=10s or path=1,at=10s,for=5s
             --fail: 'at=1s': which path?; write path=1,at=10s or path=1,at=10s,for=5s
             --half-duplex: 'maybe': write yes or no
-            --bandwidth: unknown flag 'bandwidth'; accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, server, origins, timeout, deadline, transport, together, cross, runs, seed, up-.. and down-.. of the network's
-            --los: unknown flag 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, server, origins, timeout, deadline, transport, together, cross, runs, seed, up-.. and down-.. of the network's
+            --bandwidth: unknown flag 'bandwidth'; accepted: rate, delay, ...
+            --los: unknown flag 'los' (did you mean 'loss'?); accepted: rate, delay, ...
         "#]],
     );
 }
@@ -269,8 +276,8 @@ fn wrong_contestants_and_runs() {
             --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp
             --transport tcp:connections=6,sctp: 'sctp' where key=value was expected; a contestant with keys needs a --transport of its own
             --transport tcp:connections=0: connections=0: write a number from 1 to 100000
-            --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, objects-per-connection, pipeline, http, profile, ...
-            --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, objects-per-connection, pipeline, http, profile, ...
+            --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
+            --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, ...
             --transport sctp:pipeline=yes: 'pipeline' is a key of tcp
             --transport tcp:http=2: http=2 comes in a later version; write http=1
             --transport sctp:when-full=grow: when-full=grow adds streams to a running association (RFC 6525), which the SCTP engine cannot do yet; write wait, rr or spf
@@ -317,11 +324,11 @@ fn wrong_plan_files() {
         expect![[r#"
             plan.toml: line 1: string values must be quoted, expected literal string
             plan.toml: rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)
-            plan.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, server, origins, timeout, deadline, transport, together, cross, runs, seed, expect, up-.. and down-.. of the network's
+            plan.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: rate: the list is empty
             plan.toml: rate: a text or number was expected, not a table
             plan.toml: transport 3.5: unknown transport '3.5'; accepted: tcp, sctp
-            plan.toml: [[path]] 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, up-.. and down-.. of the network's
+            plan.toml: [[path]] 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: path: [[path]] tables were expected
             plan.toml: [[fail]] 1: path 3: there is one path, numbered from 1
             plan.toml: runs: takes one value, not a list
@@ -332,7 +339,7 @@ fn wrong_plan_files() {
             plan.toml: [[expect]] 1: no bound is given; write ratio_min, ratio_max or failed_max
             plan.toml: [[expect]] 1: ratio_max: 'one' is not a number
             plan.toml: [[expect]] 1: unknown key 'loss'; accepted: metric, of, versus, ratio_min, ratio_max, min, max, failed_max
-            plan.toml: unknown key 'out'; accepted: rate, delay, rtt, jitter, loss, queue, aqm, ecn, reorder, duplicate, corrupt, mtu, trace, half-duplex, preset, path, fail, page, objects, bulk, message-size, arrivals, think, server-time, server, origins, timeout, deadline, transport, together, cross, runs, seed, expect, up-.. and down-.. of the network's
+            plan.toml: unknown key 'out'; accepted: rate, delay, ...
         "#]],
     );
 }

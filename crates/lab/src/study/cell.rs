@@ -102,9 +102,9 @@ pub(super) fn measure(definition: &Definition, row: &Row, race: &Race) -> Result
 }
 
 /// Seconds until the object was delivered.
-fn object_end(run: &Run, name: &str) -> Option<f64> {
-    let object = run.objects.iter().find(|object| object.name.trim_start_matches('/') == name)?;
-    object.delivered_ns.map(seconds)
+fn object_end(run: &Run, number: &str) -> Option<f64> {
+    let index = number.parse::<usize>().ok()?.checked_sub(1)?;
+    run.objects.get(index)?.delivered_ns.map(seconds)
 }
 
 /// KiB of HTTP per second, as httperf counts it.

@@ -44,7 +44,7 @@ pub struct Definition {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Seconds from the start of the run until the object of the column `object` is delivered.
+    /// Seconds from the start of the run until the object of the column `object` (its number, from 1) is delivered.
     ObjectEnd,
     /// What httperf prints as Net I/O: KiB per second of HTTP bytes in both directions, heads included, of the
     /// requests that were answered, over the time until the last one ended.

@@ -3,7 +3,6 @@
 use super::host::Host;
 use super::topology::Lane;
 use crate::plan::{Arm, Cross, Workload};
-use anabranch_base::time::Duration;
 use anabranch_http::bulk::{self, Bulk};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::mapping::{Policy, Think};

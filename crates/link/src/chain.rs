@@ -196,35 +196,18 @@ impl<P: Carried> Chain<P> {
 
     /// The packet enters stage `from` at `at`.
     #[inline]
-    fn run(&mut self, from: usize, mut at: Instant, mut packet: P) {
-        for index in from..self.stages.len() {
-            let meter = &mut self.meter;
-            let fate = match &mut self.stages[index] {
-                Stage::Bottleneck(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Loss(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Delay(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Mtu(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Outage(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Corrupt(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Duplicate(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Jitter(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Reorder(stage) => stage.pass(at, &mut packet, meter),
-                Stage::Codel(_) | Stage::FqCodel(_) | Stage::SharedLoss(_) => {
-                    return self.hold(index, at, packet);
-                }
-            };
-            match fate {
-                Fate::Leaves(then) => at = then,
-                Fate::Lost(cause) => return self.lose(at, packet, cause),
-                Fate::Doubled(then) => {
-                    let copy = packet.duplicate();
-                    self.meter.duplicated.add(copy.wire_len());
-                    self.run(index + 1, then, packet);
-                    return self.run(index + 1, then, copy);
-                }
+    fn run(&mut self, from: usize, at: Instant, mut packet: P) {
+        match pass_through(&mut self.stages[from..], at, &mut packet, &mut self.meter) {
+            (_, Passed::Through(at)) => self.arrive(at, packet),
+            (_, Passed::Lost(at, cause)) => self.lose(at, packet, cause),
+            (stage, Passed::Doubled(at)) => {
+                let copy = packet.duplicate();
+                self.meter.duplicated.add(copy.wire_len());
+                self.run(from + stage + 1, at, packet);
+                self.run(from + stage + 1, at, copy);
             }
+            (stage, Passed::Held(at)) => self.hold(from + stage, at, packet),
         }
-        self.arrive(at, packet);
     }
 
     #[cold]
@@ -261,6 +244,49 @@ impl<P: Carried> Chain<P> {
             _ => self.arrivals.push_back((at, packet)),
         }
     }
+}
+
+/// How far a packet came.
+enum Passed {
+    /// To the end, at this instant.
+    Through(Instant),
+    /// It was lost at this instant.
+    Lost(Instant, Cause),
+    /// Through a stage that doubled it.
+    Doubled(Instant),
+    /// To a stage that is to hold it, at this instant.
+    Held(Instant),
+}
+
+/// Leads a packet through `stages` as far as it goes without being moved.
+/// Also returns the number of the stage that ended it.
+#[inline]
+fn pass_through<P: Carried>(
+    stages: &mut [Stage<P>],
+    mut at: Instant,
+    packet: &mut P,
+    meter: &mut Meter,
+) -> (usize, Passed) {
+    for (index, stage) in stages.iter_mut().enumerate() {
+        let fate = match stage {
+            Stage::Mtu(stage) => stage.pass(at, packet, meter),
+            Stage::Bottleneck(stage) => stage.pass(at, packet, meter),
+            Stage::Loss(stage) => stage.pass(at, packet, meter),
+            Stage::Delay(stage) => stage.pass(at, packet, meter),
+            Stage::Outage(stage) => stage.pass(at, packet, meter),
+            Stage::Corrupt(stage) => stage.pass(at, packet, meter),
+            Stage::Duplicate(stage) => stage.pass(at, packet, meter),
+            Stage::Jitter(stage) => stage.pass(at, packet, meter),
+            Stage::Reorder(stage) => stage.pass(at, packet, meter),
+            Stage::Codel(_) | Stage::FqCodel(_) | Stage::SharedLoss(_) => return (index, Passed::Held(at)),
+        };
+        match fate {
+            Fate::Leaves(then) => at = then,
+            Fate::Lost(cause) => return (index, Passed::Lost(at, cause)),
+            Fate::Doubled(then) => return (index, Passed::Doubled(then)),
+        }
+    }
+    (stages.len(), Passed::Through(at))
 }
 
 impl<P: Carried> Stage<P> {

@@ -123,6 +123,10 @@ fn transports_never_import_each_other() {
 #[test]
 fn a_report_needs_results_and_nothing_else_of_the_laboratory() {
     for file in rust_files(&root().join("crates/lab/src/report")) {
+        // Its tests may ask the rest of the laboratory whether both tell the same story.
+        if file.ends_with("tests.rs") {
+            continue;
+        }
         let text = fs::read_to_string(&file).expect("a source file");
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();

@@ -3,7 +3,7 @@
 //!
 //! Owns the way from a HAR's log to a [`Page`]: which entries count, in which
 //! order, and what is said about the others. How large an entry is belongs to
-//! [`size`], who caused it to [`initiator`], writing to [`write`](mod@write).
+//! `size`, who caused it to `initiator`, writing to [`write`](mod@write).
 //!
 //! A page is raced as a first visit. So what the recording browser took from
 //! its cache is fetched all the same; what never crossed a network (`data:`

@@ -5,8 +5,8 @@
 //! (`http::observe`) say when an object was issued, assigned, served, written
 //! and delivered, and where its bytes lie on which stream; the traces of both
 //! engines (`base::trace`) say in which packet those bytes went, which copy
-//! arrived when, and what held the sender back. [`flow`] answers questions
-//! about one direction of one connection; [`held`] about its sender.
+//! arrived when, and what held the sender back. `flow` answers questions
+//! about one direction of one connection; `held` about its sender.
 //!
 //! | instant | is |
 //! |---|---|

@@ -72,5 +72,5 @@ pub use endpoint::{Associate, AssociationId, Endpoint, Message, Received};
 pub use error::{AssociateError, ListenError, PrimaryError, RecvError, SendError};
 pub use event::{CloseReason, Event};
 pub use stats::{
-    AssociationInfo, AssociationState, AssociationStats, PathFailure, PathInfo, PathState, PathStats, Totals,
+    AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,
 };

@@ -122,19 +122,21 @@ pub struct Totals {
     pub stray_sent: u64,
     /// Packets thrown away: bad checksum, bad tag, malformed, not for anybody.
     pub discarded: u64,
-    /// Paths that went down, in order of time (the first 4096).
-    pub path_failures: Vec<PathFailure>,
+    /// Paths that went down or came back, in order of time (the first 4096).
+    pub path_changes: Vec<PathChange>,
 }
 
-/// A path that went down.
+/// A path that went down, or came back after it had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathFailure {
+pub struct PathChange {
     /// The initiator's port of the association.
     pub connection: u64,
     /// The destination address.
     pub address: IpAddr,
-    /// When it was declared down.
+    /// When this side found out.
     pub at: Instant,
+    /// What it is from then on: `Inactive` or `Active`.
+    pub state: PathState,
 }
 
 /// Whether a destination is usable.

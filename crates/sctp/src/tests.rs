@@ -281,7 +281,8 @@ fn failover_and_failback() {
     assert!((Duration::from_secs(11)..Duration::from_secs(14)).contains(&down), "{down:?}");
     let up = up.expect("the path came back");
     assert!(up > Duration::from_secs(25), "{up:?}");
-    assert_eq!(pair.a.totals().path_failures.len(), 1);
+    let states: Vec<_> = pair.a.totals().path_changes.iter().map(|change| change.state).collect();
+    assert_eq!(states, [crate::PathState::Inactive, crate::PathState::Active]);
     assert!(reader.whole.len() > 3000, "{}", reader.whole.len());
     for (i, (_, _, payload)) in reader.whole.iter().enumerate() {
         assert_eq!(payload[..4], (i as u32).to_be_bytes());

@@ -73,7 +73,7 @@ impl Association {
                 // RFC 9260 §8.1: the association's counter, too.
                 self.errors = 0;
                 if revived {
-                    self.on_path_up(ctx, index);
+                    self.on_path_up(ctx, index, true);
                 }
             }
             let path = self.paths.at(index);

@@ -9,14 +9,15 @@ use crate::path::health::Health;
 use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
 use crate::send::retransmit;
-use crate::stats::PathFailure;
+use crate::stats::{PathChange, PathState};
 use anabranch_base::Icmp;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::{Data, Init};
+use std::net::IpAddr;
 
-/// Most path failures that an endpoint remembers.
-const FAILURES_KEPT: usize = 4096;
+/// Most path failures and returns that an endpoint remembers.
+const CHANGES_KEPT: usize = 4096;
 
 impl Association {
     /// The association is up: probe what is not verified, watch what is.
@@ -96,7 +97,7 @@ impl Association {
             self.errors = 0;
         }
         if verified.confirmed || verified.revived {
-            self.on_path_up(ctx, index);
+            self.on_path_up(ctx, index, verified.revived);
         }
         if self.may_heartbeat() {
             self.schedule_heartbeat(ctx, index);
@@ -137,9 +138,7 @@ impl Association {
         }
         self.stats.path_failures += 1;
         let address = self.paths.get(index).address.ip();
-        if ctx.failures.len() < FAILURES_KEPT {
-            ctx.failures.push(PathFailure { connection: self.trace_key(), address, at: ctx.now });
-        }
+        self.note_path(ctx, address, PathState::Inactive);
         ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
         self.paths.reselect();
         // RFC 9260 §8.3: it is probed on, so that it can come back.
@@ -148,10 +147,20 @@ impl Association {
         }
     }
 
-    pub(super) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+    /// A path works: for the first time, or `again` after a failure.
+    pub(super) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
         let address = self.paths.get(index).address.ip();
+        if again {
+            self.note_path(ctx, address, PathState::Active);
+        }
         ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
         self.paths.reselect();
+    }
+
+    fn note_path(&self, ctx: &mut Ctx<'_>, address: IpAddr, state: PathState) {
+        if ctx.path_changes.len() < CHANGES_KEPT {
+            ctx.path_changes.push(PathChange { connection: self.trace_key(), address, at: ctx.now, state });
+        }
     }
 
     /// RFC 9260 §10: the network reports on a packet whose quote carries `tag`.

@@ -28,7 +28,7 @@ use crate::path::select::{Paths, source_for};
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use crate::send::sack::SackOutcome;
-use crate::stats::{AssociationInfo, AssociationStats, PathFailure};
+use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
 use anabranch_wire::sctp::Data;
@@ -53,7 +53,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) locals: &'a [Local],
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) trace: &'a mut Trace,
-    pub(crate) failures: &'a mut Vec<PathFailure>,
+    pub(crate) path_changes: &'a mut Vec<PathChange>,
     /// Packets of associations that end with them: source, target, bytes.
     pub(crate) last_words: &'a mut VecDeque<LastWords>,
 }

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::error::{AssociateError, ListenError, PrimaryError, RecvError, SendError};
 use crate::event::Event;
 use crate::path::MOST;
-use crate::stats::{AssociationInfo, AssociationStats, PathFailure, Totals};
+use crate::stats::{AssociationInfo, AssociationStats, PathChange, Totals};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
 use anabranch_wire::sctp::{self as wire, Chunk, CookieEcho, PacketView};
@@ -108,7 +108,7 @@ pub struct Endpoint {
     trace: Trace,
     next_tag: u64,
     totals: Totals,
-    failures: Vec<PathFailure>,
+    path_changes: Vec<PathChange>,
 }
 
 /// A place for an association.
@@ -157,7 +157,7 @@ impl Endpoint {
             trace: Trace::default(),
             next_tag: 1,
             totals: Totals::default(),
-            failures: Vec::new(),
+            path_changes: Vec::new(),
         }
     }
 
@@ -392,7 +392,7 @@ impl Endpoint {
         for association in self.slots.iter().filter_map(|slot| slot.association.as_ref()) {
             totals.sum.add(&association.stats());
         }
-        totals.path_failures = self.failures.clone();
+        totals.path_changes = self.path_changes.clone();
         totals
     }
 
@@ -462,7 +462,7 @@ impl Endpoint {
             locals: &self.locals,
             events: &mut self.events,
             trace: &mut self.trace,
-            failures: &mut self.failures,
+            path_changes: &mut self.path_changes,
             last_words: &mut self.last_words,
         };
         (ctx, &mut self.slots)

@@ -127,7 +127,7 @@ fn failover() {
           21.040          B: received sid=0 len=1000
           21.240  A.2 ◄── B.2   SACK          cum=12 rwnd=64k
     "#]]);
-    let failure = script.net.ends[0].engine.totals().path_failures[0];
+    let failure = script.net.ends[0].engine.totals().path_changes[0];
     assert_eq!(failure.at.as_nanos() / 1_000_000, 17_000, "down after 1 + 2 + 4 s");
 }
 

@@ -118,6 +118,8 @@ pub struct Run {
     pub connect_ns: Option<u64>,
     /// From the first path failure to the arrival of the first data that was sent after it; null without either.
     pub failover_ns: Option<u64>,
+    /// Paths that a transport of several paths found dead, and found alive again, in order of time.
+    pub path_events: Vec<PathEvent>,
     /// Connections or associations opened.
     pub connections: u64,
     /// The objects, in the order of the page.
@@ -130,6 +132,41 @@ pub struct Run {
     pub wire_bytes: Directions<u64>,
     /// Bytes over time.
     pub series: Series,
+}
+
+/// A transport's mind on a path has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PathEvent {
+    /// Which path, from 1.
+    pub path: u64,
+    /// When its host found out.
+    pub at_ns: u64,
+    /// What it takes the path for from then on.
+    pub state: PathState,
+    /// The host that found out.
+    pub by: Side,
+    /// Whose path: the association's initiator's port.
+    pub connection: u64,
+}
+
+/// What a transport takes a path for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathState {
+    /// Nothing answers there (for SCTP: RFC 9260 §8.2).
+    Failed,
+    /// It answers again.
+    Active,
+}
+
+/// One of the two sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Who fetches.
+    Client,
+    /// Who serves.
+    Server,
 }
 
 /// How a run ended.

@@ -5,7 +5,7 @@
 //! terms on which each contestant raced, because six connections and one
 //! association are different bids for bandwidth. At most 100 columns.
 
-use crate::results::{Arm, Point, Race, Stat};
+use crate::results::{Arm, PathEvent, PathState, Point, Race, Side, Stat};
 use crate::verdict;
 use std::fmt::Write;
 
@@ -72,6 +72,11 @@ pub fn point_table(point: &Point, style: Style) -> String {
     out.push('\n');
     for arm in &point.arms {
         out += &style_lines(&wrapped(&terms(arm), 2), |line| style.faint(line));
+    }
+    for arm in &point.arms {
+        if let Some(told) = path_events(arm) {
+            out += &wrapped(&told, 2);
+        }
     }
     out.push('\n');
     out += &style_lines(&wrapped(&verdict::sentence(point), 0), |line| style.bold(line));
@@ -154,6 +159,32 @@ fn work(point: &Point, style: Style) -> String {
     }
     out
 }
+
+/// What became of the paths in the median run, as the contestant saw it: `sctp, seed 4: path 1 declared failed after
+/// 8.02 s by the server, active again after 14.3 s`.
+fn path_events(arm: &Arm) -> Option<String> {
+    let run = arm.runs.iter().find(|run| run.seed == arm.median_seed)?;
+    let told = |event: &PathEvent| {
+        let state = match event.state {
+            PathState::Failed => "declared failed",
+            PathState::Active => "found active again",
+        };
+        let by = match event.by {
+            Side::Client => "client",
+            Side::Server => "server",
+        };
+        format!("path {} {state} after {:.2} s by the {by}", event.path, event.at_ns as f64 / 1e9)
+    };
+    let mut parts: Vec<String> = run.path_events.iter().take(PATH_EVENTS).map(told).collect();
+    match run.path_events.len().saturating_sub(PATH_EVENTS) {
+        0 => {}
+        more => parts.push(format!("and {more} more in the JSON")),
+    }
+    (!parts.is_empty()).then(|| format!("{}, seed {}: {}", arm.arm, run.seed, parts.join(", ")))
+}
+
+/// The most path events that a contestant's line tells.
+const PATH_EVENTS: usize = 6;
 
 /// The terms on which a contestant raced.
 #[must_use]

@@ -4,8 +4,8 @@
 
 use super::*;
 use crate::results::{
-    BUCKET_NS, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets, PathSeries,
-    SCHEMA, SendDetail, Series, Stat, Summary, Why, Workload,
+    BUCKET_NS, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets, PathEvent,
+    PathSeries, PathState, SCHEMA, SendDetail, Series, Side, Stat, Summary, Why, Workload,
 };
 use anabranch_base::rng::Rng;
 use std::collections::BTreeMap;
@@ -86,6 +86,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         limit_ns: Some(1_034_000_000),
         connect_ns: Some(80 * MS),
         failover_ns: None,
+        path_events: Vec::new(),
         connections: slow,
         objects: all,
         packets: Directions {
@@ -271,12 +272,22 @@ fn a_failover_is_marked() {
     race.plan["fail"] = serde_json::json!([{"path": "1", "at": "300ms", "for": "400ms"}]);
     for run in race.points[0].arms.iter_mut().flat_map(|arm| &mut arm.runs) {
         run.failover_ns = Some(212 * MS);
+        let event = |at_ns, state| PathEvent { path: 1, at_ns, state, by: Side::Server, connection: 49152 };
+        run.path_events = vec![event(500 * MS, PathState::Failed), event(900 * MS, PathState::Active)];
     }
     for arm in &mut race.points[0].arms {
         arm.summary.failover_ms = stat(&[212.0, 212.0]);
     }
     let html = page("failover", &race);
-    for mark in ["path fails", "works again", "delivery goes on", "path 2 down", "failure to next delivery"] {
+    for mark in [
+        "path fails",
+        "works again",
+        "delivery goes on",
+        "declared failed",
+        "active again",
+        "path 2 down",
+        "failure to next delivery",
+    ] {
         assert!(html.contains(mark), "{mark}");
     }
     race.plan["fail"] = serde_json::json!(["path=1,at=300ms"]);

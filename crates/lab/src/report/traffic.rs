@@ -4,7 +4,7 @@
 
 use super::svg::{self, Scale, figure, px, span};
 use super::{end_ns, median_run};
-use crate::results::{Arm, PathSeries, Point, Race, Run};
+use crate::results::{Arm, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
 use std::fmt::Write;
@@ -100,6 +100,10 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
             for failure in failures.iter().filter(|failure| failure.path == i + 1) {
                 failure.draw(out, scale, y, tall, is_down);
             }
+            // What a side found out steers what it sends: the server's mind beside the responses, the client's
+            // beside the requests.
+            let side = if is_down { Side::Server } else { Side::Client };
+            found(out, run, (i as u64 + 1, side), scale, y, tall);
             y += tall + 7.0;
         }
     }
@@ -115,6 +119,22 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
         svg::text(out, "small", (x + 3.0, 10.0), "delivery goes on");
     }
     out.push_str("</svg>");
+}
+
+/// Marks where a side took a path for failed, and for active again; of many associations, the first of each.
+fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y: f64, tall: f64) {
+    let of_state = |state: PathState| {
+        run.path_events.iter().find(move |e: &&PathEvent| e.path == path && e.by == by && e.state == state)
+    };
+    for (state, name, down) in
+        [(PathState::Failed, "declared failed", 8.0), (PathState::Active, "active again", 20.0)]
+    {
+        if let Some(event) = of_state(state) {
+            let x = scale.at(event.at_ns as f64 / 1e6);
+            svg::line(out, "ends", (x, y), (x, y + tall));
+            svg::text(out, "small", (x + 3.0, y + tall - down), name);
+        }
+    }
 }
 
 /// A step line through the rates of `values`.

@@ -6,13 +6,15 @@ use super::{bound, traffic};
 use crate::attribution::{self, Attributed};
 use crate::limit::Item;
 use crate::plan::{Arm, PointPlan};
-use crate::results::{Events, Object, Outcome, Run};
+use crate::results::{Events, Object, Outcome, PathEvent, PathState, Run, Side};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, time::nanos};
 use anabranch_http::fetch::{End, Outcome as Fetched};
 use anabranch_http::observe::{ObjectRecord, Record};
 use anabranch_sim::Passage;
+use anabranch_transport::engines::sctp;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 /// What an object is called, and its body's bytes.
 type Named = (String, u64);
@@ -66,6 +68,7 @@ pub fn run(
         limit_ns: bound::of(&point.network, &items),
         connect_ns: connect(&record),
         failover_ns: failover(point, &client, &servers),
+        path_events: path_events(lane, contest),
         connections: fetched.connections as u64,
         objects,
         packets: traffic.packets,
@@ -139,6 +142,31 @@ fn connect(record: &Record) -> Option<u64> {
         .filter_map(|connection| Some(nanos(connection.established? - connection.opened)))
         .collect();
     (!spans.is_empty()).then(|| spans.iter().sum::<u64>() / spans.len() as u64)
+}
+
+/// What the hosts found out about the paths, in order of time.
+fn path_events(lane: &Lane, contest: &Contest) -> Vec<PathEvent> {
+    // A path is known by the peer's address on it.
+    let seen = |host: &super::host::Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
+        let event = |change: sctp::PathChange| {
+            let index = peers.iter().find_map(|own| own.iter().position(|ip| *ip == change.address))?;
+            let active = change.state == sctp::PathState::Active;
+            Some(PathEvent {
+                path: index as u64 + 1,
+                at_ns: change.at.as_nanos(),
+                state: if active { PathState::Active } else { PathState::Failed },
+                by,
+                connection: change.connection,
+            })
+        };
+        host.path_changes().into_iter().filter_map(event).collect()
+    };
+    let mut events = seen(&contest.client, Side::Client, &lane.server_addresses);
+    for server in &contest.servers {
+        events.extend(seen(server, Side::Server, std::slice::from_ref(&lane.client_addresses)));
+    }
+    events.sort_by_key(|event| (event.at_ns, event.path, event.connection));
+    events
 }
 
 /// From the first path failure to the arrival of the first data that was sent after it: what was under way when the

@@ -4,6 +4,7 @@ use crate::plan::Arm;
 use crate::plan::engine::EngineConfig;
 use anabranch_base::trace::TraceRecord;
 use anabranch_sim::SimWorld;
+use anabranch_transport::engines::sctp::PathChange;
 use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpHost};
 use anabranch_transport::tcp::TcpHost;
 
@@ -62,6 +63,15 @@ impl Host {
                 let sum = engine.totals().sum;
                 sum.t3_expirations + sum.t1_expirations
             }),
+        }
+    }
+
+    /// Paths that it found dead, or alive again; TCP has one, which is the connection.
+    #[must_use]
+    pub fn path_changes(&self) -> Vec<PathChange> {
+        match self {
+            Self::Tcp(_) => Vec::new(),
+            Self::Sctp(host) => host.inspect(|engine| engine.totals().path_changes),
         }
     }
 

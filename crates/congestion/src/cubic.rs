@@ -8,7 +8,7 @@
 //!
 //! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not here: slow start is RFC 5681's.
 
-use crate::reno::Counting;
+use crate::reno::{AfterIdle, Counting};
 use crate::{Acked, Controller, Params};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -22,11 +22,21 @@ pub struct Config {
     pub counting: Counting,
     /// The least window after a loss, in packets: 2 for TCP (RFC 9438 §4.6), 4 for SCTP (RFC 9260 §7.2.3).
     pub least_packets: u64,
+    /// What idleness does.
+    pub after_idle: AfterIdle,
+    /// The window grows also while the sender does not fill it.
+    pub grow_unused: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { fast_convergence: true, counting: Counting::Bytes { limit: 2 }, least_packets: 2 }
+        Self {
+            fast_convergence: true,
+            counting: Counting::Bytes { limit: 2 },
+            least_packets: 2,
+            after_idle: AfterIdle::Restart,
+            grow_unused: false,
+        }
     }
 }
 
@@ -194,7 +204,7 @@ impl Controller for Cubic {
         if acked.in_recovery || acked.bytes == 0 {
             return;
         }
-        if !acked.window_limited {
+        if !(acked.window_limited || self.config.grow_unused) {
             if let Some(epoch) = &mut self.state.epoch {
                 epoch.unused_since.get_or_insert(now);
             }
@@ -230,10 +240,21 @@ impl Controller for Cubic {
     }
 
     fn on_idle(&mut self, idle: Duration, rto: Duration) {
-        let fallen = self.initial_window << FIXED_BITS;
-        if idle > rto && self.state.window > fallen {
+        let window = self.state.window;
+        if idle > rto {
+            let (fallen, ssthresh) = self.config.after_idle.apply(
+                (window >> FIXED_BITS, self.state.ssthresh),
+                self.initial_window,
+                idle,
+                rto,
+            );
+            self.state.ssthresh = ssthresh;
+            if fallen < window >> FIXED_BITS {
+                self.state.window = fallen << FIXED_BITS;
+            }
+        }
+        if self.state.window < window {
             // RFC 5681 §4.1, to which RFC 9438 §5.8 points for idle periods.
-            self.state.window = fallen;
             self.state.epoch = None;
         } else if let Some(epoch) = &mut self.state.epoch
             && epoch.unused_since.is_none()
@@ -306,6 +327,41 @@ mod tests {
                 assert_eq!(cube_root(n - 1), root - 1);
             }
         }
+    }
+
+    /// RFC 5681 §4.1, RFC 2861 §3: what idleness leaves of the window is the sender's choice.
+    #[test]
+    fn idleness_does_what_the_setting_says() {
+        let after = |after_idle| {
+            let params = Params { mss: 1000, initial_window: 80_000, initial_ssthresh: 80_000 };
+            let mut cubic = Cubic::new(Config { after_idle, ..Config::default() }, params);
+            cubic.initial_window = 10_000;
+            cubic.on_idle(Duration::from_millis(500), Duration::from_millis(200));
+            (cubic.window(), cubic.ssthresh())
+        };
+        assert_eq!(after(AfterIdle::Keep), (80_000, 80_000));
+        assert_eq!(after(AfterIdle::Restart), (10_000, 80_000));
+        assert_eq!(after(AfterIdle::Decay), (20_000, 80_000));
+    }
+
+    /// RFC 9438 §5.8: a window that is not used does not grow, unless so set.
+    #[test]
+    fn an_unused_window_grows_only_where_that_is_set() {
+        let after = |grow_unused| {
+            let params = Params { mss: 1000, initial_window: 10_000, initial_ssthresh: u64::MAX };
+            let mut cubic = Cubic::new(Config { grow_unused, ..Config::default() }, params);
+            let acked = Acked {
+                bytes: 1000,
+                flight_before: 1000,
+                cumulative: true,
+                in_recovery: false,
+                window_limited: false,
+                rtt: None,
+            };
+            cubic.on_acked(Instant::ZERO, acked);
+            cubic.window()
+        };
+        assert_eq!((after(false), after(true)), (10_000, 11_000));
     }
 
     #[test]

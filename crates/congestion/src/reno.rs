@@ -35,6 +35,28 @@ pub enum AfterIdle {
     Decay,
 }
 
+impl AfterIdle {
+    /// Window and threshold after an idle time of more than an RTO.
+    pub(crate) fn apply(
+        self,
+        (window, ssthresh): (u64, u64),
+        initial_window: u64,
+        idle: Duration,
+        rto: Duration,
+    ) -> (u64, u64) {
+        let floor = initial_window.min(window);
+        match self {
+            Self::Keep => (window, ssthresh),
+            Self::Restart => (floor, ssthresh),
+            Self::Decay => {
+                // RFC 2861 §3: remember three quarters of it, halve once an RTO.
+                let times = (nanos(idle) / nanos(rto).max(1)).min(63);
+                ((window >> times).max(floor), ssthresh.max(window / 4 * 3))
+            }
+        }
+    }
+}
+
 /// The settings of a [`Reno`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -166,17 +188,8 @@ impl Controller for Reno {
         if idle <= rto {
             return;
         }
-        match self.config.after_idle {
-            AfterIdle::Keep => {}
-            AfterIdle::Restart => self.window = self.window.min(self.initial_window),
-            AfterIdle::Decay => {
-                // RFC 2861 §3: remember three quarters of it, halve once an RTO.
-                self.ssthresh = self.ssthresh.max(self.window / 4 * 3);
-                let floor = self.initial_window.min(self.window);
-                let times = (nanos(idle) / nanos(rto).max(1)).min(63);
-                self.window = (self.window >> times).max(floor);
-            }
-        }
+        (self.window, self.ssthresh) =
+            self.config.after_idle.apply((self.window, self.ssthresh), self.initial_window, idle, rto);
         self.counted = 0;
     }
 

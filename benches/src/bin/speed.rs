@@ -16,8 +16,10 @@ use anabranch_link::LinkSpec;
 
 /// Buffers that never limit the window, and no larger: they are memory that
 /// every byte passes through.
-const FLOWS: [(&str, &str); 2] =
-    [("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"), ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB")];
+const FLOWS: [(&str, &str); 2] = [
+    ("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"),
+    ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB"),
+];
 const LINK: &str = "rate=100mbit,rtt=20ms,queue=1000p,up-loss=0.1%";
 
 struct Row {

@@ -62,7 +62,9 @@ fn crates_import_only_along_the_decided_edges() {
         let allowed = allowed.get(name.as_str()).unwrap_or_else(|| panic!("crate {name} has no floor yet"));
         let manifest: toml::Table =
             fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
-        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else { continue };
+        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else {
+            continue;
+        };
         for dependency in dependencies.keys() {
             if let Some(ours) = dependency.strip_prefix("anabranch-") {
                 assert!(allowed.contains(ours), "crate {name} must not import {ours}");
@@ -150,7 +152,12 @@ fn every_file_says_what_it_owns() {
 
 #[test]
 fn nothing_is_left_undone_or_unsafe() {
-    let left_over = [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!("), concat!("#[ig", "nore")];
+    let left_over = [
+        concat!("to", "do!("),
+        concat!("unimpl", "emented!("),
+        concat!("db", "g!("),
+        concat!("#[ig", "nore"),
+    ];
     for file in rust_files(&root().join("crates")) {
         let text = fs::read_to_string(&file).expect("a source file");
         for word in left_over {

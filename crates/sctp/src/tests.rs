@@ -176,7 +176,7 @@ fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
         assert!(want == have, "seed {seed}: unordered");
     }
     // Nothing is left over on either side once everything is acknowledged.
-    let quiet = pair.now + Duration::from_secs(20);
+    let quiet = pair.now + Duration::from_secs(60);
     pair.run(quiet, |_| false);
     for info in [pair.a.info(a), pair.b.info(b)].into_iter().flatten() {
         assert_eq!((info.outstanding, info.buffered), (0, 0), "seed {seed}");

@@ -21,6 +21,10 @@ pub(crate) struct Ack {
     delayed: bool,
     packets: u32,
     acknowledged_once: bool,
+    /// Something was missing after the last packet.
+    gaps: bool,
+    /// Data has been refused since the last SACK.
+    refused: bool,
     /// Seen in the packet that is being read.
     in_packet: InPacket,
     due: bool,
@@ -42,6 +46,8 @@ impl Ack {
             delayed,
             packets: 0,
             acknowledged_once: false,
+            gaps: false,
+            refused: false,
             in_packet: InPacket::default(),
             due: false,
         }
@@ -72,12 +78,16 @@ impl Ack {
             return None;
         }
         self.packets += 1;
+        let filled = std::mem::replace(&mut self.gaps, gaps) && !gaps;
+        self.refused |= seen.refused;
         // RFC 9260 §6.2: at least every second packet; duplicates and refused data at once;
         // §7.2.4: every packet while there is a hole; §5.1: the very first DATA at once;
+        // RFC 5681 §4.2, whose guidelines §6.2 takes over: what fills the hole at once;
         // RFC 7053 §5.2: at once where the sender asks for it.
         let now = !self.delayed
             || self.packets >= self.every
             || gaps
+            || filled
             || seen.duplicate
             || seen.refused
             || seen.immediate
@@ -92,6 +102,11 @@ impl Ack {
     /// The delay has run out, or the window has opened.
     pub(crate) fn make_due(&mut self) {
         self.due = true;
+    }
+
+    /// Data has been refused, which only a SACK can say.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused
     }
 
     /// A SACK must go out.
@@ -110,6 +125,7 @@ impl Ack {
     #[inline]
     pub(crate) fn sent(&mut self) {
         self.due = false;
+        self.refused = false;
         self.packets = 0;
         self.acknowledged_once = true;
     }
@@ -140,5 +156,11 @@ mod tests {
         }
         ack.on_new(false);
         assert_eq!(ack.packet_done(true), Some(Due::Now), "a gap");
+        ack.sent();
+        ack.on_new(false);
+        assert_eq!(ack.packet_done(false), Some(Due::Now), "the gap is filled");
+        ack.sent();
+        ack.on_new(false);
+        assert_eq!(ack.packet_done(false), Some(Due::Later), "no gap any more");
     }
 }

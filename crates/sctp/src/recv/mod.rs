@@ -137,7 +137,7 @@ impl RecvHalf {
 
     /// A SHUTDOWN chunk can say less than a SACK.
     pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
-        self.tracker.has_gaps() || !self.tracker.duplicates().is_empty()
+        self.tracker.has_gaps() || !self.tracker.duplicates().is_empty() || self.ack.has_refused()
     }
 
     /// The Cumulative TSN Ack.

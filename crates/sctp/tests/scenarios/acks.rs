@@ -85,7 +85,7 @@ fn gaps() {
         2.075  A ◄── B   SACK          cum=2 rwnd=61388 gaps=4-5
         3.050  A ──► B   DATA          tsn=3 sid=0 ssn=1 len=1452
         3.075          B: received sid=0 len=5600
-        3.275  A ◄── B   SACK          cum=5 rwnd=64k
+        3.075  A ◄── B   SACK          cum=5 rwnd=64k
     "#]]);
 }
 

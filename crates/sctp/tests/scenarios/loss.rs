@@ -25,7 +25,7 @@ fn fast_retransmit() {
         1.025  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
         1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
         1.075          B: received sid=0 len=9000
-        1.275  A ◄── B   SACK          cum=7 rwnd=64k
+        1.075  A ◄── B   SACK          cum=7 rwnd=64k
     "#]]);
 }
 
@@ -55,7 +55,7 @@ fn two_holes() {
         1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
         1.075  A ◄── B   SACK          cum=3 rwnd=54988 gaps=5-9
         1.075          B: received sid=0 len=12000
-        1.275  A ◄── B   SACK          cum=9 rwnd=64k
+        1.075  A ◄── B   SACK          cum=9 rwnd=64k
     "#]]);
 }
 
@@ -81,7 +81,7 @@ fn the_fast_retransmit_is_lost() {
         1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
         2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
         2.075          B: received sid=0 len=9000
-        2.275  A ◄── B   SACK          cum=7 rwnd=64k
+        2.075  A ◄── B   SACK          cum=7 rwnd=64k
     "#]]);
 }
 

@@ -41,16 +41,16 @@ fn streams_do_not_wait_for_each_other() {
     let mut script = Script::established(&[]);
     script.lose(A, "DATA tsn=1 ").send(A, 1, 1_300).send(A, 2, 1_300).send(A, 1, 1_300).run(3_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE     ✗ lost
-           1.000  A ──► B   DATA          tsn=2 sid=2 ssn=0 len=1300 BE
-           1.000  A ──► B   DATA          tsn=3 sid=1 ssn=1 len=1300 BE
-           1.025          B: received sid=2 len=1300
-           1.025  A ◄── B   SACK          cum=0 rwnd=64k gaps=2
-           1.025  A ◄── B   SACK          cum=0 rwnd=64236 gaps=2-3
-           2.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE
-           2.025          B: received sid=1 len=1300
-           2.025          B: received sid=1 len=1300
-           2.225  A ◄── B   SACK          cum=3 rwnd=64k
+        1.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=2 sid=2 ssn=0 len=1300 BE
+        1.000  A ──► B   DATA          tsn=3 sid=1 ssn=1 len=1300 BE
+        1.025          B: received sid=2 len=1300
+        1.025  A ◄── B   SACK          cum=0 rwnd=64k gaps=2
+        1.025  A ◄── B   SACK          cum=0 rwnd=64236 gaps=2-3
+        2.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE
+        2.025          B: received sid=1 len=1300
+        2.025          B: received sid=1 len=1300
+        2.025  A ◄── B   SACK          cum=3 rwnd=64k
     "#]]);
 }
 
@@ -61,13 +61,13 @@ fn unordered() {
     script.lose(A, "DATA tsn=1 ").send(A, 1, 1_300);
     script.send_message(A, Message { stream: 1, unordered: true, ..Message::default() }, 1_300).run(3_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE     ✗ lost
-           1.000  A ──► B   DATA          tsn=2 sid=1 len=1300 UBE
-           1.025          B: received sid=1 len=1300
-           1.025  A ◄── B   SACK          cum=0 rwnd=64k gaps=2
-           2.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE
-           2.025          B: received sid=1 len=1300
-           2.225  A ◄── B   SACK          cum=2 rwnd=64k
+        1.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=2 sid=1 len=1300 UBE
+        1.025          B: received sid=1 len=1300
+        1.025  A ◄── B   SACK          cum=0 rwnd=64k gaps=2
+        2.000  A ──► B   DATA          tsn=1 sid=1 ssn=0 len=1300 BE
+        2.025          B: received sid=1 len=1300
+        2.025  A ◄── B   SACK          cum=2 rwnd=64k
     "#]]);
 }
 
@@ -77,15 +77,15 @@ fn a_fragment_is_lost() {
     let mut script = Script::established(&[]);
     script.lose(A, "DATA tsn=2 ").send(A, 0, 4_000).send(A, 1, 100).run(3_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E; DATA tsn=4 sid=1 ssn=0 len=100 BE
-           1.025  A ◄── B   SACK          cum=1 rwnd=64084
-           1.025          B: received sid=1 len=100
-           1.025  A ◄── B   SACK          cum=1 rwnd=62988 gaps=3-4
-           2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           2.075          B: received sid=0 len=4000
-           2.275  A ◄── B   SACK          cum=4 rwnd=64k
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E; DATA tsn=4 sid=1 ssn=0 len=100 BE
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.025          B: received sid=1 len=100
+        1.025  A ◄── B   SACK          cum=1 rwnd=62988 gaps=3-4
+        2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        2.075          B: received sid=0 len=4000
+        2.075  A ◄── B   SACK          cum=4 rwnd=64k
     "#]]);
 }
 

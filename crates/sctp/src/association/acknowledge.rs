@@ -16,11 +16,24 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_congestion::{Acked, Controller};
-use anabranch_wire::sctp::SackView;
+use anabranch_wire::sctp::{SackView, Tsn};
+
+/// What acknowledges.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Acknowledgement<'a> {
+    Sack(&'a SackView<'a>),
+    /// The Cumulative TSN Ack of a SHUTDOWN.
+    Shutdown(Tsn),
+}
 
 impl Association {
+    #[inline]
     pub(super) fn on_sack(&mut self, ctx: &mut Ctx<'_>, sack: &SackView<'_>) {
         self.stats.sacks_received += 1;
+        self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
+    }
+
+    pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
         let was_in_recovery = self.send.recovery.exit.is_some();
         let mut outcome = std::mem::take(&mut self.outcome);
         let paths = &self.paths;
@@ -28,7 +41,10 @@ impl Association {
             let path = paths.get(path);
             Waiting { earliest: path.earliest, timed: path.timed }
         };
-        let result = self.send.on_sack(ctx.now, sack, waiting, &mut outcome);
+        let result = match acknowledgement {
+            Acknowledgement::Sack(sack) => self.send.on_sack(ctx.now, sack, waiting, &mut outcome),
+            Acknowledgement::Shutdown(tsn) => self.send.on_shutdown(ctx.now, tsn, waiting, &mut outcome),
+        };
         match result {
             // RFC 9260 §6.2.1 D i: older than what we know.
             Err(SackError::Old) => {
@@ -37,7 +53,13 @@ impl Association {
             }
             Err(SackError::NeverSent) => {
                 self.outcome = outcome;
-                self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
+                self.violated(
+                    ctx,
+                    match acknowledgement {
+                        Acknowledgement::Sack(_) => "6.2.1: a SACK acknowledges what was never sent",
+                        Acknowledgement::Shutdown(_) => "9.2: a SHUTDOWN acknowledges what was never sent",
+                    },
+                );
                 return;
             }
             Ok(()) => {}
@@ -45,6 +67,8 @@ impl Association {
         if let Some(probing) = &mut self.send.probing {
             probing.answered = true;
         }
+        // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
+        let in_recovery = self.send.recovery.exit.is_some();
         let mut lost_on_any = false;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
@@ -78,7 +102,7 @@ impl Association {
             }
             let path = self.paths.at(index);
             if ack.lost > 0 {
-                if !was_in_recovery {
+                if !in_recovery {
                     // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
                     path.congestion.on_loss(ctx.now, path.flight, false);
                     path.stats.fast_recoveries += 1;
@@ -88,7 +112,7 @@ impl Association {
             path.flight += ack.reneged;
             self.rearm_t3(ctx.now, index, ack.earliest, ack.lost > 0 || ack.reneged > 0);
         }
-        if lost_on_any && !was_in_recovery {
+        if lost_on_any && !in_recovery {
             self.send.recovery.exit = Some(self.send.outstanding.end());
             self.send.recovery.free_packet = true;
             self.stats.fast_recoveries += 1;

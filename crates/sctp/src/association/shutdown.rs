@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9260 §9.2.
 
+use super::acknowledge::Acknowledgement;
 use super::timers::Timer;
 use super::{Association, Ctx, LastWords, State};
 use crate::event::{CloseReason, Event};
@@ -121,24 +122,12 @@ impl Association {
         }
     }
 
-    /// The Cumulative TSN Ack of a SHUTDOWN acknowledges like a SACK without blocks.
+    /// Takes in the Cumulative TSN Ack; false when that was the end.
     fn acknowledge_by_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn) -> bool {
         if self.send.outstanding.ahead(cumulative.0) <= 0 {
             return true;
         }
-        // A SACK without gap blocks would take back what gap blocks have said; nothing else
-        // may be outstanding beyond it at a peer that has sent SHUTDOWN, so that is right.
-        // A SHUTDOWN tells no window: what it acknowledges is taken to have left the peer's buffer,
-        // or the window would shrink by every chunk sent and come down to probing.
-        let window = self.send.peer_window + self.send.outstanding.in_flight();
-        let window = window.min(u64::from(u32::MAX)) as u32;
-        let mut bytes = Vec::new();
-        anabranch_wire::sctp::Sack { cumulative, window, gaps: &[], duplicates: &[] }.emit(&mut bytes);
-        if let Some(Ok(anabranch_wire::sctp::Chunk::Sack(sack))) =
-            anabranch_wire::sctp::Chunks::new(&bytes).next()
-        {
-            self.on_sack(ctx, &sack);
-        }
+        self.on_acknowledgement(ctx, Acknowledgement::Shutdown(cumulative));
         !matches!(self.state, State::Closed)
     }
 

@@ -10,7 +10,7 @@ use super::outstanding::ChunkState;
 use super::{SendHalf, chunk_size, loss};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_wire::sctp::{GapBlock, SackView};
+use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 
 /// What a SACK means to one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,18 +74,7 @@ impl SendHalf {
         waiting: impl Fn(usize) -> Waiting,
         outcome: &mut SackOutcome,
     ) -> Result<(), SackError> {
-        let ahead = self.outstanding.ahead(sack.cumulative.0);
-        if ahead < 0 {
-            return Err(SackError::Old);
-        }
-        let count = u64::from(ahead.unsigned_abs());
-        if count > self.outstanding.end() - self.outstanding.base() {
-            return Err(SackError::NeverSent);
-        }
-        for path in &mut outcome.paths {
-            *path = PathAck::default();
-        }
-        outcome.cumulative = count > 0;
+        let count = self.begin(sack.cumulative, outcome)?;
         let mut newest = Newest::default();
         self.take_cumulative(now, count, &waiting, outcome, &mut newest);
         if sack.gaps().len() > 0 || !self.outstanding.runs.is_empty() {
@@ -108,6 +97,45 @@ impl SendHalf {
         // RFC 9260 §6.2.1 D ii: a_rwnd less what is still outstanding.
         self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight());
         Ok(())
+    }
+
+    /// Takes in the Cumulative TSN Ack of a SHUTDOWN.
+    pub(crate) fn on_shutdown(
+        &mut self,
+        now: Instant,
+        cumulative: Tsn,
+        waiting: impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+    ) -> Result<(), SackError> {
+        let count = self.begin(cumulative, outcome)?;
+        let before = self.outstanding.in_flight();
+        // RFC 9260 §3.3.8: what gap blocks have said beyond it still holds.
+        self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
+        self.recovery.on_cumulative(self.outstanding.base());
+        // A SHUTDOWN tells no window: what it acknowledges is taken to have left the peer's buffer,
+        // or the window would shrink by every chunk sent and come down to probing.
+        self.peer_window += before - self.outstanding.in_flight();
+        Ok(())
+    }
+
+    /// How many chunks `cumulative` acknowledges for good; prepares `outcome`.
+    #[inline]
+    fn begin(&self, cumulative: Tsn, outcome: &mut SackOutcome) -> Result<u64, SackError> {
+        let ahead = self.outstanding.ahead(cumulative.0);
+        if ahead < 0 {
+            return Err(SackError::Old);
+        }
+        let count = u64::from(ahead.unsigned_abs());
+        if count > self.outstanding.end() - self.outstanding.base() {
+            return Err(SackError::NeverSent);
+        }
+        for path in &mut outcome.paths {
+            *path = PathAck::default();
+        }
+        outcome.cumulative = count > 0;
+        outcome.marked = false;
+        outcome.spurious = 0;
+        Ok(count)
     }
 
     fn take_cumulative(

@@ -589,7 +589,7 @@ impl Association {
             // RFC 9260 §6.3.1 C4: one measurement at a time.
             path.timed = Some((offset, ctx.now));
         }
-        self.count_sent(ctx, index, offset, cut.length, stream, from, tag, cause);
+        self.count_sent(ctx, index, offset, cut.length, stream, from, tag, cause, false);
     }
 
     fn write_again(
@@ -625,10 +625,11 @@ impl Association {
             entry.again = true;
         }
         self.send.outstanding.note_repeated(offset);
-        // RFC 9260 §6.3.1 C5 (Karn): what was sent twice measures nothing.
+        // RFC 9260 §6.3.1 C5 (Karn): what was sent twice measures nothing, nor does what was first
+        // sent after it and may have waited for it.
         for path in 0..self.paths.len() {
             let path = self.paths.at(path);
-            if path.timed.is_some_and(|(timed, _)| timed == offset) {
+            if path.timed.is_some_and(|(timed, _)| timed >= offset) {
                 path.timed = None;
             }
         }
@@ -637,7 +638,8 @@ impl Association {
             _ => self.stats.retransmitted_timeout += 1,
         }
         self.paths.at(index).stats.retransmitted += 1;
-        self.count_sent(ctx, index, offset, entry.length, stream, from, tag, cause);
+        let same_path = usize::from(entry.path) == index;
+        self.count_sent(ctx, index, offset, entry.length, stream, from, tag, cause, same_path);
     }
 
     /// Windows, timer, counters and trace of a chunk that was written.
@@ -656,6 +658,7 @@ impl Association {
         from: u64,
         packet: u64,
         cause: SendCause,
+        same_path: bool,
     ) {
         // RFC 9260 §6.2.1 B.
         self.send.peer_window = self.send.peer_window.saturating_sub(u64::from(length));
@@ -663,8 +666,9 @@ impl Association {
         let idle = path.flight == 0;
         path.flight += chunk_size(length);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1: start it, or restart it when the earliest is sent again.
-        let earliest_again = !idle && offset <= path.earliest;
+        // RFC 9260 §6.3.2 R1, §6.1: start it, or restart it when the earliest that was sent to this
+        // address is sent there again; not for a chunk that moves here from another address.
+        let earliest_again = same_path && !idle && offset <= path.earliest;
         if idle || offset < path.earliest {
             path.earliest = offset;
         }

@@ -1,1 +1,124 @@
-//! Whole-system tests live in `tests/`; this library is empty on purpose.
+//! What whole-system tests share: races from a line of flags, the invariants
+//! that every run keeps, seeds from the environment.
+
+use anabranch_lab::attribution;
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Outcome, Race, Run};
+use anabranch_lab::run::batch::{self, Options};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+
+/// The plan of a command line's flags, as `anabranch race` reads them: `--flag value` or `--switch`.
+///
+/// # Panics
+/// If the flags are wrong.
+#[must_use]
+pub fn plan(line: &str) -> Plan {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for word in line.split_whitespace() {
+        match (word.strip_prefix("--"), pairs.last_mut()) {
+            (Some(flag), _) => pairs.push((flag, "yes")),
+            (None, Some(last)) => last.1 = word,
+            (None, None) => panic!("{line}: a flag comes first"),
+        }
+    }
+    let plan = Draft::from_flags(pairs).and_then(Plan::interpret);
+    plan.unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+/// The race of a plan on so many threads.
+///
+/// # Panics
+/// If a run breaks an invariant of the laboratory.
+#[must_use]
+pub fn race_on(threads: usize, plan: &Plan) -> Race {
+    let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The race of a command line's flags.
+#[must_use]
+pub fn race(line: &str) -> Race {
+    race_on(2, &plan(line))
+}
+
+/// Every run with its contestant.
+pub fn runs(race: &Race) -> impl Iterator<Item = (&str, &Run)> {
+    let arms = race.points.iter().flat_map(|point| &point.arms);
+    arms.flat_map(|arm| arm.runs.iter().map(|run| (arm.arm.as_str(), run)))
+}
+
+/// What every run keeps, whatever the network did.
+///
+/// # Panics
+/// If it does not.
+pub fn check(what: &str, run: &Run) {
+    let delivered = run.objects.iter().filter(|object| object.delivered_ns.is_some()).count();
+    let told = run.objects.iter().filter(|object| object.failure.is_some()).count();
+    match run.outcome {
+        Outcome::Done => {
+            assert_eq!(delivered, run.objects.len(), "{what}: done, but not all is delivered");
+            let last = run.objects.iter().filter_map(|object| object.delivered_ns).max();
+            assert!(run.page_ns >= last, "{what}: done at {:?}, before {last:?}", run.page_ns);
+            let limit = run.limit_ns.unwrap_or_else(|| panic!("{what}: done beyond any limit"));
+            assert!(run.page_ns >= Some(limit), "{what}: {:?} beats the limit {limit}", run.page_ns);
+        }
+        Outcome::Failed => assert!(told > 0, "{what}: failed, and no object says why"),
+        Outcome::Deadline => assert!(delivered < run.objects.len(), "{what}: all is delivered"),
+    }
+    assert!(run.outcome == Outcome::Done || run.page_ns.is_none(), "{what}: a page time without a page");
+    for object in &run.objects {
+        let name = &object.name;
+        assert!(object.delivered_ns.is_none() || object.failure.is_none(), "{what}: {name} both ways");
+        let failure = object.failure.as_deref().unwrap_or_default();
+        assert!(!failure.contains("is not intact"), "{what}: {name}: {failure}");
+        let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
+        let why = object.why.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no why"));
+        // Parts are unsigned: that they add up says that none was cut off below zero.
+        assert_eq!(
+            attribution::sum(why),
+            done - issued,
+            "{what}: the parts of {name} do not add up: {why:?}"
+        );
+        let t = object.instants.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no instants"));
+        let instants = [
+            issued,
+            t.assigned_ns,
+            t.req_sent_ns,
+            t.req_copy_ns,
+            t.req_in_ns,
+            t.serving_ns,
+            t.written_ns,
+            t.sent_ns,
+            t.copy_ns,
+            t.complete_ns,
+            done,
+        ];
+        assert!(instants.is_sorted(), "{what}: the instants of {name} go back: {instants:?}");
+        assert!(object.first_byte_ns.is_some_and(|at| at >= issued && at <= done), "{what}: {name}");
+        if let Some(detail) = &object.send_detail {
+            let sum = detail.cwnd_ns + detail.rwnd_ns + detail.turn_ns;
+            assert_eq!(Some(sum), why.send_ns, "{what}: the details of {name}: {detail:?}");
+        }
+    }
+}
+
+/// Runs `one` for every seed that the environment names (`SEED=n`, or the first `SEEDS=n`), else for the first
+/// `default`; a seed that fails is named together with the command that runs it again.
+///
+/// # Panics
+/// If a seed does.
+pub fn seeds(test: &str, default: u64, one: impl Fn(u64)) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds: Range<u64> = match (number("SEED"), number("SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, count) => 0..count.unwrap_or(default),
+    };
+    for seed in seeds {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| one(seed))) {
+            eprintln!("replay with: SEED={seed} cargo test -p anabranch-tests --test {test}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Whole page loads: three hundred objects over every shape of contestant, and the connections that Osterdahl's two
+//! pages open.
+
+use anabranch_lab::results::Outcome;
+use anabranch_tests::{check, race, runs};
+
+#[test]
+fn a_page_of_three_hundred_objects_finishes_over_few_and_many_connections_and_streams() {
+    let contestants = "--transport tcp --transport tcp:connections=6 --transport sctp:streams=1 \
+                       --transport sctp:streams=10 --transport sctp:streams=100";
+    for network in ["--loss 0", "--loss 1%", "--rate 2mbit --rtt 200ms --loss 3%"] {
+        let found = race(&format!("--objects 300x6kB --runs 2 {network} {contestants}"));
+        let mut counted = 0;
+        for (arm, run) in runs(&found) {
+            let what = format!("{arm}, {network}, seed {}", run.seed);
+            check(&what, run);
+            assert_eq!(run.outcome, Outcome::Done, "{what}");
+            assert_eq!(run.objects.len(), 300, "{what}");
+            assert_eq!(run.connections, if arm.contains("=6") { 6 } else { 1 }, "{what}");
+            let mut streams: Vec<_> =
+                run.objects.iter().filter_map(|o| Some((o.connection?, o.stream?))).collect();
+            streams.sort_unstable();
+            streams.dedup();
+            let expected = arm.rsplit_once('=').map_or(1, |(_, n)| n.parse().expect("a number"));
+            assert_eq!(streams.len(), expected, "{what}: streams in use");
+            counted += 1;
+        }
+        assert_eq!(counted, 10);
+    }
+}
+
+/// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
+#[test]
+fn the_two_published_pages_open_the_published_number_of_connections() {
+    for (page, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {
+        let found = race(&format!(
+            "--page {page} --runs 3 --loss 1% --transport tcp:per-object=yes --transport sctp:per-object=yes \
+             --transport tcp --transport tcp:pipeline=no --transport sctp"
+        ));
+        for (arm, run) in runs(&found) {
+            check(&format!("{arm} on {page}"), run);
+            let connections = if arm.contains("per-object") { objects } else { 1 };
+            let got = (run.outcome, run.objects.len() as u64, run.connections);
+            assert_eq!(got, (Outcome::Done, objects, connections), "{arm} on {page}");
+        }
+    }
+}

@@ -1,56 +1,93 @@
-//! Files that appear whole or not at all.
+//! Files that appear whole or not at all, and together.
 //!
-//! Content goes to a hidden file beside its final name and is renamed when
-//! complete. What is under way is known to [`clean_up`], which failures and
-//! the interrupt handler call.
+//! Content goes to a hidden file beside its final name; [`publish`] renames
+//! all that belong together when every one is complete. What is under way is
+//! known to [`clean_up`] and [`abandon`], which failures and the interrupt
+//! handler call. What is no file (a pipe, a terminal, a device) is never
+//! replaced: it is written to.
 
 use crate::Failure;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What must go if we end early.
+/// What must go if we end early. Held while a file or directory is made or renamed, so that an interrupt finds it
+/// either not there or listed.
 static UNDER_WAY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Numbers the hidden files: final names may be too long to be part of theirs.
+static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// A file that will be written: its place has been tried.
 #[derive(Debug)]
 pub struct Reserved {
+    /// As the user wrote it.
+    named: PathBuf,
+    /// Where links lead.
     target: PathBuf,
-    partial: PathBuf,
+    /// The hidden file; `None` for what is no file.
+    partial: Option<PathBuf>,
+    file: Option<File>,
 }
 
 impl Reserved {
-    /// Makes sure that `target` can be written, before hours are spent on its content.
+    /// Makes sure that `named` can be written, before hours are spent on its content.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
-    pub fn new(target: &Path) -> Result<Self, Failure> {
-        if target.is_dir() {
-            return Err(Failure::Host(format!("'{}' is a directory; a file was expected", target.display())));
+    pub fn new(named: &Path) -> Result<Self, Failure> {
+        let target = resolve(named)?;
+        let kind = fs::metadata(&target).ok();
+        if kind.as_ref().is_some_and(fs::Metadata::is_dir) {
+            return Err(Failure::Host(format!("'{}' is a directory; a file was expected", named.display())));
         }
-        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let partial = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-        remember(&partial);
-        fs::File::create(&partial).map_err(|error| failure(target, &error))?;
-        Ok(Self { target: target.to_owned(), partial })
+        if kind.is_some_and(|kind| !kind.is_file()) {
+            return Ok(Self { named: named.to_owned(), target, partial: None, file: None });
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let partial = target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
+        let mut under_way = under_way();
+        let file = File::create(&partial).map_err(|error| failure(named, &error))?;
+        under_way.push(partial.clone());
+        Ok(Self { named: named.to_owned(), target, partial: Some(partial), file: Some(file) })
     }
 
-    /// Puts `content` under the final name.
+    /// Both would be written to the same place.
+    pub fn same_place(&self, other: &Self) -> bool {
+        self.target == other.target && self.partial.is_some()
+    }
+
+    /// Takes the content; it is not under the final name before [`publish`].
     ///
     /// # Errors
-    /// [`Failure::Host`] with the reason; the final name is as it was.
-    pub fn write(self, content: &[u8]) -> Result<(), Failure> {
-        let written = fs::File::create(&self.partial).and_then(|mut file| {
-            file.write_all(content)?;
-            file.sync_all()
-        });
-        written
-            .and_then(|()| fs::rename(&self.partial, &self.target))
-            .map_err(|error| failure(&self.target, &error))?;
-        forget(&self.partial);
-        Ok(())
+    /// [`Failure::Host`] with the reason.
+    pub fn fill(mut self, content: &[u8]) -> Result<Self, Failure> {
+        let written = match (self.file.take(), &self.partial) {
+            (Some(mut file), _) => file.write_all(content).and_then(|()| file.sync_all()),
+            (None, None) => {
+                fs::OpenOptions::new().write(true).open(&self.target).and_then(|mut f| f.write_all(content))
+            }
+            (None, Some(_)) => Ok(()),
+        };
+        written.map_err(|error| failure(&self.named, &error))?;
+        Ok(self)
     }
+}
+
+/// Puts files that were filled under their final names, in this order.
+///
+/// # Errors
+/// [`Failure::Host`] with the reason.
+pub fn publish(filled: Vec<Reserved>) -> Result<(), Failure> {
+    let mut under_way = under_way();
+    for file in filled {
+        let Some(partial) = &file.partial else { continue };
+        fs::rename(partial, &file.target).map_err(|error| failure(&file.named, &error))?;
+        under_way.retain(|other| other != partial);
+    }
+    Ok(())
 }
 
 /// Writes one file, whole or not at all.
@@ -58,7 +95,7 @@ impl Reserved {
 /// # Errors
 /// [`Failure::Host`] with the reason.
 pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
-    Reserved::new(target)?.write(content)
+    publish(vec![Reserved::new(target)?.fill(content)?])
 }
 
 /// Makes a directory and tries it; one that we made goes again if we end early without having put anything in it.
@@ -66,36 +103,47 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Host`] with the reason.
 pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
+    let mut under_way = under_way();
     if !directory.is_dir() {
         let parents: Vec<&Path> =
             directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
-        for parent in parents.iter().rev() {
-            remember(parent);
-        }
+        under_way.extend(parents.iter().rev().map(|parent| (*parent).to_owned()));
         fs::create_dir_all(directory).map_err(|error| failure(directory, &error))?;
     }
-    let probe = directory.join(format!(".probe.{}.partial", std::process::id()));
-    fs::File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(|error| failure(directory, &error))
+    let probe = directory.join(format!(".anabranch.{}.probe.partial", std::process::id()));
+    File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(|error| failure(directory, &error))
 }
 
 /// Removes what is under way: partial files, and directories we made that are still empty.
 pub fn clean_up() {
-    let Ok(mut under_way) = UNDER_WAY.lock() else { return };
+    remove(&mut under_way());
+}
+
+/// Removes what is under way and ends the process, while nothing new can be made by other threads.
+pub fn abandon(code: i32) -> ! {
+    let mut under_way = under_way();
+    remove(&mut under_way);
+    std::process::exit(code)
+}
+
+fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
         let _ = if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) };
     }
 }
 
-fn remember(path: &Path) {
-    if let Ok(mut under_way) = UNDER_WAY.lock() {
-        under_way.push(path.to_owned());
+/// Where `named` leads: a link stays a link, its target is written.
+fn resolve(named: &Path) -> Result<PathBuf, Failure> {
+    if fs::symlink_metadata(named).is_ok_and(|kind| kind.is_symlink()) {
+        return named.canonicalize().map_err(|error| failure(named, &error));
     }
+    let Some(name) = named.file_name() else { return Ok(named.to_owned()) };
+    let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(parent.canonicalize().map_err(|error| failure(named, &error))?.join(name))
 }
 
-fn forget(path: &Path) {
-    if let Ok(mut under_way) = UNDER_WAY.lock() {
-        under_way.retain(|other| other != path);
-    }
+fn under_way() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failure(path: &Path, error: &std::io::Error) -> Failure {

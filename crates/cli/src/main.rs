@@ -37,7 +37,11 @@ enum Done {
 }
 
 fn main() -> ExitCode {
-    let matches = args::command().get_matches();
+    race::end_on_interrupt();
+    let matches = match args::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return misused(&error),
+    };
     let result = match matches.subcommand() {
         Some(("race", race)) => race::run(race),
         Some(("study", study)) => study::run(study),
@@ -65,8 +69,28 @@ fn complain(line: &str) {
     let _ = writeln!(std::io::stderr(), "anabranch: {line}");
 }
 
-/// Text on standard output; whoever closed it does not want it.
-fn say(text: &str) {
+/// Help and version as they are; whatever is wrong with the command line in one line.
+fn misused(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NothingSaid;
+    if !error.use_stderr() || error.kind() == NothingSaid {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    let text = error.to_string();
+    let told = text.split("\nUsage:").next().unwrap_or_default();
+    let told = told.split("\nFor more information").next().unwrap_or_default();
+    let line = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    complain(&format!("{} (see --help)", line.trim_start_matches("error: ")));
+    ExitCode::from(2)
+}
+
+/// Text on standard output; whoever closed it early does not want the rest.
+fn say(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Host(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,6 +1,7 @@
 //! What `--out DIR` holds: the result, the report, page loads as HAR, packets as pcapng.
 
-use crate::{Failure, files};
+use crate::Failure;
+use crate::files::Reserved;
 use anabranch_base::Instant;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
@@ -11,11 +12,22 @@ use anabranch_lab::run::{batch, one};
 use anabranch_lab::verdict;
 use std::path::Path;
 
-/// Writes it all; results.json comes last, so that where it is, everything is.
+/// Makes it all, to be published together; results.json comes last, so that where it is, everything is.
 ///
 /// # Errors
 /// [`Failure`] when a file cannot be written, or a run is not repeated exactly.
-pub fn write(directory: &Path, plan: &Plan, race: &Race, json: &str, pcap: &str) -> Result<(), Failure> {
+pub fn fill(
+    directory: &Path,
+    plan: &Plan,
+    race: &Race,
+    json: &str,
+    pcap: &str,
+) -> Result<Vec<Reserved>, Failure> {
+    let mut files = Vec::new();
+    let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
+        files.push(Reserved::new(&directory.join(name))?.fill(content)?);
+        Ok(())
+    };
     for (p, point) in race.points.iter().enumerate() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
         for (a, arm) in point.arms.iter().enumerate() {
@@ -26,18 +38,19 @@ pub fn write(directory: &Path, plan: &Plan, race: &Race, json: &str, pcap: &str)
                 if median && workload.bulk.is_none() {
                     let comment = format!("{}, seed {}, {}", arm.arm, run.seed, point.network);
                     let text = page_load(&workload.page, run, &comment);
-                    files::write(&directory.join(format!("{name}.seed-{}.har", run.seed)), text.as_bytes())?;
+                    add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
                 }
                 if pcap == "all" || (pcap == "median" && median) {
-                    capture(directory, plan, (p, a), run, &name)?;
+                    capture(plan, (p, a), run, &name, &mut add)?;
                 }
             }
         }
     }
     let verdicts: Vec<String> = race.points.iter().map(verdict::sentence).collect();
     let framing = Framing { command: &command_line(), verdicts: &verdicts };
-    files::write(&directory.join("report.html"), report::html(race, &framing).as_bytes())?;
-    files::write(&directory.join("results.json"), json.as_bytes())
+    add("report.html".to_owned(), report::html(race, &framing).as_bytes())?;
+    add("results.json".to_owned(), json.as_bytes())?;
+    Ok(files)
 }
 
 /// The command as a shell would take it again.
@@ -56,11 +69,11 @@ fn command_line() -> String {
 
 /// Runs a seed again, this time with its packets.
 fn capture(
-    directory: &Path,
     plan: &Plan,
     (p, a): (usize, usize),
     run: &Run,
     name: &str,
+    add: &mut dyn FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     // Contestants that shared the network are rerun together; this one's packets are kept.
     let (arm, place) = if plan.together { (None, a) } else { (Some(a), 0) };
@@ -72,7 +85,7 @@ fn capture(
     }
     for captured in captures.into_iter().filter(|captured| captured.arm == place) {
         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
-        files::write(&directory.join(file), &captured.pcapng)?;
+        add(file, &captured.pcapng)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Does what the flags say.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if let Some(what) = matches.get_one::<String>("list") {
-        say(&list::render(what));
+        say(&list::render(what))?;
         return Ok(Done::Well);
     }
     let file = matches.get_one::<String>("plan").map(String::as_str);
@@ -27,7 +27,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         plan::read(file, args::plan_flags(matches)).map_err(|error| Failure::Usage(error.to_string()))?;
     let outputs = Outputs::interpret(matches)?;
     if matches.get_flag("dry-run") {
-        say(&plan.to_toml());
+        say(&plan.to_toml())?;
         return Ok(Done::Well);
     }
     let outputs = outputs.reserve()?;
@@ -36,15 +36,18 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     Ok(verdict(&race))
 }
 
-/// Runs a plan over the machine's cores, showing progress.
-pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure> {
+/// From here on an interrupt ends the process with nothing partial left.
+pub fn end_on_interrupt() {
     let _ = ctrlc::set_handler(|| {
         // A world may take seconds to its end: do not wait for it.
         STOP.store(true, Ordering::Relaxed);
-        files::clean_up();
         let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
-        std::process::exit(130);
+        files::abandon(130);
     });
+}
+
+/// Runs a plan over the machine's cores, showing progress.
+pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure> {
     let progress = Progress::new(plan.run_count(), quiet);
     let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
     let race = batch::race(plan, &options);
@@ -90,6 +93,11 @@ impl<'a> Outputs<'a> {
                 Some(Race::from_json(&old).map_err(wrong)?)
             }
         };
+        for (name, form) in [("json", "a file, or -"), ("csv", "a file, or -"), ("out", "a directory")] {
+            if text(name) == Some("") {
+                return Err(Failure::Usage(format!("--{name}: a value is missing; write {form}")));
+            }
+        }
         if text("json") == Some("-") && text("csv") == Some("-") {
             return Err(Failure::Usage("--json and --csv cannot both go to standard output".to_owned()));
         }
@@ -105,28 +113,37 @@ impl<'a> Outputs<'a> {
 
     /// Tries every place before anything is run.
     fn reserve(mut self) -> Result<Self, Failure> {
+        // First the directory: the files may be meant to lie in it.
+        if let Some(directory) = self.out {
+            files::reserve_directory(directory)?;
+        }
         for (kind, target) in [(Kind::Json, self.json), (Kind::Csv, self.csv)] {
             if let Some(target) = target.filter(|target| *target != "-") {
                 self.reserved.push((kind, Reserved::new(Path::new(target))?));
             }
         }
-        if let Some(directory) = self.out {
-            files::reserve_directory(directory)?;
+        if let [(_, json), (_, csv)] = self.reserved.as_slice()
+            && json.same_place(csv)
+        {
+            return Err(Failure::Usage("--json and --csv name the same file; write two".to_owned()));
         }
         Ok(self)
     }
 
     fn write(self, plan: &Plan, race: &Race) -> Result<(), Failure> {
         let text = json::render(race);
+        // All of them or none.
+        let mut files = Vec::new();
         for (kind, place) in self.reserved {
-            match kind {
-                Kind::Json => place.write(text.as_bytes())?,
-                Kind::Csv => place.write(csv::render(race).as_bytes())?,
-            }
+            files.push(match kind {
+                Kind::Json => place.fill(text.as_bytes())?,
+                Kind::Csv => place.fill(csv::render(race).as_bytes())?,
+            });
         }
         if let Some(directory) = self.out {
-            out::write(directory, plan, race, &text, self.pcap)?;
+            files.extend(out::fill(directory, plan, race, &text, self.pcap)?);
         }
+        files::publish(files)?;
         let to_stdout = [self.json, self.csv].contains(&Some("-"));
         let terminal =
             if to_stdout { std::io::stderr().is_terminal() } else { std::io::stdout().is_terminal() };
@@ -138,12 +155,12 @@ impl<'a> Outputs<'a> {
         if to_stdout {
             let _ = std::io::stderr().write_all(shown.as_bytes());
             if self.json == Some("-") {
-                say(&text);
+                say(&text)?;
             } else {
-                say(&csv::render(race));
+                say(&csv::render(race))?;
             }
         } else {
-            say(&shown);
+            say(&shown)?;
         }
         Ok(())
     }

@@ -11,10 +11,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     match matches.subcommand() {
         Some(("show", show)) => {
             let name = show.get_one::<String>("name").map_or("", String::as_str);
-            say(&description(&open(name)?));
+            say(&description(&open(name)?))?;
         }
         Some(("run", run)) => run_studies(run)?,
-        _ => say(&listing()),
+        _ => say(&listing())?,
     }
     Ok(Done::Well)
 }
@@ -43,9 +43,9 @@ fn run_studies(matches: &ArgMatches) -> Result<(), Failure> {
         let found = race::perform(&plan, args::threads(matches), matches.get_flag("quiet"))?;
         let cells = study.compare(&found).map_err(Failure::Internal)?;
         if position > 0 {
-            say("\n");
+            say("\n")?;
         }
-        say(&comparison_table(study, &cells));
+        say(&comparison_table(study, &cells))?;
         if let Some(directory) = out {
             let directory = directory.join(&study.definition.name);
             files::reserve_directory(&directory)?;

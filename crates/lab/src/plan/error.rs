@@ -8,9 +8,10 @@ pub struct PlanError(String);
 impl PlanError {
     /// The error `what`, found at `place` (a flag, or a file and its key).
     pub fn at(place: &str, what: impl std::fmt::Display) -> Self {
-        // One line, whatever a parser below had to say.
-        let what = what.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Self(format!("{place}: {what}"))
+        // One line, whatever a parser below had to say, and nothing that steers a terminal.
+        let line = format!("{place}: {what}");
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self(line.replace(char::is_control, "?"))
     }
 }
 

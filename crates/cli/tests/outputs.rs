@@ -1,0 +1,127 @@
+//! Where results go, as a user sees it: whole or not at all, never in the place of something else, one line when not.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A fresh directory of one test.
+fn place(name: &str) -> PathBuf {
+    let place = std::env::temp_dir().join(format!("anabranch-outputs-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).expect("a directory");
+    place
+}
+
+fn command(place: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command
+        .current_dir(place)
+        .args(["race", "--quiet", "--transport", "tcp", "--objects", "2x1kB"])
+        .args(words);
+    command
+}
+
+fn run(place: &Path, words: &[&str]) -> Output {
+    command(place, &[&["--runs", "1"], words].concat()).output().expect("it starts")
+}
+
+/// Fails with this status and one line that contains `what`.
+fn refused(place: &Path, words: &[&str], status: i32, what: &str) {
+    let output = run(place, words);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {told}");
+    assert!(told.lines().count() == 1 && told.contains(what), "{words:?}: {told}");
+}
+
+fn names(place: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(place)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_pipe_is_written_to_and_not_replaced() {
+    let place = place("pipe");
+    let pipe = place.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let reader = Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().expect("cat");
+    assert_eq!(run(&place, &["--json", "pipe"]).status.code(), Some(0));
+    let read = reader.wait_with_output().expect("cat ends").stdout;
+    assert!(read.starts_with(b"{") && read.trim_ascii_end().ends_with(b"}"));
+    assert!(fs::symlink_metadata(&pipe).expect("it is there").file_type().is_fifo());
+    let _ = fs::remove_dir_all(place);
+}
+
+#[test]
+fn a_link_stays_and_its_target_is_written() {
+    let place = place("link");
+    fs::write(place.join("target"), "old").expect("written");
+    std::os::unix::fs::symlink("target", place.join("link")).expect("linked");
+    std::os::unix::fs::symlink("nowhere/at-all", place.join("dangling")).expect("linked");
+    assert_eq!(run(&place, &["--csv", "link"]).status.code(), Some(0));
+    assert!(fs::symlink_metadata(place.join("link")).expect("there").is_symlink());
+    assert!(fs::read_to_string(place.join("target")).expect("there").starts_with("arm,"));
+    refused(&place, &["--csv", "dangling"], 3, "dangling");
+    assert_eq!(names(&place), ["dangling", "link", "target"]);
+    let _ = fs::remove_dir_all(place);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_run() {
+    let place = place("refused");
+    refused(&place, &["--json", "x", "--csv", "./x"], 2, "same file");
+    refused(&place, &["--json", ""], 2, "--json");
+    refused(&place, &["--csv", ""], 2, "--csv");
+    refused(&place, &["--out", ""], 2, "--out");
+    refused(&place, &["--threads", "0"], 2, "--threads");
+    refused(&place, &["--pcap", "all"], 2, "--out");
+    refused(&place, &["--rat", "1mbit"], 2, "--rate");
+    refused(&place, &["--transport", "a\nb\u{1b}[2J"], 2, "unknown transport");
+    assert!(names(&place).is_empty(), "{:?}", names(&place));
+    assert_eq!(run(&place, &["--out", "d", "--json", "d/again.json"]).status.code(), Some(0));
+    let _ = fs::remove_dir_all(place);
+}
+
+#[test]
+fn when_one_file_fails_none_appears() {
+    let place = place("partial");
+    // The report comes after page loads and captures.
+    fs::create_dir_all(place.join("out/report.html")).expect("a directory");
+    refused(&place, &["--out", "out", "--json", "x.json"], 3, "report.html");
+    assert_eq!((names(&place), names(&place.join("out"))), (vec!["out".into()], vec!["report.html".into()]));
+    let _ = fs::remove_dir_all(place);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_standard_output_is_told_and_a_closed_one_is_not() {
+    let place = place("stdout");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("linux has it");
+    let output = command(&place, &["--runs", "1", "--json", "-"]).stdout(full).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut child = command(&place, &["--runs", "1", "--json", "-"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let _ = fs::remove_dir_all(place);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing() {
+    let place = place("interrupt");
+    let words = ["--runs", "500000", "--out", "a/b", "--json", "x.json", "--csv", "x.csv"];
+    let mut child = command(&place, &words).stderr(Stdio::null()).spawn().expect("it starts");
+    while names(&place).len() < 3 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(names(&place).is_empty(), "{:?}", names(&place));
+    let _ = fs::remove_dir_all(place);
+}

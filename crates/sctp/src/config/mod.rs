@@ -341,9 +341,13 @@ static KNOBS: [Row; KNOB_COUNT] = [
     },
     Row {
         key: "max_burst",
-        help: "most packets sent at one occasion, from 1 to 10000; 0 = no limit",
+        help: "most packets sent at one occasion, from 1 to 10000; 0 (or off) = no limit",
         print: |c| c.max_burst.unwrap_or(0).to_string(),
-        parse: |c, text| count(text, 0, 10_000).map(|n| c.max_burst = (n > 0).then_some(n)),
+        parse: |c, text| {
+            let limit = if text == "off" { 0 } else { count(text, 0, 10_000)? };
+            c.max_burst = (limit > 0).then_some(limit);
+            Ok(())
+        },
     },
     Row {
         key: "dupthresh",
@@ -536,7 +540,10 @@ mod tests {
         }
         config.set("cc", "reno").expect("an alias");
         assert_eq!(config.cc, Algorithm::Rfc9260);
-        config.set("max_burst", "0").expect("no limit");
-        assert_eq!(config.max_burst, None);
+        for text in ["0", "off"] {
+            config.set("max_burst", "4").expect("a number");
+            config.set("max_burst", text).expect("no limit");
+            assert_eq!(config.max_burst, None);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Listening ports and their bounded queues.
 //!
 //! Home of the backlog: at most so many half-open connections, and as many
-//! that are open and not yet told to the application. What does not fit is
+//! that are open and not yet taken by the application. What does not fit is
 //! dropped silently, and the peer tries again (RFC 9293 leaves it open; this
 //! is what Linux and BSD do).
 
@@ -12,6 +12,14 @@ struct Listener {
     backlog: u32,
     half_open: u32,
     untold: u32,
+    /// Open, told, and not taken up yet.
+    waiting: u32,
+}
+
+impl Listener {
+    fn has_place(&self) -> bool {
+        self.untold.saturating_add(self.waiting) < self.backlog
+    }
 }
 
 #[derive(Debug, Default)]
@@ -25,7 +33,7 @@ impl Listeners {
         if self.by_port.contains_key(&port) {
             return false;
         }
-        self.by_port.insert(port, Listener { backlog, half_open: 0, untold: 0 });
+        self.by_port.insert(port, Listener { backlog, half_open: 0, untold: 0, waiting: 0 });
         true
     }
 
@@ -39,12 +47,18 @@ impl Listeners {
 
     /// There is a place for another half-open connection.
     pub(super) fn takes_syn(&self, port: u16) -> bool {
-        self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.untold < l.backlog)
+        self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_place())
     }
 
     /// There is a place for another open one; a port that was closed takes none.
     pub(super) fn takes_open(&self, port: u16) -> bool {
-        self.by_port.get(&port).is_some_and(|l| l.untold < l.backlog)
+        self.by_port.get(&port).is_some_and(Listener::has_place)
+    }
+
+    pub(super) fn set_waiting(&mut self, port: u16, count: u32) {
+        if let Some(listener) = self.by_port.get_mut(&port) {
+            listener.waiting = count;
+        }
     }
 
     pub(super) fn on_half_open(&mut self, port: u16) {

@@ -151,6 +151,13 @@ impl Endpoint {
         self.listeners.close(port);
     }
 
+    /// So many connections to `port` that [`Event::Accepted`] has told of wait for the
+    /// application to take them up: they fill the backlog, so that the end of
+    /// a further handshake is dropped (and tried again) instead of reset.
+    pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
+        self.listeners.set_waiting(port, waiting);
+    }
+
     /// Opens a connection from `local`, or from the first address of the
     /// family; [`Event::Connected`] or [`Event::Closed`] follows.
     ///

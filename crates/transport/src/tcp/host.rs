@@ -89,6 +89,7 @@ impl Shared {
     ) -> Poll<Result<(ConnectionId, u64), CloseReason>> {
         if let Some(backlog) = self.listeners.get_mut(&port) {
             if let Some(id) = backlog.waiting.pop_front() {
+                self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
                 let key = self.connections.get(&id).map_or(0, |connection| connection.key);
                 return Poll::Ready(Ok((id, key)));
             }
@@ -131,6 +132,8 @@ impl Shared {
         connection.established = true;
         self.connections.insert(id, connection);
         backlog.waiting.push_back(id);
+        // The engine drops the end of a handshake that finds the queue full; the peer tries again.
+        self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
         wake(&mut backlog.acceptor);
     }
 

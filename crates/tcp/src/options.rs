@@ -112,7 +112,7 @@ impl Agreed {
     /// RFC 7323 §4.3: remembers the stamp of a segment that covers what was acknowledged last.
     #[inline]
     pub(crate) fn remember(&mut self, now: Instant, stamps: Timestamps) {
-        if self.recent.is_none_or(|(recent, _)| (stamps.value.wrapping_sub(recent) as i32) >= 0) {
+        if !self.is_outdated(now, stamps) {
             self.recent = Some((stamps.value, now));
         }
     }

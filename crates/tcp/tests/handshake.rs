@@ -55,13 +55,13 @@ fn the_modern_profile_offers_its_options() {
         &with(&[]),
         |pair| pair.open(),
         expect![[r#"
-        scenario: modern options
-           0.000  A ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
-           0.050  A ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
-           0.100  A connected
-           0.100  A ──► B   ACK           seq=1 ack=1 win=49152
-           0.150          B accepted
-    "#]],
+            scenario: modern options
+               0.000  A ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
+               0.050  A ◄── B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
+               0.100  A connected
+               0.100  A ──► B   ACK           seq=1 ack=1 win=512
+               0.150          B accepted
+        "#]],
     );
 }
 
@@ -298,4 +298,57 @@ fn the_backlog_drops_silently() {
         "#]],
     );
     assert_eq!(pair.host(Right).dropped().backlog, 2, "the second SYN, twice");
+}
+
+/// An application that takes nothing up: the end of a further handshake is dropped, not reset, and tried again.
+#[test]
+fn a_slow_acceptor_is_waited_for() {
+    let mut pair = anabranch_tcp::testing::Pair::with(plain(), plain_with(&[("backlog", "2")]), 1);
+    check_on(
+        "slow acceptor",
+        &mut pair,
+        |pair| {
+            // Both handshakes have begun when the queue fills up.
+            pair.connect();
+            pair.run_until(at(20));
+            pair.connect();
+            pair.run_until(at(110));
+            pair.host(Right).set_accept_queue(80, 2);
+            pair.run_until(at(500));
+            pair.host(Right).set_accept_queue(80, 1);
+            pair.run_until(at(5_000));
+        },
+        expect![[r#"
+            scenario: slow acceptor
+               0.000  A ──► B   SYN           seq=0 win=60000 mss=1000
+               0.020  A ──► B   SYN           seq=0 win=60000 mss=1000
+               0.050  A ◄── B   SYN ACK       seq=0 ack=-643600060 win=60000 mss=1000
+               0.070  A ◄── B   SYN ACK       seq=0 ack=1 win=60000 mss=1000
+               0.100  A connected
+               0.100  A ──► B   ACK           seq=-643600060 ack=-1272688101 win=60000
+               0.120  A connected
+               0.120  A ──► B   ACK           seq=1 ack=1 win=60000
+               1.050  A ◄── B   SYN ACK       seq=0 ack=-643600060 win=60000 mss=1000
+               1.070  A ◄── B   SYN ACK       seq=0 ack=1 win=60000 mss=1000
+               1.100  A ──► B   ACK           seq=-643600060 ack=-1272688101 win=60000
+               1.120  A ──► B   ACK           seq=1 ack=1 win=60000
+               1.150          B accepted
+               1.170          B accepted
+        "#]],
+    );
+    assert!(pair.host(Right).dropped().backlog > 0);
+}
+
+/// RFC 5681 §3.1: a lost SYN leaves one segment; RFC 6928 §2: of a large window more than one must be lost.
+#[test]
+fn lost_syns_and_the_initial_window() {
+    for (iw, lost, segments) in
+        [("4", 1, 1), ("10", 1, 10), ("10", 2, 1), ("rfc5681", 1, 1), ("rfc6928", 1, 10)]
+    {
+        let mut pair = anabranch_tcp::testing::Pair::new(&plain_with(&[("iw", iw)]));
+        pair.judge(move |_, side, n, _| if side == Left && n <= lost { Fate::Lose } else { Fate::Arrive });
+        pair.connect();
+        pair.run_until(at(10_000));
+        assert_eq!(pair.info(Left).cwnd, segments * 1000, "iw {iw}, {lost} SYNs lost");
+    }
 }

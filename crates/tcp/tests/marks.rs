@@ -93,3 +93,74 @@ fn paws() {
     assert!(pair.stats(Right).paws_discards > before.paws_discards);
     assert_eq!(pair.received[1], b"new");
 }
+
+/// RFC 3168 §6.1.2: CWR tells of a reduction by loss, too; marks of the same window ask for no other.
+#[test]
+fn a_loss_is_told_by_cwr() {
+    let mut pair = opened(&plain_with(&[("ecn", "yes"), ("sack", "yes"), ("recovery", "sack"), ("iw", "8")]));
+    check_on(
+        "a loss and a mark",
+        &mut pair,
+        |pair| {
+            pair.judge(|_, side, n, _| match (side, n) {
+                (Left, 3) => Fate::Lose,
+                (Left, 8) => Fate::Mark,
+                _ => Fate::Arrive,
+            });
+            pair.write(Left, &pattern(14_000));
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: a loss and a mark
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000 ECT     ✗ lost
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000 ECT
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000 ECT
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000 ECT
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000 ECT
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000 ECT     CE
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000 ECT
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000 ECT
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000 sack=1001-2000
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000 sack=1001-3000
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000 sack=1001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=1 win=60000 sack=1001-5000
+               0.200  A ◄── B   ACK ECE       seq=1 ack=1 win=60000 sack=1001-6000
+               0.200  A ◄── B   ACK ECE       seq=1 ack=1 win=60000 sack=1001-7000
+               0.200  A ◄── B   ACK ECE       seq=1 ack=1 win=60000 sack=1001-8000
+               0.250  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000 ECT
+               0.250  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000 ECT
+               0.250  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK CWR       seq=10001 len=1000 ack=1 win=60000 ECT
+               0.300  A ◄── B   ACK ECE       seq=1 ack=1 win=60000 sack=1001-9000
+               0.300  A ◄── B   ACK ECE       seq=1 ack=1 win=60000 sack=1001-10000
+               0.300  A ◄── B   ACK ECE       seq=1 ack=10001 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=11001 win=60000
+               0.350  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000 ECT
+               0.350  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000 ECT
+               0.350  A ──► B   PSH ACK       seq=13001 len=1000 ack=1 win=60000 ECT
+               0.400  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=14001 win=60000
+        "#]],
+    );
+    assert_eq!((pair.stats(Left).fast_recoveries, pair.stats(Left).ecn_reductions), (1, 0));
+    assert_eq!(pair.received[1], pattern(14_000));
+}
+
+/// RFC 3168 §6.1.2: a mark and a loss in one window are one reason to reduce, whichever is heard of first.
+#[test]
+fn a_mark_and_a_loss_reduce_once() {
+    for marked in [5, 8] {
+        let mut pair =
+            opened(&plain_with(&[("ecn", "yes"), ("sack", "yes"), ("recovery", "sack"), ("iw", "8")]));
+        pair.judge(move |_, side, n, _| match (side, n) {
+            (Left, 3) => Fate::Lose,
+            (Left, n) if n == marked => Fate::Mark,
+            _ => Fate::Arrive,
+        });
+        pair.write(Left, &pattern(14_000));
+        pair.settle();
+        assert!(pair.info(Left).ssthresh >= 4000, "packet {marked} marked: {}", pair.info(Left).ssthresh);
+        assert_eq!(pair.stats(Left).fast_recoveries, 1);
+    }
+}

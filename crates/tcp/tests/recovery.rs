@@ -2,6 +2,7 @@
 
 mod common;
 
+use anabranch_tcp::testing::Fate;
 use common::*;
 use expect_test::expect;
 use std::time::Duration;
@@ -535,8 +536,8 @@ fn sack_3() {
                0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-12000,5001-6000,3001-4000
                0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-13000,5001-6000,3001-4000
                0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-14000,5001-6000,3001-4000
-               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-15000,3001-4000,5001-6000
-               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-16000,3001-4000,5001-6000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-15000,5001-6000,3001-4000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=7001-16000,5001-6000,3001-4000
                0.300  A ◄── B   ACK           seq=1 ack=4001 win=60000 sack=7001-16000,5001-6000
                0.350  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
                0.350  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
@@ -667,4 +668,95 @@ fn rescue() {
         "#]],
     );
     assert_eq!(pair.received[1], pattern(10_000));
+}
+
+/// RFC 6675 §2: an acknowledgement that moves on and reports something new by SACK is a duplicate:
+/// here it is the only one that arrives, and tells of the loss at once.
+#[test]
+fn sack_by_one_acknowledgement() {
+    let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "6")]));
+    check_on(
+        "one acknowledgement tells all",
+        &mut pair,
+        |pair| {
+            pair.judge(|_, side, n, _| match (side, n) {
+                (Left, 4) | (Right, 2..=5) => Fate::Lose,
+                _ => Fate::Arrive,
+            });
+            pair.write(Left, &pattern(6_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: one acknowledgement tells all
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=5001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000     ✗ lost
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000     ✗ lost
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-4000     ✗ lost
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-5000     ✗ lost
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-6000
+               0.250  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=6001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.stats(Left).timeouts, 0);
+}
+
+/// RFC 6675 §5: what the scoreboard knows survives the end of a recovery, and begins the next at once.
+#[test]
+fn a_loss_within_a_recovery() {
+    let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "10")]));
+    check_on(
+        "a loss within a recovery",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[3, 11], 1000);
+            pair.write(Left, &pattern(16_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: a loss within a recovery
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-6000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-7000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-8000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-9000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=3001-10000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000     ✗ lost
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=11001-12000,3001-10000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=11001-13000,3001-10000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=11001-14000,3001-10000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=11001-15000,3001-10000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=11001-16000,3001-10000
+               0.300  A ◄── B   ACK           seq=1 ack=10001 win=60000 sack=11001-16000
+               0.350  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=15001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=16001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=16001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(16_000));
 }

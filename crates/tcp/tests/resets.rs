@@ -136,3 +136,23 @@ fn data_outside_the_window_is_answered() {
     );
     assert_eq!(pair.received[1], b"0123456789");
 }
+
+/// RFC 5961 §5.2: an acknowledgement older than the largest window is no honest peer's: answered, and its data not taken.
+#[test]
+fn an_ancient_acknowledgement_is_challenged() {
+    let mut pair = opened(&plain_with(&[("rcvbuf", "4000B"), ("mss", "1000B")]));
+    check_on(
+        "ancient acknowledgement",
+        &mut pair,
+        |pair| {
+            pair.forge(Right, Flags::ACK, 1, -60_000, b"blind");
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: ancient acknowledgement
+               0.150  A ──► B   ACK           seq=1 len=5 ack=-60000 win=65535     (forged)
+               0.150  A ◄── B   ACK           seq=1 ack=1 win=4000
+        "#]],
+    );
+    assert_eq!(pair.received[1], b"");
+}

@@ -140,3 +140,29 @@ fn idle_restart() {
     pair.write(Left, b"again");
     assert_eq!(pair.info(Left).cwnd, 4000);
 }
+
+/// Linux adds at least 200 ms to the round trip: a delayed acknowledgement on a steady path is no timeout.
+#[test]
+fn the_variation_has_a_floor() {
+    for (floor, timeouts) in [("0ms", 1), ("200ms", 0)] {
+        let mut pair = opened(&with(&[
+            ("rto_var_min", floor),
+            ("delack", "150ms"),
+            ("quickack", "100"),
+            ("tick", "1ms"),
+        ]));
+        for _ in 0..60 {
+            pair.write(Left, b"request");
+            pair.settle();
+        }
+        assert!(pair.info(Left).rto <= Duration::from_millis(301), "{:?}", pair.info(Left).rto);
+        // The first hundred are acknowledged at once, the next is not.
+        let before = pair.stats(Left).timeouts;
+        assert_eq!(before, 0);
+        for _ in 0..41 {
+            pair.write(Left, b"request");
+            pair.run_for(Duration::from_secs(1));
+        }
+        assert_eq!(pair.stats(Left).timeouts, timeouts, "floor {floor}");
+    }
+}

@@ -2,6 +2,8 @@
 
 mod common;
 
+use anabranch_tcp::testing::Fate;
+use anabranch_wire::tcp::{Flags, Header, Seq};
 use common::*;
 use expect_test::expect;
 use std::time::Duration;
@@ -179,7 +181,13 @@ fn no_nagle() {
 /// RFC 7323 §2.3: windows beyond 65535 bytes need the scale of both.
 #[test]
 fn window_scale() {
-    let config = plain_with(&[("wscale", "yes"), ("rcvbuf", "1MB"), ("iw", "64"), ("sndbuf", "1MB")]);
+    let config = plain_with(&[
+        ("wscale", "yes"),
+        ("rcvbuf_auto", "no"),
+        ("rcvbuf", "1MB"),
+        ("iw", "64"),
+        ("sndbuf", "1MB"),
+    ]);
     let pair = check(
         "window scale",
         &config,
@@ -242,4 +250,63 @@ fn too_big() {
     );
     assert_eq!(pair.received[1], pattern(4000));
     assert!(pair.info(Left).cwnd >= cwnd && pair.stats(Left).timeouts == 0);
+}
+
+/// draft-minshall-nagle-01: a small segment waits for another small one only.
+#[test]
+fn minshall() {
+    let mut pair = opened(&plain_with(&[("nagle", "minshall")]));
+    check_on(
+        "Minshall",
+        &mut pair,
+        |pair| {
+            pair.write(Left, &pattern(2500));
+            pair.write(Left, b"small");
+            pair.settle();
+            pair.write(Left, b"one");
+            pair.write(Left, b"two");
+            pair.settle();
+        },
+        expect![[r#"
+            scenario: Minshall
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=2001 len=500 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2501 win=59500
+               0.250  A ──► B   PSH ACK       seq=2501 len=5 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=2506 win=59495
+               0.350  A ──► B   PSH ACK       seq=2506 len=3 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=2509 win=59492
+               0.450  A ──► B   PSH ACK       seq=2509 len=3 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=2512 win=59489
+        "#]],
+    );
+}
+
+/// RFC 9293 §3.8.6.1: a peer that closes its window over data on its way, and goes on answering, is waited for.
+#[test]
+fn a_window_closed_over_data_is_waited_for() {
+    let mut pair = opened(&plain_with(&[("retries", "3")]));
+    pair.judge(|_, side, _, bytes| if side == Left && bytes.len() > 500 { Fate::Lose } else { Fate::Arrive });
+    pair.write(Left, &pattern(2000));
+    for _ in 0..60 {
+        let port = pair.info(Left).local.port();
+        let [iss, irs] = pair.first_numbers();
+        let header = Header {
+            source_port: 80,
+            target_port: port,
+            seq: Seq(irs),
+            ack: Seq(iss),
+            flags: Flags::ACK,
+            ..Header::default()
+        };
+        pair.forge_header(Left, &header, b"");
+        pair.run_for(Duration::from_secs(2));
+    }
+    assert!(pair.stats(Left).timeouts > 3);
+    pair.judge(|_, _, _, _| Fate::Arrive);
+    pair.run_for(Duration::from_secs(300));
+    assert!(pair.received[1] == pattern(2000));
 }

@@ -43,6 +43,17 @@ pub enum RttSampling {
     Once,
 }
 
+/// When a small segment waits for what is unacknowledged (RFC 9293 §3.7.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nagle {
+    /// Never: what applications get that set TCP_NODELAY.
+    No,
+    /// While anything is unacknowledged.
+    Yes,
+    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; what Linux does).
+    Minshall,
+}
+
 /// All settings of an endpoint. Built from a profile, then changed by key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -70,6 +81,8 @@ pub struct Config {
     pub rto_initial: Duration,
     /// Smallest RTO.
     pub rto_min: Duration,
+    /// The least that the variation adds to the smoothed round trip.
+    pub rto_var_min: Duration,
     /// Largest RTO.
     pub rto_max: Duration,
     /// Clock granularity: G of RFC 6298, and the tick of the timestamp option.
@@ -86,8 +99,8 @@ pub struct Config {
     pub wscale: bool,
     /// Offer and take ECN (RFC 3168).
     pub ecn: bool,
-    /// Hold back a small segment while data is unacknowledged.
-    pub nagle: bool,
+    /// When a small segment is held back.
+    pub nagle: Nagle,
     /// How long an acknowledgement may wait; zero acknowledges at once.
     pub delack: Duration,
     /// An acknowledgement is sent at the latest with every so manieth segment.
@@ -98,6 +111,8 @@ pub struct Config {
     pub mss: Option<u32>,
     /// Receive buffer in bytes: the largest window offered.
     pub rcvbuf: u64,
+    /// The window offered begins at 64 KiB and grows with what the application reads, up to `rcvbuf`.
+    pub rcvbuf_auto: bool,
     /// Send buffer in bytes: unsent and unacknowledged data.
     pub sndbuf: u64,
     /// The send buffer begins small and grows to twice the congestion window, up to `sndbuf`.
@@ -189,8 +204,15 @@ impl Config {
             rto_initial: self.rto_initial,
             rto_min: self.rto_min,
             rto_max: self.rto_max.max(self.rto_min),
-            granularity: self.tick,
+            granularity: self.tick.max(self.rto_var_min),
         }
+    }
+
+    /// After so many SYNs lost (or SYN-ACKs) the initial window is one segment:
+    /// RFC 5681 §3.1 has one; RFC 6928 §2, with its larger window, more than one.
+    #[must_use]
+    pub(crate) fn syn_losses_for_one_segment(&self, mss: u64) -> u32 {
+        if self.iw.bytes(mss) > InitialWindow::Rfc5681.bytes(mss) { 2 } else { 1 }
     }
 
     /// The controller's settings.
@@ -202,7 +224,12 @@ impl Config {
                 after_idle: self.idle_restart,
                 grow_unused: !self.cwnd_validation,
             }),
-            Cc::Cubic => Kind::Cubic(cubic::Config { counting: self.abc, ..cubic::Config::default() }),
+            Cc::Cubic => Kind::Cubic(cubic::Config {
+                counting: self.abc,
+                after_idle: self.idle_restart,
+                grow_unused: !self.cwnd_validation,
+                ..cubic::Config::default()
+            }),
         }
     }
 
@@ -227,6 +254,7 @@ impl Config {
             undo: false,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
+            rto_var_min: Duration::ZERO,
             rto_max: Duration::from_secs(60),
             tick: Duration::from_millis(1),
             rtt_sample: RttSampling::Every,
@@ -235,12 +263,13 @@ impl Config {
             timestamps: false,
             wscale: false,
             ecn: false,
-            nagle: true,
+            nagle: Nagle::Yes,
             delack: Duration::from_millis(200),
             ack_every: 2,
             quickack: 0,
             mss: None,
             rcvbuf: 65_535,
+            rcvbuf_auto: false,
             sndbuf: 65_535,
             sndbuf_auto: false,
             max_burst: None,
@@ -279,7 +308,7 @@ macro_rules! knob {
     };
 }
 
-const KNOB_COUNT: usize = 36;
+const KNOB_COUNT: usize = 38;
 
 const KNOBS: [Spec; KNOB_COUNT] = [
     knob!("cc", cc, read_cc, show_cc, "congestion control: reno or cubic"),
@@ -336,6 +365,13 @@ const KNOBS: [Spec; KNOB_COUNT] = [
         "RTO before the first measurement: a time"
     ),
     knob!("rto_min", rto_min, read_positive_span, show_span, "smallest RTO: a time"),
+    knob!(
+        "rto_var_min",
+        rto_var_min,
+        read_span,
+        show_span,
+        "least that RTT variation adds to the RTO: a time, 0 for the clock's granularity"
+    ),
     knob!("rto_max", rto_max, read_positive_span, show_span, "largest RTO: a time"),
     knob!("tick", tick, read_positive_span, show_span, "clock granularity of RTO and timestamps: a time"),
     knob!(
@@ -353,9 +389,9 @@ const KNOBS: [Spec; KNOB_COUNT] = [
     knob!(
         "nagle",
         nagle,
-        read_switch,
-        show_switch,
-        "hold back a small segment while data is unacknowledged: yes or no"
+        read_nagle,
+        show_nagle,
+        "a small segment waits while data (yes) or another small one (minshall) is unacknowledged: yes, no, minshall"
     ),
     knob!(
         "delack",
@@ -380,6 +416,13 @@ const KNOBS: [Spec; KNOB_COUNT] = [
         "largest segment: a size of 88B to 65495B, or auto for what the MTU allows"
     ),
     knob!("rcvbuf", rcvbuf, read_buffer, show_bytes, "receive buffer: a size of 256B to 1GiB"),
+    knob!(
+        "rcvbuf_auto",
+        rcvbuf_auto,
+        read_switch,
+        show_switch,
+        "the window begins at 64 KiB and grows with what is read, up to rcvbuf: yes or no"
+    ),
     knob!("sndbuf", sndbuf, read_buffer, show_bytes, "send buffer: a size of 256B to 1GiB"),
     knob!(
         "sndbuf_auto",
@@ -393,7 +436,7 @@ const KNOBS: [Spec; KNOB_COUNT] = [
         max_burst,
         read_burst,
         show_burst,
-        "most segments in answer to one event: a number, or off"
+        "most segments in answer to one event: a number; off (or 0) for no limit"
     ),
     knob!("syn_retries", syn_retries, read_retries, show_number, "retransmissions of a SYN: 0 to 255"),
     knob!("retries", retries, read_retries, show_number, "timeouts in a row that end a connection: 0 to 255"),
@@ -436,6 +479,16 @@ mod tests {
     }
 
     #[test]
+    fn no_burst_limit_is_spelled_either_way() {
+        let mut config = Config::default();
+        for text in ["off", "0"] {
+            config.set("max_burst", "4").expect("a number");
+            config.set("max_burst", text).expect("no limit");
+            assert_eq!(config.max_burst, None);
+        }
+    }
+
+    #[test]
     fn errors_name_the_knob_and_what_would_be_right() {
         let mut config = Config::default();
         let wrong = [
@@ -449,6 +502,8 @@ mod tests {
             ("rcvbuf", "2GiB"),
             ("dupthresh", "0"),
             ("delack", "-1ms"),
+            ("nagle", "maybe"),
+            ("max_burst", "none"),
         ];
         for (key, value) in wrong {
             let error = config.set(key, value).expect_err(key).to_string();

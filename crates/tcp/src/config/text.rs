@@ -2,7 +2,7 @@
 //!
 //! Every reader says in one line what would have been right.
 
-use super::{Cc, RecoveryKind, RttSampling};
+use super::{Cc, Nagle, RecoveryKind, RttSampling};
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{UnitError, format_span, parse_span};
@@ -35,6 +35,7 @@ const RECOVERY: [(&str, RecoveryKind); 3] =
     [("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)];
 const IDLE: [(&str, AfterIdle); 3] =
     [("yes", AfterIdle::Restart), ("no", AfterIdle::Keep), ("decay", AfterIdle::Decay)];
+const NAGLE: [(&str, Nagle); 3] = [("yes", Nagle::Yes), ("no", Nagle::No), ("minshall", Nagle::Minshall)];
 const SAMPLING: [(&str, RttSampling); 2] = [("every", RttSampling::Every), ("once", RttSampling::Once)];
 
 pub(super) fn read_switch(text: &str) -> Parsed<bool> {
@@ -66,6 +67,13 @@ pub(super) fn read_sampling(text: &str) -> Parsed<RttSampling> {
 }
 pub(super) fn show_sampling(value: &RttSampling) -> String {
     name_of(value, &SAMPLING)
+}
+
+pub(super) fn read_nagle(text: &str) -> Parsed<Nagle> {
+    one_of(text, &NAGLE)
+}
+pub(super) fn show_nagle(value: &Nagle) -> String {
+    name_of(value, &NAGLE)
 }
 
 pub(super) fn read_iw(text: &str) -> Parsed<InitialWindow> {
@@ -163,9 +171,9 @@ pub(super) fn read_burst(text: &str) -> Parsed<Option<u32>> {
     if text == "off" {
         return Ok(None);
     }
-    number_in(text, 1, 10_000)
-        .map(Some)
-        .map_err(|_| format!("'{text}' is neither off nor a number from 1 to 10000"))
+    number_in(text, 0, 10_000)
+        .map(|number| (number > 0).then_some(number))
+        .map_err(|_| format!("'{text}' is neither off nor a number from 0 to 10000"))
 }
 pub(super) fn show_burst(value: &Option<u32>) -> String {
     value.map_or_else(|| "off".to_owned(), |n| n.to_string())

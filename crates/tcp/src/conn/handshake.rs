@@ -168,7 +168,8 @@ impl Connection {
         self.timers.stop(Timer::Retransmit);
         self.timeouts = 0;
         self.last_progress = now;
-        self.send.begin(&self.config, self.payload_size(), self.agreed.sack, syn_lost);
+        let few = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
+        self.send.begin(&self.config, self.payload_size(), self.agreed.sack, few);
         let echoed = header.options.timestamps.and_then(|stamps| self.agreed.age(now, stamps.echo));
         if syn_lost {
             // RFC 6298 §5.7: after a lost SYN data begins with 3 s at least.

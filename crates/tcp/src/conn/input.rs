@@ -158,6 +158,11 @@ impl Connection {
             self.challenge(now);
             return false;
         }
+        if position < self.send.lowest_plausible() {
+            // RFC 5961 §5.2: older than any window.
+            self.challenge(now);
+            return false;
+        }
         let una = self.send.board.una();
         if position >= una as i64 {
             self.on_current_ack(now, segment, position as u64, out);
@@ -190,6 +195,11 @@ impl Connection {
             echo,
             ece: self.agreed.ecn && header.flags.has(Flags::ECE),
         };
+        if !segment.payload.is_empty()
+            && let Some((_, age)) = echo
+        {
+            self.recv.on_echo(age);
+        }
         let outcome = self.send.on_ack(now, &ack, &mut self.stats);
         self.after_ack(now, outcome, out);
     }
@@ -208,8 +218,12 @@ impl Connection {
                 self.timers.stop(Timer::Retransmit);
             }
         }
-        // Any acknowledgement answers a probe: the peer lives.
+        // Any acknowledgement answers a probe: the peer lives, and may take its time
+        // (RFC 9293 §3.8.6.1), also when it closed the window over data on its way.
         self.unanswered = 0;
+        if self.send.peer_window() == 0 {
+            self.timeouts = 0;
+        }
         if outcome.spurious {
             out.record(now, self.key(), || TraceEvent::Spurious);
         }

@@ -74,7 +74,9 @@ impl Assembler {
                 self.runs.drain(first + 1..last);
             }
         }
-        self.recent.rotate_right(1);
+        // RFC 2018 §4: the newest first; what lies in the same run need not be remembered beside it.
+        let same = self.recent.iter().position(|at| (start..end).contains(at));
+        self.recent[..=same.unwrap_or(RECENT - 1)].rotate_right(1);
         self.recent[0] = range.start;
         true
     }
@@ -176,6 +178,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// RFC 2018 §4: after the newest block come those reported most recently, however long the newest grew.
+    #[test]
+    fn blocks_are_reported_in_the_order_of_their_last_change() {
+        let mut assembler = Assembler::new(100);
+        for start in [10, 50, 30] {
+            assembler.insert(start..start + 5, |_| {});
+        }
+        for start in 70..90 {
+            assembler.insert(start..start + 1, |_| {});
+        }
+        let mut blocks = Vec::new();
+        assembler.report(4, |block| blocks.push(block));
+        assert_eq!(blocks, [70..90, 30..35, 50..55, 10..15]);
     }
 
     #[test]

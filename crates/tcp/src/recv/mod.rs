@@ -9,21 +9,26 @@
 
 mod ack;
 mod assembler;
+mod tuning;
 
 pub(crate) use ack::AckDuty;
 
 use crate::config::Config;
 use crate::ring::Ring;
+use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use assembler::Assembler;
 use std::ops::Range;
+use tuning::Tuning;
 
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
     assembler: Assembler,
     pub(crate) duty: AckDuty,
+    /// Bytes that may be held at most.
     capacity: u64,
+    tuning: Tuning,
     dsack: bool,
     /// First position the application has not read.
     read: u64,
@@ -57,6 +62,7 @@ impl RecvHalf {
             assembler: Assembler::new(most_runs),
             duty: AckDuty::new(config),
             capacity: config.rcvbuf,
+            tuning: Tuning::new(config),
             dsack: config.dsack,
             read: 0,
             next: 0,
@@ -209,6 +215,18 @@ impl RecvHalf {
         count
     }
 
+    /// A data segment echoed a timestamp that was sent so long ago.
+    #[inline]
+    pub(crate) fn on_echo(&mut self, age: Duration) {
+        self.tuning.on_echo(age);
+    }
+
+    /// After a read: the window may grow with what a round trip brings.
+    #[inline]
+    pub(crate) fn tune(&mut self, now: Instant, rtt: Option<Duration>, mss: u64) {
+        self.tuning.on_read(now, self.read, rtt, mss);
+    }
+
     /// The window field of the next segment, with this scale; remembers what it promises.
     #[inline]
     pub(crate) fn offer(&mut self, shift: u8, most: u64, mss: u64) -> u16 {
@@ -228,18 +246,20 @@ impl RecvHalf {
     /// segment or half the buffer.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
-        let possible = (self.read + self.capacity).min(self.next + most);
+        let capacity = self.tuning.limit();
+        let possible = (self.read + capacity).min(self.next + most);
         // RFC 9293 §3.8.6.2.2.
-        let worthwhile = mss.min(self.capacity / 2);
+        let worthwhile = mss.min(capacity / 2);
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
     /// The application has read so much that the peer should hear of it:
     /// half the buffer, or twice what it thinks is left (as Linux does).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
-        let gain = (self.read + self.capacity).saturating_sub(self.edge);
+        let capacity = self.tuning.limit();
+        let gain = (self.read + capacity).saturating_sub(self.edge);
         let left = self.edge.saturating_sub(self.next);
-        gain >= self.capacity / 2 || (gain >= 2 * mss && gain >= left)
+        gain >= capacity / 2 || (gain >= 2 * mss && gain >= left)
     }
 
     /// The SACK blocks to report, the duplicate first; true when the first is one.

@@ -16,7 +16,7 @@ pub(crate) use buffer::SendBuffer;
 pub(crate) use recovery::{Phase, Recovery};
 pub(crate) use scoreboard::Scoreboard;
 
-use crate::config::{Config, RecoveryKind, RttSampling};
+use crate::config::{Config, Nagle, RecoveryKind, RttSampling};
 use crate::stats::Stats;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -83,7 +83,9 @@ pub(crate) struct SendHalf {
     farthest_edge: u64,
     /// Largest window the peer has offered.
     largest_window: u64,
-    nagle: bool,
+    nagle: Nagle,
+    /// The end of the last small segment sent.
+    small_until: u64,
     sampling: RttSampling,
     /// The segment being timed, when one is at a time: its end and when it was sent.
     timed: Option<(u64, Instant)>,
@@ -93,6 +95,8 @@ pub(crate) struct SendHalf {
     probed_until: u64,
     /// ECE counts once the acknowledgement passes this (RFC 3168 §6.1.2).
     ecn_point: Option<u64>,
+    /// A mark has reduced the window; losses before this position are of the same window.
+    cwr_until: u64,
     /// New data carries CWR.
     pub(crate) cwr_due: bool,
     last_sent: Option<Instant>,
@@ -126,11 +130,13 @@ impl SendHalf {
             farthest_edge: 0,
             largest_window: 0,
             nagle: config.nagle,
+            small_until: 0,
             sampling: config.rtt_sample,
             timed: None,
             limited_until: 0,
             probed_until: 0,
             ecn_point: None,
+            cwr_until: 0,
             cwr_due: false,
             last_sent: None,
             too_big: false,
@@ -145,10 +151,9 @@ impl SendHalf {
     }
 
     /// The handshake has settled the segment size and SACK. `syn_lost`: the
-    /// SYN or its answer had to be sent again.
+    /// SYN or its answer was lost, as far as the rules of the initial window care.
     pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool) {
         self.mss = mss;
-        // RFC 5681 §3.1: a lost SYN leaves one segment.
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
         self.controller = Algorithm::new(config.controller(), Params::new(mss, window));
         if self.grows_buffer {
@@ -233,20 +238,24 @@ impl SendHalf {
         if ack.ece {
             self.on_ecn_echo(now, ack.position, stats);
         }
-        if ack.position > self.board.una() {
+        let progress = ack.position > self.board.una();
+        let repairing = self.recovery.phase() != Phase::Open;
+        if progress {
             self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
-        } else if flight_before > 0 {
-            let duplicate = if self.recovery.by_sack() { newly_sacked > 0 } else { ack.could_be_duplicate };
-            if duplicate {
-                stats.dup_acks += 1;
-                if self.recovery.on_duplicate(self.mss, &mut self.board) {
-                    stats.fast_recoveries += 1;
-                    let flight = self.recovery.flight(&self.board);
-                    self.controller.on_loss(now, flight, false);
-                    self.recovery.enter_fast(self.mss, &mut self.board);
-                    outcome.restart_timer = true;
-                }
-            }
+        }
+        // RFC 6675 §2: with SACK, what reports something new is a duplicate, even if it moves on as well.
+        let duplicate = if self.recovery.by_sack() {
+            newly_sacked > 0
+        } else {
+            !progress && flight_before > 0 && ack.could_be_duplicate
+        };
+        stats.dup_acks += u64::from(duplicate);
+        // What SACK already betrayed beyond the recovery that just ended needs no further duplicates.
+        let known =
+            repairing && self.recovery.phase() == Phase::Open && self.recovery.finds_head_lost(&self.board);
+        if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.board)) || known {
+            self.begin_recovery(now, stats);
+            outcome.restart_timer = true;
         }
         if let Some(start) = ack.duplicate
             && self.recovery.is_disproved_by_dsack(start)
@@ -254,6 +263,21 @@ impl SendHalf {
             self.undo(now, stats, &mut outcome);
         }
         outcome
+    }
+
+    /// RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.
+    fn begin_recovery(&mut self, now: Instant, stats: &mut Stats) {
+        stats.fast_recoveries += 1;
+        // RFC 3168 §6.1.2: one reduction for the marks and losses of one window.
+        if self.board.una() >= self.cwr_until {
+            let flight = self.recovery.flight(&self.board);
+            self.controller.on_loss(now, flight, false);
+        }
+        self.recovery.enter_fast(self.mss, &mut self.board);
+        // RFC 3168 §6.1.2: whatever the reason of a reduction, CWR tells of it, and
+        // marks of the same window ask for no other.
+        self.ecn_point = Some(self.board.next());
+        self.cwr_due = true;
     }
 
     fn on_new_ack(
@@ -323,6 +347,7 @@ impl SendHalf {
             return;
         }
         self.ecn_point = Some(self.board.next());
+        self.cwr_until = self.board.next();
         self.cwr_due = true;
         stats.ecn_reductions += 1;
         self.controller.on_loss(now, self.board.flight(), true);
@@ -348,7 +373,14 @@ impl SendHalf {
         // RFC 6298 §5.5.
         self.rtt.back_off();
         self.timed = None;
+        // RFC 3168 §6.1.2.
         self.ecn_point = Some(self.board.next());
+        self.cwr_due = true;
+    }
+
+    /// RFC 5961 §5.2: the oldest acknowledgement that an honest peer may still send.
+    pub(crate) fn lowest_plausible(&self) -> i64 {
+        self.board.una() as i64 - self.largest_window.max(1) as i64
     }
 
     /// The path takes smaller packets now: what was larger goes again in pieces.
@@ -437,7 +469,7 @@ impl SendHalf {
         let last = length == data;
         // RFC 9293 §3.8.6.2.1: full segments, all there is (Nagle permitting), or half the peer's window.
         let worthwhile = length == self.mss
-            || (last && (idle || !self.nagle || self.finished))
+            || (last && (idle || self.finished || !self.waits_as_small()))
             || (length > 0 && length >= self.largest_window / 2);
         if !worthwhile {
             self.limit = if last { Limit::Pacing } else { Limit::Receiver };
@@ -445,6 +477,16 @@ impl SendHalf {
         }
         let fin = last && self.finished;
         Some(Choice { range: next..next + length + u64::from(fin), cause: SendCause::New, rescue: false })
+    }
+
+    /// RFC 9293 §3.7.4: a small segment waits for those on their way, in
+    /// Minshall's variant only for another small one.
+    fn waits_as_small(&self) -> bool {
+        match self.nagle {
+            Nagle::No => false,
+            Nagle::Yes => true,
+            Nagle::Minshall => self.small_until > self.board.una(),
+        }
     }
 
     /// The chosen segment is on its way.
@@ -455,6 +497,9 @@ impl SendHalf {
         self.burst_left = self.burst_left.saturating_sub(1);
         if choice.cause == SendCause::New {
             self.board.push(choice.range.end, now);
+            if length < self.mss {
+                self.small_until = choice.range.end;
+            }
             self.recovery.on_sent(length);
             if self.sampling == RttSampling::Once && self.timed.is_none() {
                 self.timed = Some((choice.range.end, now));

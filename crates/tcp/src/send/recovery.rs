@@ -136,7 +136,7 @@ impl Recovery {
             Phase::Open => {
                 self.dup_acks += 1;
                 // RFC 6675 §5 step 1 and 2.
-                let enough = self.dup_acks >= self.dupthresh || (self.by_sack() && board.head_is_lost());
+                let enough = self.dup_acks >= self.dupthresh || self.finds_head_lost(board);
                 enough && self.may_enter(board.una())
             }
             Phase::Fast => {
@@ -145,6 +145,11 @@ impl Recovery {
             }
             Phase::Timeout => false,
         }
+    }
+
+    /// By SACK, the oldest segment is known to be lost (RFC 6675 §5 step 2).
+    pub(crate) fn finds_head_lost(&self, board: &Scoreboard) -> bool {
+        self.by_sack() && board.head_is_lost()
     }
 
     /// RFC 6582 §3.2 step 2: duplicates that the repair itself caused must not begin another.

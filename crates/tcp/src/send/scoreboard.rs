@@ -154,7 +154,13 @@ impl Scoreboard {
         // A block that was seen before, or grew: only what is new is walked.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
-            Some((from, to)) => self.sack_range(start, from) + self.sack_range(to, end),
+            Some((from, to)) => {
+                // A block that ended inside a segment said nothing of it: begin there.
+                let cut = self.index_at_or_after(to).saturating_sub(1);
+                let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
+                let resume = begun.map_or(to, |segment| segment.start.min(to));
+                self.sack_range(start, from) + self.sack_range(resume, end)
+            }
             None => self.sack_range(start, end),
         };
         if let Some((from, to)) = known
@@ -301,9 +307,13 @@ impl Scoreboard {
             .map(|segment| segment.start..segment.end.min(segment.start + mss))
     }
 
-    /// RFC 6675 §4, NextSeg rule 4: the highest segment outstanding and not SACKed.
+    /// RFC 6675 §4, NextSeg rule 4: the highest segment outstanding and not SACKed, unless
+    /// it is on its way again already (the letter of the rule would send it twice in a row).
     pub(crate) fn last_unsacked(&self, mss: u64) -> Option<Range<u64>> {
         let segment = self.segments.iter().rev().find(|segment| !segment.has(SACKED))?;
+        if segment.has(REPAIRED) {
+            return None;
+        }
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 

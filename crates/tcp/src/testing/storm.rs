@@ -68,11 +68,14 @@ fn settings(rng: &mut Rng) -> Config {
     };
     let switch = ["yes", "no"];
     for key in
-        ["sack", "dsack", "timestamps", "wscale", "ecn", "nagle", "limited_transmit", "undo", "careful"]
+        ["sack", "dsack", "timestamps", "wscale", "ecn", "rcvbuf_auto", "limited_transmit", "undo", "careful"]
     {
         flip(key, &switch);
     }
     flip("cc", &["reno", "cubic"]);
+    flip("nagle", &["yes", "no", "minshall"]);
+    flip("cwnd_validation", &switch);
+    flip("rto_var_min", &["0ms", "200ms"]);
     flip("recovery", &["reno", "newreno", "sack"]);
     flip("iw", &["1", "2", "4", "10", "rfc5681", "rfc6928"]);
     flip("abc", &["off", "1", "2"]);

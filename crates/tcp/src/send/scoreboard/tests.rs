@@ -143,3 +143,16 @@ fn only_clean_segments_are_measured() {
     assert!(freed.ambiguous && freed.sample.is_none());
     assert_eq!(board.pipe(), 0);
 }
+
+/// A block may end inside a segment; when it grows, that segment is SACKed like any other.
+#[test]
+fn a_block_that_ended_inside_a_segment_may_grow() {
+    let mut board = Scoreboard::default();
+    for end in [100, 200, 300, 400] {
+        board.push(end, Instant::ZERO);
+    }
+    assert_eq!(board.sack(100, 250), 100);
+    assert_eq!(board.sack(100, 400), 200);
+    assert_eq!(board.pipe(), 100);
+    board.check_invariants();
+}

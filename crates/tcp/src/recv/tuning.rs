@@ -1,0 +1,107 @@
+//! How large a window to offer: by what the application reads in a round trip.
+//!
+//! Dynamic right-sizing as Linux does it (`tcp_rcv_space_adjust`): the window
+//! stays ahead of what a sender in slow start could use, and a connection
+//! that carries little never offers much. RFC 9293 §3.8.6 leaves it to the receiver.
+
+use crate::config::Config;
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+#[derive(Debug)]
+pub(super) struct Tuning {
+    /// What to offer now, and at most.
+    limit: u64,
+    most: u64,
+    /// The round trip as the receiver sees it, nanoseconds; 0 while unknown.
+    rtt: u64,
+    /// The running measurement: its beginning, and what had been read then.
+    since: Instant,
+    mark: u64,
+    /// The most that was read in one round trip.
+    best: u64,
+}
+
+/// Linux starts at 64 KiB (tcp_rmem's middle value, half of it for overhead).
+const FIRST_WINDOW: u64 = 65_535;
+/// Segments beyond what was read, for a sender that grows (TCP_INIT_CWND and as many again, rounded down by Linux).
+const AHEAD: u64 = 16;
+/// What is taken for granted at the beginning (Linux: TCP_INIT_CWND).
+const FIRST_READ: u64 = 10;
+
+impl Tuning {
+    pub(super) fn new(config: &Config) -> Self {
+        let most = config.rcvbuf;
+        let limit = if config.rcvbuf_auto { most.min(FIRST_WINDOW) } else { most };
+        Self { limit, most, rtt: 0, since: Instant::ZERO, mark: 0, best: 0 }
+    }
+
+    #[inline]
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// A data segment echoed a timestamp that was sent so long ago.
+    #[inline]
+    pub(super) fn on_echo(&mut self, age: Duration) {
+        if self.limit < self.most {
+            let age = nanos(age);
+            self.rtt = if self.rtt == 0 { age } else { (7 * self.rtt + age) / 8 };
+        }
+    }
+
+    /// The application has read up to `read`; `rtt` is what the sending half knows.
+    #[inline]
+    pub(super) fn on_read(&mut self, now: Instant, read: u64, rtt: Option<Duration>, mss: u64) {
+        if self.limit < self.most {
+            let rtt = if self.rtt > 0 { self.rtt } else { rtt.map_or(0, nanos) };
+            if nanos(now.since(self.since)) >= rtt {
+                self.measure(now, read, mss);
+            }
+        }
+    }
+
+    fn measure(&mut self, now: Instant, read: u64, mss: u64) {
+        let copied = read - self.mark;
+        let best = self.best.max(FIRST_READ * mss).max(1);
+        if copied > best {
+            let window = 2 * copied + AHEAD * mss;
+            // In slow start as much more comes again: twice the growth on top.
+            let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
+            let window = u128::from(window) + 2 * growth;
+            self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.most));
+            self.best = copied;
+        }
+        (self.since, self.mark) = (now, read);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sender in slow start is never held back, one that sends little is offered little.
+    #[test]
+    fn the_window_stays_ahead_of_slow_start() {
+        let mut tuning = Tuning::new(&Config::default());
+        let (mut read, mut flight) = (0, 14_600);
+        for round in 1..12 {
+            assert!(tuning.limit() >= flight.min(6_291_456), "round {round}: {flight} of {}", tuning.limit());
+            read += flight;
+            tuning.on_read(Instant::from_millis(100 * round), read, Some(Duration::from_millis(100)), 1460);
+            flight *= 2;
+        }
+        assert_eq!(tuning.limit(), 6_291_456);
+
+        let mut tuning = Tuning::new(&Config::default());
+        for round in 1..100 {
+            tuning.on_read(
+                Instant::from_millis(100 * round),
+                5_000 * round,
+                Some(Duration::from_millis(100)),
+                1460,
+            );
+        }
+        assert_eq!(tuning.limit(), 65_535);
+    }
+}

@@ -5,6 +5,7 @@
 use super::{Association, Ctx, LastWords, State};
 use crate::event::CloseReason;
 use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, packet};
+use std::net::SocketAddr;
 
 impl Association {
     /// The application wants no more of it.
@@ -40,6 +41,22 @@ impl Association {
         self.close(ctx, reason);
     }
 
+    /// Refuses an INIT ACK by an ABORT to `target`, whatever becomes of the association.
+    pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
+        // RFC 9260 §3.3.3: without a tag to use, the one received is reflected.
+        let (tag, reflected) = if tag == 0 { (self.local_tag, true) } else { (tag, false) };
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, self.local_port, self.peer_port, tag);
+        let mut chunk = Abort { reflected, ..Abort::default() }.open(&mut bytes);
+        cause.emit(&mut chunk);
+        chunk.close();
+        packet::finish(&mut bytes, start);
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += bytes.len() as u64;
+        let source = self.paths.get(self.outbox.handshake_path).source;
+        ctx.last_words.push_back(LastWords { source, target, packet: bytes });
+    }
+
     pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
         // RFC 9260 §9.1: no answer to an ABORT.
         let mut causes = abort.causes;
@@ -59,6 +76,8 @@ impl Association {
     /// Asks for an ERROR to `path`; beyond a few in one packet they are dropped.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
         const MOST: usize = 8;
+        // RFC 9260 §5.4: to an unverified address goes no ERROR.
+        let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
         if self.outbox.errors.len() < MOST {
             let mut bytes = Vec::new();
             let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);

@@ -29,7 +29,8 @@ impl Association {
             self.outbox.shutdown_ack = true;
             return Answer::None;
         }
-        let (outbound, inbound) = (self.outbound_streams, self.inbound_streams);
+        // RFC 9260 §5.2.1: the parameters of the original INIT.
+        let (outbound, inbound) = (self.streams, self.streams);
         if matches!(self.state, State::CookieWait(_)) {
             // RFC 9260 §5.2.1: only to an address that our own INIT could have gone to, and
             // with the values of that INIT, unchanged.
@@ -54,6 +55,8 @@ impl Association {
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = fresh;
+        // RFC 9260 §5.2.2: the rest as it is; §3.3.3: no more than the INIT allows.
+        let (outbound, inbound) = (self.outbound_streams.min(offer.inbound), self.inbound_streams);
         Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }
     }
 }

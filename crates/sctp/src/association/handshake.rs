@@ -13,7 +13,7 @@ use crate::recv::RecvHalf;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::cause::MissingParams;
 use anabranch_wire::sctp::param::AddressTypes;
-use anabranch_wire::sctp::{self as wire, Cause, ChunkWriter, Param, Tsn};
+use anabranch_wire::sctp::{self as wire, Cause, ChunkWriter, Chunks, Param, Tsn};
 use std::net::SocketAddr;
 
 /// New INITs after stale cookies before giving up.
@@ -95,29 +95,13 @@ impl Association {
         let offer = match read(&ack.0) {
             Ok(offer) => offer,
             Err(refusal) => {
-                // RFC 9260 §5.1: the ABORT carries the tag of the INIT ACK.
-                self.peer_tag = ack.0.tag;
-                match refusal {
-                    Refusal::InvalidMandatory => {
-                        let reason =
-                            CloseReason::PeerViolated("3.3.3: a mandatory value of the INIT ACK is invalid");
-                        self.abort_with(ctx, &Cause::InvalidMandatoryParam, reason);
-                    }
-                    Refusal::HostName(param) => {
-                        let reason = CloseReason::PeerIncompatible("it wants a host name resolved");
-                        self.abort_with(ctx, &Cause::UnresolvableAddress(&param), reason);
-                    }
-                    Refusal::Malformed => {
-                        self.violated(ctx, "3.2.1: a parameter of the INIT ACK is malformed")
-                    }
-                }
+                self.on_bad_init_ack(ctx, ack.0.tag, &refusal, from);
                 return;
             }
         };
         let Some(cookie) = offer.cookie.clone() else {
-            self.peer_tag = offer.tag;
-            let reason = CloseReason::PeerViolated("3.3.3.1: the INIT ACK has no State Cookie");
-            self.abort_with(ctx, &Cause::MissingParams(MissingParams::STATE_COOKIE), reason);
+            self.refuse(ctx, from, offer.tag, &Cause::MissingParams(MissingParams::STATE_COOKIE));
+            self.close(ctx, CloseReason::PeerViolated("3.3.3.1: the INIT ACK has no State Cookie"));
             return;
         };
         self.timers.stop(Timer::T1Init);
@@ -126,6 +110,9 @@ impl Association {
             self.sample(path, ctx.now - sent);
         }
         self.accept_offer(ctx, &offer, from);
+        // RFC 9260 §5.4: an address that is only now known to be the peer's is not verified.
+        let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
+        let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
         // RFC 9260 §3.3.3.1: what the peer did not know is nobody's fault; what we did not is reported.
         for param in &offer.unrecognized {
             self.report(path, &Cause::UnrecognizedParams(param));
@@ -136,6 +123,44 @@ impl Association {
         self.outbox.cookie_echo = true;
     }
 
+    /// RFC 9260 §3.3.3, §5.1: an INIT ACK whose values are not allowed is answered by an ABORT.
+    fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &Refusal, from: SocketAddr) {
+        match refusal {
+            Refusal::SmallWindow => {
+                // RFC 9260 §3.3.3: the packet is dropped, and the association stays as it is.
+                self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
+            }
+            Refusal::InvalidMandatory => {
+                self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
+                let rule = "3.3.3: a mandatory value of the INIT ACK is invalid";
+                self.close(ctx, CloseReason::PeerViolated(rule));
+            }
+            Refusal::HostName(param) => {
+                self.refuse(ctx, from, tag, &Cause::UnresolvableAddress(param));
+                self.close(ctx, CloseReason::PeerIncompatible("it wants a host name resolved"));
+            }
+            Refusal::Malformed => {
+                let rule = "3.2.1: a parameter of the INIT ACK is malformed";
+                self.refuse(ctx, from, tag, &Cause::ProtocolViolation(rule.as_bytes()));
+                self.close(ctx, CloseReason::PeerViolated(rule));
+            }
+        }
+    }
+
+    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association when any address it lists does:
+    /// the path of that address.
+    #[cold]
+    pub(crate) fn path_of_init_ack(&self, mut chunks: Chunks<'_>) -> Option<usize> {
+        if !matches!(self.state, State::CookieWait(_)) {
+            return None;
+        }
+        let Some(Ok(wire::Chunk::InitAck(ack))) = chunks.next() else {
+            return None;
+        };
+        let offer = read(&ack.0).ok()?;
+        offer.addresses.iter().find_map(|&address| self.paths.find(address))
+    }
+
     /// Takes over what the peer has said of itself.
     pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
         self.peer_tag = offer.tag;
@@ -143,7 +168,7 @@ impl Association {
         self.outbound_streams = self.outbound_streams.min(offer.inbound);
         self.inbound_streams = self.inbound_streams.min(offer.outbound);
         self.send.queue.drop_beyond(self.outbound_streams);
-        self.send.peer_window = u64::from(offer.window);
+        self.send.peer_window = u64::from(offer.window).saturating_sub(self.send.outstanding.in_flight());
         let segment = self.paths.get(0).chunk_limit() as u64;
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.inbound_streams, segment);
         self.ecn.on = self.config.ecn && offer.ecn;
@@ -156,6 +181,15 @@ impl Association {
                 }
             }
         }
+        // RFC 9260 §5.1.2: these, and no others that the application may have named.
+        for index in 0..self.paths.len() {
+            let path = self.paths.at(index);
+            let address = path.address.ip();
+            if address != from.ip() && !offer.addresses.contains(&address) {
+                path.withdraw();
+            }
+        }
+        self.paths.reselect();
         self.measure();
     }
 
@@ -221,6 +255,10 @@ impl Association {
         self.outbox.cookie_echo = false;
         self.outbox.init = true;
         self.outbox.handshake_repeated = true;
+        // RFC 9260 §5.4: an INIT goes to no unverified address.
+        if !self.paths.get(self.outbox.handshake_path).is_usable() {
+            self.outbox.handshake_path = self.paths.current();
+        }
     }
 
     /// DATA that rode with a COOKIE ECHO whose cookie was refused has not been
@@ -244,8 +282,8 @@ impl Association {
         let init = wire::Init {
             tag: self.local_tag,
             window: self.config.rcvbuf.min(u64::from(u32::MAX)) as u32,
-            outbound: self.outbound_streams,
-            inbound: self.inbound_streams,
+            outbound: self.streams,
+            inbound: self.streams,
             tsn: Tsn(self.initial_tsn),
             ..wire::Init::default()
         };

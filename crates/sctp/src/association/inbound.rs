@@ -13,7 +13,7 @@ use crate::recv::Taken;
 use crate::recv::ack::Due;
 use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
-use anabranch_wire::sctp::{Cause, Chunk, Chunks, Data, Malformed};
+use anabranch_wire::sctp::{Cause, Chunk, Chunks, Data, Heartbeat, HeartbeatAck, InitAck, Malformed};
 use std::net::SocketAddr;
 
 /// Where a packet came from and what was seen of it on the way.
@@ -28,12 +28,16 @@ pub(crate) struct Arrived {
 
 impl Association {
     /// Takes in a packet whose tag and source were found to be this association's.
-    pub(crate) fn handle_packet(&mut self, ctx: &mut Ctx<'_>, chunks: Chunks<'_>, arrived: Arrived) {
+    pub(crate) fn handle_packet(&mut self, ctx: &mut Ctx<'_>, mut chunks: Chunks<'_>, arrived: Arrived) {
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).stats.packets_received += 1;
+        if matches!(self.state, State::ShutdownSent) {
+            self.heard_while_shutting_down(ctx);
+        }
+        let said_before = ctx.last_words.len();
         let mut data = false;
-        for chunk in chunks {
+        while let Some(chunk) = chunks.next() {
             match chunk {
                 Ok(Chunk::Data(chunk)) => {
                     self.on_data(ctx, &chunk, arrived, data);
@@ -46,9 +50,20 @@ impl Association {
                 }
                 // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be found.
                 Err(Malformed::ChunkLength { .. } | Malformed::Trailing { .. }) => break,
+                // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form.
+                Err(Malformed::Chunk { kind: InitAck::KIND })
+                    if !matches!(self.state, State::CookieWait(_)) =>
+                {
+                    break;
+                }
                 Err(_) => self.violated(ctx, "3.3: a chunk does not have the form of its type"),
             }
             if matches!(self.state, State::Closed) {
+                let aborted = matches!(chunk, Ok(Chunk::Abort(_)));
+                if aborted || chunks.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
+                    // RFC 9260 §9.1: a packet with an ABORT in it is not answered at all.
+                    ctx.last_words.truncate(said_before);
+                }
                 return;
             }
         }
@@ -70,7 +85,7 @@ impl Association {
                 return false;
             }
             Chunk::CookieAck(_) => self.on_cookie_ack(ctx),
-            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(heartbeat.info, arrived.path),
+            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, arrived.path),
             Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(ctx, ack.info),
             // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
             Chunk::Abort(abort) if abort.reflected => {}
@@ -147,14 +162,16 @@ impl Association {
     }
 
     /// RFC 9260 §8.3: returned at once, unchanged, to where it came from.
-    fn on_heartbeat(&mut self, info: &[u8], path: usize) {
+    fn on_heartbeat(&mut self, heartbeat: &Heartbeat<'_>, path: usize) {
         /// More in flight than this are a flood.
         const MOST: usize = 8;
         let answers = self.state.is_up()
             && !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent)
             || matches!(self.state, State::CookieEchoed(_));
         if answers && self.outbox.heartbeat_acks.len() < MOST {
-            self.outbox.heartbeat_acks.push_back((path, info.to_vec()));
+            let mut chunk = Vec::new();
+            HeartbeatAck { info: heartbeat.info, rest: heartbeat.rest }.emit(&mut chunk);
+            self.outbox.heartbeat_acks.push_back((path, chunk));
         }
     }
 

@@ -25,6 +25,9 @@ impl Association {
         let mut unconfirmed: u32 = 0;
         for index in 0..self.paths.len() {
             let rto = self.paths.get(index).rto();
+            if !self.paths.get(index).active {
+                continue;
+            }
             if self.paths.get(index).confirmed {
                 self.schedule_heartbeat(ctx, index);
             } else if unconfirmed == 0 {
@@ -61,9 +64,9 @@ impl Association {
             && let Some(interval) = self.config.hb_interval
         {
             // It has been used meanwhile: wait until it has been idle for the interval.
-            let idle_at = path.last_used + interval + path.rto() / 2;
-            if idle_at > ctx.now {
-                self.timers.set(Timer::Heartbeat(index), idle_at);
+            if path.last_used + interval + path.rto() / 2 > ctx.now {
+                let due = path.last_used + path.heartbeat_period(interval, &mut self.rng);
+                self.timers.set(Timer::Heartbeat(index), due);
                 return;
             }
         }
@@ -124,8 +127,15 @@ impl Association {
             return;
         }
         if !confirmed && active {
-            // RFC 9260 §5.4: once an RTO until it is verified or fails.
-            self.paths.at(index).heartbeat.wanted = true;
+            // RFC 9260 §5.4: once an RTO until it is verified or fails; of several, HB.Max.Burst (1)
+            // an RTO, in turn.
+            let unverified = self.paths.iter().filter(|path| path.active && !path.confirmed).count() as u32;
+            if unverified > 1 {
+                let rto = self.paths.get(index).rto();
+                self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unverified - 1));
+            } else {
+                self.paths.at(index).heartbeat.wanted = true;
+            }
         } else {
             self.schedule_heartbeat(ctx, index);
         }

@@ -109,6 +109,8 @@ pub(crate) struct Association {
     /// RFC 9260 §5.2.2: local and peer's Tie-Tag.
     pub(crate) tie_tags: (u32, u32),
     pub(crate) initial_tsn: u32,
+    /// What our INIT asks for, both ways.
+    pub(crate) streams: u16,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
     /// This side sent the INIT.
@@ -165,6 +167,7 @@ impl Association {
             peer_tag: 0,
             tie_tags: (0, 0),
             initial_tsn,
+            streams,
             outbound_streams: streams,
             inbound_streams: streams,
             initiator: start.initiator,
@@ -228,7 +231,7 @@ impl Association {
     pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.recv.read(stream, out)?;
         // RFC 9260 §6.2: tell the peer when the window has opened by a good deal.
-        if self.recv.wants_window_update() && self.state.is_up() {
+        if self.recv.wants_window_update() && self.state.may_receive_data() {
             self.recv.sack_now();
         }
         Some(received)

@@ -32,6 +32,8 @@ pub(crate) struct Offer {
 pub(crate) enum Refusal {
     /// A mandatory value is forbidden (RFC 9260 §3.3.2, §3.3.3).
     InvalidMandatory,
+    /// The window is smaller than allowed (RFC 9260 §3.3.2, §3.3.3).
+    SmallWindow,
     /// A host name is not taken (RFC 9260 §5.1.2); the parameter, whole.
     HostName(Vec<u8>),
     /// The parameters cannot be read.
@@ -41,8 +43,11 @@ pub(crate) enum Refusal {
 /// Reads an INIT or INIT ACK.
 pub(crate) fn read(init: &Init<'_>) -> Result<Offer, Refusal> {
     // RFC 9260 §3.3.2: neither tag nor streams may be 0; a_rwnd below 1500 is invalid.
-    if init.tag == 0 || init.outbound == 0 || init.inbound == 0 || init.window < 1500 {
+    if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
         return Err(Refusal::InvalidMandatory);
+    }
+    if init.window < 1500 {
+        return Err(Refusal::SmallWindow);
     }
     let mut offer = Offer {
         tag: init.tag,

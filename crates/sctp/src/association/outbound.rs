@@ -16,7 +16,7 @@ use anabranch_base::trace::{Limit, SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn, Instant};
 use anabranch_congestion::Controller;
 use anabranch_wire::sctp::{
-    CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, HeartbeatAck, Shutdown, ShutdownAck, Ssn, Tsn, packet,
+    CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, Shutdown, ShutdownAck, Ssn, Tsn, packet,
 };
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub(crate) struct Outbox {
     pub(super) handshake_repeated: bool,
     /// COOKIE ACK, and where to.
     pub(crate) cookie_ack: Option<usize>,
-    /// Heartbeat information to return, and where to.
+    /// HEARTBEAT ACK chunks, and where to.
     pub(super) heartbeat_acks: VecDeque<(usize, Vec<u8>)>,
     /// ERROR chunks, and where to.
     pub(super) errors: Vec<(usize, Vec<u8>)>,
@@ -311,9 +311,9 @@ impl Association {
             self.write_heartbeat(ctx, index, buffer);
         }
         // RFC 9260 §3.3.10 allows ERROR with it: what the INIT ACK held that we do not know.
-        self.write_errors(index, end, buffer);
+        self.write_errors(index, end, buffer, false);
         // RFC 9260 §5.1 C: DATA may ride along.
-        if self.config.cookie_data {
+        if self.config.cookie_data && self.paths.get(index).confirmed {
             let open = self.paths.get(index).flight == 0;
             let allowed = Allowed { again: open, new: open && self.cookie_takes_new() };
             self.write_data(ctx, index, end, buffer, tag, allowed);
@@ -348,17 +348,21 @@ impl Association {
             // RFC 9260 §5.1 D: COOKIE ACK is the first chunk.
             self.outbox.cookie_ack = None;
             CookieAck.emit(buffer);
+            if !self.paths.get(index).confirmed {
+                // RFC 9260 §5.4: never without it.
+                self.write_heartbeat(ctx, index, buffer);
+            }
         }
-        self.write_errors(index, end, buffer);
+        self.write_errors(index, end, buffer, buffer.len() == begin);
         // It came in a packet, so it fits one, unless the way back is narrower.
         let alone = &mut (buffer.len() == begin);
-        while let Some((path, info)) = self.outbox.heartbeat_acks.front() {
-            let fits = buffer.len() + 8 + info.len() + 3 <= end;
+        while let Some((path, chunk)) = self.outbox.heartbeat_acks.front() {
+            let fits = buffer.len() + chunk.len() <= end;
             if *path != index || !(fits || *alone) {
                 break;
             }
             *alone = false;
-            HeartbeatAck { info }.emit(buffer);
+            buffer.extend_from_slice(chunk);
             self.outbox.heartbeat_acks.pop_front();
         }
         if self.paths.get(index).heartbeat.wanted && buffer.len() + 8 + heartbeat::INFO <= end {
@@ -366,19 +370,23 @@ impl Association {
         }
     }
 
-    fn write_errors(&mut self, index: usize, end: usize, buffer: &mut Vec<u8>) {
-        let mut first = true;
+    fn write_errors(&mut self, index: usize, end: usize, buffer: &mut Vec<u8>, alone: bool) {
+        let mut alone = alone;
         while let Some((path, bytes)) = self.outbox.errors.first() {
-            if *path != index || (!first && buffer.len() + bytes.len() > end) {
+            let room = end.saturating_sub(buffer.len());
+            if *path != index || (!alone && bytes.len() > room) {
                 break;
             }
-            first = false;
-            // One that quotes too much for this path is dropped.
-            if buffer.len() + bytes.len() <= end {
-                buffer.extend_from_slice(bytes);
-            } else {
-                buffer.extend_from_slice(&[9, 0, 0, 4]);
+            let start = buffer.len();
+            buffer.extend_from_slice(bytes);
+            if bytes.len() > room {
+                // It quotes more than this path takes: the quote ends early, and so says its length.
+                buffer.truncate(start + (room & !3));
+                let chunk = (buffer.len() - start) as u16;
+                buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());
+                buffer[start + 6..start + 8].copy_from_slice(&(chunk - 4).to_be_bytes());
             }
+            alone = false;
             self.outbox.errors.remove(0);
         }
     }
@@ -386,7 +394,7 @@ impl Association {
     fn write_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
         let nonce = self.rng.next_u64();
         let info = heartbeat::write_info(index, nonce, ctx.now);
-        Heartbeat { info: &info }.emit(buffer);
+        Heartbeat { info: &info, rest: &[] }.emit(buffer);
         self.heartbeat_sent(ctx, index, nonce);
     }
 

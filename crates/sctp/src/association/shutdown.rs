@@ -165,10 +165,18 @@ impl Association {
         }
     }
 
+    /// RFC 9260 §9.2: whatever comes from the peer shows that it is there: it gets its time.
+    pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>) {
+        self.outbox.t2_retries = 0;
+        if self.timers.is_set(Timer::T2Shutdown) {
+            let index = self.outbox.shutdown_path.unwrap_or(self.paths.current());
+            self.timers.set(Timer::T2Shutdown, ctx.now + self.paths.get(index).rto());
+        }
+    }
+
     /// RFC 9260 §9.2: DATA while SHUTDOWN is out: answer it with another at once.
     pub(super) fn data_while_shutting_down(&mut self) {
         self.outbox.shutdown = true;
-        self.outbox.t2_retries = 0;
         if self.recv.needs_sack_beside_shutdown() {
             self.recv.sack_now();
         }

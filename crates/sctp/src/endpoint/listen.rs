@@ -50,7 +50,8 @@ impl Endpoint {
             None if self.listeners.contains(&local_port) => Some(Answer::InitAck {
                 tag: fresh.0,
                 tsn: fresh.1,
-                outbound: self.config.streams,
+                // RFC 9260 §3.3.3: not more than the INIT allows.
+                outbound: self.config.streams.min(offer.inbound),
                 inbound: self.config.streams,
                 tie_tags: (0, 0),
             }),
@@ -184,7 +185,7 @@ impl Endpoint {
         match refusal {
             // RFC 9260 §3.3.2: an INIT with tag 0 cannot even be answered.
             Refusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
-            Refusal::InvalidMandatory => {
+            Refusal::InvalidMandatory | Refusal::SmallWindow => {
                 self.abort_init(packet, header, tag, &[Cause::InvalidMandatoryParam]);
             }
             Refusal::HostName(param) => {

@@ -592,6 +592,7 @@ impl Endpoint {
         };
         let header = view.header;
         let known = association.paths.find(packet.source.ip());
+        let known = known.or_else(|| association.path_of_init_ack(view.chunks()));
         let ports =
             association.local_port == header.target_port && association.peer_port == header.source_port;
         let Some(path) = known.filter(|_| ports) else {

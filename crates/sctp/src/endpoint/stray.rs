@@ -161,12 +161,12 @@ impl Endpoint {
         slots.find(|&slot| self.alive(slot).is_some())
     }
 
-    /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds.
+    /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds (rounded up, §3.3.10.3).
     fn say_stale(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
         let mut chunk = Error::default().open(&mut bytes);
-        Cause::StaleCookie(over.as_micros().min(u128::from(u32::MAX)) as u32).emit(&mut chunk);
+        Cause::StaleCookie(over.as_nanos().div_ceil(1000).min(u128::from(u32::MAX)) as u32).emit(&mut chunk);
         chunk.close();
         packet::finish(&mut bytes, start);
         self.say(packet.target, packet.source, bytes);

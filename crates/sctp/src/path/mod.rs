@@ -101,6 +101,12 @@ impl Path {
         self.congestion = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
     }
 
+    /// The peer does not list this address: nothing goes there, not even a probe.
+    pub(crate) fn withdraw(&mut self) {
+        self.confirmed = false;
+        self.active = false;
+    }
+
     #[inline]
     pub(crate) fn rto(&self) -> Duration {
         self.rtt.rto()

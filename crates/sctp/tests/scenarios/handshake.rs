@@ -174,12 +174,12 @@ fn streams_are_negotiated() {
     let mut script = Script::with(configured(&[("streams", "3")]), configured(&[("streams", "7")]), &[25]);
     script.associate().run(1_000);
     script.check(expect![[r#"
-           0.000  A ──► B   INIT          tag=A1 rwnd=64k os=3 is=3 tsn=1 families=v4
-           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=7 is=7 tsn=1 …cookie
-           0.050  A ──► B   COOKIE ECHO
-           0.075          B: accepted, 3 streams out, 3 in
-           0.075  A ◄── B   COOKIE ACK
-           0.100          A: established, 3 streams out, 3 in
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=3 is=3 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=3 is=7 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO
+        0.075          B: accepted, 3 streams out, 3 in
+        0.075  A ◄── B   COOKIE ACK
+        0.100          A: established, 3 streams out, 3 in
     "#]]);
 }
 

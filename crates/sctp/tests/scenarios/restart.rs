@@ -222,7 +222,7 @@ fn an_init_alone_changes_nothing() {
     script.net.drawing = false;
     script.send(A, 0, 10).send(B, 0, 10).run(1_000);
     script.check(expect![[r#"
-           1.000  A ──► B   INIT          tag=A2 rwnd=64k os=1 is=1 tsn=1     injected
-           1.025  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        1.000  A ──► B   INIT          tag=A2 rwnd=64k os=1 is=1 tsn=1     injected
+        1.025  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=1 is=10 tsn=1 …cookie
     "#]]);
 }

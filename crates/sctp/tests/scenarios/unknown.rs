@@ -17,7 +17,7 @@ fn chunks() {
             let mut chunk = ChunkWriter::open(b, kind, 0);
             chunk.bytes(b"new");
             chunk.close();
-            Heartbeat { info: b"and then" }.emit(b);
+            Heartbeat { info: b"and then", rest: &[] }.emit(b);
         });
         script.run(100);
     }
@@ -50,18 +50,18 @@ fn parameters_of_an_init() {
         script.run(100);
     }
     script.check(expect![[r#"
-           0.000  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0x3f01 ecn     injected
-           0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
-           0.050  A ──► B   ABORT T   vtag=A1
-           0.100  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0x7f01 ecn     injected
-           0.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie unrecognized=0x7f01
-           0.150  A ──► B   ABORT T   vtag=A1
-           0.200  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0xbf01 ecn     injected
-           0.225  A ◄── B   INIT ACK      tag=B3 rwnd=64k os=10 is=10 tsn=1 …cookie
-           0.250  A ──► B   ABORT T   vtag=A1
-           0.300  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0xff01 param=0xc00a ecn     injected
-           0.325  A ◄── B   INIT ACK      tag=B4 rwnd=64k os=10 is=10 tsn=1 …cookie unrecognized=0xff01 unrecognized=0xc00a
-           0.350  A ──► B   ABORT T   vtag=A1
+        0.000  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0x3f01 ecn     injected
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=1 is=10 tsn=1 …cookie
+        0.050  A ──► B   ABORT T   vtag=A1
+        0.100  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0x7f01 ecn     injected
+        0.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=1 is=10 tsn=1 …cookie unrecognized=0x7f01
+        0.150  A ──► B   ABORT T   vtag=A1
+        0.200  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0xbf01 ecn     injected
+        0.225  A ◄── B   INIT ACK      tag=B3 rwnd=64k os=1 is=10 tsn=1 …cookie
+        0.250  A ──► B   ABORT T   vtag=A1
+        0.300  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 param=0xff01 param=0xc00a ecn     injected
+        0.325  A ◄── B   INIT ACK      tag=B4 rwnd=64k os=1 is=10 tsn=1 …cookie unrecognized=0xff01 unrecognized=0xc00a
+        0.350  A ──► B   ABORT T   vtag=A1
     "#]]);
 }
 
@@ -127,7 +127,7 @@ fn a_length_that_lies() {
     let mut script = Script::established(&[]);
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     script.inject(A, tag, |b| {
-        Heartbeat { info: b"first" }.emit(b);
+        Heartbeat { info: b"first", rest: &[] }.emit(b);
         b.extend_from_slice(&[0, 3, 0x40, 0, 1, 2, 3, 4]);
     });
     script.run(100).send(A, 0, 10).run(1_000);

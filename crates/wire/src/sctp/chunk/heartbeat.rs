@@ -12,7 +12,7 @@
 //! Home of RFC 9260 §3.3.5 and §3.3.6.
 
 use crate::sctp::param::heartbeat_info;
-use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs};
+use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};
 use std::fmt;
 
 /// A HEARTBEAT.
@@ -20,6 +20,8 @@ use std::fmt;
 pub struct Heartbeat<'a> {
     /// Opaque to the receiver, who returns it unchanged.
     pub info: &'a [u8],
+    /// Further parameters, returned with it.
+    pub rest: &'a [u8],
 }
 
 /// A HEARTBEAT ACK.
@@ -27,18 +29,27 @@ pub struct Heartbeat<'a> {
 pub struct HeartbeatAck<'a> {
     /// What the HEARTBEAT carried.
     pub info: &'a [u8],
+    /// What followed it.
+    pub rest: &'a [u8],
 }
 
-fn info(raw: RawChunk<'_>) -> Result<&[u8], Malformed> {
+fn read(raw: RawChunk<'_>) -> Result<(&[u8], &[u8]), Malformed> {
     match Tlvs::new(raw.value).next() {
-        Some(Ok(tlv)) if tlv.kind == heartbeat_info::KIND => Ok(tlv.value),
+        Some(Ok(tlv)) if tlv.kind == heartbeat_info::KIND => {
+            Ok((tlv.value, raw.value.get(padded(tlv.bytes.len())..).unwrap_or(&[])))
+        }
         _ => Err(raw.malformed()),
     }
 }
 
-fn emit(buffer: &mut Vec<u8>, kind: u8, info: &[u8]) {
+fn emit(buffer: &mut Vec<u8>, kind: u8, info: &[u8], rest: &[u8]) {
     let mut chunk = ChunkWriter::open(buffer, kind, 0);
     chunk.tlv(heartbeat_info::KIND, &[info]);
+    if !rest.is_empty() {
+        let length = chunk.length();
+        chunk.bytes(&[0; 3][..padded(length) - length]);
+        chunk.bytes(rest);
+    }
     chunk.close();
 }
 
@@ -51,12 +62,12 @@ impl<'a> Heartbeat<'a> {
     /// # Errors
     /// Does not begin with a heartbeat information parameter.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
-        info(raw).map(|info| Self { info })
+        read(raw).map(|(info, rest)| Self { info, rest })
     }
 
     /// Appends the chunk.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
-        emit(buffer, Self::KIND, self.info);
+        emit(buffer, Self::KIND, self.info, self.rest);
     }
 }
 
@@ -69,12 +80,12 @@ impl<'a> HeartbeatAck<'a> {
     /// # Errors
     /// Does not begin with a heartbeat information parameter.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
-        info(raw).map(|info| Self { info })
+        read(raw).map(|(info, rest)| Self { info, rest })
     }
 
     /// Appends the chunk.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
-        emit(buffer, Self::KIND, self.info);
+        emit(buffer, Self::KIND, self.info, self.rest);
     }
 }
 
@@ -99,15 +110,17 @@ mod tests {
     #[test]
     fn from_capture() {
         let bytes = [4, 0, 0, 0x0e, 0, 1, 0, 0x0a, 1, 2, 3, 4, 5, 6, 0, 0];
-        assert_eq!(one(&bytes), Chunk::Heartbeat(Heartbeat { info: &[1, 2, 3, 4, 5, 6] }));
+        assert_eq!(one(&bytes), Chunk::Heartbeat(Heartbeat { info: &[1, 2, 3, 4, 5, 6], rest: &[] }));
     }
 
     #[test]
     fn round_trips() {
         for len in 0..9 {
             let info = [7; 9];
-            round_trip(Chunk::Heartbeat(Heartbeat { info: &info[..len] }));
-            round_trip(Chunk::HeartbeatAck(HeartbeatAck { info: &info[..len] }));
+            for rest in [&[][..], &[0x80, 1, 0, 5, 9]] {
+                round_trip(Chunk::Heartbeat(Heartbeat { info: &info[..len], rest }));
+                round_trip(Chunk::HeartbeatAck(HeartbeatAck { info: &info[..len], rest }));
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 //! 16-bit words, and the pseudo-headers that transports put in front.
 //!
 //! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1.
-//! The sum is taken over native 32-bit words in 64-bit accumulators: byte order
-//! does not matter to it (RFC 1071 §2 B), so one swap at the end is enough, and
-//! the compiler turns the loop into vector instructions.
+//! The sum is taken over native 64-bit words with their carries: neither byte
+//! order nor word size matters to it (RFC 1071 §2 B and C), so one fold and one
+//! swap at the end are enough.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -29,6 +29,7 @@ impl Checksum {
     /// (header and payload) with this IP protocol number. `None` when the
     /// addresses are of different families.
     #[must_use]
+    #[inline]
     pub fn pseudo_header(source: IpAddr, target: IpAddr, protocol: u8, length: u32) -> Option<Self> {
         match (source, target) {
             (IpAddr::V4(source), IpAddr::V4(target)) => {
@@ -43,13 +44,10 @@ impl Checksum {
 
     /// RFC 9293 §3.1, RFC 768: source, target, zero, protocol, length.
     #[must_use]
+    #[inline]
     pub fn pseudo_header_v4(source: Ipv4Addr, target: Ipv4Addr, protocol: u8, length: u32) -> Self {
-        let mut sum = Self::new();
-        sum.add_u32(source.to_bits());
-        sum.add_u32(target.to_bits());
-        sum.add_u32(u32::from(protocol));
-        sum.add_u32(length);
-        sum
+        let words = [source.to_bits(), target.to_bits(), u32::from(protocol), length];
+        Self { sum: fold_once(words.into_iter().map(|word| u64::from(word.to_be())).sum()) }
     }
 
     /// RFC 8200 §8.1: source, target, length, zeros, next header.
@@ -66,20 +64,29 @@ impl Checksum {
     /// Adds the bytes of one piece; an odd last byte counts as if a zero followed.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
-        // Eight accumulators, so that additions do not wait for each other.
-        let mut lanes = [0_u64; 8];
-        let mut blocks = bytes.chunks_exact(32);
-        for block in &mut blocks {
-            for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(4)) {
-                *lane += u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+        // Each block is one long number, added to another as on paper: a single chain of carries
+        // within a block, and none from one block to the next.
+        let (mut long, mut carries) = ([0_u64; 8], 0_u64);
+        let (blocks, rest) = bytes.as_chunks::<64>();
+        for block in blocks {
+            let mut carry = false;
+            for (limb, word) in long.iter_mut().zip(block.as_chunks::<8>().0) {
+                (*limb, carry) = add_with_carry(*limb, u64::from_ne_bytes(*word), carry);
             }
+            carries += u64::from(carry);
         }
-        let mut sum: u64 = lanes.iter().sum();
-        let mut words = blocks.remainder().chunks_exact(2);
-        for word in &mut words {
-            sum += u64::from(u16::from_ne_bytes([word[0], word[1]]));
+        let mut total: u128 = long.into_iter().map(u128::from).sum();
+        let (words, rest) = rest.as_chunks::<8>();
+        for word in words {
+            total += u128::from(u64::from_ne_bytes(*word));
         }
-        if let [last] = words.remainder() {
+        // 2^64 is 1 in this arithmetic: carries count where they are.
+        let mut sum = fold_once(total as u64) + (total >> 64) as u64 + carries;
+        let (words, last) = rest.as_chunks::<2>();
+        for word in words {
+            sum += u64::from(u16::from_ne_bytes(*word));
+        }
+        if let [last] = last {
             sum += u64::from(u16::from_ne_bytes([*last, 0]));
         }
         self.sum = fold_once(self.sum + fold_once(sum));
@@ -124,6 +131,14 @@ pub fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum = Checksum::new();
     sum.add(bytes);
     sum.finish()
+}
+
+/// One step of a long addition: the sum of all three, and the carry out.
+#[inline]
+const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(carry as u64);
+    (sum, first | second)
 }
 
 /// Keeps the value modulo 2^32 - 1, below 2^33.

@@ -1,15 +1,17 @@
 //! What is due when.
 //!
-//! A binary heap of *(instant, sequence number, slot)*. Everything that can
-//! become due owns a slot: each link direction one (for its head only), each
-//! timer one, each host's processor one. Moving a deadline does not touch the
-//! heap unless it becomes earlier than the slot's live entry: a later or
-//! cleared deadline is merely stored, and the entry that comes up too early is
-//! put back or thrown away without the clock noticing.
+//! A heap of keys, each one number that holds *(instant, sequence number,
+//! slot)*. Everything that can become due owns a slot: each link direction one
+//! (for its head only), each timer one, each host's processor one. Moving a
+//! deadline does not touch the heap unless it becomes earlier than the slot's
+//! live entry: a later or cleared deadline is merely stored, and the entry that
+//! comes up too early is put back or thrown away without the clock noticing.
+//!
+//! What has been taken leaves a hole at the top, for a source that was due is
+//! mostly set again at once: its next key goes into the hole, and one sift does
+//! for both.
 
 use anabranch_base::Instant;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// A place in the table of deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -30,19 +32,36 @@ pub(crate) enum Owner {
     Free,
 }
 
+/// An instant in the upper 64 bits, then the place among equal instants, then
+/// the slot. No two are equal.
+type Key = u128;
+
+#[inline]
+fn key(at: Instant, sequence: u64, slot: Slot) -> Key {
+    u128::from(at.as_nanos()) << 64 | u128::from(sequence << SLOT_BITS) | u128::from(slot.0)
+}
+
+#[inline]
+const fn instant(key: Key) -> Instant {
+    Instant::from_nanos((key >> 64) as u64)
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Deadline {
     owner: Owner,
-    /// When the slot is due, and its place among equal instants.
-    due: Option<(Instant, u64)>,
-    /// The live entry in the heap: never later than `due`.
-    entry: Option<(Instant, u64)>,
+    /// When the slot is due, or [`NEVER`].
+    due: Key,
+    /// The live entry in the heap, never later than `due`; or [`NEVER`].
+    entry: Key,
 }
 
 /// The table of deadlines and the heap over it.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    heap: BinaryHeap<Reverse<(Instant, u64, Slot)>>,
+    /// Each entry is no later than the [`CHILDREN`] below it.
+    heap: Vec<Key>,
+    /// The entry at the top has been taken and is no longer meant.
+    hollow: bool,
     slots: Vec<Deadline>,
     free: Vec<Slot>,
     sequence: u64,
@@ -51,19 +70,20 @@ pub(crate) struct Events {
 impl Events {
     /// A new slot, with nothing due.
     pub(crate) fn open(&mut self, owner: Owner) -> Slot {
-        let fresh = Deadline { owner, due: None, entry: None };
+        let fresh = Deadline { owner, due: NEVER, entry: NEVER };
         if let Some(slot) = self.free.pop() {
             self.slots[slot.0 as usize] = fresh;
             return slot;
         }
+        assert!(self.slots.len() < 1 << SLOT_BITS, "sixteen million slots");
         self.slots.push(fresh);
-        Slot(u32::try_from(self.slots.len() - 1).unwrap_or_else(|_| panic!("four thousand million slots")))
+        Slot(self.slots.len() as u32 - 1)
     }
 
     /// Gives the slot back; whatever was due no longer is.
     pub(crate) fn close(&mut self, slot: Slot) {
-        // An entry left in the heap no longer matches any slot's `entry`: sequence numbers are unique.
-        self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: None, entry: None };
+        // An entry left in the heap no longer matches any slot's `entry`: keys are unique.
+        self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: NEVER, entry: NEVER };
         self.free.push(slot);
     }
 
@@ -73,56 +93,119 @@ impl Events {
     pub(crate) fn set(&mut self, slot: Slot, at: Option<Instant>) {
         let deadline = &mut self.slots[slot.0 as usize];
         let Some(at) = at else {
-            deadline.due = None;
+            deadline.due = NEVER;
             return;
         };
-        if deadline.due.is_some_and(|(due, _)| due == at) {
+        if instant(deadline.due) == at && deadline.due != NEVER {
             return;
         }
         self.sequence += 1;
-        deadline.due = Some((at, self.sequence));
-        if deadline.entry.is_none_or(|(entry, _)| at < entry) {
-            deadline.entry = deadline.due;
-            self.heap.push(Reverse((at, self.sequence, slot)));
+        assert!(self.sequence >> (u64::BITS - SLOT_BITS) == 0, "a million million deadlines were set");
+        let key = key(at, self.sequence, slot);
+        deadline.due = key;
+        if key < deadline.entry {
+            deadline.entry = key;
+            self.push(key);
         }
     }
 
     /// The earliest deadline; throws away entries that no longer mean anything.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Instant> {
-        while let Some(&Reverse((at, sequence, slot))) = self.heap.peek() {
-            let deadline = &mut self.slots[slot.0 as usize];
-            let live = deadline.entry == Some((at, sequence));
-            if live && deadline.due == deadline.entry {
-                return Some(at);
+        if std::mem::take(&mut self.hollow) {
+            self.remove_top();
+        }
+        loop {
+            let top = *self.heap.first()?;
+            let deadline = &mut self.slots[(top & SLOT_MASK) as usize];
+            if deadline.due == top {
+                return Some(instant(top));
             }
-            self.heap.pop();
-            if live {
+            if deadline.entry == top {
                 deadline.entry = deadline.due;
-                if let Some((at, sequence)) = deadline.due {
-                    self.heap.push(Reverse((at, sequence, slot)));
+                if deadline.due != NEVER {
+                    let due = deadline.due;
+                    self.sift_down(due);
+                    continue;
                 }
             }
+            self.remove_top();
         }
-        None
     }
 
     /// Takes what [`next`](Self::next) has just found: its deadline is cleared.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Owner> {
-        let Reverse((_, _, slot)) = self.heap.pop()?;
-        let deadline = &mut self.slots[slot.0 as usize];
-        deadline.due = None;
-        deadline.entry = None;
+        let top = *self.heap.first()?;
+        let deadline = &mut self.slots[(top & SLOT_MASK) as usize];
+        deadline.due = NEVER;
+        deadline.entry = NEVER;
+        self.hollow = true;
         Some(deadline.owner)
+    }
+
+    #[inline]
+    fn push(&mut self, key: Key) {
+        if std::mem::take(&mut self.hollow) {
+            return self.sift_down(key);
+        }
+        let mut hole = self.heap.len();
+        self.heap.push(key);
+        while hole > 0 {
+            let parent = (hole - 1) / CHILDREN;
+            if self.heap[parent] < key {
+                break;
+            }
+            self.heap[hole] = self.heap[parent];
+            hole = parent;
+        }
+        self.heap[hole] = key;
+    }
+
+    fn remove_top(&mut self) {
+        if let Some(last) = self.heap.pop()
+            && !self.heap.is_empty()
+        {
+            self.sift_down(last);
+        }
+    }
+
+    /// Puts `key` in the place of the top and lets it sink to where it belongs.
+    #[inline]
+    fn sift_down(&mut self, key: Key) {
+        let heap = self.heap.as_mut_slice();
+        let mut hole = 0;
+        loop {
+            let first = hole * CHILDREN + 1;
+            let mut least = (key, hole);
+            for (child, &other) in (first..).zip(heap.iter().skip(first).take(CHILDREN)) {
+                if other < least.0 {
+                    least = (other, child);
+                }
+            }
+            heap[hole] = least.0;
+            if least.1 == hole {
+                return;
+            }
+            hole = least.1;
+        }
     }
 
     /// Entries in the heap, live or not.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> usize {
-        self.heap.len()
+        self.heap.len() - usize::from(self.hollow)
     }
 }
+
+/// Later than any key.
+const NEVER: Key = Key::MAX;
+/// Entries below each entry of the heap.
+const CHILDREN: usize = 4;
+/// Bits of a key for the slot. The 40 above it hold the sequence number: enough
+/// for a day and a half of ten million settings a second.
+const SLOT_BITS: u32 = 24;
+const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! Tasks, first in first out, on one thread.
 //!
-//! A task is a boxed future with a name. Waking one puts its key at the end of
-//! the run queue, once; a *round* runs everything that was runnable when it
-//! began. Dropping a [`Task`] cancels it; [`Detach`] lets it run on.
+//! A task is a boxed future with a name. Waking one puts it at the end of the
+//! run queue, once; a *round* runs everything that was runnable when it began.
+//! Dropping a [`Task`] cancels it; [`Detach`] lets it run on.
 //!
 //! Futures are polled and dropped while nothing of the executor is borrowed,
 //! so they may spawn, cancel and wake as they like.
@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Which task: a place and how many tasks have lived there before.
@@ -24,48 +24,33 @@ pub(crate) struct Key {
     generation: u32,
 }
 
-/// The main future has a key but no place: it lives in the caller's frame.
-const MAIN: Key = Key { index: u32::MAX, generation: 0 };
-
-/// What the wakers of an executor know of it. The keys of runnable tasks lie in
-/// a list of this thread ([`RUNNABLE`]): `Waker` wants `Send`, but a lock, or
-/// just a locked instruction, for each packet costs more than moving the packet.
+/// The run queue, as a chain of wakers: the one woken last, from which each
+/// leads to the one woken before it. `Waker` wants `Sync`, but a lock, or just a
+/// locked instruction, for each packet costs more than moving the packet; so
+/// these are loaded and stored, never exchanged. Everything here happens on one
+/// thread, as everything in a world does.
 struct RunQueue {
-    /// Never used twice in a process.
-    number: u64,
-    any: AtomicBool,
-}
-
-thread_local! {
-    /// The runnable tasks of each executor of this thread: its number, their keys.
-    static RUNNABLE: RefCell<Vec<(u64, Vec<Key>)>> = const { RefCell::new(Vec::new()) };
-}
-
-impl RunQueue {
-    fn new() -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        RUNNABLE.with_borrow_mut(|queues| queues.push((number, Vec::new())));
-        Self { number, any: AtomicBool::new(false) }
-    }
-
-    /// Does `change` to the runnable keys. A waker that outlived its executor,
-    /// or was carried to another thread against all custom, finds none.
-    #[inline]
-    fn change(&self, change: impl FnOnce(&mut Vec<Key>)) {
-        RUNNABLE.with_borrow_mut(|queues| {
-            if let Some((_, keys)) = queues.iter_mut().find(|(number, _)| *number == self.number) {
-                change(keys);
-            }
-        });
-    }
+    /// Index of the task woken last, or [`NOBODY`].
+    last: AtomicU32,
 }
 
 struct TaskWaker {
     queue: Arc<RunQueue>,
-    key: Key,
-    /// Already in the queue. Loaded and stored, never exchanged: one thread.
-    queued: AtomicBool,
+    index: u32,
+    /// In the queue: the index of the task woken before, or [`NOBODY`]. Else
+    /// [`NOT_QUEUED`], or [`GONE`] when there is no task to wake any more.
+    before: AtomicU32,
+}
+
+impl TaskWaker {
+    fn new(queue: &Arc<RunQueue>, index: u32) -> Arc<Self> {
+        Arc::new(Self { queue: queue.clone(), index, before: AtomicU32::new(NOT_QUEUED) })
+    }
+
+    #[inline]
+    fn is_queued(&self) -> bool {
+        self.before.load(Ordering::Relaxed) < GONE
+    }
 }
 
 impl Wake for TaskWaker {
@@ -75,10 +60,9 @@ impl Wake for TaskWaker {
 
     #[inline]
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.load(Ordering::Relaxed) {
-            self.queued.store(true, Ordering::Relaxed);
-            self.queue.change(|keys| keys.push(self.key));
-            self.queue.any.store(true, Ordering::Relaxed);
+        if self.before.load(Ordering::Relaxed) == NOT_QUEUED {
+            self.before.store(self.queue.last.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.queue.last.store(self.index, Ordering::Relaxed);
         }
     }
 }
@@ -87,14 +71,16 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
 struct Place {
     generation: u32,
-    /// `None` while the place is free.
+    /// `None` while the place is free, or about to be: a task that ends while
+    /// it stands in the queue keeps its place there until its turn comes.
     occupant: Option<Occupant>,
+    /// Of the occupant, or of the last one.
+    task_waker: Arc<TaskWaker>,
 }
 
 struct Occupant {
     owner: u32,
     name: &'static str,
-    task_waker: Arc<TaskWaker>,
     /// The future, and the same waker for its context; `None` while it is being
     /// polled. Moved out and back, for a clone would count references.
     running: Option<(BoxedTask, Waker)>,
@@ -105,15 +91,18 @@ pub(crate) struct Executor {
     queue: Arc<RunQueue>,
     places: RefCell<Vec<Place>>,
     free: RefCell<Vec<u32>>,
+    /// The main future lives in the caller's frame.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    spare: Cell<Vec<Key>>,
+    /// Tasks whose turn did not come in the last round: they come first in the next.
+    ahead: Cell<Vec<u32>>,
+    any_ahead: Cell<bool>,
 }
 
 impl Executor {
     pub(crate) fn new() -> Self {
-        let queue = Arc::new(RunQueue::new());
-        let main = Arc::new(TaskWaker { queue: queue.clone(), key: MAIN, queued: AtomicBool::new(false) });
+        let queue = Arc::new(RunQueue { last: AtomicU32::new(NOBODY) });
+        let main = TaskWaker::new(&queue, MAIN);
         let main_waker = Waker::from(main.clone());
         Self {
             queue,
@@ -121,14 +110,15 @@ impl Executor {
             free: RefCell::new(Vec::new()),
             main,
             main_waker,
-            spare: Cell::new(Vec::new()),
+            ahead: Cell::new(Vec::new()),
+            any_ahead: Cell::new(false),
         }
     }
 
     /// Something is runnable.
     #[inline]
     pub(crate) fn any_runnable(&self) -> bool {
-        self.queue.any.load(Ordering::Relaxed)
+        self.queue.last.load(Ordering::Relaxed) != NOBODY || self.any_ahead.get()
     }
 
     /// Makes the main future runnable.
@@ -138,51 +128,69 @@ impl Executor {
 
     /// Runs every task that is runnable now. Returns what the main future
     /// returned, at once when it does.
+    #[inline]
     pub(crate) fn run_round<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
-        let mut round = self.spare.take();
-        self.queue.change(|keys| std::mem::swap(&mut round, keys));
-        self.queue.any.store(false, Ordering::Relaxed);
+        let mut round = self.ahead.take();
+        self.any_ahead.set(false);
+        self.take_queue(&mut round);
         let mut result = None;
-        for (done, &key) in round.iter().enumerate() {
-            if key != MAIN {
-                self.poll_task(key);
+        for (turn, &index) in round.iter().enumerate() {
+            if index != MAIN {
+                self.poll_task(index);
                 continue;
             }
-            self.main.queued.store(false, Ordering::Relaxed);
+            self.main.before.store(NOT_QUEUED, Ordering::Relaxed);
             if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&self.main_waker)) {
-                self.requeue(&round[done + 1..]);
-                result = Some(value);
+                result = Some((turn, value));
                 break;
             }
         }
-        round.clear();
-        self.spare.set(round);
-        result
-    }
-
-    /// Puts keys whose turn did not come back at the head of the queue.
-    fn requeue(&self, rest: &[Key]) {
-        if !rest.is_empty() {
-            self.queue.change(|keys| drop(keys.splice(0..0, rest.iter().copied())));
-            self.queue.any.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn poll_task(&self, key: Key) {
-        let taken = {
-            let mut places = self.places.borrow_mut();
-            let Some(occupant) = occupant(&mut places, key) else { return };
-            occupant.task_waker.queued.store(false, Ordering::Relaxed);
-            occupant.running.take()
+        let Some((turn, value)) = result else {
+            round.clear();
+            self.ahead.set(round);
+            return None;
         };
+        round.drain(..=turn);
+        self.any_ahead.set(!round.is_empty());
+        self.ahead.set(round);
+        Some(value)
+    }
+
+    /// Moves the run queue to the end of `round`, first woken first.
+    #[inline]
+    fn take_queue(&self, round: &mut Vec<u32>) {
+        let places = self.places.borrow();
+        let first = round.len();
+        let mut index = self.queue.last.load(Ordering::Relaxed);
+        self.queue.last.store(NOBODY, Ordering::Relaxed);
+        while index != NOBODY {
+            assert!(round.len() <= first + places.len(), "a waker was used on another thread");
+            round.push(index);
+            let waker = if index == MAIN { &self.main } else { &places[index as usize].task_waker };
+            index = waker.before.load(Ordering::Relaxed);
+        }
+        round[first..].reverse();
+    }
+
+    fn poll_task(&self, index: u32) {
+        let mut places = self.places.borrow_mut();
+        let place = &mut places[index as usize];
+        let generation = place.generation;
+        let Some(occupant) = &mut place.occupant else {
+            place.task_waker.before.store(GONE, Ordering::Relaxed);
+            self.free.borrow_mut().push(index);
+            return;
+        };
+        place.task_waker.before.store(NOT_QUEUED, Ordering::Relaxed);
         // A task that is being polled cannot be polled again from inside.
-        let Some((mut future, waker)) = taken else { return };
+        let Some((mut future, waker)) = occupant.running.take() else { return };
+        drop(places);
         let finished = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let mut places = self.places.borrow_mut();
-        match occupant(&mut places, key) {
+        match occupant_at(&mut places, Key { index, generation }) {
             Some(occupant) if !finished => occupant.running = Some((future, waker)),
             Some(_) => {
-                let gone = self.vacate(&mut places, key);
+                let gone = self.vacate(&mut places[index as usize]);
                 drop(places);
                 drop((gone, future));
             }
@@ -194,10 +202,12 @@ impl Executor {
         }
     }
 
-    fn vacate(&self, places: &mut [Place], key: Key) -> Option<Occupant> {
-        let place = &mut places[key.index as usize];
+    fn vacate(&self, place: &mut Place) -> Option<Occupant> {
         place.generation = place.generation.wrapping_add(1);
-        self.free.borrow_mut().push(key.index);
+        if !place.task_waker.is_queued() {
+            place.task_waker.before.store(GONE, Ordering::Relaxed);
+            self.free.borrow_mut().push(place.task_waker.index);
+        }
         place.occupant.take()
     }
 
@@ -205,24 +215,30 @@ impl Executor {
     fn spawn(&self, owner: u32, name: &'static str, future: BoxedTask) -> Key {
         let mut places = self.places.borrow_mut();
         let reused = self.free.borrow_mut().pop();
-        let index = reused.unwrap_or_else(|| {
-            places.push(Place { generation: 0, occupant: None });
-            u32::try_from(places.len() - 1).unwrap_or_else(|_| panic!("four thousand million tasks"))
-        });
-        let place = &mut places[index as usize];
-        let key = Key { index, generation: place.generation };
-        let task_waker =
-            Arc::new(TaskWaker { queue: self.queue.clone(), key, queued: AtomicBool::new(false) });
+        let index = reused.unwrap_or_else(|| u32::try_from(places.len()).unwrap_or(GONE));
+        assert!(index < MAIN, "four thousand million tasks");
+        let task_waker = TaskWaker::new(&self.queue, index);
         let running = Some((future, Waker::from(task_waker.clone())));
-        place.occupant = Some(Occupant { owner, name, task_waker: task_waker.clone(), running });
-        task_waker.wake();
-        key
+        let occupant = Some(Occupant { owner, name, running });
+        task_waker.wake_by_ref();
+        let generation = match places.get_mut(index as usize) {
+            Some(place) => {
+                place.occupant = occupant;
+                place.task_waker = task_waker;
+                place.generation
+            }
+            None => {
+                places.push(Place { generation: 0, occupant, task_waker });
+                0
+            }
+        };
+        Key { index, generation }
     }
 
     fn cancel(&self, key: Key) {
         let mut places = self.places.borrow_mut();
-        if occupant(&mut places, key).is_some() {
-            let gone = self.vacate(&mut places, key);
+        if occupant_at(&mut places, key).is_some() {
+            let gone = self.vacate(&mut places[key.index as usize]);
             drop(places);
             drop(gone);
         }
@@ -233,15 +249,11 @@ impl Executor {
         // A future that is dropped may spawn another.
         loop {
             let mut places = self.places.borrow_mut();
-            let keys: Vec<_> = (0_u32..)
-                .zip(places.iter())
-                .filter(|(_, place)| place.occupant.is_some())
-                .map(|(index, place)| Key { index, generation: place.generation })
-                .collect();
-            if keys.is_empty() {
+            let alive = places.iter_mut().filter(|place| place.occupant.is_some());
+            let gone: Vec<_> = alive.map(|place| self.vacate(place)).collect();
+            if gone.is_empty() {
                 return;
             }
-            let gone: Vec<_> = keys.into_iter().map(|key| self.vacate(&mut places, key)).collect();
             drop(places);
             drop(gone);
         }
@@ -254,18 +266,19 @@ impl Executor {
     }
 }
 
-impl Drop for Executor {
-    fn drop(&mut self) {
-        let number = self.queue.number;
-        // Where the thread is ending the list may be gone before us.
-        let _gone = RUNNABLE.try_with(|queues| queues.borrow_mut().retain(|(other, _)| *other != number));
-    }
-}
-
-fn occupant(places: &mut [Place], key: Key) -> Option<&mut Occupant> {
+fn occupant_at(places: &mut [Place], key: Key) -> Option<&mut Occupant> {
     let place = places.get_mut(key.index as usize)?;
     if place.generation == key.generation { place.occupant.as_mut() } else { None }
 }
+
+/// The index of the main future, which has no place.
+const MAIN: u32 = u32::MAX - 3;
+/// No task.
+const NOBODY: u32 = u32::MAX - 2;
+/// Not in the queue, and never again.
+const GONE: u32 = u32::MAX - 1;
+/// Not in the queue.
+const NOT_QUEUED: u32 = u32::MAX;
 
 /// A running task of a [`SimWorld`](crate::SimWorld). Awaiting it gives its
 /// result; dropping it cancels it.

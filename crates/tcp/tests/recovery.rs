@@ -760,3 +760,59 @@ fn a_loss_within_a_recovery() {
     );
     assert_eq!(pair.received[1], pattern(16_000));
 }
+
+/// RFC 6937 §3: half of a window is lost; what goes again follows what arrives instead of leaving in a burst.
+#[test]
+fn proportional_rate_reduction() {
+    let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "12"), ("prr", "yes")]));
+    check_on(
+        "proportional rate reduction",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[2, 3, 4, 5, 6], 1000);
+            pair.write(Left, &pattern(16_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: proportional rate reduction
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-7000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-8000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-9000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-10000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-11000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-12000
+               0.250  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=15001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-13000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-14000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-15000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=6001-16000
+               0.300  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=6001-16000
+               0.300  A ◄── B   ACK           seq=1 ack=3001 win=60000 sack=6001-16000
+               0.350  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=4001 win=60000 sack=6001-16000
+               0.400  A ◄── B   ACK           seq=1 ack=5001 win=60000 sack=6001-16000
+               0.400  A ◄── B   ACK           seq=1 ack=16001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(16_000));
+}

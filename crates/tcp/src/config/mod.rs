@@ -75,6 +75,8 @@ pub struct Config {
     pub dupthresh: u32,
     /// RFC 3042: new data on the first two duplicates.
     pub limited_transmit: bool,
+    /// RFC 6937: in a recovery by SACK, what leaves follows what arrives.
+    pub prr: bool,
     /// Undo the reduction of a loss that was none (RFC 3522 by timestamps, RFC 3708 by DSACK).
     pub undo: bool,
     /// RTO before the first measurement.
@@ -251,6 +253,7 @@ impl Config {
             careful: true,
             dupthresh: 3,
             limited_transmit: true,
+            prr: false,
             undo: false,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
@@ -308,7 +311,7 @@ macro_rules! knob {
     };
 }
 
-const KNOB_COUNT: usize = 38;
+const KNOB_COUNT: usize = 39;
 
 const KNOBS: [Spec; KNOB_COUNT] = [
     knob!("cc", cc, read_cc, show_cc, "congestion control: reno or cubic"),
@@ -355,6 +358,13 @@ const KNOBS: [Spec; KNOB_COUNT] = [
         read_switch,
         show_switch,
         "new data on the first two duplicates (RFC 3042): yes or no"
+    ),
+    knob!(
+        "prr",
+        prr,
+        read_switch,
+        show_switch,
+        "proportional rate reduction in recoveries by SACK (RFC 6937): yes or no"
     ),
     knob!("undo", undo, read_switch, show_switch, "undo the reduction of a loss that was none: yes or no"),
     knob!(

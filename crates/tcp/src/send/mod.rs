@@ -9,6 +9,7 @@
 //! §3.8.6.1 (probing a closed window), RFC 6298 §3 (which round trips count).
 
 mod buffer;
+mod prr;
 mod recovery;
 mod scoreboard;
 
@@ -121,7 +122,7 @@ impl SendHalf {
                 config.sndbuf,
             ),
             board: Scoreboard::default(),
-            recovery: Recovery::new(RecoveryKind::NewReno, true, 3, false),
+            recovery: Recovery::new(RecoveryKind::NewReno, config),
             controller: Algorithm::new(config.controller(), Params::new(mss, config.iw)),
             rtt: RttEstimator::new(config.rtt()),
             finished: false,
@@ -164,7 +165,7 @@ impl SendHalf {
             RecoveryKind::Sack if !sack => RecoveryKind::NewReno,
             kind => kind,
         };
-        self.recovery = Recovery::new(kind, config.careful, config.dupthresh, config.limited_transmit);
+        self.recovery = Recovery::new(kind, config);
     }
 
     pub(crate) fn mss(&self) -> u64 {
@@ -230,6 +231,7 @@ impl SendHalf {
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let mut outcome = AckOutcome::default();
         let flight_before = self.board.flight();
+        let (delivered_before, edge_before) = (self.board.delivered(), self.board.lost_edge());
         let newly_sacked = if self.recovery.by_sack() {
             ack.sacks.iter().map(|&(start, end)| self.board.sack(start, end)).sum()
         } else {
@@ -257,6 +259,9 @@ impl SendHalf {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         }
+        let (delivered, edge) = (self.board.delivered() - delivered_before, self.board.lost_edge());
+        let safe = progress && edge <= edge_before.max(self.board.una());
+        self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
         if let Some(start) = ack.duplicate
             && self.recovery.is_disproved_by_dsack(start)
         {
@@ -507,7 +512,7 @@ impl SendHalf {
             return;
         }
         self.board.repair(&choice.range, now);
-        self.recovery.on_repaired(stamp);
+        self.recovery.on_repaired(stamp, length);
         // Karn: what is sent again is not timed.
         self.timed = None;
         if choice.rescue {

@@ -8,8 +8,9 @@
 //! Home of RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2,
 //! RFC 3522 (Eifel detection), RFC 3708 §2 (detection by DSACK).
 
+use super::prr::Prr;
 use super::scoreboard::Scoreboard;
-use crate::config::RecoveryKind;
+use crate::config::{Config, RecoveryKind};
 
 /// What the sender is busy with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +50,9 @@ pub(crate) struct Recovery {
     careful: bool,
     dupthresh: u32,
     limited_transmit: bool,
+    reduces_in_proportion: bool,
+    /// In a recovery that reduces in proportion.
+    prr: Option<Prr>,
     phase: Phase,
     /// RFC 6582 "recover", RFC 6675 "RecoveryPoint": what was sent when the last repair began.
     point: Option<u64>,
@@ -67,12 +71,14 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    pub(crate) fn new(kind: RecoveryKind, careful: bool, dupthresh: u32, limited_transmit: bool) -> Self {
+    pub(crate) fn new(kind: RecoveryKind, config: &Config) -> Self {
         Self {
             kind,
-            careful,
-            dupthresh,
-            limited_transmit,
+            careful: config.careful,
+            dupthresh: config.dupthresh,
+            limited_transmit: config.limited_transmit,
+            reduces_in_proportion: config.prr && kind == RecoveryKind::Sack,
+            prr: None,
             phase: Phase::Open,
             point: None,
             after_timeout: false,
@@ -112,6 +118,9 @@ impl Recovery {
     #[inline]
     pub(crate) fn room(&self, cwnd: u64, mss: u64, board: &Scoreboard) -> i64 {
         let (cwnd, flight) = (cwnd as i64, board.flight() as i64);
+        if let (Phase::Fast, Some(prr)) = (self.phase, &self.prr) {
+            return prr.allowance();
+        }
         match (self.phase, self.by_sack()) {
             // RFC 5681 §3.2 step 4: each duplicate stands for a segment that has left.
             (Phase::Fast, false) => cwnd + self.inflation - flight,
@@ -175,6 +184,7 @@ impl Recovery {
         self.urgent = true;
         // RFC 5681 §3.2 step 3.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
+        self.prr = self.reduces_in_proportion.then(|| Prr::new(board.flight()));
         self.doubt = Some(Doubt::new(board.una()));
         // RFC 6675 §5 step 4.3: the first segment goes at once, lost by the rules or not.
         board.lose_head();
@@ -244,6 +254,20 @@ impl Recovery {
         }
     }
 
+    /// An acknowledgement told of `bytes` more that the receiver has.
+    pub(crate) fn on_delivered(
+        &mut self,
+        bytes: u64,
+        safe: bool,
+        ssthresh: u64,
+        mss: u64,
+        board: &Scoreboard,
+    ) {
+        if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
+            prr.on_delivered(bytes, safe, ssthresh, board.pipe(), mss);
+        }
+    }
+
     fn leave(&mut self) {
         self.phase = Phase::Open;
         self.dup_acks = 0;
@@ -255,18 +279,26 @@ impl Recovery {
     /// New data was sent.
     #[inline]
     pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.count_sent(bytes);
         if self.phase == Phase::Open && self.dup_acks > 0 {
             self.limited_bytes += bytes;
         }
     }
 
     /// Something was sent again, with this timestamp if the option is in use.
-    pub(crate) fn on_repaired(&mut self, stamp: Option<u32>) {
+    pub(crate) fn on_repaired(&mut self, stamp: Option<u32>, bytes: u64) {
+        self.count_sent(bytes);
         self.urgent = false;
         if let Some(doubt) = &mut self.doubt {
             doubt.unexplained += 1;
             doubt.sent += 1;
             doubt.stamp = doubt.stamp.or(stamp);
+        }
+    }
+
+    fn count_sent(&mut self, bytes: u64) {
+        if let (Phase::Fast, Some(prr)) = (self.phase, &mut self.prr) {
+            prr.on_sent(bytes);
         }
     }
 

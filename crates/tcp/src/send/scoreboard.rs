@@ -94,6 +94,18 @@ impl Scoreboard {
         self.next - self.una
     }
 
+    /// Bytes that the receiver has, by any report.
+    #[inline]
+    pub(crate) fn delivered(&self) -> u64 {
+        self.una + self.sacked
+    }
+
+    /// Everything before it is SACKed or lost.
+    #[inline]
+    pub(crate) fn lost_edge(&self) -> u64 {
+        self.lost_edge
+    }
+
     /// RFC 6675 §4, SetPipe: an estimate of what is in the network.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {

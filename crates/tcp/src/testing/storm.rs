@@ -72,6 +72,7 @@ fn settings(rng: &mut Rng) -> Config {
     {
         flip(key, &switch);
     }
+    flip("prr", &switch);
     flip("cc", &["reno", "cubic"]);
     flip("nagle", &["yes", "no", "minshall"]);
     flip("cwnd_validation", &switch);

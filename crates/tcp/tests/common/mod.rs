@@ -24,6 +24,7 @@ pub fn plain() -> Config {
         ("nagle", "no"),
         ("delack", "0"),
         ("quickack", "0"),
+        ("prr", "no"),
         ("undo", "no"),
         ("mss", "1000B"),
         ("rcvbuf", "60000B"),

@@ -79,6 +79,9 @@ impl Association {
             let path = self.paths.at(index);
             let flight_before = path.flight;
             path.flight = flight_before.saturating_sub(ack.landed);
+            if ack.timed {
+                path.timed = None;
+            }
             if let Some(sample) = ack.sample {
                 path.rtt.on_sample(sample);
             }

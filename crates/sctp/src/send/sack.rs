@@ -25,6 +25,8 @@ pub(crate) struct PathAck {
     pub(crate) reneged: u64,
     /// The earliest chunk in flight there was acknowledged.
     pub(crate) earliest: bool,
+    /// The chunk by which the round trip is measured was acknowledged: the next may be.
+    pub(crate) timed: bool,
     /// A round trip was measured.
     pub(crate) sample: Option<Duration>,
 }
@@ -297,15 +299,17 @@ fn acknowledge(
     };
     let size = chunk_size(entry.length);
     ack.acked += size;
+    let expected = waiting(usize::from(entry.path));
     if landed {
         ack.landed += size;
-        let expected = waiting(usize::from(entry.path));
         ack.earliest |= offset <= expected.earliest;
-        // RFC 9260 §6.3.1 C4, C5: one measurement a round trip, never of what was sent again.
-        if let Some((timed, at)) = expected.timed
-            && timed == offset
-            && !entry.again
-        {
+    }
+    // RFC 9260 §6.3.1 C4, C5: one measurement each round trip, never of what was sent again.
+    if let Some((timed, at)) = expected.timed
+        && timed == offset
+    {
+        ack.timed = true;
+        if !entry.again {
             ack.sample = Some(now - at);
         }
     }

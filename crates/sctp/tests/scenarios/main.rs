@@ -9,6 +9,7 @@ mod net;
 mod script;
 
 mod acks;
+mod corners;
 mod handshake;
 mod loss;
 mod messages;

@@ -6,7 +6,7 @@
 //!
 //! Home of RFC 9260 §6.8 and Appendix A.
 
-use crc_fast::{CrcAlgorithm, Digest, checksum};
+use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 use std::ops::Range;
 
 /// Where the checksum lies in the common header.
@@ -16,7 +16,7 @@ pub const FIELD: Range<usize> = 8..12;
 #[must_use]
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    crc32_iscsi(bytes)
 }
 
 /// CRC32c of a packet with its checksum field taken as zero. `packet` has at

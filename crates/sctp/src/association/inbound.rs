@@ -13,7 +13,9 @@ use crate::recv::Taken;
 use crate::recv::ack::Due;
 use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
-use anabranch_wire::sctp::{Cause, Chunk, Chunks, Data, Heartbeat, HeartbeatAck, InitAck, Malformed};
+use anabranch_wire::sctp::{
+    Abort, Cause, Chunk, Chunks, Data, Heartbeat, HeartbeatAck, InitAck, Malformed, RawChunk, Sack, SackView,
+};
 use std::net::SocketAddr;
 
 /// Where a packet came from and what was seen of it on the way.
@@ -28,7 +30,14 @@ pub(crate) struct Arrived {
 
 impl Association {
     /// Takes in a packet whose tag and source were found to be this association's.
-    pub(crate) fn handle_packet(&mut self, ctx: &mut Ctx<'_>, mut chunks: Chunks<'_>, arrived: Arrived) {
+    /// Its first chunk has been taken off already.
+    pub(crate) fn handle_packet(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        first: Option<RawChunk<'_>>,
+        mut rest: Chunks<'_>,
+        arrived: &Arrived,
+    ) {
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).stats.packets_received += 1;
@@ -37,49 +46,65 @@ impl Association {
         }
         let said_before = ctx.last_words.len();
         let mut data = false;
-        while let Some(chunk) = chunks.next() {
-            match chunk {
-                Ok(Chunk::Data(chunk)) => {
-                    self.on_data(ctx, &chunk, arrived, data);
-                    data = true;
-                }
-                Ok(chunk) => {
-                    if !self.on_control(ctx, chunk, arrived) {
+        let mut next = first;
+        while let Some(raw) = next {
+            // Nearly all chunks are DATA and SACK, which are not taken apart by way of the enum.
+            match raw.kind {
+                Data::KIND => match Data::parse(raw) {
+                    Ok(chunk) => {
+                        self.on_data(ctx, &chunk, arrived, data);
+                        data = true;
+                    }
+                    Err(_) => self.ill_formed(ctx),
+                },
+                Sack::KIND => match SackView::parse(raw) {
+                    Ok(sack) => {
+                        if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
+                            self.on_sack(ctx, &sack);
+                        }
+                    }
+                    Err(_) => self.ill_formed(ctx),
+                },
+                _ => {
+                    if !self.on_control(ctx, raw, arrived) {
                         break;
                     }
                 }
-                // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be found.
-                Err(Malformed::ChunkLength { .. } | Malformed::Trailing { .. }) => break,
-                // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form.
-                Err(Malformed::Chunk { kind: InitAck::KIND })
-                    if !matches!(self.state, State::CookieWait(_)) =>
-                {
-                    break;
-                }
-                Err(_) => self.violated(ctx, "3.3: a chunk does not have the form of its type"),
             }
             if matches!(self.state, State::Closed) {
-                let aborted = matches!(chunk, Ok(Chunk::Abort(_)));
-                if aborted || chunks.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
+                let aborted = raw.kind == Abort::KIND;
+                if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
                     // RFC 9260 §9.1: a packet with an ABORT in it is not answered at all.
                     ctx.last_words.truncate(said_before);
                 }
                 return;
             }
+            // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be found.
+            next = rest.next_raw().and_then(Result::ok);
         }
         if data {
             self.data_packet_done(ctx, arrived);
         }
     }
 
-    /// Any chunk but DATA. False when the rest of the packet must not be processed.
-    fn on_control(&mut self, ctx: &mut Ctx<'_>, chunk: Chunk<'_>, arrived: Arrived) -> bool {
-        match chunk {
-            Chunk::Sack(sack) => {
-                if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
-                    self.on_sack(ctx, &sack);
-                }
+    fn ill_formed(&mut self, ctx: &mut Ctx<'_>) {
+        self.violated(ctx, "3.3: a chunk does not have the form of its type");
+    }
+
+    /// Any chunk but DATA and SACK. False when the rest of the packet must not be processed.
+    fn on_control(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) -> bool {
+        let chunk = match Chunk::parse(raw) {
+            Ok(chunk) => chunk,
+            // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form.
+            Err(Malformed::Chunk { kind: InitAck::KIND }) if !matches!(self.state, State::CookieWait(_)) => {
+                return false;
             }
+            Err(_) => {
+                self.ill_formed(ctx);
+                return true;
+            }
+        };
+        match chunk {
             Chunk::InitAck(ack) => {
                 self.on_init_ack(ctx, &ack, arrived.source);
                 return false;
@@ -99,7 +124,7 @@ impl Association {
             Chunk::Cwr(cwr) => self.on_cwr(cwr.tsn.0),
             // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
             Chunk::Init(_) => return false,
-            Chunk::CookieEcho(_) | Chunk::Data(_) => {}
+            Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) => {}
             Chunk::Unknown(unknown) => {
                 // RFC 9260 §3.2: the two high bits say what to do.
                 let action = unknown.action();
@@ -113,7 +138,7 @@ impl Association {
     }
 
     #[inline]
-    fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: Arrived, seen: bool) {
+    fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &Arrived, seen: bool) {
         // RFC 9260 §6: in any other state DATA is dropped.
         if !self.state.may_receive_data() {
             return;
@@ -146,7 +171,7 @@ impl Association {
 
     /// The end of a packet with DATA: acknowledge now or later.
     #[inline]
-    fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: Arrived) {
+    fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
         self.data_from = arrived.path;
         match self.recv.packet_done() {
             Some(Due::Now) => self.timers.stop(Timer::Sack),

@@ -19,7 +19,7 @@ use crate::path::MOST;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange, Totals};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
-use anabranch_wire::sctp::{self as wire, Chunk, CookieEcho, PacketView};
+use anabranch_wire::sctp::{self as wire, Chunk, Chunks, CookieEcho, PacketView, RawChunk};
 use cookie::Sealer;
 use demux::{Demux, Pair};
 use spent::Spent;
@@ -493,21 +493,24 @@ impl Endpoint {
         let Some(place) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        let Some(association) = &place.association else {
+        let Some(association) = &mut place.association else {
             return;
         };
         if matches!(association.state, State::Closed) {
             self.retire(now, slot);
             return;
         }
-        if place.tag != Some(association.local_tag) || place.pairs.len() != association.paths.len() {
-            self.index(slot);
-        }
-        self.arm(slot);
-        let place = &mut self.slots[slot as usize];
+        let moved = place.tag != Some(association.local_tag) || place.pairs.len() != association.paths.len();
+        let next = association.timeout_before(place.armed);
         if !place.queued {
             place.queued = true;
             self.ready.push_back(slot);
+        }
+        if moved {
+            self.index(slot);
+        }
+        if let Some(next) = next {
+            self.arm_at(slot, next);
         }
     }
 
@@ -519,9 +522,15 @@ impl Endpoint {
         };
         // A later deadline is found out when the earlier one comes.
         if let Some(next) = association.timeout_before(place.armed) {
-            place.armed = next;
-            self.deadlines.push(Reverse((next, slot)));
+            self.arm_at(slot, next);
         }
+    }
+
+    /// Rare: most packets only move deadlines further away.
+    #[cold]
+    fn arm_at(&mut self, slot: u32, next: Instant) {
+        self.slots[slot as usize].armed = next;
+        self.deadlines.push(Reverse((next, slot)));
     }
 
     /// Enters tag, addresses and port of an association.
@@ -584,7 +593,15 @@ impl Endpoint {
 
     /// A packet for the association in `slot`, its tag checked.
     #[inline]
-    fn on_own_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
+    fn on_own_tag(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        packet: &Packet<'_>,
+        view: &PacketView<'_>,
+        first: RawChunk<'_>,
+        rest: Chunks<'_>,
+    ) {
         let (mut ctx, slots) = self.context(now);
         let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
         else {
@@ -609,7 +626,7 @@ impl Endpoint {
             bytes: packet.payload.len(),
         };
         // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
-        association.handle_packet(&mut ctx, view.chunks(), arrived);
+        association.handle_packet(&mut ctx, Some(first), rest, &arrived);
         if !was_established && association.stats.established.is_some() {
             self.totals.associations += 1;
         }
@@ -648,7 +665,7 @@ impl Engine for Endpoint {
             // RFC 9260 §8.5.1 A: nothing else has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
-                Some(slot) => self.on_own_tag(now, slot, &packet, &view),
+                Some(slot) => self.on_own_tag(now, slot, &packet, &view, first, chunks),
                 None => self.on_stray(now, &packet, &view),
             },
         }

@@ -173,7 +173,8 @@ impl Endpoint {
     }
 
     /// Hands chunks to an association.
-    pub(super) fn pass(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, chunks: Chunks<'_>) {
+    pub(super) fn pass(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, mut chunks: Chunks<'_>) {
+        let first = chunks.next_raw().and_then(Result::ok);
         self.with(now, slot, |association, ctx| {
             let path = association.paths.find(packet.source.ip());
             let arrived = Arrived {
@@ -183,7 +184,7 @@ impl Endpoint {
                 tag: packet.tag,
                 bytes: packet.payload.len(),
             };
-            association.handle_packet(ctx, chunks, arrived);
+            association.handle_packet(ctx, first, chunks, &arrived);
         });
     }
 }

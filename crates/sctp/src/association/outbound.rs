@@ -49,7 +49,7 @@ enum Job {
     Init(usize),
     CookieEcho(usize),
     Control(usize),
-    Data(usize),
+    Data(usize, Allowed),
     Sack(usize),
     Shutdown(usize),
 }
@@ -60,7 +60,7 @@ impl Job {
             Self::Init(path)
             | Self::CookieEcho(path)
             | Self::Control(path)
-            | Self::Data(path)
+            | Self::Data(path, _)
             | Self::Sack(path)
             | Self::Shutdown(path) => path,
         }
@@ -85,7 +85,7 @@ impl Association {
         let path = self.paths.get(index);
         out.source = path.source;
         out.target = path.address;
-        out.ecn = if self.ecn.on && matches!(job, Job::Data(_)) { Ecn::Ect0 } else { Ecn::NotEct };
+        out.ecn = if self.ecn.on && matches!(job, Job::Data(..)) { Ecn::Ect0 } else { Ecn::NotEct };
         out.first_tag = *tag;
         let mut limit = path.packet_limit();
         loop {
@@ -107,12 +107,12 @@ impl Association {
             // More of the same: DATA to the same path that fits the size of the batch.
             limit = limit.min(out.stride());
             match self.next_job(ctx.now) {
-                Some(next @ Job::Data(path))
+                Some(next @ Job::Data(path, allowed))
                     if path == index
                         && out.ecn == if self.ecn.on { Ecn::Ect0 } else { Ecn::NotEct }
                         && !self.recv.sack_pending()
                         && self.ecn.reduced.is_none()
-                        && self.first_chunk_fits(ctx.now, path, limit - packet::HEADER) =>
+                        && self.first_chunk_fits(allowed, limit - packet::HEADER) =>
                 {
                     job = next;
                 }
@@ -143,8 +143,8 @@ impl Association {
         if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
             return Some(Job::Control(path));
         }
-        if let Some(path) = self.data_path(now) {
-            return Some(Job::Data(path));
+        if let Some((path, allowed)) = self.data_path(now) {
+            return Some(Job::Data(path, allowed));
         }
         // A SHUTDOWN acknowledges too, so it goes before a SACK that may not be needed any more.
         if self.outbox.shutdown || self.outbox.shutdown_ack {
@@ -178,21 +178,23 @@ impl Association {
         if self.paths.get(last).is_usable() { last } else { self.paths.current() }
     }
 
-    /// The path that DATA can go to now.
-    fn data_path(&mut self, now: Instant) -> Option<usize> {
+    /// The path that DATA can go to now, and which.
+    fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if !self.state.may_send_data() {
             return None;
         }
-        if let Some((_, path)) = self.next_again()
-            && self.allowed(now, path).again
-        {
-            return Some(path);
+        if let Some((_, path)) = self.next_again() {
+            let allowed = self.allowed(now, path);
+            if allowed.again {
+                return Some((path, allowed));
+            }
         }
         if self.send.queue.unsent_bytes() == 0 {
             return None;
         }
         let current = self.paths.current();
-        self.allowed(now, current).new.then_some(current)
+        let allowed = self.allowed(now, current);
+        allowed.new.then_some((current, allowed))
     }
 
     /// The lowest chunk to be sent again, and where to.
@@ -260,9 +262,8 @@ impl Association {
         self.burst_left > 0
     }
 
-    /// The first chunk of a packet with DATA to `index` fits into `room` bytes.
-    fn first_chunk_fits(&mut self, now: Instant, index: usize, room: usize) -> bool {
-        let allowed = self.allowed(now, index);
+    /// The first chunk of a packet with the DATA that is allowed fits into `room` bytes.
+    fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
         if allowed.again {
             let entry =
                 self.send.outstanding.next_lost().and_then(|offset| self.send.outstanding.get(offset));
@@ -287,9 +288,13 @@ impl Association {
             Job::Shutdown(path) => self.write_shutdown(ctx, path, end, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                self.write_sack_and_data(ctx, path, end, buffer, tag, false);
+                let allowed =
+                    self.data_path(ctx.now).filter(|&(target, _)| target == path).map(|(_, allowed)| allowed);
+                self.write_sack_and_data(ctx, path, end, buffer, tag, allowed);
             }
-            Job::Data(path) => self.write_sack_and_data(ctx, path, end, buffer, tag, true),
+            Job::Data(path, allowed) => {
+                self.write_sack_and_data(ctx, path, end, buffer, tag, Some(allowed));
+            }
             Job::Sack(path) => self.write_sack(end, buffer, path),
         }
         packet::finish(buffer, start);
@@ -430,16 +435,16 @@ impl Association {
         end: usize,
         buffer: &mut Vec<u8>,
         tag: u64,
-        data_job: bool,
+        allowed: Option<Allowed>,
     ) {
         // A SACK must leave room for the DATA it rides with; one that is due goes first, alone.
-        let data = data_job || self.data_path(ctx.now) == Some(index);
         if self.recv.sack_pending() && self.sack_path() == index {
             let ecn =
                 if self.ecn.echo.is_some() { 8 } else { 0 } + if self.ecn.reduced.is_some() { 8 } else { 0 };
             let size = self.recv.sack_size() + ecn;
             let room = end.saturating_sub(buffer.len());
-            let together = data && size < room && self.first_chunk_fits(ctx.now, index, room - size);
+            let together =
+                size < room && allowed.is_some_and(|allowed| self.first_chunk_fits(allowed, room - size));
             if together {
                 self.write_ecn(buffer);
                 self.emit_sack(end, buffer);
@@ -448,14 +453,15 @@ impl Association {
                 self.emit_sack(end, buffer);
                 return;
             }
-        } else if self.ecn.reduced.is_some() && data {
+        } else if self.ecn.reduced.is_some()
+            && let Some(allowed) = allowed
+        {
             let room = end.saturating_sub(buffer.len());
-            if room > 8 && self.first_chunk_fits(ctx.now, index, room - 8) {
+            if room > 8 && self.first_chunk_fits(allowed, room - 8) {
                 self.write_ecn(buffer);
             }
         }
-        if data {
-            let allowed = self.allowed(ctx.now, index);
+        if let Some(allowed) = allowed {
             self.write_data(ctx, index, end, buffer, tag, allowed);
         }
     }
@@ -501,6 +507,9 @@ impl Association {
         {
             while !self.send.outstanding.is_full() {
                 let room = end.saturating_sub(buffer.len());
+                if room <= Data::HEADER {
+                    break;
+                }
                 let Some(cut) = self.send.queue.next_cut(self.largest, room) else {
                     break;
                 };

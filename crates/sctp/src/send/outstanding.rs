@@ -163,8 +163,8 @@ impl Outstanding {
         match state {
             ChunkState::InFlight => self.in_flight += u64::from(entry.length),
             ChunkState::Lost(_) => {
+                self.lost_floor = if self.lost == 0 { offset } else { self.lost_floor.min(offset) };
                 self.lost += 1;
-                self.lost_floor = self.lost_floor.min(offset);
             }
             ChunkState::Acked => {}
         }
@@ -178,9 +178,9 @@ impl Outstanding {
     }
 
     /// The lowest chunk marked for retransmission.
+    #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
-            self.lost_floor = self.end();
             return None;
         }
         let mut offset = self.lost_floor.max(self.base);

@@ -16,7 +16,7 @@ use anabranch_base::{IcmpKind, Instant};
 use anabranch_link::spec::Direction;
 use anabranch_link::{Carried, Cause};
 use anabranch_wire::icmp::{self, code_v4, code_v6};
-use anabranch_wire::ip::{self, protocol};
+use anabranch_wire::ip::{self, protocol, v4};
 use anabranch_wire::{pcap, udp};
 use std::net::IpAddr;
 
@@ -286,7 +286,9 @@ impl State {
             protocol::UDP => {
                 let bytes = &parcel.buffer[payload..end];
                 // RFC 768: a wrong checksum is discarded silently.
-                let Ok(datagram) = udp::Datagram::parse(bytes, seen.source, seen.target) else {
+                let datagram = ip::addresses(parcel.bytes())
+                    .and_then(|(source, target)| udp::Datagram::parse(bytes, source, target).ok());
+                let Some(datagram) = datagram else {
                     host.counters.bad_transport += 1;
                     return self.discard(parcel);
                 };
@@ -450,7 +452,6 @@ impl State {
 /// What a node has seen of a packet, once.
 #[derive(Clone, Copy)]
 struct Seen {
-    source: IpAddr,
     target: IpAddr,
     protocol: u8,
     fragment: bool,
@@ -460,11 +461,24 @@ struct Seen {
 }
 
 impl Seen {
+    /// Reads and verifies the header.
     #[inline]
     fn parse(bytes: &[u8]) -> Option<Self> {
+        if let Some(header) = bytes.first_chunk::<{ v4::HEADER_LEN }>()
+            && header[0] == v4::WITHOUT_OPTIONS
+        {
+            let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
+            let whole = (v4::HEADER_LEN..=bytes.len()).contains(&len);
+            return (whole && v4::sum_is_right(header)).then(|| Self {
+                target: IpAddr::from([header[16], header[17], header[18], header[19]]),
+                protocol: header[9],
+                fragment: u16::from_be_bytes([header[6], header[7]]) & v4::FRAGMENT != 0,
+                header_len: v4::HEADER_LEN,
+                len,
+            });
+        }
         let packet = ip::Packet::parse(bytes).ok()?;
         Some(Self {
-            source: packet.source,
             target: packet.target,
             protocol: packet.protocol,
             fragment: packet.fragment,

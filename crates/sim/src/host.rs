@@ -9,8 +9,10 @@ use crate::events::Slot;
 use crate::parcel::Parcel;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Icmp, Instant};
+use anabranch_wire::ip::v4;
 use anabranch_world::Local;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::task::{Context, Waker};
 
 /// What a host's processor takes for its work. Zero unless asked for.
@@ -101,6 +103,25 @@ pub(crate) struct Socket {
     pub(crate) queue: VecDeque<Arrived>,
     pub(crate) queued_bytes: usize,
     pub(crate) waiter: Waiter,
+    /// Where the packet sent last went.
+    pub(crate) flow: Option<Flow>,
+}
+
+/// What the packets of a socket from one address to another have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    /// As the sender wrote them.
+    pub(crate) ends: (SocketAddr, SocketAddr),
+    /// Where packets really come from: chosen, when the sender left it open.
+    pub(crate) source: SocketAddr,
+    pub(crate) protocol: u8,
+    pub(crate) interface: u32,
+    /// The target is one of the host's own addresses.
+    pub(crate) loops_back: bool,
+    /// How often the host's addresses had changed when this was found out.
+    pub(crate) address_changes: u64,
+    /// The IP header, of version 4.
+    pub(crate) template: Option<v4::Template>,
 }
 
 /// A timer: when it is due is known to its owner and to the events.

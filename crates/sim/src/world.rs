@@ -6,11 +6,12 @@
 
 use crate::events::Owner;
 use crate::executor::Task;
-use crate::host::{Arrived, Socket, TimerState, Waiter};
+use crate::host::{Arrived, Flow, Socket, TimerState, Waiter};
 use crate::network::{Shared, State};
 use crate::parcel::Parcel;
+use crate::topology::Node;
 use anabranch_base::engine::HEADROOM;
-use anabranch_base::{Batch, Instant, Rng};
+use anabranch_base::{Batch, Ecn, Instant, Rng};
 use anabranch_wire::ip::{self, protocol, v4, v6};
 use anabranch_wire::udp;
 use anabranch_world::{Datagrams, Local, Timer, Work, World};
@@ -260,7 +261,7 @@ fn hand_over(arrived: Arrived, local: Local, batch: &mut Batch) -> Vec<u8> {
         // As if the peer had sent it: that is whom it is about.
         (source, source_port) = (report.icmp.target, report.target_port);
         (target, target_port) = (report.icmp.source, report.source_port);
-        ecn = anabranch_base::Ecn::NotEct;
+        ecn = Ecn::NotEct;
         report.icmp
     });
     batch.source = SocketAddr::new(source, source_port);
@@ -300,7 +301,8 @@ impl State {
             }
         };
         let waiter = Waiter::default();
-        Ok(self.sockets.insert(Socket { node, local, queue: VecDeque::new(), queued_bytes: 0, waiter }))
+        let queue = VecDeque::new();
+        Ok(self.sockets.insert(Socket { node, local, queue, queued_bytes: 0, waiter, flow: None }))
     }
 
     fn close(&mut self, index: u32) -> Option<Socket> {
@@ -320,144 +322,155 @@ impl State {
 
     /// Sends every packet of `batch`.
     #[inline]
-    fn send(&mut self, socket: u32, batch: &mut Batch) -> io::Result<()> {
-        let Some(socket) = self.sockets.at(socket) else { return Err(io::ErrorKind::NotConnected.into()) };
-        let (node, local) = (socket.node, socket.local);
-        let (source, interface) = match self.source(node, batch) {
-            Ok(found) => found,
-            Err(error) => {
-                batch.clear();
-                return Err(error);
-            }
-        };
-        let Some(interface) = interface else {
-            // No way there: the network loses it.
-            self.nodes[node as usize].counters.no_route += batch.len() as u64;
-            batch.clear();
-            return Ok(());
-        };
-        let (target, ecn, first_tag) = (batch.target, batch.ecn, batch.first_tag);
-        let source = SocketAddr::new(source, port_of(local));
-        let loops_back = self.nodes[node as usize].interface_of(target.ip()).is_some();
-        let header = Header { source, target, ecn, local, loops_back };
+    fn send(&mut self, index: u32, batch: &mut Batch) -> io::Result<()> {
+        let State { sockets, nodes, pool, .. } = self;
+        let Some(socket) = sockets.at(index) else { return Err(io::ErrorKind::NotConnected.into()) };
+        let node = socket.node;
+        let host = &mut nodes[node as usize];
+        if !socket.flow.as_ref().is_some_and(|flow| {
+            flow.ends == (batch.source, batch.target) && flow.address_changes == host.address_changes
+        }) {
+            socket.flow = match find_flow(host, socket.local, batch) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    batch.clear();
+                    return Err(error);
+                }
+            };
+        }
+        let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
-            let (buffer, start) = batch.take_buffer(self.pool.take());
-            self.send_one(node, interface, header, buffer, start, first_tag);
+            let (buffer, start) = batch.take_buffer(pool.take());
+            self.send_one(index, node, ecn, buffer, start, first_tag);
             return Ok(());
         }
-        for (index, segment) in (0..).zip(batch.segments()) {
+        for (place, segment) in (0..).zip(batch.segments()) {
             let mut buffer = self.pool.take();
             buffer.clear();
             buffer.resize(HEADROOM, 0);
             buffer.extend_from_slice(segment);
-            let tag = if first_tag == 0 { 0 } else { first_tag + index };
-            self.send_one(node, interface, header, buffer, HEADROOM, tag);
+            let tag = if first_tag == 0 { 0 } else { first_tag + place };
+            self.send_one(index, node, ecn, buffer, HEADROOM, tag);
         }
         batch.clear();
         Ok(())
     }
 
-    /// The source address and the interface of what `batch` holds; no
-    /// interface when there is no way.
+    /// Puts the headers of the socket's flow in front of `buffer[start..]` and
+    /// lets the packet leave.
     #[inline]
-    fn source(&mut self, node: u32, batch: &Batch) -> io::Result<(IpAddr, Option<u32>)> {
-        let (source, target) = (batch.source.ip(), batch.target.ip());
-        let host = &mut self.nodes[node as usize];
-        if source.is_unspecified() {
-            // RFC 1122 §3.3.4.3: the host chooses an address of the interface it sends from.
-            let interface = match host.interface_of(target) {
-                Some(own) => Some(own),
-                None => host.route(target),
-            };
-            let address = interface.and_then(|interface| host.address_like(target, interface));
-            return Ok(address.map_or((source, None), |address| (address, interface)));
-        }
-        if source.is_ipv4() != target.is_ipv4() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "source and target of different families",
-            ));
-        }
-        match host.interface_of(source) {
-            Some(interface) => Ok((source, Some(interface))),
-            None => Err(io::Error::new(
-                io::ErrorKind::AddrNotAvailable,
-                format!("{source} is no address of '{}'", host.name),
-            )),
-        }
-    }
-
-    /// Puts the headers in front of `buffer[start..]` and lets the packet leave.
-    #[inline]
-    fn send_one(
-        &mut self,
-        node: u32,
-        interface: u32,
-        header: Header,
-        mut buffer: Vec<u8>,
-        mut start: usize,
-        tag: u64,
-    ) {
-        if start < HEADROOM {
-            // A received packet sent on: not enough room in front.
-            let missing = HEADROOM - start;
-            buffer.splice(0..0, std::iter::repeat_n(0, missing));
-            start = HEADROOM;
-        }
-        if let Local::Udp { .. } = header.local {
-            start -= udp::HEADER_LEN;
-        }
-        // 16-bit lengths: nothing larger can be an IP packet.
-        if buffer.len() - start > LARGEST_PAYLOAD {
-            self.nodes[node as usize].counters.too_big += 1;
-            return self.pool.give(buffer);
-        }
-        let protocol = match header.local {
-            Local::Udp { .. } => {
-                udp::emit_in_place(&mut buffer[start..], header.source, header.target);
-                protocol::UDP
-            }
-            Local::Ip { protocol } => protocol,
+    fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, buffer: Vec<u8>, start: usize, tag: u64) {
+        let State { sockets, nodes, pool, .. } = self;
+        let host = &mut nodes[node as usize];
+        let Some(flow) = sockets.at(socket).and_then(|socket| socket.flow.as_ref()) else {
+            // No way there: the network loses it.
+            host.counters.no_route += 1;
+            return pool.give(buffer);
         };
-        let length = (buffer.len() - start) as u16;
-        match (header.source.ip(), header.target.ip()) {
-            (IpAddr::V4(source), IpAddr::V4(target)) => {
-                start -= v4::HEADER_LEN;
-                let host = &mut self.nodes[node as usize];
-                host.identification = host.identification.wrapping_add(1);
-                let mut ip = v4::Header::new(source, target, protocol, length);
-                ip.identification = host.identification;
-                ip.ecn = header.ecn;
-                ip.emit(&mut buffer[start..]);
-            }
-            (IpAddr::V6(source), IpAddr::V6(target)) => {
-                start -= v6::HEADER_LEN;
-                let mut ip = v6::Header::new(source, target, protocol, length);
-                ip.ecn = header.ecn;
-                ip.emit(&mut buffer[start..]);
-            }
-            // `source` has seen to it that the families agree.
-            _ => return self.pool.give(buffer),
-        }
-        let parcel = Parcel { buffer, start: start as u32, tag };
-        if header.loops_back {
+        let (interface, loops_back) = (flow.interface, flow.loops_back);
+        let parcel = match seal(flow, host, ecn, buffer, start) {
+            Ok((buffer, start)) => Parcel { buffer, start: start as u32, tag },
+            Err(buffer) => return pool.give(buffer),
+        };
+        if loops_back {
             // To itself: neither a link nor the processor has to do with it.
-            self.nodes[node as usize].counters.sent += 1;
+            host.counters.sent += 1;
             return self.receive(node, interface, parcel);
         }
         self.originate(node, interface, parcel);
     }
 }
 
-/// What the headers of a packet need to know.
-#[derive(Clone, Copy)]
-struct Header {
-    source: SocketAddr,
-    target: SocketAddr,
-    ecn: anabranch_base::Ecn,
-    local: Local,
-    /// The target is one of the host's own addresses.
-    loops_back: bool,
+/// Finds out how packets get from the source of `batch` to its target; `None`
+/// when there is no way.
+#[cold]
+fn find_flow(host: &mut Node, local: Local, batch: &Batch) -> io::Result<Option<Flow>> {
+    let (mut source, target) = (batch.source.ip(), batch.target.ip());
+    let interface = if source.is_unspecified() {
+        // RFC 1122 §3.3.4.3: the host chooses an address of the interface it sends from.
+        let interface = match host.interface_of(target) {
+            Some(own) => Some(own),
+            None => host.route(target),
+        };
+        let Some(interface) = interface else { return Ok(None) };
+        let Some(address) = host.address_like(target, interface) else { return Ok(None) };
+        source = address;
+        interface
+    } else if source.is_ipv4() != target.is_ipv4() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "source and target of different families"));
+    } else {
+        host.interface_of(source).ok_or_else(|| {
+            let text = format!("{source} is no address of '{}'", host.name);
+            io::Error::new(io::ErrorKind::AddrNotAvailable, text)
+        })?
+    };
+    let protocol = match local {
+        Local::Udp { .. } => protocol::UDP,
+        Local::Ip { protocol } => protocol,
+    };
+    let template = match (source, target) {
+        (IpAddr::V4(source), IpAddr::V4(target)) => Some(v4::Template::new(source, target, protocol)),
+        _ => None,
+    };
+    Ok(Some(Flow {
+        ends: (batch.source, batch.target),
+        source: SocketAddr::new(source, port_of(local)),
+        protocol,
+        interface,
+        loops_back: host.interface_of(target).is_some(),
+        // What was chosen depends on routes too: next time it is chosen anew.
+        address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
+        template,
+    }))
+}
+
+/// Puts the headers of `flow` in front of `buffer[start..]`; returns where they
+/// begin. Gives the buffer back when the packet would be too large.
+#[inline]
+fn seal(
+    flow: &Flow,
+    host: &mut Node,
+    ecn: Ecn,
+    mut buffer: Vec<u8>,
+    mut start: usize,
+) -> Result<(Vec<u8>, usize), Vec<u8>> {
+    if start < HEADROOM {
+        // A received packet sent on: not enough room in front.
+        let missing = HEADROOM - start;
+        buffer.splice(0..0, std::iter::repeat_n(0, missing));
+        start = HEADROOM;
+    }
+    if flow.protocol == protocol::UDP {
+        start -= udp::HEADER_LEN;
+    }
+    // 16-bit lengths: nothing larger can be an IP packet.
+    if buffer.len() - start > LARGEST_PAYLOAD {
+        host.counters.too_big += 1;
+        return Err(buffer);
+    }
+    if flow.protocol == protocol::UDP {
+        udp::emit_in_place(&mut buffer[start..], flow.source, flow.ends.1);
+    }
+    let length = (buffer.len() - start) as u16;
+    if let Some(template) = &flow.template {
+        start -= v4::HEADER_LEN;
+        host.identification = host.identification.wrapping_add(1);
+        if let Some(header) = buffer[start..].first_chunk_mut() {
+            template.emit(header, length, host.identification, ecn);
+        }
+        return Ok((buffer, start));
+    }
+    match (flow.source.ip(), flow.ends.1.ip()) {
+        (IpAddr::V6(source), IpAddr::V6(target)) => {
+            start -= v6::HEADER_LEN;
+            let mut ip = v6::Header::new(source, target, flow.protocol, length);
+            ip.ecn = ecn;
+            ip.emit(&mut buffer[start..]);
+            Ok((buffer, start))
+        }
+        // `find_flow` has seen to it that the families agree.
+        _ => Err(buffer),
+    }
 }
 
 fn port_of(local: Local) -> u16 {

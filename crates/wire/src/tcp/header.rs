@@ -158,8 +158,23 @@ impl Header {
     /// Appends the header, its checksum field zero: [`seal`] fills it in.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
+        // The usual header of an open connection goes in one piece.
+        if let Some(stamps) = self.options.only_timestamps() {
+            let mut bytes = [0; Self::MIN_LEN + Options::TIMESTAMPS_LEN];
+            bytes[..Self::MIN_LEN].copy_from_slice(&self.fixed(Options::TIMESTAMPS_LEN));
+            bytes[Self::MIN_LEN..].copy_from_slice(&stamps.emit());
+            out.extend_from_slice(&bytes);
+            return;
+        }
         let mut area = [0; Options::MAX_LEN];
         let options_len = self.options.emit(&mut area);
+        out.extend_from_slice(&self.fixed(options_len));
+        out.extend_from_slice(&area[..options_len]);
+    }
+
+    /// The part without options, when those take so many bytes.
+    #[inline]
+    fn fixed(&self, options_len: usize) -> [u8; Self::MIN_LEN] {
         let mut fixed = [0_u8; Self::MIN_LEN];
         fixed[0..2].copy_from_slice(&self.source_port.to_be_bytes());
         fixed[2..4].copy_from_slice(&self.target_port.to_be_bytes());
@@ -169,8 +184,7 @@ impl Header {
         fixed[13] = self.flags.0;
         fixed[14..16].copy_from_slice(&self.window.to_be_bytes());
         fixed[18..20].copy_from_slice(&self.urgent.to_be_bytes());
-        out.extend_from_slice(&fixed);
-        out.extend_from_slice(&area[..options_len]);
+        fixed
     }
 }
 

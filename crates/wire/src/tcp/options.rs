@@ -34,6 +34,27 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
+impl Timestamps {
+    /// The usual area of a data segment: two no-operations, then timestamps (RFC 7323 app. A).
+    const ALONE: [u8; 4] = [1, 1, 8, 10];
+
+    #[inline]
+    fn parse_alone(area: &[u8]) -> Option<Self> {
+        let [a, b, c, d, v0, v1, v2, v3, e0, e1, e2, e3] =
+            *<&[u8; Options::TIMESTAMPS_LEN]>::try_from(area).ok()?;
+        let value = u32::from_be_bytes([v0, v1, v2, v3]);
+        let echo = u32::from_be_bytes([e0, e1, e2, e3]);
+        ([a, b, c, d] == Self::ALONE).then_some(Self { value, echo })
+    }
+
+    #[inline]
+    pub(super) fn emit(self) -> [u8; Options::TIMESTAMPS_LEN] {
+        let ([a, b, c, d], [v0, v1, v2, v3], [e0, e1, e2, e3]) =
+            (Self::ALONE, self.value.to_be_bytes(), self.echo.to_be_bytes());
+        [a, b, c, d, v0, v1, v2, v3, e0, e1, e2, e3]
+    }
+}
+
 /// Up to four SACK blocks, each from its first byte to the byte after its last.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {
@@ -86,11 +107,8 @@ impl Options {
     #[must_use]
     #[inline]
     pub fn parse(area: &[u8]) -> Self {
-        // The usual area of a data segment: two no-operations, then timestamps (RFC 7323 app. A).
-        if let [1, 1, 8, 10, v0, v1, v2, v3, e0, e1, e2, e3] = *area {
-            let value = u32::from_be_bytes([v0, v1, v2, v3]);
-            let echo = u32::from_be_bytes([e0, e1, e2, e3]);
-            return Self { timestamps: Some(Timestamps { value, echo }), ..Self::default() };
+        if let Some(stamps) = Timestamps::parse_alone(area) {
+            return Self { timestamps: Some(stamps), ..Self::default() };
         }
         if area.is_empty() { Self::default() } else { Self::parse_any(area) }
     }
@@ -137,6 +155,17 @@ impl Options {
             }
             _ => {}
         }
+    }
+
+    /// Bytes that timestamps take, aligned.
+    pub(super) const TIMESTAMPS_LEN: usize = 12;
+
+    /// The timestamps, when there is nothing else.
+    #[inline]
+    pub(super) fn only_timestamps(&self) -> Option<Timestamps> {
+        let alone =
+            self.mss.is_none() && self.window_scale.is_none() && !self.sack_permitted && self.sack.is_empty();
+        self.timestamps.filter(|_| alone)
     }
 
     /// Bytes that [`emit`](Self::emit) will write: a multiple of four.

@@ -30,6 +30,9 @@ pub(crate) struct Agreed {
 struct Clock {
     offset: u32,
     tick: u64,
+    /// The last reading, and when its tick began: a tick lasts for many segments.
+    reading: u32,
+    since: u64,
 }
 
 /// RFC 7323 §2.3: no shift above this.
@@ -47,7 +50,7 @@ impl Agreed {
             peer_shift: 0,
             own_shift: if config.wscale { shift_for(config.rcvbuf) } else { 0 },
             scales: false,
-            clock: Clock { offset, tick: config.tick_nanos() },
+            clock: Clock::new(offset, config.tick_nanos()),
             recent: None,
         }
     }
@@ -74,7 +77,7 @@ impl Agreed {
     }
 
     /// The options of our SYN (`answer`: SYN-ACK, which offers only what was asked for).
-    pub(crate) fn syn_options(&self, now: Instant, config: &Config, mss: u16, answer: bool) -> Options {
+    pub(crate) fn syn_options(&mut self, now: Instant, config: &Config, mss: u16, answer: bool) -> Options {
         let scales = if answer { self.scales } else { config.wscale };
         Options {
             mss: Some(mss),
@@ -87,7 +90,7 @@ impl Agreed {
 
     /// The timestamp option of a segment sent now.
     #[inline]
-    pub(crate) fn stamps(&self, now: Instant) -> Option<Timestamps> {
+    pub(crate) fn stamps(&mut self, now: Instant) -> Option<Timestamps> {
         self.timestamps.then(|| Timestamps {
             value: self.clock.read(now),
             echo: self.recent.map_or(0, |(value, _)| value),
@@ -124,7 +127,7 @@ impl Agreed {
 
     /// How long ago we sent the stamp that comes back.
     #[inline]
-    pub(crate) fn age(&self, now: Instant, echo: u32) -> Option<Duration> {
+    pub(crate) fn age(&mut self, now: Instant, echo: u32) -> Option<Duration> {
         let ticks = self.clock.read(now).wrapping_sub(echo);
         // Half the space away is no echo of ours.
         (ticks < 1 << 31).then(|| Duration::from_nanos(u64::from(ticks) * self.clock.tick))
@@ -132,9 +135,19 @@ impl Agreed {
 }
 
 impl Clock {
+    fn new(offset: u32, tick: u64) -> Self {
+        Self { offset, tick, reading: offset, since: 0 }
+    }
+
     #[inline]
-    fn read(self, now: Instant) -> u32 {
-        ((now.as_nanos() / self.tick) as u32).wrapping_add(self.offset)
+    fn read(&mut self, now: Instant) -> u32 {
+        // An earlier time wraps to something large.
+        if now.as_nanos().wrapping_sub(self.since) >= self.tick {
+            let ticks = now.as_nanos() / self.tick;
+            self.since = ticks * self.tick;
+            self.reading = (ticks as u32).wrapping_add(self.offset);
+        }
+        self.reading
     }
 }
 

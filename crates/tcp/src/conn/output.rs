@@ -89,9 +89,11 @@ impl Connection {
                 break;
             };
             let (header, payload, ecn) = self.describe(now, &next);
-            let size = header.encoded_len() + (payload.end - payload.start) as usize;
-            if !batch.is_empty() && (size > batch.stride() || ecn != batch.ecn) {
-                break;
+            if !batch.is_empty() {
+                let size = header.encoded_len() + (payload.end - payload.start) as usize;
+                if size > batch.stride() || ecn != batch.ecn {
+                    break;
+                }
             }
             let tag = out.next_tag;
             begin_batch(batch, self.local, self.remote, ecn, out);
@@ -104,6 +106,19 @@ impl Connection {
             self.on_sent(now, next, &header, payload, tag, out);
         }
         !batch.is_empty()
+    }
+
+    /// Asking for a segment would give none and change nothing: half of what a mere
+    /// receiver hears leaves it so.
+    #[inline]
+    pub(crate) fn is_at_rest(&self, out: &Outbox) -> bool {
+        self.state.receives()
+            && !self.recv.duty.is_due()
+            && self.send.is_at_rest()
+            && !self.probe_due
+            && self.probes == 0
+            && !self.timers.is_set(Timer::Persist)
+            && (!out.tracing || self.limit_told == Some(self.send.limit))
     }
 
     fn next_segment(&mut self) -> Option<Next> {

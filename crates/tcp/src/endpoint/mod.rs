@@ -385,7 +385,7 @@ impl Endpoint {
         if connection.state() == State::Closed {
             return self.retire(slot);
         }
-        if !place.queued {
+        if !place.queued && !connection.is_at_rest(&self.out) {
             place.queued = true;
             self.eager.push_back(slot);
         }
@@ -563,6 +563,10 @@ impl Engine for Endpoint {
             if let Some(connection) = &mut place.connection
                 && connection.transmit(now, batch, &mut self.out)
             {
+                if connection.is_at_rest(&self.out) {
+                    place.queued = false;
+                    self.eager.pop_front();
+                }
                 self.after(now, slot);
                 return true;
             }

@@ -529,6 +529,12 @@ impl SendHalf {
         }
     }
 
+    /// Nothing is on its way, nothing waits, and [`choose`](Self::choose) has said so.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.board.flight() == 0 && !self.has_unsent() && self.limit == Limit::Application && !self.too_big
+    }
+
     /// Data waits, nothing is on its way, and the peer's window is what forbids it.
     pub(crate) fn is_shut_out(&self) -> bool {
         self.has_unsent() && self.board.flight() == 0 && self.limit == Limit::Receiver

@@ -764,7 +764,8 @@ fn a_loss_within_a_recovery() {
 /// RFC 6937 §3: half of a window is lost; what goes again follows what arrives instead of leaving in a burst.
 #[test]
 fn proportional_rate_reduction() {
-    let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "12"), ("prr", "yes")]));
+    let mut pair =
+        opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "12"), ("prr", "yes")]));
     check_on(
         "proportional rate reduction",
         &mut pair,

@@ -89,7 +89,7 @@ impl<'a> Outputs<'a> {
             None => None,
             Some(file) => {
                 let wrong = |error: String| Failure::Usage(format!("--compare: {file}: {error}"));
-                let old = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+                let old = plan::file::read(file, plan::file::MOST_RESULT).map_err(wrong)?;
                 Some(Race::from_json(&old).map_err(wrong)?)
             }
         };

@@ -156,11 +156,13 @@ struct Fluid<'a> {
     now: u64,
     /// Capacity (bit-nanoseconds per second) left between the exact end and `now`.
     spare: u128,
+    /// The period that all paths repeat in, its capacity, and when the last outage has begun or ended.
+    round: Option<(u64, u128, u64)>,
 }
 
 impl<'a> Fluid<'a> {
-    fn new(direction: &'a Direction) -> Self {
-        Self { direction, now: 0, spare: 0 }
+    fn new(direction: &'a Direction, round: Option<(u64, u128, u64)>) -> Self {
+        Self { direction, now: 0, spare: 0, round }
     }
 
     /// When the last of `bytes`, released at `release`, has passed behind all that came before.
@@ -177,6 +179,17 @@ impl<'a> Fluid<'a> {
         need -= self.spare;
         self.spare = 0;
         loop {
+            // Whole repetitions at once: a short trace and a large object make many.
+            if let Some((period, capacity, settled)) = self.round
+                && self.now >= settled
+                && self.now.is_multiple_of(period)
+                && need > capacity
+            {
+                let rounds = (need - 1) / capacity;
+                need -= rounds * capacity;
+                let span = rounds.checked_mul(u128::from(period))?;
+                self.now = self.now.checked_add(u64::try_from(span).ok()?)?;
+            }
             let (mut rate, mut change) = (0_u128, u64::MAX);
             for path in &self.direction.paths {
                 let (path_rate, path_change) = path.at(self.now);
@@ -204,10 +217,29 @@ impl<'a> Fluid<'a> {
     }
 }
 
+/// The period in which all of `paths` repeat, if they do, what passes in it, and from when on no outage changes that.
+fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
+    let period = paths.first()?.period?;
+    let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
+    let settled = edges.max().unwrap_or(0);
+    if settled == u64::MAX || paths.iter().any(|path| path.period != Some(period)) {
+        return None;
+    }
+    let mut capacity = 0_u128;
+    for path in paths {
+        let ends = path.steps.iter().skip(1).map(|&(at, _)| at).chain([period]);
+        for (&(at, rate), end) in path.steps.iter().zip(ends) {
+            capacity += u128::from(rate) * u128::from(end.min(period).saturating_sub(at));
+        }
+    }
+    (capacity > 0).then_some((period, capacity, settled))
+}
+
 /// The bound for `items` over a network of these two directions. An item whose
 /// initiator does not stand before it is taken as issued at the start.
 #[must_use]
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
+    let (up_round, down_round) = (round(&up.paths), round(&down.paths));
     let mut earliest: Vec<Option<u64>> = Vec::with_capacity(items.len());
     let mut released = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -217,12 +249,14 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
                 Some(cause) => earliest[cause]?.checked_add(item.think_ns)?,
                 None => item.think_ns,
             };
-            let arrived = Fluid::new(up).pass(issued, item.request)?.checked_add(up.delay_ns)?;
+            let arrived = Fluid::new(up, up_round).pass(issued, item.request)?.checked_add(up.delay_ns)?;
             arrived.checked_add(item.server_ns)
         })();
         released.push(answered);
         earliest.push(
-            answered.and_then(|at| Fluid::new(down).pass(at, item.response)?.checked_add(down.delay_ns)),
+            answered.and_then(|at| {
+                Fluid::new(down, down_round).pass(at, item.response)?.checked_add(down.delay_ns)
+            }),
         );
     }
 
@@ -230,7 +264,7 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
         released.iter().enumerate().map(|(index, at)| at.map(|at| (at, index))).collect();
     let page_ns = all.and_then(|mut order| {
         order.sort_unstable();
-        let mut fluid = Fluid::new(down);
+        let mut fluid = Fluid::new(down, down_round);
         let mut last = 0;
         for (at, index) in order {
             last = last.max(fluid.pass(at, items[index].response)?.checked_add(down.delay_ns)?);
@@ -360,6 +394,28 @@ mod tests {
         let net = Direction { paths: vec![Capacity::constant(3_000_000_000)], delay_ns: 0 };
         let page = vec![Item { response: 1, ..Item::default() }; 300];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(800));
+    }
+
+    #[test]
+    fn whole_repetitions_are_passed_at_once() {
+        // 1500 bytes a millisecond: a tebibyte would be 700 million repetitions.
+        let down = direction(Capacity::opportunities(&[1], 1500), 0);
+        let up = direction(Capacity::constant(1 << 62), 0);
+        let bytes = 1_500 * 700_000_000;
+        // The request takes the first nanosecond.
+        assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS + 1));
+        // The same in steps: an outage far ahead forbids the jump, and is never reached.
+        let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
+        let far = 3_600_000_000_000;
+        for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {
+            let jumping = limit(&[object(bytes, None)], &up, &direction(trace(), 3)).page_ns;
+            let stepping = trace().with_outage(far, far + 1);
+            assert_eq!(
+                jumping,
+                limit(&[object(bytes, None)], &up, &direction(stepping, 3)).page_ns,
+                "{bytes}"
+            );
+        }
     }
 
     fn random_page(rng: &mut Rng) -> Vec<Item> {

@@ -6,11 +6,13 @@
 //! names the flag or the file's field, and what would be right.
 
 pub mod arm;
+pub mod bounds;
 pub mod concrete;
 pub mod draft;
 pub mod engine;
 pub mod error;
 pub mod expect;
+pub mod file;
 pub mod keys;
 pub mod network;
 pub mod workload;
@@ -94,6 +96,8 @@ impl Plan {
             }
             points.push(point);
         }
+        let seeds = seeds(&first)?;
+        bounds::check(&points, &arms, seeds.len())?;
         let names: Vec<&str> = arms.iter().map(|arm| arm.text.as_str()).collect();
         let factors: Vec<String> = points.first().map_or(Vec::new(), |p| p.factors.keys().cloned().collect());
         let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
@@ -103,7 +107,7 @@ impl Plan {
             points,
             together: switch(&first, "together")?,
             cross: cross.transpose()?,
-            seeds: seeds(&first)?,
+            seeds,
             expects,
             arms,
             draft,
@@ -224,9 +228,9 @@ pub fn read<'a>(
     let flags = Draft::from_flags(flags)?;
     let draft = match file {
         None => flags,
-        Some(file) => {
-            let text = std::fs::read_to_string(file).map_err(|error| PlanError::at(file, error))?;
-            Draft::from_toml(file, &text)?.overlaid(flags)
+        Some(name) => {
+            let text = file::read(name, file::MOST_PLAN).map_err(|error| PlanError::at(name, error))?;
+            Draft::from_toml(name, &text)?.overlaid(flags)
         }
     };
     Plan::interpret(draft)

@@ -2,7 +2,7 @@
 
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, unknown};
-use super::{draft, keys};
+use super::{draft, file, keys};
 use anabranch_base::units::format_span;
 use anabranch_link::{Fail, LinkSpec, SpecError};
 
@@ -95,7 +95,7 @@ fn link(settings: &[Setting]) -> Result<LinkSpec, PlanError> {
     let said =
         settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
     let place = said.collect::<Vec<_>>().join(", ");
-    link.load_traces(|file| std::fs::read_to_string(file).map_err(|error| error.to_string()))
+    link.load_traces(|name| file::read(name, file::MOST_TRACE))
         .map_err(|error| PlanError::at(&place, error))?;
     link.check().map_err(|error| PlanError::at(&place, error))?;
     Ok(link)

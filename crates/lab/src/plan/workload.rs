@@ -39,6 +39,9 @@ pub struct Workload {
     pub deadline: Duration,
 }
 
+/// What passes is kept in tenths of a second: a longer run would be mostly that.
+const MOST_DEADLINE: Duration = Duration::from_secs(86_400);
+
 /// Pages that were read, by what names them: a factor elsewhere does not read them again.
 #[derive(Debug, Default)]
 pub struct Pages {
@@ -98,7 +101,17 @@ impl Workload {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
             return Err(PlanError::at(place, "a run of no time; write a time such as 600s"));
         }
+        if workload.deadline > MOST_DEADLINE {
+            let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
+            return Err(PlanError::at(place, "more than a day of the run's clock; write at most 1440min"));
+        }
         Ok(workload)
+    }
+
+    /// How many hosts the page is fetched from.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        if self.keep_origins { self.page.hosts.len() } else { 1 }
     }
 
     /// When each object is issued, in open loop, by a contestant whose connections have so many streams.

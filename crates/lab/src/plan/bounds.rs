@@ -1,0 +1,110 @@
+//! What a machine can hold: plans beyond it are refused before anything is run.
+//!
+//! Every object of every run stays in memory until the results are written,
+//! and every packet of a run until the run has been understood. The figures
+//! are measured, rounded up: about 2 kB an object, 400 bytes a packet.
+
+use super::error::PlanError;
+use super::{Arm, PointPlan};
+use crate::run::topology;
+use anabranch_base::time::nanos;
+
+/// Refuses what no memory would hold.
+///
+/// # Errors
+/// [`PlanError`] with the number, the bound, and what to make smaller.
+pub fn check(points: &[PointPlan], arms: &[Arm], seeds: usize) -> Result<(), PlanError> {
+    let mut records = 0_u64;
+    for point in points {
+        let (paths, servers) = (point.network.paths.len(), point.workload.servers());
+        if paths > topology::MOST || servers > topology::MOST {
+            let (n, what) = if paths > topology::MOST { (paths, "paths") } else { (servers, "servers") };
+            let most = topology::MOST;
+            return Err(PlanError::at("network", format!("{n} {what}; write at most {most}")));
+        }
+        let packets = packets(point);
+        if packets > MOST_PACKETS {
+            return Err(PlanError::at(
+                "workload",
+                format!(
+                    "a run may put {packets} packets on the paths, more than the {MOST_PACKETS} that are kept; write \
+                     fewer or smaller objects, a lower rate or an earlier deadline"
+                ),
+            ));
+        }
+        // Beside its objects a run has counters and series.
+        let run = point.workload.page.objects.len() as u64 + 5;
+        records = records.saturating_add(run.saturating_mul(arms.len() as u64).saturating_mul(seeds as u64));
+    }
+    if records > MOST_RECORDS {
+        return Err(PlanError::at(
+            "runs",
+            format!(
+                "{seeds} seeds of every contestant and combination make {records} records, more than the \
+                 {MOST_RECORDS} that are kept; write fewer runs, levels or objects"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The data packets down that a run can come to at most: what is to be sent, or what fits until the deadline.
+fn packets(point: &PointPlan) -> u64 {
+    let page = &point.workload.page;
+    let payload: u128 = page.objects.iter().map(|object| u128::from(object.response())).sum();
+    let mut capacity = 0_u128;
+    let mut largest = 0;
+    for path in &point.network.paths {
+        largest = largest.max(path.down.mtu);
+        let later = path.down.rate.changes().iter().map(|(_, rate)| rate.bits_per_second());
+        let rate = match (&path.down.trace, path.down.rate.first()) {
+            (Some(_), _) => path.down.mean_rate().map_or(u64::MAX, |rate| rate.bits_per_second()),
+            (None, None) => u64::MAX,
+            (None, Some(first)) => later.fold(first.bits_per_second(), u64::max),
+        };
+        let bits = u128::from(rate) * u128::from(nanos(point.workload.deadline)) / 1_000_000_000;
+        capacity = capacity.saturating_add(bits / 8);
+    }
+    // Headers of IP and transport, options included, take about 52 bytes.
+    let each = u128::from(largest.saturating_sub(52).max(16));
+    u64::try_from(payload.min(capacity) / each).unwrap_or(u64::MAX)
+}
+
+/// The most packets of data in a run: 9 GB in packets of 1500 bytes.
+pub const MOST_PACKETS: u64 = 6_000_000;
+/// The most objects, over all runs, of which a result can tell.
+pub const MOST_RECORDS: u64 = 5_000_000;
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Draft, Plan};
+
+    fn refused(flags: &[(&str, &str)]) -> String {
+        let flags = flags.iter().copied();
+        Draft::from_flags(flags).and_then(Plan::interpret).map(|_| ()).expect_err("too much").to_string()
+    }
+
+    fn accepted(flags: &[(&str, &str)]) {
+        Draft::from_flags(flags.iter().copied()).and_then(Plan::interpret).expect("a plan");
+    }
+
+    #[test]
+    fn what_no_memory_would_hold_is_refused_in_one_line() {
+        let line = refused(&[("bulk", "999GB"), ("rate", "100gbit")]);
+        assert!(line.starts_with("workload: ") && line.contains("packets"), "{line}");
+        let line = refused(&[("runs", "1000000"), ("page", "news")]);
+        assert!(line.starts_with("runs: ") && line.contains("fewer runs"), "{line}");
+        let line = refused(&[("deadline", "100000min")]);
+        assert!(line.starts_with("--deadline: ") && line.contains("1440min"), "{line}");
+        let line = refused(&vec![("path", "rate=1mbit"); 300]);
+        assert!(line.contains("300 paths"), "{line}");
+    }
+
+    #[test]
+    fn what_is_large_and_fits_is_not() {
+        accepted(&[("bulk", "999GB")]);
+        accepted(&[("bulk", "5GB"), ("rate", "10gbit")]);
+        accepted(&[("runs", "200000"), ("objects", "1x1B"), ("transport", "tcp")]);
+        accepted(&[("deadline", "1440min"), ("rate", "56kbit")]);
+    }
+}

@@ -1,0 +1,48 @@
+//! Files that a user names, read up to a size: not every name is a file's, and a device may have no end.
+
+use std::fs::File;
+use std::io::Read;
+
+/// The text of `file`, at most `most` bytes of it.
+///
+/// # Errors
+/// One line: why it cannot be read, or that it is too large or no text.
+pub fn read(file: &str, most: u64) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let mut source = File::open(file).map_err(|error| error.to_string())?.take(most.saturating_add(1));
+    source.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > most {
+        return Err(format!("more than {most} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line}: not UTF-8, so not a text")
+    })
+}
+
+/// The largest plan.
+pub const MOST_PLAN: u64 = 16 << 20;
+/// The largest trace.
+pub const MOST_TRACE: u64 = 1 << 30;
+/// The largest result that is compared with.
+pub const MOST_RESULT: u64 = 4 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_or_is_no_text_is_refused() {
+        let file = std::env::temp_dir().join(format!("anabranch-file-{}", std::process::id()));
+        let name = file.to_string_lossy().into_owned();
+        std::fs::write(&file, b"one\ntwo \xff").expect("written");
+        assert_eq!(read(&name, 100), Err("line 2: not UTF-8, so not a text".to_owned()));
+        std::fs::write(&file, b"12345").expect("written");
+        assert_eq!(read(&name, 5).as_deref(), Ok("12345"));
+        assert_eq!(read(&name, 4), Err("more than 4 bytes".to_owned()));
+        let _ = std::fs::remove_file(&file);
+        #[cfg(target_os = "linux")]
+        assert_eq!(read("/dev/zero", 1000), Err("more than 1000 bytes".to_owned()));
+    }
+}

@@ -19,7 +19,8 @@ pub mod write;
 use crate::page::{MAX_OBJECTS, Object, Page, PageError};
 use initiator::Entry;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -94,7 +95,12 @@ pub fn load(path: &Path) -> Result<Page, PageError> {
     if length > MAX_FILE {
         return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
     }
-    let bytes = std::fs::read(path).map_err(wrong)?;
+    // What is no file tells no length, and may have no end.
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes)).map_err(wrong)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(PageError::new(format!("{name}: more than {MAX_FILE} bytes")));
+    }
     let mut page = read(&name, &String::from_utf8_lossy(&bytes))?;
     if let Some(stem) = path.file_stem() {
         page.name = stem.to_string_lossy().into_owned();
@@ -111,7 +117,7 @@ fn build(
     mut notes: Notes,
 ) -> Result<Page, PageError> {
     let mut hosts: Vec<String> = Vec::new();
-    let mut names = BTreeSet::new();
+    let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
     // Position among `entries` to index among `objects`: what is left out causes nothing.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
@@ -248,13 +254,21 @@ impl Address {
 
 /// `target`, or with a number behind it when another object has it already
 /// (the same address twice, or two hosts with the same path).
-fn unique(target: String, names: &mut BTreeSet<String>) -> String {
-    let mut candidate = target.clone();
-    let mut number = 2;
-    while !names.insert(candidate.clone()) {
-        candidate = format!("{target}~{number}");
+///
+/// `names`: each with the number to try next, so that a page of one address is no quadratic matter.
+fn unique(target: String, names: &mut BTreeMap<String, u64>) -> String {
+    let Some(next) = names.get(&target) else {
+        names.insert(target.clone(), 2);
+        return target;
+    };
+    let mut number = *next;
+    let mut candidate = format!("{target}~{number}");
+    while names.contains_key(&candidate) {
         number += 1;
+        candidate = format!("{target}~{number}");
     }
+    names.insert(target, number + 1);
+    names.insert(candidate.clone(), 2);
     candidate
 }
 

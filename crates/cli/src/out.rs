@@ -73,7 +73,7 @@ fn capture(
     (p, a): (usize, usize),
     run: &Run,
     name: &str,
-    add: &mut dyn FnMut(String, &[u8]) -> Result<(), Failure>,
+    mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     // Contestants that shared the network are rerun together; this one's packets are kept.
     let (arm, place) = if plan.together { (None, a) } else { (Some(a), 0) };

@@ -166,19 +166,35 @@ impl Association {
     }
 
     /// RFC 9260 §6.4, §6.4.1: where a chunk that is marked goes.
-    fn retransmission_path(&self, last: usize, cause: SendCause) -> usize {
+    #[cold]
+    fn retransmission_path(&self, last: usize, cause: SendCause, length: u32) -> usize {
         let move_away = match self.config.rtx_path {
             RetransmitPath::Same => false,
             RetransmitPath::Timeout => cause != SendCause::Fast,
             RetransmitPath::All => true,
         };
-        if move_away && let Some(other) = self.paths.alternate(last) {
-            return other;
-        }
-        if self.paths.get(last).is_usable() { last } else { self.paths.current() }
+        let path = match move_away.then(|| self.paths.alternate(last)).flatten() {
+            Some(other) => other,
+            _ if self.paths.get(last).is_usable() => last,
+            _ => self.paths.current(),
+        };
+        if length <= self.largest { path } else { self.wide_path(path, length) }
+    }
+
+    /// RFC 9260 §6.9: a chunk that was cut before a path MTU shrank cannot be cut again, and nobody
+    /// here fragments IP packets: it goes where a packet takes it whole, if there is such a path.
+    #[cold]
+    fn wide_path(&self, path: usize, length: u32) -> usize {
+        let n = self.paths.len();
+        let takes = |&path: &usize| {
+            let path = self.paths.get(path);
+            path.is_usable() && path.chunk_limit() as u64 >= chunk_size(length)
+        };
+        (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
     }
 
     /// The path that DATA can go to now, and which.
+    #[inline]
     fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if !self.state.may_send_data() {
             return None;
@@ -205,10 +221,11 @@ impl Association {
         let ChunkState::Lost(cause) = entry.state else {
             return None;
         };
-        Some((offset, self.retransmission_path(usize::from(entry.path), cause)))
+        Some((offset, self.retransmission_path(usize::from(entry.path), cause, entry.length)))
     }
 
     /// What may start a packet with DATA to `index`.
+    #[inline]
     fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
         let again_here = self.next_again();
         let path = self.paths.get(index);
@@ -225,6 +242,7 @@ impl Association {
     }
 
     /// New DATA may go, as far as the peer's window, Nagle and bursts are concerned.
+    #[inline]
     fn new_allowed(&mut self, now: Instant) -> bool {
         if self.send.outstanding.is_full() {
             return false;
@@ -243,6 +261,7 @@ impl Association {
     }
 
     /// Nagle's rule: a packet that is not full waits while anything is unacknowledged.
+    #[inline]
     fn is_held_back(&self) -> bool {
         self.config.nagle
             && matches!(self.state, State::Established)
@@ -251,6 +270,7 @@ impl Association {
     }
 
     /// RFC 9260 §6.1 D: Max.Burst packets at one instant.
+    #[inline]
     fn burst_allows(&mut self, now: Instant) -> bool {
         let Some(most) = self.config.max_burst else {
             return true;
@@ -347,6 +367,7 @@ impl Association {
     }
 
     /// Control chunks for `index`, in front of all others.
+    #[cold]
     fn write_control(&mut self, ctx: &mut Ctx<'_>, index: usize, end: usize, buffer: &mut Vec<u8>) {
         let begin = buffer.len();
         if self.outbox.cookie_ack == Some(index) {
@@ -609,6 +630,7 @@ impl Association {
         self.count_sent(ctx, index, offset, cut.length, stream, from, tag, cause, false);
     }
 
+    #[cold]
     fn write_again(
         &mut self,
         ctx: &mut Ctx<'_>,

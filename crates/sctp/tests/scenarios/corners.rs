@@ -4,6 +4,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::Rng;
+use anabranch_base::engine::{Icmp, IcmpKind};
 use anabranch_sctp::{Endpoint, Message};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::tlv::ChunkWriter;
@@ -144,6 +145,31 @@ fn round_trips_are_measured() {
         3.035  A ◄── B   SACK          cum=10 rwnd=64k
     "#]]);
     assert_eq!(srtt(&script), 75, "not by TSN 8");
+}
+
+/// RFC 9260 §6.9: what has a TSN is not cut again when the path MTU shrinks: it goes where it fits.
+#[test]
+fn a_chunk_too_large_for_its_path_goes_elsewhere() {
+    let mut script = Script::established_on(&[25, 40], &[]);
+    script.lose(A, "DATA").send(A, 0, 2_000).run(10);
+    let (vtag, (source, target)) = (tag(&script, B), script.ports(A));
+    let mut quoted = Vec::new();
+    packet::begin(&mut quoted, source, target, vtag);
+    let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
+    script.net.icmp(A, &Icmp { kind: IcmpKind::TooBig(600), source, target }, &quoted[..8]);
+    script.run(100).send(A, 0, 1_000).run(1_000);
+    script.check(expect![[r#"
+        4.000  A.1 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ lost
+        4.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=0 len=548 E
+        4.010  A.2 ──► B.2   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        4.025  A.1 ◄── B.1   SACK          cum=0 rwnd=64988 gaps=2
+        4.050          B: received sid=0 len=2000
+        4.050  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
+        4.110  A.1 ──► B.1   DATA          tsn=3 sid=0 ssn=1 len=552 B
+        4.110  A.1 ──► B.1   DATA          tsn=4 sid=0 ssn=1 len=448 E
+        4.135          B: received sid=0 len=1000
+        4.135  A.1 ◄── B.1   SACK          cum=4 rwnd=64k
+    "#]]);
 }
 
 /// RFC 9260 §9.1: a packet with an ABORT in it is not answered, whatever else is wrong with it.

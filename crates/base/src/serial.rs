@@ -88,5 +88,6 @@ mod tests {
         assert!(!last.plus(0x8000).after(last), "half the space away is not after");
         assert!(last.at_or_after(last) && !last.after(last));
         assert_eq!(Small(3).distance_from(last), 4);
+        assert_eq!(Small(3).minus(4), last);
     }
 }

@@ -1,0 +1,302 @@
+//! What a stranger makes of our packets: tshark, with every checksum validated, calls nothing malformed and complains
+//! of nothing but what the network did.
+//!
+//! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the tests
+//! say so and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
+
+use anabranch_lab::run::{batch, one};
+use anabranch_tests::{check, plan};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// What an expert message begins with, and the least that must have happened for it to be right.
+type Allowed = &'static [(&'static str, Because)];
+
+/// Why tshark may remark on something.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Because {
+    /// The protocol at work: connections open and close, requests are made, windows move.
+    Always,
+    /// The network lost packets or marked them, or a path failed.
+    Disturbed,
+    /// The network made copies, or let packets overtake others.
+    Disordered,
+}
+use Because::{Always, Disordered, Disturbed};
+
+/// Chats: what goes on.
+const CHATS: Allowed = &[
+    ("Connection establish request (SYN)", Always),
+    ("Connection establish acknowledge (SYN+ACK)", Always),
+    ("Connection finish (FIN)", Always),
+    ("TCP window update", Always),
+    ("GET /", Always),
+    ("HTTP/1.1 200 OK", Always),
+];
+
+/// Notes: what is worth a look.
+const NOTES: Allowed = &[
+    ("This frame initiates the connection closing", Always),
+    ("This frame undergoes the connection closing", Always),
+    // The receiver says which segment it still waits for: RFC 5681 §4.2.
+    ("Duplicate ACK (#", Disturbed),
+    // Repair, needed or not.
+    ("This frame is a (suspected) retransmission", Disturbed),
+    ("This frame is a (suspected) fast retransmission", Disturbed),
+    ("This frame is a (suspected) spurious retransmission", Disturbed),
+    ("Retransmitted TSN", Disturbed),
+    // Said of an overtaken ACK whose sequence number lies one before the next (what overtook it was a FIN), and of
+    // the ACK that RFC 9293 §3.10.7.4 asks for in return.
+    ("TCP keep-alive segment", Disordered),
+    ("ACK to a TCP keep-alive segment", Disordered),
+];
+
+/// Warnings: what the network did, as TCP's dissector sees it.
+const WARNINGS: Allowed = &[
+    // A gap: what was lost before this host never came to its interface.
+    ("Previous segment(s) not captured (common at capture start)", Disturbed),
+    // Repaired, or overtaken.
+    ("This frame is a (suspected) out-of-order segment", Disturbed),
+    // The receiver reports a duplicate that the network or a needless repair made: RFC 2883.
+    ("D-SACK Sequence", Disturbed),
+    // A late ACK, or a copy of one, finds the connection gone: RFC 9293 §3.10.7.1.
+    ("Connection reset (RST)", Disordered),
+];
+
+/// Errors: none.
+const ERRORS: Allowed = &[];
+
+/// Severity as tshark prints it (`PI_CHAT`, `PI_NOTE`, `PI_WARN`, `PI_ERROR`), with its name and what is allowed.
+const SEVERITIES: [(u64, &str, Allowed); 4] = [
+    (0x0020_0000, "chat", CHATS),
+    (0x0040_0000, "note", NOTES),
+    (0x0060_0000, "warning", WARNINGS),
+    (0x0080_0000, "error", ERRORS),
+];
+
+/// tshark, if it is there.
+fn tshark() -> Option<Command> {
+    let found = Command::new("tshark").arg("--version").output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return Some(Command::new("tshark"));
+    }
+    let how = "tshark is not installed: captures were not checked (apt-get install tshark)";
+    assert!(std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{how}");
+    eprintln!("{how}");
+    None
+}
+
+/// What tshark says of one packet.
+#[derive(Debug)]
+struct Verdict {
+    /// Its line, for messages.
+    line: String,
+    /// It came in (as the capture's flags say).
+    inbound: bool,
+    /// Layers, from the outside: `raw:ip:udp:sctp`.
+    layers: String,
+    /// Of each IP, TCP, UDP or SCTP header in it: 0 bad, 1 good, others unverified.
+    checksums: Vec<String>,
+    /// A dissector gave up.
+    malformed: bool,
+    /// Severity and message.
+    experts: Vec<(u64, String)>,
+}
+
+/// Has tshark read a capture.
+fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
+    const FIELDS: [&str; 9] = [
+        "frame.packet_flags_direction",
+        "frame.protocols",
+        "ip.checksum.status",
+        "tcp.checksum.status",
+        "udp.checksum.status",
+        "sctp.checksum.status",
+        "_ws.malformed",
+        "_ws.expert.severity",
+        "_ws.expert.message",
+    ];
+    tshark.args(["-n", "-r"]).arg(file).args(["-T", "fields", "-E", "aggregator=|"]);
+    for preference in [
+        "ip.check_checksum:TRUE",
+        "tcp.check_checksum:TRUE",
+        "udp.check_checksum:TRUE",
+        "sctp.checksum:CRC-32C",
+        // HTTP is then read in the order of its bytes, as its receiver reads it.
+        "tcp.reassemble_out_of_order:TRUE",
+    ] {
+        tshark.args(["-o", preference]);
+    }
+    for field in FIELDS {
+        tshark.args(["-e", field]);
+    }
+    let output = tshark.output().expect("tshark runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tshark on {}: {said}", file.display());
+    let several = |text: &str| -> Vec<String> {
+        text.split('|').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let verdict = |(number, line): (usize, &str)| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        assert_eq!(fields.len(), FIELDS.len(), "{line}");
+        let severities = several(fields[7]).into_iter().map(|text| text.parse().expect("a severity"));
+        let messages = several(fields[8]);
+        let experts: Vec<(u64, String)> = severities.zip(messages).collect();
+        assert_eq!(experts.len(), several(fields[7]).len(), "as many messages as severities: {line}");
+        Verdict {
+            line: format!("{} frame {}: {line}", file.display(), number + 1),
+            inbound: fields[0] == "0x00000001" || fields[0] == "1",
+            layers: fields[1].to_owned(),
+            checksums: fields[2..6].iter().flat_map(|text| several(text)).collect(),
+            malformed: !fields[6].is_empty(),
+            experts,
+        }
+    };
+    String::from_utf8_lossy(&output.stdout).lines().enumerate().map(verdict).collect()
+}
+
+/// Runs every contestant of `line` and has tshark read what each host saw.
+fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
+    tshark()?;
+    let plan = plan(&format!("{line} --runs 1"));
+    let arms: Vec<Option<usize>> =
+        if plan.together { vec![None] } else { (0..plan.arms.len()).map(Some).collect() };
+    let mut all = Vec::new();
+    for (index, arm) in arms.into_iter().enumerate() {
+        let (runs, captures) = one::capture(&batch::scenario(&plan, 0, arm, plan.seeds[0])).expect(line);
+        for run in &runs {
+            check(line, run);
+        }
+        for captured in captures {
+            let file = format!("captures-{name}-{index}-{}-{}.pcapng", captured.arm, captured.host);
+            let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+            std::fs::write(&file, &captured.pcapng).expect("a temporary file");
+            let found = read(&mut tshark()?, &file);
+            assert!(found.len() > 10, "{line}: {} packets at {}", found.len(), captured.host);
+            all.extend(found);
+            std::fs::remove_file(&file).expect("a temporary file");
+        }
+    }
+    Some(all)
+}
+
+/// Every checksum is verified and good, nothing is malformed, no remark but the allowed ones.
+fn assert_clean(verdict: &Verdict, most: Because) {
+    let line = &verdict.line;
+    let checked =
+        verdict.layers.split(':').filter(|layer| ["ip", "tcp", "udp", "sctp"].contains(layer)).count();
+    assert!(checked >= 2 && verdict.checksums.len() == checked, "not every checksum was verified: {line}");
+    assert!(verdict.checksums.iter().all(|status| status == "1"), "a checksum is not good: {line}");
+    assert!(!verdict.malformed, "malformed: {line}");
+    for (severity, message) in &verdict.experts {
+        let known = SEVERITIES.iter().find(|(number, ..)| number == severity);
+        let (_, name, allowed) = known.unwrap_or_else(|| panic!("severity {severity:#x}: {line}"));
+        let fits = |(begin, because): &(&str, Because)| message.starts_with(begin) && *because <= most;
+        assert!(allowed.iter().any(fits), "{name} '{message}': {line}");
+    }
+}
+
+fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
+    let mut counted = BTreeMap::new();
+    for (_, message) in verdicts.iter().flat_map(|verdict| &verdict.experts) {
+        *counted.entry(message.split('#').next().unwrap_or_default()).or_default() += 1;
+    }
+    counted
+}
+
+/// Runs `line`, expects at most remarks of kind `most`; what was remarked, by message.
+fn clean(name: &str, line: &str, most: Because) {
+    let Some(found) = verdicts(name, line) else { return };
+    for verdict in &found {
+        assert_clean(verdict, most);
+    }
+    let counted = tally(&found);
+    println!("{name}: {} packets, {counted:?}", found.len());
+    if most == Always {
+        let transports = ["tcp", "sctp", "udp"].map(|name| found.iter().any(|v| v.layers.contains(name)));
+        assert_eq!(transports, [true, true, true], "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_remarked_where_nothing_happens() {
+    clean(
+        "quiet",
+        "--page osterdahl-gallery --loss 0 --queue 200p --transport tcp --transport tcp:connections=6 \
+         --transport sctp --transport sctp:encap=udp --transport tcp:profile=reno-2002 \
+         --transport sctp:profile=lksctp-2.6",
+        Always,
+    );
+}
+
+#[test]
+fn loss_makes_gaps_and_repairs_and_nothing_else() {
+    clean(
+        "loss",
+        "--page gallery --loss 4% --transport tcp --transport tcp:connections=6 --transport sctp",
+        Disturbed,
+    );
+    clean(
+        "burst",
+        "--objects 6x40kB --loss ge:2%/25% --transport tcp:profile=reno-2002,per-object=yes",
+        Disturbed,
+    );
+}
+
+#[test]
+fn encapsulation_in_udp_is_understood() {
+    clean("udp", "--page gallery --loss 3% --duplicate 1% --transport sctp:encap=udp", Disordered);
+}
+
+#[test]
+fn reordering_and_duplication_are_told_apart_from_errors() {
+    clean(
+        "disorder",
+        "--page gallery --loss 1% --reorder 3%/10ms --duplicate 2% --jitter 3ms --transport tcp --transport sctp",
+        Disordered,
+    );
+}
+
+#[test]
+fn two_paths_one_of_them_failing_are_understood() {
+    let contestant = "sctp:path_max_retrans=1,hb_interval=1s";
+    clean(
+        "paths",
+        &format!(
+            "--path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=80ms,loss=1% --fail path=1,at=400ms,for=4s \
+             --bulk 2MB --transport {contestant} --transport {contestant},encap=udp"
+        ),
+        Disturbed,
+    );
+}
+
+#[test]
+fn marks_of_congestion_leave_checksums_right() {
+    clean(
+        "marks",
+        "--queue 100p --ecn 5p --objects 4x60kB --transport tcp:ecn=yes --transport sctp:ecn=yes",
+        Disturbed,
+    );
+}
+
+#[test]
+fn contestants_and_background_traffic_in_one_queue_are_understood() {
+    clean(
+        "together",
+        "--together --cross tcp:flows=1 --queue 20p --objects 4x50kB --transport tcp,sctp",
+        Disturbed,
+    );
+}
+
+/// What the network damages is the only thing with a wrong checksum, and only where it arrives.
+#[test]
+fn damage_shows_where_it_arrives_and_nowhere_else() {
+    let line = "--page gallery --corrupt 3% --transport tcp,sctp";
+    let Some(found) = verdicts("damage", line) else { return };
+    let bad = |verdict: &&Verdict| verdict.checksums.iter().any(|status| status == "0") || verdict.malformed;
+    let damaged: Vec<&Verdict> = found.iter().filter(bad).collect();
+    assert!(damaged.len() > 10, "{} damaged packets", damaged.len());
+    assert!(damaged.iter().all(|verdict| verdict.inbound), "a packet was sent damaged");
+    assert!(found.iter().filter(|verdict| !verdict.inbound).count() > 100, "directions are noted");
+}

@@ -1,0 +1,177 @@
+//! One of two paths fails in mid-transfer: the association goes on over the other, when RFC 9260 says so.
+//!
+//! The times are calculated here by hand from RTO and Path.Max.Retrans and held against what the engine did.
+
+use anabranch_lab::results::{Outcome, PathEvent, PathState, Run, Side};
+use anabranch_lab::{json, report, table};
+use anabranch_tests::{check, plan, race, race_on, runs};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Two equal paths, the first fails after one second of a long download.
+fn dying(contestant: &str, more: &str) -> Run {
+    let line = format!(
+        "--path rate=10mbit,rtt=40ms --path rate=10mbit,rtt=40ms --queue 200p --fail path=1,at=1s{more} --bulk 8MB \
+         --runs 1 --transport {contestant}"
+    );
+    let found = race(&line);
+    let (arm, run) = runs(&found).next().expect("a run");
+    check(arm, run);
+    run.clone()
+}
+
+fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
+    let wanted = |e: &&PathEvent| e.by == by && e.path == path && e.state == state;
+    run.path_events
+        .iter()
+        .find(wanted)
+        .unwrap_or_else(|| panic!("{by:?} {state:?}: {:?}", run.path_events))
+        .at_ns
+}
+
+/// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration number
+/// Path.Max.Retrans + 1 in a row; §6.3.3 E2 doubles the RTO at each; §6.3.1 has a floor of RTO.Min, which on a path of
+/// 40 ms is the RTO. So from the last start of the timer it takes RTO.Min x (1 + 2 + 4 + ...), each at most RTO.Max.
+fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
+    (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
+}
+
+/// The timer was last started by the last SACK that came through, which is at most a round trip before the failure: it
+/// counts from then. Here a SACK comes every 2.4 ms up to the failure.
+const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
+
+/// A sender that repairs all it has outstanding at once: no initial window or burst limit keeps it.
+#[test]
+fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give() {
+    let at_once = "iw=100,max_burst=0,rcvbuf=64KiB";
+    for (keys, rto_min, rto_max, retrans, seconds) in [
+        (",path_max_retrans=0", SECOND, 60 * SECOND, 0, 1.0),
+        (",path_max_retrans=1", SECOND, 60 * SECOND, 1, 3.0),
+        (",path_max_retrans=2", SECOND, 60 * SECOND, 2, 7.0),
+        // The defaults of RFC 9260 §16: 1 + 2 + 4 + 8 + 16 + 32 s.
+        ("", SECOND, 60 * SECOND, 5, 63.0),
+        (",rto_min=200ms,path_max_retrans=3", SECOND / 5, 60 * SECOND, 3, 3.0),
+        // Doubling ends at RTO.Max: 1 + 2 + 2 + 2 + 2 + 2 s.
+        (",rto_max=2s", SECOND, 2 * SECOND, 5, 11.0),
+    ] {
+        let contestant = format!("sctp:{at_once}{keys}");
+        let run = dying(&contestant, "");
+        assert_eq!(run.outcome, Outcome::Done, "{contestant}");
+        let expected = expirations(rto_min, rto_max, retrans + 1);
+        assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
+        let found = first(&run, Side::Server, 1, PathState::Failed);
+        // The window is full of what is repaired: new data, and with it the next timer, waits for the SACK of the
+        // repair, which takes 40 ms and the serialization of 64 KiB, 54 ms.
+        let early = LAST_START.start() + expected;
+        let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
+        assert!(
+            (early..=late).contains(&found),
+            "{contestant}: declared at {found}, not in {early}..={late}"
+        );
+        // Nobody gives up on the path that works.
+        assert!(run.path_events.iter().all(|e| e.path == 1), "{contestant}: {:?}", run.path_events);
+        println!("{contestant}: {:.3} s after the failure", found as f64 / 1e9 - 1.0);
+    }
+}
+
+/// RFC 9260 §8.2 also clears the counter when data is acknowledged that was last sent to the path. When the path fails,
+/// what the last 20 ms brought has arrived, but its SACKs are lost. The first expiration repairs only a window's start
+/// (§7.2.1: three packets); the SACK of that acknowledges the rest, too, and the count begins anew, with the RTO
+/// doubled already: (1 +) 2 + 4 s and so on, one expiration more in all.
+#[test]
+fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
+    for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
+        let run = dying(&format!("sctp:path_max_retrans={retrans}"), "");
+        assert_eq!(run.outcome, Outcome::Done);
+        // The last doubling of the defaults ends at RTO.Max: 1 + 2 + 4 + 8 + 16 + 32 + 60 s.
+        let expected = expirations(SECOND, 60 * SECOND, retrans + 2);
+        assert_eq!(expected as f64 / 1e9, seconds);
+        let found = first(&run, Side::Server, 1, PathState::Failed);
+        assert!(LAST_START.contains(&(found - expected)), "{retrans}: declared at {found}");
+        println!("path_max_retrans={retrans}: {:.3} s after the failure", found as f64 / 1e9 - 1.0);
+    }
+}
+
+/// RFC 9260 §6.4.1, §6.3.3 E3: what timed out goes to the other path at the first expiration, long before the first is
+/// given up. Next delivery: one RTO after the last start of the timer, and the flight.
+#[test]
+fn delivery_goes_on_after_one_rto() {
+    for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
+        let run = dying(contestant, "");
+        let failover = run.failover_ns.expect("a failover");
+        // From the failure: the timer's last start at most 80 ms after it, one RTO, 20 ms of propagation and 1.2 ms of
+        // serialization; more only if the other path queues.
+        let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
+        assert!(expected.contains(&failover), "{contestant}: {failover}");
+        assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
+        let other = &run.series.paths[1].down;
+        assert!(other.delivered.iter().sum::<u64>() > 1_000_000, "{contestant}: carried by the other path");
+    }
+}
+
+/// RFC 9260 §8.3, §6.4: heartbeats go on to a failed path; the first one answered brings it back, and as the primary
+/// it carries the data again.
+#[test]
+fn data_returns_when_the_path_does() {
+    let run = dying("sctp:iw=100,max_burst=0,rcvbuf=64KiB,path_max_retrans=1,hb_interval=1s", ",for=6s");
+    assert_eq!(run.outcome, Outcome::Done);
+    let down = first(&run, Side::Server, 1, PathState::Failed);
+    assert!((4 * SECOND - 40_000_000..4 * SECOND + 140_000_000).contains(&down), "1 s + 1 + 2 s: {down}");
+    let up = first(&run, Side::Server, 1, PathState::Active);
+    let back = 7 * SECOND;
+    // RFC 9260 §8.3: a heartbeat every RTO + HB.interval, give or take half of the RTO. The RTO had doubled to 4 s by
+    // the second expiration and doubles with every heartbeat that is lost: 5 s later one is on its way at 9 s, and at
+    // the latest (RTO 8 s, jitter 50 %) one within 13 s of the path's return.
+    assert!((back..back + 13 * SECOND).contains(&up), "{up}");
+    let after = |path: usize, from_ns: u64| -> u64 {
+        run.series.paths[path].down.delivered.iter().skip((from_ns / 100_000_000) as usize + 1).sum()
+    };
+    assert!(run.page_ns.expect("done") > up, "the transfer is still under way when the path returns");
+    assert!(after(0, up) > 100_000, "data is back on the primary: {}", after(0, up));
+}
+
+#[test]
+fn the_failover_stands_in_json_table_and_report() {
+    let plan = plan(
+        "--path rate=10mbit,rtt=40ms --path rate=10mbit,rtt=40ms --fail path=1,at=1s --bulk 4MB --runs 2 \
+         --transport sctp:path_max_retrans=1 --transport sctp:path_max_retrans=0",
+    );
+    let found = race_on(2, &plan);
+    let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
+    for (index, expected_s) in [(0, 8.0), (1, 2.0)] {
+        let arm = &value["points"][0]["arms"][index];
+        assert!(arm["summary"]["failover_ms"]["mean"].as_f64().expect("a mean") > 1_000.0);
+        for run in arm["runs"].as_array().expect("runs") {
+            assert!(run["failover_ns"].as_u64().expect("a failover") > SECOND);
+            let event = &run["path_events"][0];
+            let told = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
+            assert_eq!(told, (Some(1), Some("failed"), Some("server")));
+            // 1 s until it fails, then 1 + 2 + 4 s (the count begins anew once, see above), or 1 s.
+            let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
+            assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
+        }
+    }
+    let shown = table::render(&found, table::Style::default());
+    assert!(shown.contains("failover ms"), "{shown}");
+    for told in ["path 1 declared failed after 8.0", "path 1 declared failed after 2.0"] {
+        assert!(shown.contains(told), "{told}:\n{shown}");
+    }
+    let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!(widest <= table::COLUMNS, "{shown}");
+    let html =
+        report::html(&found, &report::Framing { command: "anabranch race", verdicts: &[String::new()] });
+    for mark in ["path fails", "declared failed", "delivery goes on", "failure to next delivery"] {
+        assert!(html.contains(mark), "{mark}");
+    }
+}
+
+/// With one path there is nowhere to go: the same failure costs the transfer, and is counted.
+#[test]
+fn one_path_has_no_failover() {
+    let line = "--rate 10mbit --rtt 40ms --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";
+    for (arm, run) in runs(&race(line)) {
+        check(arm, run);
+        assert_ne!(run.outcome, Outcome::Done, "{arm}");
+        assert!(run.failover_ns.is_none(), "{arm}: {:?}", run.failover_ns);
+    }
+}

@@ -1,0 +1,198 @@
+//! Storms of whole races: pages and transfers over both transports through networks that are bad in ways the seed
+//! chooses, with invariants that must hold whatever happens.
+//!
+//! `SEED=n` runs one storm, `SEEDS=n` so many. Each kind of fault is off in about half of the seeds, so that some meet
+//! a fault alone and some in company (Groce et al., "Swarm Testing", 2012).
+
+use anabranch_base::Rng;
+use anabranch_lab::results::{Outcome, Run};
+use anabranch_lab::run::{batch, one};
+use anabranch_tests::{check, plan, seeds};
+use anabranch_wire::pcap::{Direction, Reader};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+/// What a seed chose, as the command line says it.
+struct Storm {
+    line: String,
+    /// Damaged packets arrive as other packets than were sent.
+    corrupts: bool,
+    /// More packets may arrive than were sent.
+    duplicates: bool,
+}
+
+fn storm(seed: u64) -> Storm {
+    let mut rng = Rng::new(seed).fork("storms of whole races");
+    let mut one_of = |values: &[&'static str]| values[rng.below(values.len() as u64) as usize];
+    let paths = one_of(&["1", "1", "2", "3"]).parse::<usize>().unwrap_or(1);
+    let mut line = String::new();
+    let (mut corrupts, mut duplicates) = (false, false);
+    for _ in 0..paths {
+        let rate = one_of(&["256kbit", "1mbit", "10mbit", "100mbit", "unlimited", "1mbit/2s:5mbit"]);
+        let delay = one_of(&["1ms", "20ms", "100ms", "300ms"]);
+        line += &format!(" --path rate={rate},delay={delay}");
+        let faults: [(&str, &[&'static str]); 8] = [
+            ("loss", &["1%", "5%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
+            ("down-loss", &["2%", "20%", "30%", "list:2/4/5/6/7"]),
+            ("queue", &["2p", "3p", "10p", "200p", "20kB"]),
+            ("reorder", &["1%", "10%", "30%"]),
+            ("duplicate", &["1%", "10%", "30%"]),
+            ("corrupt", &["1%", "10%", "30%"]),
+            ("jitter", &["1ms", "1ms", "10ms"]),
+            ("half-duplex", &["yes"]),
+        ];
+        for (fault, values) in faults {
+            let (on, value) = (one_of(&["on", "off"]) == "on", one_of(values));
+            let fits = match fault {
+                "jitter" => delay != "1ms" || value == "1ms",
+                "half-duplex" => one_of(&["yes", "no", "no", "no"]) == "yes" && !rate.contains("unlimited"),
+                "queue" => rate != "unlimited",
+                _ => true,
+            };
+            if on && fits {
+                line += &format!(",{fault}={value}");
+                corrupts |= fault == "corrupt";
+                duplicates |= fault == "duplicate";
+            }
+        }
+    }
+    // Outages of one path or, with one path, of the network; now and then for good.
+    for _ in 0..one_of(&["0", "0", "1", "2", "3"]).parse().unwrap_or(0) {
+        let path = one_of(&["1", "2", "3"]).parse::<usize>().unwrap_or(1).min(paths);
+        let at = one_of(&["0ms", "50ms", "200ms", "700ms", "1500ms", "4s"]);
+        let span = one_of(&["", ",for=50ms", ",for=300ms", ",for=1s", ",for=3s", ",for=10s"]);
+        line += &format!(" --fail path={path},at={at}{span}");
+    }
+    line += match one_of(&["page", "objects", "objects", "many", "bulk", "arrivals", "origins"]) {
+        "page" => " --page gallery",
+        "many" => " --objects 60x2kB",
+        "bulk" => " --bulk 300kB",
+        "arrivals" => " --objects 30x4kB --arrivals 20/s",
+        "origins" => " --page osterdahl-gallery --origins keep --server-time 3ms --server serial",
+        _ => " --objects 1x0B,3x700B,4x30kB,1x150kB",
+    };
+    let contestant = one_of(&[
+        "tcp",
+        "tcp:connections=6",
+        "tcp:per-object=yes",
+        "tcp:connections=2,objects-per-connection=3",
+        "sctp",
+        "sctp",
+        "sctp:streams=1",
+        "sctp:streams=3,when-full=rr",
+        "sctp:connections=2,streams=2,when-full=spf",
+        "sctp:per-object=yes",
+        "sctp:encap=udp",
+        "sctp:sack_path=other",
+    ]);
+    let profile = if contestant.starts_with("tcp") {
+        one_of(&["modern", "modern", "reno-2002", "linux-2.6", "ns2"])
+    } else {
+        one_of(&["rfc9260", "rfc9260", "rfc2960", "kame-2002", "lksctp-2.6", "modern"])
+    };
+    let mut keys = format!("profile={profile}");
+    for extra in ["rcvbuf=16KiB", "rto_min=200ms", "delack=0ms"] {
+        if one_of(&["on", "off", "off"]) == "on" {
+            keys += &format!(",{extra}");
+        }
+    }
+    let joint = if contestant.contains(':') { ',' } else { ':' };
+    line += &format!(" --transport {contestant}{joint}{keys}");
+    if one_of(&["on", "off", "off"]) == "on" {
+        line += " --timeout 60s";
+    }
+    line += " --deadline 400s --runs 1";
+    Storm { line: format!("{line} --seed {}", seed % (1 << 32)), corrupts, duplicates }
+}
+
+/// The packets of one host's capture, by direction: when, what.
+fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
+    let mut reader = Reader::new(pcapng).expect("a capture");
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    while let Some(record) = reader.next_packet().expect("a capture") {
+        let side = match record.direction {
+            Some(Direction::Outbound) => &mut sent,
+            Some(Direction::Inbound) => &mut received,
+            None => panic!("every packet has a direction"),
+        };
+        side.push((record.at_nanos, record.packet));
+    }
+    [sent, received]
+}
+
+/// Packets are neither made nor lost but as counted, in one direction.
+fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8])], came: &[(u64, &[u8])]) {
+    let counted = if up { run.packets.up } else { run.packets.down };
+    let series = |pick: fn(&anabranch_lab::results::PathSeries) -> &Vec<u64>| -> u64 {
+        let paths = run.series.paths.iter().map(|path| if up { &path.up } else { &path.down });
+        paths.flat_map(pick).sum()
+    };
+    let bytes = if up { run.wire_bytes.up } else { run.wire_bytes.down };
+    assert_eq!(series(|path| &path.wire), bytes, "{what}: bytes over time and in all");
+    // The run's numbers end where the run does; the capture goes on.
+    let until = sent.get(counted.sent as usize).map_or(u64::MAX, |(at, _)| *at);
+    let captured: u64 = sent.iter().take(counted.sent as usize).map(|(_, packet)| packet.len() as u64).sum();
+    assert!(sent.len() as u64 >= counted.sent, "{what}: {} packets captured, {counted:?}", sent.len());
+    assert_eq!(captured, bytes, "{what}: the first {} packets are those of the run", counted.sent);
+    assert!(counted.lost <= counted.sent, "{what}: {counted:?}");
+    if !storm.corrupts {
+        // What comes out was put in.
+        let mut balance: BTreeMap<&[u8], i64> = BTreeMap::new();
+        for (_, packet) in sent {
+            *balance.entry(packet).or_default() += 1;
+        }
+        for (_, packet) in came {
+            let left = balance.get_mut(packet).unwrap_or_else(|| panic!("{what}: a packet that nobody sent"));
+            *left -= 1;
+            assert!(storm.duplicates || *left >= 0, "{what}: a packet twice where nothing duplicates");
+        }
+        if !storm.duplicates {
+            // sent = arrived + lost + under way, at the end of the run and at the end of the capture.
+            let arrived = came.iter().filter(|(at, _)| *at < until).count() as u64;
+            let never: u64 = balance.values().map(|n| (*n).max(0) as u64).sum();
+            assert!(arrived + counted.lost <= counted.sent, "{what}: {arrived} arrived, {counted:?}");
+            assert!(counted.lost <= never, "{what}: {never} never arrived, {counted:?}");
+            if sent.len() as u64 == counted.sent && run.outcome == Outcome::Done {
+                let total = came.len() as u64 + never;
+                assert_eq!(total, counted.sent, "{what}: {counted:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_races_keep_their_invariants_in_any_weather() {
+    let (done, failed, deadline, lost) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
+    let add = |cell: &Cell<u64>, n: u64| cell.set(cell.get() + n);
+    seeds("storms", 150, |seed| {
+        let storm = storm(seed);
+        let what = &format!("anabranch race{}", storm.line);
+        let plan = plan(&storm.line);
+        let scenario = batch::scenario(&plan, 0, Some(0), plan.seeds[0]);
+        // Errors are ours: the world stands still, spins, or the clients miss their own deadline.
+        let (runs, captures) = one::capture(&scenario).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let run = &runs[0];
+        check(what, run);
+        let bytes = plan.points[0].workload.page.body_bytes();
+        assert_eq!(run.objects.iter().map(|object| object.bytes).sum::<u64>(), bytes, "{what}");
+        assert!(run.connections >= 1, "{what}");
+        if captures.len() == 2 {
+            let [mine, theirs] = [0, 1].map(|i| packets(&captures[i].pcapng));
+            conserved(what, &storm, run, true, &mine[0], &theirs[1]);
+            conserved(what, &storm, run, false, &theirs[0], &mine[1]);
+        }
+        add(&lost, run.packets.up.lost + run.packets.down.lost);
+        match run.outcome {
+            Outcome::Done => add(&done, 1),
+            Outcome::Failed => add(&failed, 1),
+            Outcome::Deadline => add(&deadline, 1),
+        }
+    });
+    println!(
+        "{} done, {} failed, {} at the deadline, {} packets lost",
+        done.get(),
+        failed.get(),
+        deadline.get(),
+        lost.get()
+    );
+}

@@ -129,7 +129,7 @@ fn work(point: &Point, style: Style) -> String {
     let mut out = style_lines(
         &format!(
             "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {extra}{}\n",
-            "", "conns", "lost", "resent", "RTOs", "failed", "where an object's time went"
+            "", "conns", "lost", "resent", "RTOs", "failed", "where objects' time went"
         ),
         |line| style.faint(line),
     );

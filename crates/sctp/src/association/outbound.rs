@@ -1,20 +1,21 @@
 //! The only builder of an association's packets.
 //!
 //! Handlers have marked what is wanted; here it becomes packets when polled:
-//! which destination, which chunks in which order, how much fits, what the
-//! windows allow. The one place that counts, times and traces what is sent.
+//! which chunks in which order, how much fits ([`choice`] says what is next
+//! and whether it may go). The one place that counts, times and traces what is
+//! sent.
 //!
 //! Home of RFC 9260 §6.1 and §6.10.
 
+mod choice;
+
 use super::timers::Timer;
 use super::{Association, Ctx, State};
-use crate::config::{RetransmitPath, SackPath};
 use crate::path::heartbeat;
 use crate::send::chunk_size;
 use crate::send::outstanding::{ChunkState, Entry};
-use anabranch_base::trace::{Limit, SendCause, TraceEvent};
+use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn, Instant};
-use anabranch_congestion::Controller;
 use anabranch_wire::sctp::{
     CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, Shutdown, ShutdownAck, Ssn, Tsn, packet,
 };
@@ -121,178 +122,6 @@ impl Association {
         }
     }
 
-    fn next_job(&mut self, now: Instant) -> Option<Job> {
-        match self.state {
-            State::CookieWait(_) => return self.outbox.init.then_some(Job::Init(self.outbox.handshake_path)),
-            State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered.
-                return self.outbox.cookie_echo.then_some(Job::CookieEcho(self.outbox.handshake_path));
-            }
-            State::Closed => return None,
-            _ => {}
-        }
-        if let Some(path) = self.outbox.cookie_ack {
-            return Some(Job::Control(path));
-        }
-        if let Some(&(path, _)) = self.outbox.errors.first() {
-            return Some(Job::Control(path));
-        }
-        if let Some(&(path, _)) = self.outbox.heartbeat_acks.front() {
-            return Some(Job::Control(path));
-        }
-        if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
-            return Some(Job::Control(path));
-        }
-        if let Some((path, allowed)) = self.data_path(now) {
-            return Some(Job::Data(path, allowed));
-        }
-        // A SHUTDOWN acknowledges too, so it goes before a SACK that may not be needed any more.
-        if self.outbox.shutdown || self.outbox.shutdown_ack {
-            return Some(Job::Shutdown(self.outbox.shutdown_path.unwrap_or(self.paths.current())));
-        }
-        self.recv.sack_due().then(|| Job::Sack(self.sack_path()))
-    }
-
-    /// RFC 9260 §6.4: where SACKs go.
-    fn sack_path(&self) -> usize {
-        let same = self.data_from;
-        match self.config.sack_path {
-            // RFC 9260 §6.4: a duplicate hints that the last SACK went the wrong way.
-            SackPath::Other if !self.recv.has_duplicates() => self.paths.alternate(same).unwrap_or(same),
-            // RFC 9260 §5.4: nothing but HEARTBEATs to what is not verified.
-            _ if self.paths.get(same).confirmed => same,
-            _ => self.paths.current(),
-        }
-    }
-
-    /// RFC 9260 §6.4, §6.4.1: where a chunk that is marked goes.
-    #[cold]
-    fn retransmission_path(&self, last: usize, cause: SendCause, length: u32) -> usize {
-        let move_away = match self.config.rtx_path {
-            RetransmitPath::Same => false,
-            RetransmitPath::Timeout => cause != SendCause::Fast,
-            RetransmitPath::All => true,
-        };
-        let path = match move_away.then(|| self.paths.alternate(last)).flatten() {
-            Some(other) => other,
-            _ if self.paths.get(last).is_usable() => last,
-            _ => self.paths.current(),
-        };
-        if length <= self.largest { path } else { self.wide_path(path, length) }
-    }
-
-    /// RFC 9260 §6.9: a chunk that was cut before a path MTU shrank cannot be cut again, and nobody
-    /// here fragments IP packets: it goes where a packet takes it whole, if there is such a path.
-    #[cold]
-    fn wide_path(&self, path: usize, length: u32) -> usize {
-        let n = self.paths.len();
-        let takes = |&path: &usize| {
-            let path = self.paths.get(path);
-            path.is_usable() && path.chunk_limit() as u64 >= chunk_size(length)
-        };
-        (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
-    }
-
-    /// The path that DATA can go to now, and which.
-    #[inline]
-    fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
-        if !self.state.may_send_data() {
-            return None;
-        }
-        if let Some((_, path)) = self.next_again() {
-            let allowed = self.allowed(now, path);
-            if allowed.again {
-                return Some((path, allowed));
-            }
-        }
-        if self.send.queue.unsent_bytes() == 0 {
-            return None;
-        }
-        let current = self.paths.current();
-        let allowed = self.allowed(now, current);
-        allowed.new.then_some((current, allowed))
-    }
-
-    /// The lowest chunk to be sent again, and where to.
-    #[inline]
-    fn next_again(&mut self) -> Option<(u64, usize)> {
-        let offset = self.send.outstanding.next_lost()?;
-        let entry = self.send.outstanding.get(offset)?;
-        let ChunkState::Lost(cause) = entry.state else {
-            return None;
-        };
-        Some((offset, self.retransmission_path(usize::from(entry.path), cause, entry.length)))
-    }
-
-    /// What may start a packet with DATA to `index`.
-    #[inline]
-    fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
-        let again_here = self.next_again();
-        let path = self.paths.get(index);
-        // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
-        let blocked = path.one_packet && path.flight > 0;
-        // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
-        let open = path.flight < path.congestion.window() && !blocked;
-        let again =
-            again_here.is_some_and(|(_, path)| path == index) && (open || self.send.recovery.free_packet);
-        // RFC 9260 §6.1 C: what is marked goes first.
-        let waits_behind = again_here.is_some_and(|(_, path)| path == index);
-        let new = open && !waits_behind && self.new_allowed(now);
-        Allowed { again, new }
-    }
-
-    /// New DATA may go, as far as the peer's window, Nagle and bursts are concerned.
-    #[inline]
-    fn new_allowed(&mut self, now: Instant) -> bool {
-        if self.send.outstanding.is_full() {
-            return false;
-        }
-        let Some(cut) = self.send.queue.next_cut(self.largest, usize::MAX) else {
-            return false;
-        };
-        self.window_takes(cut.length) && !self.is_held_back() && self.burst_allows(now)
-    }
-
-    /// RFC 9260 §6.1 A: the peer has room, or this is a probe.
-    #[inline]
-    fn window_takes(&self, length: u32) -> bool {
-        u64::from(length) <= self.send.peer_window
-            || self.send.probing.is_some_and(|probing| probing.allowed) && self.send.outstanding.is_empty()
-    }
-
-    /// Nagle's rule: a packet that is not full waits while anything is unacknowledged.
-    #[inline]
-    fn is_held_back(&self) -> bool {
-        self.config.nagle
-            && matches!(self.state, State::Established)
-            && !self.send.outstanding.is_empty()
-            && self.send.queue.unsent_bytes() < u64::from(self.largest)
-    }
-
-    /// RFC 9260 §6.1 D: Max.Burst packets at one instant.
-    #[inline]
-    fn burst_allows(&mut self, now: Instant) -> bool {
-        let Some(most) = self.config.max_burst else {
-            return true;
-        };
-        if self.burst_at != now {
-            self.burst_at = now;
-            self.burst_left = most;
-        }
-        self.burst_left > 0
-    }
-
-    /// The first chunk of a packet with the DATA that is allowed fits into `room` bytes.
-    fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
-        if allowed.again {
-            let entry =
-                self.send.outstanding.next_lost().and_then(|offset| self.send.outstanding.get(offset));
-            return entry.is_some_and(|entry| chunk_size(entry.length) as usize <= room);
-        }
-        allowed.new
-            && self.send.queue.next_cut(self.largest, room).is_some_and(|cut| self.window_takes(cut.length))
-    }
-
     /// Writes one packet of at most `limit` bytes (more only for a chunk that
     /// cannot be cut again).
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
@@ -344,11 +173,6 @@ impl Association {
             self.write_data(ctx, index, end, buffer, tag, allowed);
         }
         self.cookie_echo_sent(ctx, index);
-    }
-
-    fn cookie_takes_new(&mut self) -> bool {
-        self.send.queue.next_cut(self.largest, usize::MAX).is_some_and(|cut| self.window_takes(cut.length))
-            && !self.send.outstanding.has_lost()
     }
 
     fn write_shutdown(&mut self, ctx: &mut Ctx<'_>, index: usize, end: usize, buffer: &mut Vec<u8>) {
@@ -556,24 +380,6 @@ impl Association {
         self.paths.at(index).last_data = Some(ctx.now);
     }
 
-    /// The path new data goes to: the one of the handshake until it is over.
-    fn data_target(&self) -> usize {
-        if matches!(self.state, State::CookieEchoed(_)) {
-            self.outbox.handshake_path
-        } else {
-            self.paths.current()
-        }
-    }
-
-    /// New DATA may fill up a packet of retransmissions.
-    fn follows_new(&mut self, now: Instant, index: usize) -> bool {
-        let path = self.paths.get(index);
-        path.flight < path.congestion.window()
-            && !path.one_packet
-            && self.state.may_send_data()
-            && self.new_allowed(now)
-    }
-
     fn write_new(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -723,39 +529,5 @@ impl Association {
             packet,
             cause,
         });
-    }
-
-    /// Tells the trace what holds the sender back, when that has changed.
-    fn note_limit(&mut self, ctx: &mut Ctx<'_>) {
-        if !ctx.trace.on || !self.state.is_up() {
-            return;
-        }
-        let limit = self.current_limit(ctx.now);
-        if self.limit != Some(limit) {
-            self.limit = Some(limit);
-            ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Limited(limit));
-        }
-    }
-
-    fn current_limit(&mut self, now: Instant) -> Limit {
-        if self.send.queue.unsent_bytes() == 0 && !self.send.outstanding.has_lost() {
-            return Limit::Application;
-        }
-        if self.send.recovery.timeout_exit.is_some() {
-            return Limit::Timeout;
-        }
-        if self.send.recovery.exit.is_some() {
-            return Limit::Recovery;
-        }
-        let cut = self.send.queue.next_cut(self.largest, usize::MAX);
-        if cut.is_some_and(|cut| !self.window_takes(cut.length)) {
-            return Limit::Receiver;
-        }
-        let path = self.paths.get(self.paths.current());
-        if path.flight >= path.congestion.window() {
-            return Limit::Congestion;
-        }
-        let _ = now;
-        Limit::Pacing
     }
 }

@@ -5,11 +5,12 @@
 //! are ascending and apart; what is new goes out only within the peer's window
 //! and the path's (with the overbooking of one packet that RFC 9260 §6.1
 //! allows); the outstanding bytes are the sum over paths; what is in flight
-//! has a timer; packets fit the path.
+//! has a timer; packets fit the path, hold what may be together, and go where
+//! it may go.
 
 use crate::net::{A, B, Flight, Net, Watch, network};
 use anabranch_base::Engine;
-use anabranch_sctp::AssociationState;
+use anabranch_sctp::{AssociationState, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Chunk, PacketView, SackView, Tsn};
 use std::collections::BTreeMap;
@@ -104,6 +105,41 @@ impl Checker {
         }
     }
 
+    /// What may be together in a packet, and go where.
+    fn bundled_well(&self, net: &Net, from: Side, flight: &Flight, packet: &PacketView<'_>) {
+        let chunks: Vec<Chunk<'_>> = packet.chunks().flatten().collect();
+        let has = |wanted: fn(&Chunk<'_>) -> bool| chunks.iter().any(wanted);
+        // RFC 9260 §5.1: INIT and INIT ACK are alone; COOKIE ECHO and COOKIE ACK come first.
+        let lonely = has(|c| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_)));
+        assert!(!lonely || chunks.len() == 1, "{from:?}: {} is not alone", chunks[0]);
+        assert_eq!(has(|c| matches!(c, Chunk::Init(_))), packet.header.tag == 0, "{from:?}: tag 0 is INIT's");
+        let late = chunks.iter().skip(1).any(|c| matches!(c, Chunk::CookieEcho(_) | Chunk::CookieAck(_)));
+        assert!(!late, "{from:?}: a COOKIE chunk comes first");
+        // RFC 9260 §3.3.7, §6.2: no DATA beside an ABORT, and one SACK at most.
+        let data = has(|c| matches!(c, Chunk::Data(_)));
+        assert!(!data || !has(|c| matches!(c, Chunk::Abort(_))), "{from:?}: DATA beside an ABORT");
+        assert!(chunks.iter().filter(|c| matches!(c, Chunk::Sack(_))).count() <= 1, "{from:?}: two SACKs");
+        // RFC 9260 §5.4: an address that is not verified gets HEARTBEATs, and what answers.
+        let end = &net.ends[from as usize];
+        let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
+        let unverified = info
+            .paths
+            .iter()
+            .any(|path| path.address == flight.target.ip() && path.state == PathState::Unconfirmed);
+        if unverified {
+            let heartbeat = has(|c| matches!(c, Chunk::Heartbeat(_)));
+            for chunk in &chunks {
+                let allowed = match chunk {
+                    Chunk::CookieEcho(_) | Chunk::CookieAck(_) => heartbeat,
+                    Chunk::Data(_) | Chunk::Sack(_) | Chunk::Init(_) => false,
+                    Chunk::Shutdown(_) | Chunk::ShutdownAck(_) => false,
+                    _ => true,
+                };
+                assert!(allowed, "{from:?}: {chunk} to {}, which is not verified", flight.target);
+            }
+        }
+    }
+
     /// RFC 9260 §6.1: rule A (the peer's window), rule B (the path's).
     fn new_data_fits(&self, net: &Net, from: Side, flight: &Flight, tsn: Tsn) {
         let end = &net.ends[from as usize];
@@ -147,16 +183,20 @@ impl Watch for Checker {
         assert!(flight.bytes.len() + 20 <= 1_500, "{from:?}: a packet of {} bytes", flight.bytes.len());
         assert!(network(flight.target.ip()) >= 1);
         let packet = PacketView::parse(&flight.bytes).expect("engines send good packets");
-        let mut data_seen = false;
+        self.bundled_well(net, from, flight, &packet);
+        let mut data_seen = None;
         for chunk in packet.chunks() {
             match chunk.expect("engines send good chunks") {
                 Chunk::Data(data) => {
-                    data_seen = true;
+                    // RFC 9260 §6.10: ascending TSNs.
+                    if let Some(before) = data_seen.replace(data.tsn) {
+                        assert!(data.tsn.after(before), "{from:?}: {} behind {before}", data.tsn);
+                    }
                     assert!(!data.payload.is_empty(), "{from:?}: DATA without data");
                     self.data_sent(net, from, flight, data.tsn, data.stream, data.payload);
                 }
                 // RFC 9260 §6.10: control chunks come first.
-                other if data_seen => panic!("{from:?}: {other} behind DATA"),
+                other if data_seen.is_some() => panic!("{from:?}: {other} behind DATA"),
                 Chunk::Sack(sack) => self.sack_sent(from, &sack),
                 Chunk::Unknown(unknown) => panic!("{from:?}: {unknown}"),
                 _ => {}

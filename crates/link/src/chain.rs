@@ -87,7 +87,7 @@ impl<P: Carried> Chain<P> {
 
     /// A packet enters at `now`. What is due up to `now` inside the chain
     /// happens first. Afterwards [`next`](Self::next) may be earlier than before.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, now: Instant, packet: P) {
         self.advance(now);
         self.meter.entered.add(packet.wire_len());
@@ -96,12 +96,17 @@ impl<P: Carried> Chain<P> {
 
     /// When to call [`pop`](Self::pop) next; `None` when the chain is empty.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn next(&self) -> Option<Instant> {
         let head = self.arrivals.front().map(|(at, _)| *at);
         if !self.holding {
             return head;
         }
+        self.next_holding(head)
+    }
+
+    #[cold]
+    fn next_holding(&self, head: Option<Instant>) -> Option<Instant> {
         let deadlines = self.stages.iter().filter_map(Stage::deadline);
         deadlines.chain(head).min()
     }
@@ -124,6 +129,13 @@ impl<P: Carried> Chain<P> {
     #[inline]
     pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
         self.dropped.pop_front()
+    }
+
+    /// A lost packet is there to be taken.
+    #[must_use]
+    #[inline]
+    pub fn has_dropped(&self) -> bool {
+        !self.dropped.is_empty()
     }
 
     /// The counters.
@@ -195,8 +207,20 @@ impl<P: Carried> Chain<P> {
     }
 
     /// The packet enters stage `from` at `at`.
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, from: usize, at: Instant, mut packet: P) {
+        if from == 0
+            && let Some(passed) = pass_plainly(&mut self.stages, at, &mut packet, &mut self.meter)
+        {
+            return match passed {
+                Ok(at) => self.arrive(at, packet),
+                Err((at, cause)) => self.lose(at, packet, cause),
+            };
+        }
+        self.run_stages(from, at, packet);
+    }
+
+    fn run_stages(&mut self, from: usize, at: Instant, mut packet: P) {
         match pass_through(&mut self.stages[from..], at, &mut packet, &mut self.meter) {
             (_, Passed::Through(at)) => self.arrive(at, packet),
             (_, Passed::Lost(at, cause)) => self.lose(at, packet, cause),
@@ -256,6 +280,41 @@ enum Passed {
     Doubled(Instant),
     /// To a stage that is to hold it, at this instant.
     Held(Instant),
+}
+
+/// Leads a packet through the chain that most links are: a queue with its
+/// serializer, perhaps a loss model, a delay. `None`: it is another chain. Does
+/// what [`pass_through`] does, without asking each stage what it is.
+#[inline]
+fn pass_plainly<P: Carried>(
+    stages: &mut [Stage<P>],
+    at: Instant,
+    packet: &mut P,
+    meter: &mut Meter,
+) -> Option<Result<Instant, (Instant, Cause)>> {
+    let (mtu, queue, loss, delay) = match stages {
+        [Stage::Mtu(mtu), Stage::Bottleneck(queue), Stage::Delay(delay)] => (mtu, queue, None, delay),
+        [Stage::Mtu(mtu), Stage::Bottleneck(queue), Stage::Loss(loss), Stage::Delay(delay)] => {
+            (mtu, queue, Some(loss), delay)
+        }
+        _ => return None,
+    };
+    if let Fate::Lost(cause) = mtu.pass(at, packet, meter) {
+        return Some(Err((at, cause)));
+    }
+    let at = match queue.pass(at, packet, meter) {
+        Fate::Leaves(at) | Fate::Doubled(at) => at,
+        Fate::Lost(cause) => return Some(Err((at, cause))),
+    };
+    if let Some(loss) = loss
+        && let Fate::Lost(cause) = loss.pass(at, packet, meter)
+    {
+        return Some(Err((at, cause)));
+    }
+    match delay.pass(at, packet, meter) {
+        Fate::Leaves(at) | Fate::Doubled(at) => Some(Ok(at)),
+        Fate::Lost(cause) => Some(Err((at, cause))),
+    }
 }
 
 /// Leads a packet through `stages` as far as it goes without being moved.

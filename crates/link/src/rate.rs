@@ -82,7 +82,7 @@ impl Rate {
     }
 
     /// See [`Serializer::transmit`].
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         let start = self.medium.free().max(at);
         let end = if self.changes.is_empty() {

@@ -89,7 +89,7 @@ impl Events {
 
     /// Sets, moves or clears when the slot is due. Setting the instant it
     /// already has keeps its place among equals; any other takes a new place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, slot: Slot, at: Option<Instant>) {
         let deadline = &mut self.slots[slot.0 as usize];
         let Some(at) = at else {

@@ -130,6 +130,40 @@ impl Executor {
     /// returned, at once when it does.
     #[inline]
     pub(crate) fn run_round<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        if let Some(index) = self.take_only() {
+            if index == MAIN {
+                return self.poll_main(main);
+            }
+            self.poll_task(index);
+            return None;
+        }
+        self.run_many(main)
+    }
+
+    /// Takes the one runnable task out of the queue, when there is but one.
+    #[inline]
+    fn take_only(&self) -> Option<u32> {
+        let last = self.queue.last.load(Ordering::Relaxed);
+        let before = match self.places.borrow().get(last as usize) {
+            Some(place) => place.task_waker.before.load(Ordering::Relaxed),
+            None => self.main.before.load(Ordering::Relaxed),
+        };
+        let only = last != NOBODY && before == NOBODY && !self.any_ahead.get();
+        only.then(|| {
+            self.queue.last.store(NOBODY, Ordering::Relaxed);
+            last
+        })
+    }
+
+    fn poll_main<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        self.main.before.store(NOT_QUEUED, Ordering::Relaxed);
+        match main.as_mut().poll(&mut Context::from_waker(&self.main_waker)) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    fn run_many<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let mut round = self.ahead.take();
         self.any_ahead.set(false);
         self.take_queue(&mut round);
@@ -139,8 +173,7 @@ impl Executor {
                 self.poll_task(index);
                 continue;
             }
-            self.main.before.store(NOT_QUEUED, Ordering::Relaxed);
-            if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&self.main_waker)) {
+            if let Some(value) = self.poll_main(main) {
                 result = Some((turn, value));
                 break;
             }
@@ -172,6 +205,7 @@ impl Executor {
         round[first..].reverse();
     }
 
+    #[inline]
     fn poll_task(&self, index: u32) {
         let mut places = self.places.borrow_mut();
         let place = &mut places[index as usize];

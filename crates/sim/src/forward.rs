@@ -22,6 +22,7 @@ use std::net::IpAddr;
 
 impl State {
     /// Does what is due.
+    #[inline]
     pub(crate) fn fire(&mut self, owner: Owner) {
         match owner {
             Owner::Link(direction) => self.link_due(direction as usize),
@@ -44,7 +45,7 @@ impl State {
     }
 
     /// A host's own packet is to leave by `interface` (over the processor).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn originate(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
         host.counters.sent += 1;
@@ -55,7 +56,7 @@ impl State {
     }
 
     /// The packet goes onto the link behind `interface`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let sender = &mut self.nodes[node as usize];
         let Some(out) = sender.interfaces[interface as usize].out else {
@@ -81,13 +82,15 @@ impl State {
         }
         let direction = &mut self.directions[out as usize];
         direction.chain.push(self.now, parcel);
+        let entangled = direction.entangled;
         self.after_link(out as usize);
-        if self.directions[out as usize].entangled {
-            self.after_link(out as usize ^ 1);
+        if entangled {
+            self.after_link_too(out as usize ^ 1);
         }
     }
 
     /// Something is due in a link: takes out what has arrived.
+    #[inline(always)]
     fn link_due(&mut self, index: usize) {
         let now = self.now;
         while let Some(parcel) = self.directions[index].chain.pop(now) {
@@ -98,7 +101,7 @@ impl State {
         }
         self.after_link(index);
         if self.directions[index].entangled {
-            self.after_link(index ^ 1);
+            self.after_link_too(index ^ 1);
         }
     }
 
@@ -124,7 +127,7 @@ impl State {
     }
 
     /// A packet came out of a link.
-    #[inline]
+    #[inline(always)]
     fn come_out(&mut self, index: usize, parcel: Parcel) {
         let now = self.now;
         if !self.directions[index].up {
@@ -139,8 +142,17 @@ impl State {
     }
 
     /// After anything was done to a chain: what it lost, and when it is next due.
-    #[inline]
+    #[inline(always)]
     fn after_link(&mut self, index: usize) {
+        let direction = &self.directions[index];
+        if direction.chain.has_dropped() {
+            return self.after_loss(index);
+        }
+        self.events.set(direction.slot, direction.next());
+    }
+
+    #[cold]
+    fn after_loss(&mut self, index: usize) {
         while let Some(dropped) = self.directions[index].chain.pop_dropped() {
             if let Cause::TooBig(mtu) = dropped.cause {
                 let from = self.directions[index].from;
@@ -150,6 +162,12 @@ impl State {
         }
         let direction = &self.directions[index];
         self.events.set(direction.slot, direction.next());
+    }
+
+    /// The same for the other direction, which may have been moved too.
+    #[cold]
+    fn after_link_too(&mut self, index: usize) {
+        self.after_link(index);
     }
 
     #[cold]
@@ -185,7 +203,7 @@ impl State {
     }
 
     /// A packet arrives at a node's interface.
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
         receiver.counters.received += 1;
@@ -229,14 +247,26 @@ impl State {
         // The next piece begins now; what it leads to comes behind it in time.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
-            Some(Work::Receive(interface, parcel)) => self.receive(node, interface, parcel),
-            Some(Work::Send(interface, parcel)) => self.transmit(node, interface, parcel),
+            Some(Work::Receive(interface, parcel)) => self.take_in(node, interface, parcel),
+            Some(Work::Send(interface, parcel)) => self.put_out(node, interface, parcel),
             Some(Work::Busy(_)) | None => {}
         }
     }
 
+    /// [`receive`](Self::receive), for packets that come another way than straight from a link.
+    #[inline(never)]
+    pub(crate) fn take_in(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        self.receive(node, interface, parcel);
+    }
+
+    /// [`transmit`](Self::transmit), for packets that do not come straight from a socket.
+    #[inline(never)]
+    fn put_out(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        self.transmit(node, interface, parcel);
+    }
+
     /// A node looks at a packet: is it for us, to be sent on, or neither?
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
         // RFC 1122 §3.2.1.2: a wrong header checksum is discarded silently.
@@ -255,6 +285,7 @@ impl State {
     }
 
     /// A router sends a packet on.
+    #[inline(never)]
     fn forward(&mut self, node: u32, interface: u32, target: IpAddr, mut parcel: Parcel) {
         let router = &mut self.nodes[node as usize];
         let Some(out) = router.route(target) else {
@@ -269,11 +300,11 @@ impl State {
             return self.discard(parcel);
         }
         router.counters.forwarded += 1;
-        self.transmit(node, out, parcel);
+        self.put_out(node, out, parcel);
     }
 
     /// A packet for this node goes to its socket.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, node: u32, interface: u32, mut parcel: Parcel, seen: Seen) {
         let host = &mut self.nodes[node as usize];
         if seen.fragment {
@@ -378,7 +409,7 @@ impl State {
     }
 
     /// Puts a packet into a socket's queue and wakes who waits for it.
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, socket: u32, arrived: Arrived) {
         let now = self.now;
         if let Some(audit) = &mut self.audit {
@@ -432,7 +463,7 @@ impl State {
     }
 
     /// A packet ends here; its buffer will be used again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn discard(&mut self, parcel: Parcel) {
         self.pool.give(parcel.buffer);
     }

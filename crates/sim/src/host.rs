@@ -41,19 +41,26 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Processor {
     pub(crate) cost: Cost,
+    /// Packets cost nothing.
+    for_free: bool,
     pub(crate) slot: Slot,
     pub(crate) queue: VecDeque<Work>,
 }
 
 impl Processor {
     pub(crate) fn new(slot: Slot) -> Self {
-        Self { cost: Cost::default(), slot, queue: VecDeque::new() }
+        Self { cost: Cost::default(), for_free: true, slot, queue: VecDeque::new() }
+    }
+
+    pub(crate) fn set_cost(&mut self, cost: Cost) {
+        self.cost = cost;
+        self.for_free = cost.per_packet.is_zero() && cost.per_byte.is_zero();
     }
 
     /// Nothing to wait for: packets pass at once.
     #[inline]
     pub(crate) fn is_free(&self) -> bool {
-        self.queue.is_empty() && self.cost.per_packet.is_zero() && self.cost.per_byte.is_zero()
+        self.for_free && self.queue.is_empty()
     }
 
     /// No more packets may wait.

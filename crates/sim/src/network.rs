@@ -278,7 +278,7 @@ impl Network {
 
     /// What this host's processor takes for its work (nothing at first).
     pub fn processing_cost(&self, host: NodeId, cost: Cost) {
-        self.shared.state.borrow_mut().nodes[host.0 as usize].processor.cost = cost;
+        self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
 
     /// Bytes of packets that wait in each socket of this host at most (8 MiB at first).

@@ -240,7 +240,7 @@ impl fmt::Debug for SimSocket {
 }
 
 /// Moves what arrived into `batch`; returns the buffer the batch held.
-#[inline]
+#[inline(always)]
 fn hand_over(arrived: Arrived, local: Local, batch: &mut Batch) -> Vec<u8> {
     let Arrived { parcel, payload, report } = arrived;
     let addresses = ip::addresses(parcel.bytes());
@@ -344,6 +344,14 @@ impl State {
             self.send_one(index, node, ecn, buffer, start, first_tag);
             return Ok(());
         }
+        self.send_each(index, node, batch);
+        Ok(())
+    }
+
+    /// Sends a batch of several packets, or none.
+    #[cold]
+    fn send_each(&mut self, index: u32, node: u32, batch: &mut Batch) {
+        let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         for (place, segment) in (0..).zip(batch.segments()) {
             let mut buffer = self.pool.take();
             buffer.clear();
@@ -353,12 +361,11 @@ impl State {
             self.send_one(index, node, ecn, buffer, HEADROOM, tag);
         }
         batch.clear();
-        Ok(())
     }
 
     /// Puts the headers of the socket's flow in front of `buffer[start..]` and
     /// lets the packet leave.
-    #[inline]
+    #[inline(always)]
     fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, buffer: Vec<u8>, start: usize, tag: u64) {
         let State { sockets, nodes, pool, .. } = self;
         let host = &mut nodes[node as usize];
@@ -375,7 +382,7 @@ impl State {
         if loops_back {
             // To itself: neither a link nor the processor has to do with it.
             host.counters.sent += 1;
-            return self.receive(node, interface, parcel);
+            return self.take_in(node, interface, parcel);
         }
         self.originate(node, interface, parcel);
     }
@@ -426,7 +433,7 @@ fn find_flow(host: &mut Node, local: Local, batch: &Batch) -> io::Result<Option<
 
 /// Puts the headers of `flow` in front of `buffer[start..]`; returns where they
 /// begin. Gives the buffer back when the packet would be too large.
-#[inline]
+#[inline(always)]
 fn seal(
     flow: &Flow,
     host: &mut Node,

@@ -125,12 +125,12 @@ impl Agreed {
         self.recent.is_some_and(|(recent, _)| (stamps.value.wrapping_sub(recent) as i32) > 0)
     }
 
-    /// How long ago we sent the stamp that comes back.
+    /// How long ago we sent the stamp that comes back, in nanoseconds.
     #[inline]
-    pub(crate) fn age(&mut self, now: Instant, echo: u32) -> Option<Duration> {
+    pub(crate) fn age(&mut self, now: Instant, echo: u32) -> Option<u64> {
         let ticks = self.clock.read(now).wrapping_sub(echo);
         // Half the space away is no echo of ours.
-        (ticks < 1 << 31).then(|| Duration::from_nanos(u64::from(ticks) * self.clock.tick))
+        (ticks < 1 << 31).then(|| u64::from(ticks) * self.clock.tick)
     }
 }
 

@@ -176,8 +176,8 @@ impl Connection {
             let rto_initial = self.config.rto_initial.max(AFTER_LOST_SYN);
             self.send.rtt = RttEstimator::new(RttConfig { rto_initial, ..self.config.rtt() });
             // Karn: which SYN was answered only timestamps can tell.
-            if let Some(rtt) = echoed.filter(|_| self.agreed.timestamps) {
-                self.send.rtt.on_sample(rtt);
+            if let Some(age) = echoed.filter(|_| self.agreed.timestamps) {
+                self.send.rtt.on_sample(Duration::from_nanos(age));
             }
         } else {
             // RFC 6298 §2.2: the handshake is the first measurement.

@@ -177,6 +177,18 @@ impl Connection {
         if header.seq.after(self.wl1) || (header.seq == self.wl1 && header.ack.at_or_after(self.wl2)) {
             self.set_peer_window(header.seq, header.ack, header.window, position);
         }
+        let has_data = !segment.payload.is_empty();
+        if has_data
+            && self.recv.is_tuning()
+            && let Some(stamps) = header.options.timestamps.filter(|_| self.agreed.timestamps)
+            && let Some(age) = self.agreed.age(now, stamps.echo)
+        {
+            self.recv.on_echo(age);
+        }
+        let ece = self.agreed.ecn && header.flags.has(Flags::ECE);
+        if has_data && !ece && header.options.sack.is_empty() && self.send.knows(position) {
+            return self.note_answer();
+        }
         let mut sacks = [(0, 0); 4];
         let mut count = 0;
         let mut duplicate = None;
@@ -189,17 +201,12 @@ impl Connection {
             position,
             sacks: &sacks[..count],
             duplicate,
-            could_be_duplicate: segment.payload.is_empty()
+            could_be_duplicate: !has_data
                 && !header.flags.has_any(Flags::FIN)
                 && header.window == window_before,
             echo,
-            ece: self.agreed.ecn && header.flags.has(Flags::ECE),
+            ece,
         };
-        if !segment.payload.is_empty()
-            && let Some((_, age)) = echo
-        {
-            self.recv.on_echo(age);
-        }
         let outcome = self.send.on_ack(now, &ack, &mut self.stats);
         self.after_ack(now, outcome, out);
     }
@@ -218,12 +225,7 @@ impl Connection {
                 self.timers.stop(Timer::Retransmit);
             }
         }
-        // Any acknowledgement answers a probe: the peer lives, and may take its time
-        // (RFC 9293 §3.8.6.1), also when it closed the window over data on its way.
-        self.unanswered = 0;
-        if self.send.peer_window() == 0 {
-            self.timeouts = 0;
-        }
+        self.note_answer();
         if outcome.spurious {
             out.record(now, self.key(), || TraceEvent::Spurious);
         }
@@ -233,6 +235,16 @@ impl Connection {
         }
         if outcome.fin_acked {
             self.on_fin_acked(now, out);
+        }
+    }
+
+    /// Any acknowledgement answers a probe: the peer lives, and may take its time
+    /// (RFC 9293 §3.8.6.1), also when it closed the window over data on its way.
+    #[inline]
+    fn note_answer(&mut self) {
+        self.unanswered = 0;
+        if self.send.peer_window() == 0 {
+            self.timeouts = 0;
         }
     }
 

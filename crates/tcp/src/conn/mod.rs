@@ -187,7 +187,9 @@ impl Connection {
         out: &mut Outbox,
     ) -> Result<usize, RecvError> {
         let count = self.recv.read(into);
-        self.recv.tune(now, self.send.rtt.smoothed(), self.send.mss());
+        if self.recv.is_tuning() {
+            self.recv.tune(now, self.send.rtt.smoothed(), self.send.mss());
+        }
         self.readable_told = false;
         if count > 0 && self.state.receives() && self.recv.wants_update(self.send.mss()) {
             self.recv.duty.at_once();

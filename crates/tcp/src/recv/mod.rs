@@ -215,9 +215,15 @@ impl RecvHalf {
         count
     }
 
-    /// A data segment echoed a timestamp that was sent so long ago.
+    /// The window may still grow: [`on_echo`](Self::on_echo) and [`tune`](Self::tune) are worth a call.
     #[inline]
-    pub(crate) fn on_echo(&mut self, age: Duration) {
+    pub(crate) fn is_tuning(&self) -> bool {
+        self.tuning.is_open()
+    }
+
+    /// A data segment echoed a timestamp that was sent so many nanoseconds ago.
+    #[inline]
+    pub(crate) fn on_echo(&mut self, age: u64) {
         self.tuning.on_echo(age);
     }
 

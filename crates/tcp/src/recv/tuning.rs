@@ -41,11 +41,16 @@ impl Tuning {
         self.limit
     }
 
-    /// A data segment echoed a timestamp that was sent so long ago.
+    /// The window may still grow.
     #[inline]
-    pub(super) fn on_echo(&mut self, age: Duration) {
-        if self.limit < self.most {
-            let age = nanos(age);
+    pub(super) fn is_open(&self) -> bool {
+        self.limit < self.most
+    }
+
+    /// A data segment echoed a timestamp that was sent so many nanoseconds ago.
+    #[inline]
+    pub(super) fn on_echo(&mut self, age: u64) {
+        if self.is_open() {
             self.rtt = if self.rtt == 0 { age } else { (7 * self.rtt + age) / 8 };
         }
     }
@@ -53,7 +58,7 @@ impl Tuning {
     /// The application has read up to `read`; `rtt` is what the sending half knows.
     #[inline]
     pub(super) fn on_read(&mut self, now: Instant, read: u64, rtt: Option<Duration>, mss: u64) {
-        if self.limit < self.most {
+        if self.is_open() {
             let rtt = if self.rtt > 0 { self.rtt } else { rtt.map_or(0, nanos) };
             if nanos(now.since(self.since)) >= rtt {
                 self.measure(now, read, mss);

@@ -36,8 +36,8 @@ pub(crate) struct Ack<'a> {
     pub(crate) duplicate: Option<u64>,
     /// Without data, SYN or FIN, and with the window as before (RFC 5681 §2).
     pub(crate) could_be_duplicate: bool,
-    /// Echo of our timestamp, and how long ago that was.
-    pub(crate) echo: Option<(u32, Duration)>,
+    /// Echo of our timestamp, and how many nanoseconds ago that was.
+    pub(crate) echo: Option<(u32, u64)>,
     /// ECN echo.
     pub(crate) ece: bool,
 }
@@ -227,6 +227,13 @@ impl SendHalf {
         }
     }
 
+    /// Data that acknowledges just this position, with no SACK block and no ECN echo, tells
+    /// the sending half nothing ([`on_ack`](Self::on_ack) would find nothing to do).
+    #[inline]
+    pub(crate) fn knows(&self, position: u64) -> bool {
+        position == self.board.una() && self.recovery.phase() == Phase::Open
+    }
+
     /// An acceptable acknowledgement arrived.
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let mut outcome = AckOutcome::default();
@@ -339,7 +346,7 @@ impl SendHalf {
             RttSampling::Every => sample.map(|at| now.since(at)),
         };
         // Timestamps tell the copies apart; their clock is coarse, so they only serve where ours cannot.
-        let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| ago);
+        let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| Duration::from_nanos(ago));
         if let Some(rtt) = measured.or(echoed) {
             self.rtt.on_sample(rtt);
         }

@@ -13,7 +13,8 @@
 //! released ends as early as any order of serving can. So the page time is a
 //! true lower bound, and so is [`Limit::earliest`] for a single object.
 //! Arithmetic is exact: integer nanoseconds, rounded up once at the end of each
-//! transmission, as any real instant would be.
+//! transmission, as any real instant would be. At the rate [`UNLIMITED`]
+//! transmission takes no time at all.
 
 /// The capacity of one direction of one path over time: constant between
 /// steps, zero during outages.
@@ -201,6 +202,9 @@ impl<'a> Fluid<'a> {
             {
                 return None;
             }
+            if rate >= u128::from(UNLIMITED) {
+                return Some(self.now);
+            }
             let room = rate * u128::from(change - self.now);
             if need <= room {
                 let span = need.div_ceil(rate);
@@ -273,6 +277,9 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     });
     Limit { page_ns, earliest }
 }
+
+/// Bits per second of a link on which packets take no time: from here on nothing is rounded up to a nanosecond.
+pub const UNLIMITED: u64 = 1 << 62;
 
 /// Nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
@@ -400,10 +407,9 @@ mod tests {
     fn whole_repetitions_are_passed_at_once() {
         // 1500 bytes a millisecond: a tebibyte would be 700 million repetitions.
         let down = direction(Capacity::opportunities(&[1], 1500), 0);
-        let up = direction(Capacity::constant(1 << 62), 0);
+        let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
-        // The request takes the first nanosecond.
-        assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS + 1));
+        assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
         // The same in steps: an outage far ahead forbids the jump, and is never reached.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;

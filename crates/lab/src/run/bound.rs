@@ -53,7 +53,7 @@ fn capacity(side: &DirectionSpec) -> Capacity {
             let times: Vec<u64> = times.iter().map(|ms| u64::from(*ms)).collect();
             Capacity::opportunities(&times, OPPORTUNITY_BYTES)
         }
-        (_, None) => Capacity::constant(UNLIMITED),
+        (_, None) => Capacity::constant(limit::UNLIMITED),
         (_, Some(rate)) => {
             let later = side.rate.changes().iter().map(|(at, rate)| (at.as_nanos(), rate.bits_per_second()));
             Capacity::stepwise(std::iter::once((0, rate.bits_per_second())).chain(later).collect())
@@ -64,6 +64,3 @@ fn capacity(side: &DirectionSpec) -> Capacity {
         capacity.with_outage(down.from.as_nanos(), until)
     })
 }
-
-/// So many bits a second that any page takes no nanosecond.
-const UNLIMITED: u64 = 1 << 62;

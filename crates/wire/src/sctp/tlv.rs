@@ -247,7 +247,10 @@ impl<'b> ChunkWriter<'b> {
 /// Appends the zeros that follow `length` bytes.
 #[inline]
 pub fn pad(buffer: &mut Vec<u8>, length: usize) {
-    buffer.extend_from_slice(&[0; 3][..padded(length) - length]);
+    let more = padded(length) - length;
+    if more > 0 {
+        buffer.extend_from_slice(&[0; 3][..more]);
+    }
 }
 
 /// Size of a type-length header.

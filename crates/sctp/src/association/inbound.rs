@@ -87,11 +87,13 @@ impl Association {
         }
     }
 
+    #[cold]
     fn ill_formed(&mut self, ctx: &mut Ctx<'_>) {
         self.violated(ctx, "3.3: a chunk does not have the form of its type");
     }
 
     /// Any chunk but DATA and SACK. False when the rest of the packet must not be processed.
+    #[cold]
     fn on_control(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) -> bool {
         let chunk = match Chunk::parse(raw) {
             Ok(chunk) => chunk,

@@ -320,6 +320,9 @@ impl Association {
     #[inline]
     pub(crate) fn tell_readable(&mut self, ctx: &mut Ctx<'_>) {
         let id = self.id;
+        if self.recv.news().is_empty() {
+            return;
+        }
         for stream in self.recv.news().drain(..) {
             ctx.events.push_back(Event::Readable { id, stream });
         }

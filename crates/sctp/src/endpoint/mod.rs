@@ -534,6 +534,7 @@ impl Endpoint {
     }
 
     /// Enters tag, addresses and port of an association.
+    #[cold]
     fn index(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(association) = &place.association else {
@@ -557,6 +558,7 @@ impl Endpoint {
 
     /// An association has ended: nobody finds it any more. It is forgotten
     /// when everything has been read.
+    #[cold]
     fn retire(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
         if let Some(tag) = place.tag.take() {

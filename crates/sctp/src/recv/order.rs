@@ -75,8 +75,14 @@ impl Lane {
         let (front, back) = self.bytes.as_slices();
         let split = bytes.min(front.len());
         out[..split].copy_from_slice(&front[..split]);
-        out[split..bytes].copy_from_slice(&back[..bytes - split]);
-        self.bytes.drain(..bytes);
+        if split < bytes {
+            out[split..bytes].copy_from_slice(&back[..bytes - split]);
+        }
+        if bytes == self.bytes.len() {
+            self.bytes.clear();
+        } else {
+            self.bytes.drain(..bytes);
+        }
         if end_of_message {
             self.messages.pop_front();
         }
@@ -191,6 +197,7 @@ impl Order {
         Ok(())
     }
 
+    #[cold]
     fn wait(
         stream: &mut Stream,
         ahead: u16,

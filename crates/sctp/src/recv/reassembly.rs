@@ -247,7 +247,9 @@ impl Reassembly {
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.held_count == 0 {
-            self.held.clear();
+            if !self.held.is_empty() {
+                self.held.clear();
+            }
             self.held_base = next;
             return Ok(());
         }

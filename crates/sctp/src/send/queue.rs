@@ -118,18 +118,14 @@ impl Queue {
         };
         let stored = &mut self.messages[index as usize];
         stored.payload.extend_from_slice(payload);
-        let payload = std::mem::take(&mut stored.payload);
-        *stored = Stored {
-            payload,
-            stream: message.stream,
-            ssn,
-            ppid: message.ppid,
-            unordered: message.unordered,
-            immediate: message.immediate,
-            begins,
-            cut: 0,
-            released: 0,
-        };
+        stored.stream = message.stream;
+        stored.ssn = ssn;
+        stored.ppid = message.ppid;
+        stored.unordered = message.unordered;
+        stored.immediate = message.immediate;
+        stored.begins = begins;
+        stored.cut = 0;
+        stored.released = 0;
         self.scheduler.push(message.stream, index);
         self.buffered += length;
         self.unsent += length;

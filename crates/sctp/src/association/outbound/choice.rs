@@ -50,13 +50,13 @@ impl Association {
     /// RFC 9260 §6.4: where SACKs go.
     pub(super) fn sack_path(&self) -> usize {
         let same = self.data_from;
-        match self.config.sack_path {
+        let path = match self.config.sack_path {
             // RFC 9260 §6.4: a duplicate hints that the last SACK went the wrong way.
             SackPath::Other if !self.recv.has_duplicates() => self.paths.alternate(same).unwrap_or(same),
-            // RFC 9260 §5.4: nothing but HEARTBEATs to what is not verified.
-            _ if self.paths.get(same).confirmed => same,
-            _ => self.paths.current(),
-        }
+            _ => same,
+        };
+        // RFC 9260 §5.4: nothing but HEARTBEATs to what is not verified.
+        if self.paths.get(path).confirmed { path } else { self.paths.current() }
     }
 
     /// RFC 9260 §6.4, §6.4.1: where a chunk that is marked goes.

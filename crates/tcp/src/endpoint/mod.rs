@@ -498,10 +498,11 @@ impl Engine for Endpoint {
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
         let (source, target) = (packet.source.ip(), packet.target.ip());
-        let Ok(segment) = Segment::parse(packet.payload) else {
+        let mut segment = Segment::default();
+        if segment.read(packet.payload).is_err() {
             self.dropped.malformed += 1;
             return;
-        };
+        }
         if !is_intact(packet.payload, source, target) {
             self.dropped.checksum += 1;
             return;

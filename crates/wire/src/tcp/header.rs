@@ -125,7 +125,7 @@ pub struct Header {
 }
 
 /// A whole segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment<'a> {
     /// The header.
     pub header: Header,
@@ -195,6 +195,17 @@ impl<'a> Segment<'a> {
     /// [`ParseError`] when the lengths cannot be right.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let mut segment = Self::default();
+        segment.read(bytes)?;
+        Ok(segment)
+    }
+
+    /// Like [`parse`](Self::parse), in place: to hand a header around costs more than to read it.
+    ///
+    /// # Errors
+    /// [`ParseError`], and the segment is as it was.
+    #[inline]
+    pub fn read(&mut self, bytes: &'a [u8]) -> Result<(), ParseError> {
         let Some(fixed) = bytes.first_chunk::<{ Header::MIN_LEN }>() else {
             return Err(ParseError::Truncated(bytes.len()));
         };
@@ -202,17 +213,17 @@ impl<'a> Segment<'a> {
         if offset < Header::MIN_LEN || offset > bytes.len() {
             return Err(ParseError::BadOffset(offset));
         }
-        let header = Header {
-            source_port: u16::from_be_bytes([fixed[0], fixed[1]]),
-            target_port: u16::from_be_bytes([fixed[2], fixed[3]]),
-            seq: Seq(u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]])),
-            ack: Seq(u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]])),
-            flags: Flags(fixed[13]),
-            window: u16::from_be_bytes([fixed[14], fixed[15]]),
-            urgent: u16::from_be_bytes([fixed[18], fixed[19]]),
-            options: Options::parse(&bytes[Header::MIN_LEN..offset]),
-        };
-        Ok(Self { header, payload: &bytes[offset..] })
+        let header = &mut self.header;
+        header.source_port = u16::from_be_bytes([fixed[0], fixed[1]]);
+        header.target_port = u16::from_be_bytes([fixed[2], fixed[3]]);
+        header.seq = Seq(u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]));
+        header.ack = Seq(u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]));
+        header.flags = Flags(fixed[13]);
+        header.window = u16::from_be_bytes([fixed[14], fixed[15]]);
+        header.urgent = u16::from_be_bytes([fixed[18], fixed[19]]);
+        header.options.read(&bytes[Header::MIN_LEN..offset]);
+        self.payload = &bytes[offset..];
+        Ok(())
     }
 
     /// RFC 9293 §3.4: the sequence space it takes; SYN and FIN count one each.

@@ -107,14 +107,23 @@ impl Options {
     #[must_use]
     #[inline]
     pub fn parse(area: &[u8]) -> Self {
-        if let Some(stamps) = Timestamps::parse_alone(area) {
-            return Self { timestamps: Some(stamps), ..Self::default() };
-        }
-        if area.is_empty() { Self::default() } else { Self::parse_any(area) }
+        let mut options = Self::default();
+        options.read(area);
+        options
     }
 
-    fn parse_any(mut area: &[u8]) -> Self {
-        let mut options = Self::default();
+    /// Like [`parse`](Self::parse), in place.
+    #[inline]
+    pub(super) fn read(&mut self, area: &[u8]) {
+        *self = Self::default();
+        if let Some(stamps) = Timestamps::parse_alone(area) {
+            self.timestamps = Some(stamps);
+        } else if !area.is_empty() {
+            self.read_any(area);
+        }
+    }
+
+    fn read_any(&mut self, mut area: &[u8]) {
         while let [kind, rest @ ..] = area {
             match kind {
                 0 => break,
@@ -129,10 +138,9 @@ impl Options {
             if length < 2 || length > area.len() {
                 break;
             }
-            options.take(*kind, &area[2..length]);
+            self.take(*kind, &area[2..length]);
             area = &area[length..];
         }
-        options
     }
 
     /// Takes one option in; a known kind with a wrong length is ignored.

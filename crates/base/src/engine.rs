@@ -145,6 +145,10 @@ pub struct Batch {
     /// On receipt: this is not data but an ICMP report, the segment its quote
     /// (transport header onward).
     pub icmp: Option<Icmp>,
+    /// On receipt: nothing else waits in the socket, and the task that received
+    /// this will be woken by the next packet as if it had found nothing. A world
+    /// that cannot tell leaves it false.
+    pub drained: bool,
     buffer: Vec<u8>,
     start: usize,
     stride: usize,
@@ -163,6 +167,7 @@ impl Batch {
             ecn: Ecn::NotEct,
             first_tag: 0,
             icmp: None,
+            drained: false,
             buffer: vec![0; HEADROOM],
             start: HEADROOM,
             stride: 0,
@@ -172,8 +177,13 @@ impl Batch {
     }
 
     /// Empties the batch; its memory is kept.
+    #[inline]
     pub fn clear(&mut self) {
-        self.buffer.resize(HEADROOM, 0);
+        if self.buffer.len() < HEADROOM {
+            self.buffer.resize(HEADROOM, 0);
+        }
+        self.buffer.truncate(HEADROOM);
+        self.drained = false;
         self.start = HEADROOM;
         self.stride = 0;
         self.count = 0;
@@ -184,12 +194,14 @@ impl Batch {
 
     /// Packets in the batch.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
 
     /// No packet is in the batch.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -203,6 +215,7 @@ impl Batch {
     /// Another packet can be appended: there is a place, and the packets so
     /// far all have the full size.
     #[must_use]
+    #[inline]
     pub fn has_room(&self) -> bool {
         self.count < self.max_segments && self.buffer.len() - self.start == self.stride * self.count
     }
@@ -216,6 +229,7 @@ impl Batch {
     /// Appends one packet that `write` puts at the end of the buffer it is
     /// given (earlier bytes must be left alone). A packet larger than the
     /// first, or any packet without [`has_room`](Self::has_room), is a bug.
+    #[inline]
     pub fn push_with<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         assert!(self.has_room(), "no room in the batch");
         let before = self.buffer.len();
@@ -236,12 +250,14 @@ impl Batch {
     }
 
     /// The packets, in order.
+    #[inline]
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         // `chunks` refuses a stride of zero; an empty batch has none.
         self.buffer[self.start..].chunks(self.stride.max(1)).take(self.count)
     }
 
     /// The packets as an engine receives them, in order.
+    #[inline]
     pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
         self.segments().enumerate().map(|(i, payload)| Packet {
             source: self.source,
@@ -261,6 +277,7 @@ impl Batch {
     /// Takes the buffer out, leaving `replacement` (its content is discarded)
     /// in an emptied batch. The packets begin at the returned offset, at least
     /// [`HEADROOM`] for a batch filled by [`push_with`](Self::push_with).
+    #[inline]
     pub fn take_buffer(&mut self, replacement: Vec<u8>) -> (Vec<u8>, usize) {
         let start = self.start;
         let buffer = std::mem::replace(&mut self.buffer, replacement);
@@ -270,6 +287,7 @@ impl Batch {
 
     /// Makes the batch hold one received packet, `buffer[start..]`, and
     /// returns the buffer it held before.
+    #[inline]
     pub fn put_buffer(&mut self, buffer: Vec<u8>, start: usize) -> Vec<u8> {
         assert!(start < buffer.len(), "an empty packet");
         self.stride = buffer.len() - start;

@@ -256,7 +256,7 @@ impl<P: Carried> Chain<P> {
     }
 
     /// Puts the packet in its place among those under way.
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, at: Instant, packet: P) {
         // A reordering element may reach back, but never before the packet entered.
         let at = at.max(self.now);
@@ -285,7 +285,7 @@ enum Passed {
 /// Leads a packet through the chain that most links are: a queue with its
 /// serializer, perhaps a loss model, a delay. `None`: it is another chain. Does
 /// what [`pass_through`] does, without asking each stage what it is.
-#[inline]
+#[inline(always)]
 fn pass_plainly<P: Carried>(
     stages: &mut [Stage<P>],
     at: Instant,

@@ -114,7 +114,7 @@ impl List {
 }
 
 impl<P: Carried> Passing<P> for Loss {
-    #[inline]
+    #[inline(always)]
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
         let hit = match self {
             Self::Bernoulli(p, rng) => rng.chance(*p),

@@ -144,7 +144,7 @@ impl Events {
         Some(deadline.owner)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, key: Key) {
         if std::mem::take(&mut self.hollow) {
             return self.sift_down(key);

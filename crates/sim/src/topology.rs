@@ -215,7 +215,7 @@ pub(crate) struct LinkDirection {
 
 impl LinkDirection {
     /// When something next comes out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&self) -> Option<anabranch_base::Instant> {
         let next = self.chain.next();
         if self.retired.is_empty() {

@@ -197,6 +197,10 @@ impl Datagrams for SimSocket {
             return Poll::Pending;
         };
         socket.queued_bytes -= arrived.parcel.buffer.len();
+        batch.drained = socket.queue.is_empty();
+        if batch.drained {
+            socket.waiter.wait(cx);
+        }
         pool.give(hand_over(arrived, socket.local, batch));
         Poll::Ready(Ok(()))
     }

@@ -49,12 +49,14 @@ impl Bell {
         }
     }
 
+    /// Has the bell wake the polling task; true when that is another than before.
     #[inline]
-    fn register(&mut self, cx: &Context<'_>) {
-        match &mut self.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
+    fn register(&mut self, cx: &Context<'_>) -> bool {
+        if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return false;
         }
+        self.waker = Some(cx.waker().clone());
+        true
     }
 }
 
@@ -71,6 +73,8 @@ struct Driver<W: World> {
     timer: W::Timer,
     /// What the timer is set to; never later than the engine's deadline.
     armed: Option<Instant>,
+    /// The timer, as it is set now, will wake us.
+    listening: bool,
     input: Batch,
     /// Filled and not yet taken by the socket, or empty.
     output: Batch,
@@ -81,11 +85,15 @@ impl<W: World> Driver<W> {
         let segments = socket.max_segments();
         let timer = world.timer();
         let (input, output) = (Batch::new(segments), Batch::new(segments));
-        Self { world, socket, timer, armed: None, input, output }
+        Self { world, socket, timer, armed: None, listening: false, input, output }
     }
 
+    #[inline]
     fn poll<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> Poll<()> {
-        driven.bell().register(cx);
+        if driven.bell().register(cx) {
+            // The timer knows another waker, or none.
+            self.listening = false;
+        }
         match self.turn(cx, driven) {
             Ok(()) => Poll::Pending,
             Err(error) => {
@@ -95,22 +103,23 @@ impl<W: World> Driver<W> {
         }
     }
 
+    #[inline]
     fn turn<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> io::Result<()> {
         let now = self.world.now();
-        // The first round always sends: commands may have been issued.
-        for round in 0..ROUNDS_PER_POLL {
+        for _ in 0..ROUNDS_PER_POLL {
             let received = self.receive(cx, now, driven.engine())?;
-            let due = driven.engine().poll_timeout().is_some_and(|at| at <= now);
-            if due {
+            if driven.engine().poll_timeout().is_some_and(|at| at <= now) {
                 driven.engine().handle_timeout(now);
             }
-            if !received && !due && round > 0 {
-                self.rearm(cx, now, driven.engine().poll_timeout());
-                return Ok(());
-            }
+            // Even when nothing came: commands may have been issued.
             self.transmit(cx, now, driven.engine())?;
             while let Some(event) = driven.engine().poll_event() {
                 driven.handle_event(now, event);
+            }
+            // The socket will wake us, and the engine's deadline lies ahead (its second promise).
+            if !received || self.input.drained {
+                self.rearm(cx, now, driven.engine().poll_timeout());
+                return Ok(());
             }
         }
         // Let others run before the rest.
@@ -141,11 +150,9 @@ impl<W: World> Driver<W> {
     /// (then the socket wakes us).
     fn transmit<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<()> {
         loop {
-            if self.output.is_empty() {
-                self.output.clear();
-                if !engine.poll_transmit(now, &mut self.output) {
-                    return Ok(());
-                }
+            // A batch that is empty has been cleared.
+            if self.output.is_empty() && !engine.poll_transmit(now, &mut self.output) {
+                return Ok(());
             }
             match self.socket.poll_send(cx, &mut self.output) {
                 Poll::Ready(sent) => sent?,
@@ -154,6 +161,7 @@ impl<W: World> Driver<W> {
         }
     }
 
+    #[inline]
     fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
         // Fired or not, what lies in the past is no longer set.
         if self.armed.is_some_and(|at| at <= now) {
@@ -164,8 +172,17 @@ impl<W: World> Driver<W> {
         {
             self.timer.set(Some(at));
             self.armed = Some(at);
+            self.listening = false;
         }
-        if self.armed.is_some() && self.timer.poll(cx).is_ready() {
+        if self.armed.is_some() && !self.listening {
+            self.listen(cx);
+        }
+    }
+
+    /// Has the timer wake us.
+    fn listen(&mut self, cx: &mut Context<'_>) {
+        self.listening = true;
+        if self.timer.poll(cx).is_ready() {
             // It came between `now` and here (a real clock): look again.
             self.armed = None;
             cx.waker().wake_by_ref();

@@ -180,7 +180,7 @@ pub(crate) fn mark_ce<P: Carried>(packet: &mut P, meter: &mut Meter) -> bool {
 }
 
 impl<P: Carried> Passing<P> for Bottleneck {
-    #[inline]
+    #[inline(always)]
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate {
         self.backlog.settle(at);
         if let Some(cause) = self.admit(at, packet, meter) {

@@ -258,6 +258,7 @@ fn wrong_contestants_and_runs() {
             "--transport sctp:when-full=grow",
             "--transport sctp:profile=rfc1234",
             "--transport sctp:paths=2",
+            "--bulk 1MB --message-size 64KiB --transport tcp --transport sctp:profile=kame-2002",
             "--transport tcp --transport tcp",
             "--transport tcp:per-object=yes,pipeline=yes",
             "--transport tcp:connections=2,connections=3",
@@ -283,6 +284,7 @@ fn wrong_contestants_and_runs() {
             --transport sctp:when-full=grow: when-full=grow adds streams to a running association (RFC 6525), which the SCTP engine cannot do yet; write wait, rr or spf
             --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6, ns2, modern
             --transport sctp:paths=2: paths=2: the network has 1
+            --transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, sndbuf=32768B
             --transport: 'tcp' is given twice
             --transport tcp:per-object=yes,pipeline=yes: pipeline=yes needs more than one object a connection
             --transport tcp:connections=2,connections=3: 'connections' is given twice

@@ -65,6 +65,16 @@ impl EngineConfig {
         }
     }
 
+    /// The largest write that it takes in one piece, bytes; `None`: any, in parts.
+    #[must_use]
+    pub fn largest_message(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(_) => None,
+            // RFC 9260 §11.1.5 leaves it to the send buffer: a message is taken whole or not at all.
+            Self::Sctp(config) => Some(config.sndbuf),
+        }
+    }
+
     /// Every knob.
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {

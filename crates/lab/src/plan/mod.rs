@@ -23,6 +23,7 @@ pub use error::PlanError;
 pub use network::Network;
 pub use workload::Workload;
 
+use anabranch_base::Bytes;
 use concrete::Concrete;
 use expect::Expect;
 use keys::Several;
@@ -91,6 +92,13 @@ impl Plan {
                 let paths = point.network.paths.len();
                 if arm.paths.is_some_and(|n| n > paths) {
                     let what = format!("paths={}: the network has {paths}", arm.paths.unwrap_or(0));
+                    return Err(PlanError::at(&arm.place, what));
+                }
+                if let (Some(size), Some(most)) = (point.workload.message_size, arm.engine.largest_message())
+                    && size > most
+                {
+                    let (size, most) = (Bytes(size), Bytes(most));
+                    let what = format!("message-size {size}: more than its send buffer, sndbuf={most}");
                     return Err(PlanError::at(&arm.place, what));
                 }
             }

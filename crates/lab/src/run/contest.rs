@@ -20,7 +20,7 @@ use std::rc::Rc;
 const PORT: u16 = 8000;
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 4096;
-/// The server's writes in a bulk transfer, unless told otherwise.
+/// The server's writes in a bulk transfer, unless told otherwise, or if the contestant's send buffer is smaller.
 const MESSAGE_SIZE: u64 = 64 * 1024;
 
 /// A contestant at work.
@@ -140,11 +140,12 @@ pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result
 
 /// The bulk transfer of a workload, if it is one.
 #[must_use]
-pub fn bulk_of(policy: &Policy, workload: &Workload) -> Option<Bulk> {
+pub fn bulk_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Bulk> {
     let size = workload.bulk?;
+    let message_size = workload.message_size.unwrap_or(MESSAGE_SIZE);
     Some(Bulk {
         bytes: size,
-        message_size: workload.message_size.unwrap_or(MESSAGE_SIZE) as usize,
+        message_size: message_size.min(arm.engine.largest_message().unwrap_or(u64::MAX)) as usize,
         connections: policy.connections.min(BACKLOG as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
@@ -171,7 +172,7 @@ fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(arm, workload)?;
     Ok(Job {
         page: Rc::new((*workload.page).clone()),
-        bulk: bulk_of(&policy, workload),
+        bulk: bulk_of(arm, &policy, workload),
         policy,
         options: serve::Options {
             service_time: workload.server_time,

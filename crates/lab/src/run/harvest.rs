@@ -86,7 +86,7 @@ pub fn run(
 fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), String> {
     let workload = &point.workload;
     let policy = contest::policy_of(arm, workload)?;
-    let Some(bulk) = contest::bulk_of(&policy, workload) else {
+    let Some(bulk) = contest::bulk_of(arm, &policy, workload) else {
         let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
         return Ok((named.collect(), bound::items(workload, arm.streams())));
     };

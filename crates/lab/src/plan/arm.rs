@@ -71,7 +71,11 @@ pub const ARM_KEYS: [ArmKey; 13] = [
     key("encap", Some(Transport::Sctp), "none (IP protocol 132) or udp (RFC 6951); default none"),
     key("packet-cost", None, "processor time of its hosts for each packet in or out: 10us; default 0"),
     key("byte-cost", None, "processor time of its hosts for each byte in or out: 6ns; default 0"),
-    key("connection-cost", None, "processor time of its servers for each accepted connection: 50us; default 0"),
+    key(
+        "connection-cost",
+        None,
+        "processor time of its servers for each accepted connection: 50us; default 0",
+    ),
     key("profile", None, "a named, sourced set of knobs (see --list profiles)"),
 ];
 

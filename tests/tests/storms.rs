@@ -181,6 +181,10 @@ fn whole_races_keep_their_invariants_in_any_weather() {
             conserved(what, &storm, run, true, &mine[0], &theirs[1]);
             conserved(what, &storm, run, false, &theirs[0], &mine[1]);
         }
+        if std::env::var_os("SHOW").is_some() {
+            let failures: Vec<_> = run.objects.iter().filter_map(|o| o.failure.as_deref()).take(1).collect();
+            println!("{:?} {seed} {failures:?} {what}", run.outcome);
+        }
         add(&lost, run.packets.up.lost + run.packets.down.lost);
         match run.outcome {
             Outcome::Done => add(&done, 1),

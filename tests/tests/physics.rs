@@ -1,0 +1,115 @@
+//! Flows that share a bottleneck share it fairly, and nobody beats what the network carries.
+
+use anabranch_lab::results::{Outcome, Race, Run};
+use anabranch_tests::{check, plan, race, race_on, runs};
+
+/// Jain's fairness index of so many shares: 1 when all are equal, 1/n when one has everything.
+fn jain(shares: &[f64]) -> f64 {
+    let (sum, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|x| x * x).sum());
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+/// Bytes that arrived from the server between two instants, in seconds.
+fn carried(run: &Run, from_s: usize, until_s: usize) -> f64 {
+    let down = run.series.paths.iter().map(|path| &path.down.delivered);
+    down.map(|buckets| buckets.iter().take(until_s * 10).skip(from_s * 10).sum::<u64>()).sum::<u64>() as f64
+}
+
+/// Mean over the seeds of Jain's index of two contestants, each an endless download, on one drop-tail bottleneck of
+/// 10 Mbit/s, over a hundred seconds after twenty of settling.
+fn fairness(network: &str, first: &str, second: &str) -> f64 {
+    let line = format!(
+        "--together --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"
+    );
+    let found = race(&line);
+    let [one, two] = found.points[0].arms.as_slice() else { panic!("two contestants") };
+    let mut indices = Vec::new();
+    for (a, b) in one.runs.iter().zip(&two.runs) {
+        assert_eq!((a.outcome, b.outcome), (Outcome::Deadline, Outcome::Deadline), "{line}");
+        let shares = [carried(a, 20, 120), carried(b, 20, 120)];
+        let rate = (shares[0] + shares[1]) * 8.0 / 100.0;
+        assert!(rate <= 10e6 * 1.001, "{line}: {rate} bit/s through 10 Mbit/s");
+        assert!(rate >= 10e6 * 0.8, "{line}: {rate} bit/s of 10 Mbit/s are used");
+        indices.push(jain(&shares));
+    }
+    let mean = indices.iter().sum::<f64>() / indices.len() as f64;
+    println!("{network}: {first} beside {second}: Jain index {mean:.3}, by seed {indices:.3?}");
+    mean
+}
+
+#[test]
+fn two_flows_of_a_kind_share_fairly() {
+    for (network, kind) in [
+        ("--rtt 40ms --jitter 1ms --queue 1bdp", "tcp:profile=modern"),
+        ("--rtt 40ms --jitter 1ms --queue 1bdp", "sctp:profile=rfc9260"),
+        ("--rtt 80ms --jitter 1ms --queue 60p", "tcp:profile=linux-2.6,cc=reno"),
+        ("--rtt 80ms --jitter 1ms --queue 60p", "sctp:profile=modern"),
+        ("--rtt 80ms --jitter 1ms --queue 60p", "tcp:profile=reno-2002,rcvbuf=256KiB,sndbuf=256KiB"),
+        ("--rtt 80ms --jitter 1ms --queue 60p", "sctp:profile=lksctp-2.6,rcvbuf=256KiB,sndbuf=256KiB"),
+    ] {
+        // The same again under another name: one connection is what there is anyway.
+        let index = fairness(network, kind, &format!("{kind},connections=1"));
+        assert!(index > 0.95, "{kind} on {network}: {index}");
+    }
+}
+
+/// TCP and SCTP with the same congestion control, window, timers and acknowledgements.
+#[test]
+fn tcp_and_sctp_of_equal_settings_share_tolerably() {
+    for network in ["--rtt 40ms --jitter 1ms --queue 1bdp", "--rtt 80ms --jitter 1ms --queue 60p"] {
+        let index = fairness(
+            network,
+            "tcp:cc=reno,iw=3,rto_min=1s,delack=200ms,rcvbuf=1MiB",
+            "sctp:cc=rfc9260,iw=3,rto_min=1s,delack=200ms,rcvbuf=1MiB,max_burst=0",
+        );
+        assert!(index > 0.8, "{network}: {index}");
+    }
+}
+
+#[test]
+fn the_limit_is_never_beaten() {
+    let contestants = "--transport tcp --transport tcp:connections=6 --transport tcp:per-object=yes,iw=64 \
+                       --transport sctp:iw=100,max_burst=0 --transport sctp:connections=3 --transport sctp:encap=udp";
+    let mut closest = f64::INFINITY;
+    for workload in [
+        "--page osterdahl-news",
+        "--objects 1x0B,5x3kB,1x80kB",
+        "--bulk 200kB",
+        "--objects 9x9kB --arrivals 40/s",
+    ] {
+        for network in [
+            "--rate 256kbit,10mbit,1gbit,unlimited --rtt 0ms,3ms,80ms",
+            "--rate 1mbit/300ms:20mbit --rtt 40ms --loss 0,5%",
+            "--up-rate 64kbit --down-rate 8mbit --delay 20ms --jitter 0ms,20ms --reorder 10%",
+            "--path rate=2mbit,rtt=20ms --path rate=8mbit,rtt=90ms --fail path=1,at=60ms,for=700ms",
+            "--rate 5mbit --rtt 30ms --half-duplex --duplicate 10%",
+        ] {
+            let plan = plan(&format!("{workload} {network} --runs 2 {contestants}"));
+            let found = race_on(2, &plan);
+            for (arm, run) in runs(&found) {
+                // The bound is among what is checked.
+                check(&format!("{arm}: {workload} {network}, seed {}", run.seed), run);
+                if let (Some(page), Some(limit)) = (run.page_ns, run.limit_ns.filter(|limit| *limit > 0)) {
+                    closest = closest.min(page as f64 / limit as f64);
+                }
+            }
+        }
+    }
+    println!("closest to the limit: {closest:.4} times");
+    assert!((1.0..1.5).contains(&closest), "a bound that nobody comes near says little: {closest}");
+}
+
+#[test]
+fn a_race_of_two_shares_the_capacity_and_no_more() {
+    let together: Race =
+        race("--together --rate 4mbit --rtt 30ms --loss 0 --bulk 1MB --runs 2 --transport tcp,sctp");
+    for (arm, run) in runs(&together) {
+        check(arm, run);
+        let every_100_ms = run.series.paths.iter().flat_map(|path| &path.down.delivered);
+        // 4 Mbit/s are 50,000 bytes in 100 ms; a packet may end in the next.
+        assert!(every_100_ms.clone().all(|bytes| *bytes <= 51_500), "{arm}");
+    }
+    let last = runs(&together).filter_map(|(_, run)| run.page_ns).max().expect("done");
+    // Two times a megabyte and its headers through 4 Mbit/s.
+    assert!(last >= 4_000_000_000, "{last}");
+}

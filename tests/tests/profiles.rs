@@ -1,0 +1,32 @@
+//! Every profile of either transport carries every kind of workload.
+
+use anabranch_lab::plan::Transport;
+use anabranch_lab::plan::engine::EngineConfig;
+use anabranch_lab::results::Outcome;
+use anabranch_tests::{check, race, runs};
+
+#[test]
+fn every_profile_finishes_pages_transfers_and_arrivals() {
+    let mut contestants = String::new();
+    for (name, transport) in [("tcp", Transport::Tcp), ("sctp", Transport::Sctp)] {
+        for profile in EngineConfig::profiles(transport) {
+            contestants += &format!(" --transport {name}:profile={profile}");
+        }
+    }
+    for workload in [
+        "--page osterdahl-gallery",
+        "--bulk 500kB",
+        "--bulk 500kB --message-size 2048B",
+        "--objects 20x5kB --arrivals 25/s",
+        "--objects 3x0B,1x1B,1x300kB",
+    ] {
+        for network in ["--loss 0", "--loss 3%", "--rate 256kbit --rtt 300ms --loss 1%"] {
+            let found = race(&format!("{workload} {network} --runs 2{contestants}"));
+            for (arm, run) in runs(&found) {
+                let what = format!("{arm}, {workload} {network}, seed {}", run.seed);
+                check(&what, run);
+                assert_eq!(run.outcome, Outcome::Done, "{what}");
+            }
+        }
+    }
+}

@@ -339,7 +339,7 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
 }
 
 #[test]
-fn a_short_backlog_delays_or_turns_away_but_loses_nothing() {
+fn a_short_backlog_delays_but_loses_nothing() {
     use anabranch_transport::{Connector, Listener, Session};
     // A server that takes connections at once: those that did not fit try again.
     let page = page(20_000, &[10_000; 12]);
@@ -354,7 +354,7 @@ fn a_short_backlog_delays_or_turns_away_but_loses_nothing() {
     let outcome = rig.network.run(run, Instant::MAX).expect_done();
     assert_eq!((outcome.end, outcome.body_bytes), (End::Done, page.body_bytes()), "{outcome:?}");
 
-    // One that takes none: what does not fit its queue is not established for long.
+    // One that is late: what does not fit its queue waits, as with a kernel that drops the end of the handshake.
     let rig = Rig::new(&[DEFAULT], 1);
     let run = async {
         let (client, server) = tcp_hosts(&rig, "modern").await;
@@ -362,19 +362,23 @@ fn a_short_backlog_delays_or_turns_away_but_loses_nothing() {
         let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
         let sessions: Vec<_> = (0..5).map(|_| connector.connect(0).expect("a session")).collect();
         let here = rig.client.clone();
-        anabranch_world::World::sleep_until(&here, Instant::from_millis(30_000)).await;
-        let taken = [listener.accept().await.expect("one"), listener.accept().await.expect("two")];
-        let mut alive = 0;
-        for session in &sessions {
-            let closed =
-                std::future::poll_fn(|cx| std::task::Poll::Ready(session.poll_closed(cx).is_ready())).await;
-            alive += usize::from(!closed);
+        anabranch_world::World::sleep_until(&here, Instant::from_millis(10_000)).await;
+        let mut taken = Vec::new();
+        for _ in &sessions {
+            taken.push(listener.accept().await.expect("a connection"));
         }
-        (taken.map(|session| session.id()), alive)
+        let mut ids: Vec<u64> = taken.iter().map(|session| session.id()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let alive = sessions.iter().filter(|session| session.poll_closed(&mut noop()).is_pending()).count();
+        (ids.len(), alive)
     };
-    let (taken, alive) = rig.network.run(run, Instant::MAX).expect_done();
-    assert_ne!(taken[0], taken[1]);
-    assert_eq!(alive, 2);
+    assert_eq!(rig.network.run(run, Instant::MAX).expect_done(), (5, 5));
+}
+
+/// A context nobody waits in.
+fn noop() -> std::task::Context<'static> {
+    std::task::Context::from_waker(std::task::Waker::noop())
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn misused(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
     let told = text.split("\nUsage:").next().unwrap_or_default();
     let told = told.split("\nFor more information").next().unwrap_or_default();
-    let line = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = told.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     complain(&format!("{} (see --help)", line.trim_start_matches("error: ")));
     ExitCode::from(2)
 }

@@ -1,0 +1,251 @@
+//! What the command says to wrong input: one line on standard error that names the place and the accepted forms, exit 2,
+//! and not one file written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Words of a command line, and the line that answers them. A long list of accepted names, which grows with the
+/// tables it comes from, is cut after the second.
+const WRONG: &[(&str, &str)] = &[
+    // Unknown transport, key, profile, value.
+    ("race --transport quick", "--transport quick: unknown transport 'quick'; accepted: tcp, sctp"),
+    (
+        "race --transport tpc",
+        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp",
+    ),
+    (
+        "race --transport tcp:conections=6",
+        "--transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, \
+         per-object, ...",
+    ),
+    (
+        "race --transport sctp:connections",
+        "--transport sctp:connections: 'connections' where key=value was expected",
+    ),
+    (
+        "race --transport tcp:iw=many",
+        "--transport tcp:iw=many: iw: 'many' is not a number of segments from 1 to 64, rfc5681 or \
+         rfc6928",
+    ),
+    (
+        "race --transport tcp:profile=reno",
+        "--transport tcp:profile=reno: unknown profile 'reno'; accepted: reno-2002, linux-2.6, \
+         ns2, modern",
+    ),
+    (
+        "race --transport sctp:profile=rfc1",
+        "--transport sctp:profile=rfc1: unknown profile 'rfc1'; accepted: rfc9260, rfc2960, \
+         kame-2002, lksctp-2.6, ns2, modern",
+    ),
+    // Too many streams.
+    (
+        "race --transport sctp:streams=70000",
+        "--transport sctp:streams=70000: streams=70000: out of range (streams in each direction, \
+         from 1 to 65535)",
+    ),
+    (
+        "race --transport sctp:streams=0",
+        "--transport sctp:streams=0: streams=0: out of range (streams in each direction, from 1 \
+         to 65535)",
+    ),
+    // Units.
+    (
+        "race --rate 10",
+        "--rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit \
+         (bits per second)",
+    ),
+    (
+        "race --rate 10mbps",
+        "--rate: '10mbps': 'bps' means bits to some tools and bytes to others; write a rate such \
+         as 56kbit, 10mbit, 1gbit or 300bit (bits per second)",
+    ),
+    (
+        "race --rate 0mbit",
+        "--rate: '0mbit': nothing moves at rate 0; write a rate such as 56kbit, 10mbit, 1gbit or \
+         300bit (bits per second)",
+    ),
+    (
+        "race --delay 40",
+        "--delay: '40': the unit is missing; write a time such as 40ms, 1.08s, 250us, 10ns or \
+         2min",
+    ),
+    ("race --queue 50", "--queue: '50': not a queue's limit; write 50p (packets), 100kB, 1bdp or unlimited"),
+    (
+        "race --objects 8x100",
+        "--objects: objects '8x100': '8x100': '100': the unit is missing; write a size such as \
+         300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB; write 8x100kB, \
+         1kB,10kB,100kB or 1x20kB,7x100kB",
+    ),
+    (
+        "race --arrivals 25",
+        "--arrivals: '25': the unit is missing; write arrivals such as 25/s, 0.5/s or 90/min",
+    ),
+    // Shares above the whole.
+    (
+        "race --loss 101%",
+        "--loss: '101%' is more than 100%; write a share such as 1%, 0.05% or 0 (from 0% to 100%)",
+    ),
+    (
+        "race --duplicate 1.5",
+        "--duplicate: '1.5': the unit is missing; write a share such as 1%, 0.05% or 0 (from 0% \
+         to 100%)",
+    ),
+    (
+        "race --corrupt 200%",
+        "--corrupt: '200%' is more than 100%; write a share such as 1%, 0.05% or 0 (from 0% to \
+         100%)",
+    ),
+    // Contradictions.
+    (
+        "race --delay 40ms --rtt 80ms",
+        "--delay, --rtt: delay is one way and rtt the round trip: give one of them",
+    ),
+    ("race --objects 1kB --bulk 1MB", "--objects: goes not with --bulk: give one of page, objects and bulk"),
+    ("race --fail path=2,at=1s", "--fail: path 2: there is one path, numbered from 1"),
+    (
+        "race --bulk 1MB --message-size 64KiB --transport sctp:profile=kame-2002",
+        "--transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, \
+         sndbuf=32768B",
+    ),
+    // Pages.
+    (
+        "race --page nothing.har",
+        "--page: 'nothing.har': no such file; write a HAR file, a directory, or a shipped page \
+         (news, gallery, article, osterdahl-news, osterdahl-gallery)",
+    ),
+    (
+        "race --page words.har",
+        "--page: words.har: not a HAR, not even JSON: expected ident at line 1 column 2",
+    ),
+    ("race --page list.har", "--page: list.har: not a HAR: there is no 'log' in it"),
+    ("race --page empty.har", "--page: empty.har: log.entries: empty, so there is nothing to fetch"),
+    ("race --page hollow", "--page: hollow: the directory is empty; an index.html is needed"),
+    (
+        "race --objects 0x1kB",
+        "--objects: objects '0x1kB': '0x1kB': none is no object; write 8x100kB, 1kB,10kB,100kB or \
+         1x20kB,7x100kB",
+    ),
+    // Plan files.
+    ("race nothing.toml", "nothing.toml: No such file or directory (os error 2)"),
+    ("race words.toml", "words.toml: line 1: string values must be quoted, expected literal string"),
+    ("race key.toml", "key.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ..."),
+    (
+        "race path.toml",
+        "path.toml: [[path]] 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, \
+         ...",
+    ),
+    (
+        "race unit.toml",
+        "unit.toml: delay: '40': the unit is missing; write a time such as 40ms, 1.08s, 250us, \
+         10ns or 2min",
+    ),
+    // Flags of the command itself.
+    ("race --los 1%", "unexpected argument '--los' found; a similar argument exists: '--loss' (see --help)"),
+    ("race --runs 0", "--runs: '0': write a number from 1 to 1000000"),
+    ("race --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=4096 (see --help)"),
+    (
+        "race --pcap most",
+        "invalid value 'most' for '--pcap <WHICH>' [possible values: median, all, none] (see \
+         --help)",
+    ),
+    ("race --compare words.har", "--compare: words.har: not JSON: expected ident at line 1 column 2"),
+    ("race --json - --csv -", "--json and --csv cannot both go to standard output"),
+    ("rcae", "unrecognized subcommand 'rcae'; a similar subcommand exists: 'race' (see --help)"),
+    ("study run nothing", "no study 'nothing'; there are osterdahl-2005, rajamani-2002"),
+];
+
+/// Files that a user may have.
+const FILES: &[(&str, &str)] = &[
+    ("words.har", "this is no JSON"),
+    ("list.har", "[1, 2, 3]"),
+    ("empty.har", r#"{"log": {"version": "1.2", "creator": {"name": "x", "version": "1"}, "entries": []}}"#),
+    (
+        "negative.har",
+        r#"{"log": {"version": "1.2", "creator": {"name": "x", "version": "1"}, "entries": [
+            {"startedDateTime": "2026-01-01T00:00:00.000Z", "time": 1,
+             "request": {"method": "GET", "url": "http://a.example/", "headersSize": -1, "bodySize": 0},
+             "response": {"status": 200, "headersSize": -1, "bodySize": -700, "content": {"size": -5}}}]}}"#,
+    ),
+    ("words.toml", "rate = 10mbit\n"),
+    ("key.toml", "rate = '10mbit'\nlos = '1%'\n"),
+    ("path.toml", "[[path]]\nrate = '10mbit'\nlos = '1%'\n"),
+    ("unit.toml", "rate = '10mbit'\ndelay = '40'\n"),
+];
+
+fn place(name: &str) -> PathBuf {
+    let place =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bad-input-{name}-{}", std::process::id()));
+    fs::create_dir_all(place.join("hollow")).expect("a temporary directory");
+    for (name, text) in FILES {
+        fs::write(place.join(name), text).expect("a temporary file");
+    }
+    place
+}
+
+/// Exit code, standard output and standard error.
+fn say(place: &Path, line: &str) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(line.split_whitespace())
+        .current_dir(place)
+        .output()
+        .expect("the command runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn listing(place: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(place)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn abridged(line: &str) -> String {
+    let Some((head, list)) = line.split_once("accepted: ") else { return line.to_owned() };
+    let names: Vec<&str> = list.split(", ").collect();
+    if names.len() < 12 {
+        line.to_owned()
+    } else {
+        format!("{head}accepted: {}, {}, ...", names[0], names[1])
+    }
+}
+
+#[test]
+fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
+    let place = place("table");
+    let before = listing(&place);
+    let mut wrong = Vec::new();
+    for (line, expected) in WRONG {
+        // Where results would go, they must not.
+        let outputs = match line.starts_with("race") && !line.contains("--json") {
+            true => " --json out.json --csv out.csv --out results",
+            false => "",
+        };
+        let (code, out, told) = say(&place, &format!("{line}{outputs}"));
+        assert_eq!((code, out.as_str()), (2, ""), "{line}: {told}");
+        let told = told.strip_suffix('\n').unwrap_or_else(|| panic!("{line}: an unfinished line: {told:?}"));
+        assert!(!told.contains('\n'), "{line}: more than one line: {told:?}");
+        let told = told.strip_prefix("anabranch: ").unwrap_or_else(|| panic!("{line}: {told:?}"));
+        if abridged(told) != *expected {
+            wrong.push(format!("{line}\n    says     {}\n    expected {expected}", abridged(told)));
+        }
+        assert_eq!(listing(&place), before, "{line}: something was written");
+    }
+    fs::remove_dir_all(&place).expect("a temporary directory");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Sizes below zero are "not known" in a HAR: such an entry is named, counted and left out; a page of nothing else is
+/// empty.
+#[test]
+fn entries_with_sizes_below_zero_are_told_of() {
+    let place = place("negative");
+    let (code, _, told) = say(&place, "race --page negative.har --runs 1 --json out.json");
+    assert_eq!(code, 2, "{told}");
+    assert!(told.contains("negative.har") && told.lines().count() == 1, "{told}");
+    assert!(!listing(&place).contains(&"out.json".to_owned()));
+    fs::remove_dir_all(&place).expect("a temporary directory");
+}

@@ -19,6 +19,8 @@ struct Storm {
     corrupts: bool,
     /// More packets may arrive than were sent.
     duplicates: bool,
+    /// Nothing in it may keep a transfer from finishing: no outage, no bursts, few losses.
+    mild: bool,
 }
 
 fn storm(seed: u64) -> Storm {
@@ -26,7 +28,7 @@ fn storm(seed: u64) -> Storm {
     let mut one_of = |values: &[&'static str]| values[rng.below(values.len() as u64) as usize];
     let paths = one_of(&["1", "1", "2", "3"]).parse::<usize>().unwrap_or(1);
     let mut line = String::new();
-    let (mut corrupts, mut duplicates) = (false, false);
+    let (mut corrupts, mut duplicates, mut mild) = (false, false, true);
     for _ in 0..paths {
         let rate = one_of(&["256kbit", "1mbit", "10mbit", "100mbit", "unlimited", "1mbit/2s:5mbit"]);
         let delay = one_of(&["1ms", "20ms", "100ms", "300ms"]);
@@ -53,6 +55,9 @@ fn storm(seed: u64) -> Storm {
                 line += &format!(",{fault}={value}");
                 corrupts |= fault == "corrupt";
                 duplicates |= fault == "duplicate";
+                let harmless =
+                    ["1%", "2%", "5%", "1ms", "10ms", "10p", "200p", "20kB", "yes"].contains(&value);
+                mild &= harmless || (["reorder", "duplicate"].contains(&fault) && value == "10%");
             }
         }
     }
@@ -62,6 +67,7 @@ fn storm(seed: u64) -> Storm {
         let at = one_of(&["0ms", "50ms", "200ms", "700ms", "1500ms", "4s"]);
         let span = one_of(&["", ",for=50ms", ",for=300ms", ",for=1s", ",for=3s", ",for=10s"]);
         line += &format!(" --fail path={path},at={at}{span}");
+        mild = false;
     }
     line += match one_of(&["page", "objects", "objects", "many", "bulk", "arrivals", "origins"]) {
         "page" => " --page gallery",
@@ -102,7 +108,7 @@ fn storm(seed: u64) -> Storm {
         line += " --timeout 60s";
     }
     line += " --deadline 400s --runs 1";
-    Storm { line: format!("{line} --seed {}", seed % (1 << 32)), corrupts, duplicates }
+    Storm { line: format!("{line} --seed {}", seed % (1 << 32)), corrupts, duplicates, mild }
 }
 
 /// The packets of one host's capture, by direction: when, what.
@@ -162,9 +168,9 @@ fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8]
 
 #[test]
 fn whole_races_keep_their_invariants_in_any_weather() {
-    let (done, failed, deadline, lost) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
+    let [done, failed, deadline, lost, mild] = [const { Cell::new(0) }; 5];
     let add = |cell: &Cell<u64>, n: u64| cell.set(cell.get() + n);
-    seeds("storms", 150, |seed| {
+    seeds("storms", 2000, |seed| {
         let storm = storm(seed);
         let what = &format!("anabranch race{}", storm.line);
         let plan = plan(&storm.line);
@@ -181,10 +187,8 @@ fn whole_races_keep_their_invariants_in_any_weather() {
             conserved(what, &storm, run, true, &mine[0], &theirs[1]);
             conserved(what, &storm, run, false, &theirs[0], &mine[1]);
         }
-        if std::env::var_os("SHOW").is_some() {
-            let failures: Vec<_> = run.objects.iter().filter_map(|o| o.failure.as_deref()).take(1).collect();
-            println!("{:?} {seed} {failures:?} {what}", run.outcome);
-        }
+        assert!(!storm.mild || run.outcome == Outcome::Done, "{what}: {:?} in mild weather", run.outcome);
+        add(&mild, u64::from(storm.mild));
         add(&lost, run.packets.up.lost + run.packets.down.lost);
         match run.outcome {
             Outcome::Done => add(&done, 1),
@@ -193,8 +197,9 @@ fn whole_races_keep_their_invariants_in_any_weather() {
         }
     });
     println!(
-        "{} done, {} failed, {} at the deadline, {} packets lost",
+        "{} done ({} had to), {} failed, {} at the deadline, {} packets lost",
         done.get(),
+        mild.get(),
         failed.get(),
         deadline.get(),
         lost.get()

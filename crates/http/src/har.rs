@@ -97,7 +97,9 @@ pub fn load(path: &Path) -> Result<Page, PageError> {
     }
     // What is no file tells no length, and may have no end.
     let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes)).map_err(wrong)?;
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+        .map_err(wrong)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(PageError::new(format!("{name}: more than {MAX_FILE} bytes")));
     }

@@ -121,21 +121,23 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
     out.push_str("</svg>");
 }
 
-/// Marks where a side took a path for failed, and for active again; of many associations, the first of each.
+/// Marks where a side took a path for failed, and for active again; of many associations, the first that did.
 fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y: f64, tall: f64) {
-    let of_state = |state: PathState| {
-        run.path_events.iter().find(move |e: &&PathEvent| e.path == path && e.by == by && e.state == state)
-    };
-    for (state, name, down) in
-        [(PathState::Failed, "declared failed", 8.0), (PathState::Active, "active again", 20.0)]
-    {
-        if let Some(event) = of_state(state) {
-            let x = scale.at(event.at_ns as f64 / 1e6);
-            svg::line(out, "ends", (x, y), (x, y + tall));
-            svg::text(out, "small", (x + 3.0, y + tall - down), name);
-        }
+    let here = |e: &&PathEvent| e.path == path && e.by == by;
+    let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
+    for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
+        let (name, down) = match event.state {
+            PathState::Failed => ("declared failed", 8.0),
+            PathState::Active => ("active again", 20.0),
+        };
+        let x = scale.at(event.at_ns as f64 / 1e6);
+        svg::line(out, "ends", (x, y), (x, y + tall));
+        svg::text(out, "small", (x + 3.0, y + tall - down), name);
     }
 }
+
+/// The most marks of one path.
+const MARKS: usize = 20;
 
 /// A step line through the rates of `values`.
 fn steps(values: &[u64], bucket_ns: u64, scale: &Scale, peak: f64, y: f64, tall: f64) -> String {

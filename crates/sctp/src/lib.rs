@@ -67,6 +67,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use association::extensions::Extensions;
 pub use config::{Config, Knob, KnobError, PROFILES};
 pub use endpoint::{Associate, AssociationId, Endpoint, Message, Received};
 pub use error::{AssociateError, ListenError, PrimaryError, RecvError, SendError};

@@ -226,7 +226,7 @@ pub struct AssociationInfo {
     /// User bytes in the send buffer (unsent and unacknowledged).
     pub buffered: u64,
     /// Both sides agreed on ECN.
-    pub ecn: bool,
+    pub extensions: crate::Extensions,
     /// The paths, in the order of their indices.
     pub paths: Vec<PathInfo>,
 }

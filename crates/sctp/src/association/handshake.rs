@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
+use super::extensions::Extensions;
 use super::negotiate::{Offer, Refusal, read};
 use super::state::{Echo, Init};
 use super::timers::Timer;
@@ -92,7 +93,7 @@ impl Association {
             return;
         };
         let stale = init.stale;
-        let offer = match read(&ack.0) {
+        let offer = match read(&ack.0, Extensions::of(&self.config)) {
             Ok(offer) => offer,
             Err(refusal) => {
                 self.on_bad_init_ack(ctx, ack.0.tag, &refusal, from);
@@ -157,7 +158,7 @@ impl Association {
         let Some(Ok(wire::Chunk::InitAck(ack))) = chunks.next() else {
             return None;
         };
-        let offer = read(&ack.0).ok()?;
+        let offer = read(&ack.0, Extensions::of(&self.config)).ok()?;
         offer.addresses.iter().find_map(|&address| self.paths.find(address))
     }
 
@@ -171,7 +172,8 @@ impl Association {
         self.send.peer_window = u64::from(offer.window).saturating_sub(self.send.outstanding.in_flight());
         let segment = self.paths.get(0).chunk_limit() as u64;
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.inbound_streams, segment);
-        self.ecn.on = self.config.ecn && offer.ecn;
+        self.extensions = Extensions::of(&self.config).and(offer.extensions);
+        self.ecn.on = self.extensions.ecn;
         // RFC 9260 §5.1.2: the addresses listed and the one it came from.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none() && self.paths.len() < MOST {
@@ -316,7 +318,5 @@ pub(crate) fn write_common_params(
             Param::from(address.ip()).emit(chunk);
         }
     }
-    if config.ecn {
-        Param::EcnCapable.emit(chunk);
-    }
+    Extensions::of(config).announce(chunk);
 }

@@ -9,6 +9,7 @@
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
 pub(crate) mod collision;
+pub(crate) mod extensions;
 pub(crate) mod handshake;
 pub(crate) mod inbound;
 pub(crate) mod liveness;
@@ -32,6 +33,7 @@ use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
 use anabranch_wire::sctp::Data;
+use extensions::Extensions;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -120,6 +122,8 @@ pub(crate) struct Association {
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) outbox: Outbox,
+    /// What both sides support.
+    pub(crate) extensions: Extensions,
     pub(crate) ecn: EcnState,
     pub(crate) stats: AssociationStats,
     /// Consecutive errors of the whole association.
@@ -176,6 +180,7 @@ impl Association {
             send: SendHalf::new(&config, initial_tsn),
             recv: RecvHalf::new(&config, 0, streams, segment),
             outbox: Outbox::default(),
+            extensions: Extensions::default(),
             ecn: EcnState::default(),
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
             errors: 0,
@@ -259,7 +264,7 @@ impl Association {
             peer_rwnd: self.send.peer_window,
             outstanding: self.send.queue.buffered_bytes() - self.send.queue.unsent_bytes(),
             buffered: self.send.queue.buffered_bytes(),
-            ecn: self.ecn.on,
+            extensions: self.extensions,
             paths: self.paths.iter().enumerate().map(|(i, path)| path.info(i == primary)).collect(),
         }
     }

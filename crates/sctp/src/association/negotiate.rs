@@ -5,6 +5,7 @@
 //!
 //! Home of RFC 9260 §5.1.1 and §5.1.2.
 
+use super::extensions::Extensions;
 use crate::path::MOST;
 use anabranch_wire::sctp::tlv::Tlvs;
 use anabranch_wire::sctp::{Init, Param, Unrecognized};
@@ -22,7 +23,8 @@ pub(crate) struct Offer {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) cookie: Option<Vec<u8>>,
     pub(crate) preserve_ms: u32,
-    pub(crate) ecn: bool,
+    /// What the sender supports.
+    pub(crate) extensions: Extensions,
     /// Unknown parameters to be reported, whole.
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
@@ -40,8 +42,8 @@ pub(crate) enum Refusal {
     Malformed,
 }
 
-/// Reads an INIT or INIT ACK.
-pub(crate) fn read(init: &Init<'_>) -> Result<Offer, Refusal> {
+/// Reads an INIT or INIT ACK, knowing what this side supports.
+pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> {
     // RFC 9260 §3.3.2: neither tag nor streams may be 0; a_rwnd below 1500 is invalid.
     if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
         return Err(Refusal::InvalidMandatory);
@@ -62,7 +64,11 @@ pub(crate) fn read(init: &Init<'_>) -> Result<Offer, Refusal> {
         match Param::parse(raw).map_err(|_| Refusal::Malformed)? {
             Param::StateCookie(cookie) => offer.cookie = Some(cookie.to_vec()),
             Param::CookiePreservative(ms) => offer.preserve_ms = ms,
-            Param::EcnCapable => offer.ecn = true,
+            Param::EcnCapable => offer.extensions.ecn = true,
+            Param::SupportedExtensions(kinds) => offer.extensions.note_kinds(kinds),
+            Param::ForwardTsnSupported if ours.partial_reliability => {
+                offer.extensions.partial_reliability = true
+            }
             Param::HostName(_) => return Err(Refusal::HostName(raw.bytes.to_vec())),
             Param::Unknown(unknown) => {
                 // RFC 9260 §3.2.1: the two high bits say what to do.

@@ -99,7 +99,7 @@ impl Association {
             inbound: cookie.peer_inbound,
             tsn: cookie.peer_tsn,
             addresses: cookie.addresses.clone(),
-            ecn: cookie.ecn,
+            extensions: cookie.extensions,
             ..Offer::default()
         };
         let from = SocketAddr::new(cookie.init_source, source.port());

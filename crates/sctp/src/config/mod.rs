@@ -120,6 +120,18 @@ pub struct Config {
     pub scheduler: SchedulerKind,
     /// In-order bytes of an unfinished message from which on it is handed out in parts.
     pub partial_delivery: u64,
+    /// Messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496).
+    pub partial_reliability: bool,
+    /// Large messages do not hold up others: I-DATA (RFC 8260).
+    pub interleaving: bool,
+    /// Chunks can be authenticated: AUTH (RFC 4895).
+    pub auth: bool,
+    /// Addresses come and go: ASCONF (RFC 5061); needs auth=yes.
+    pub asconf: bool,
+    /// Streams are reset and added: RE-CONFIG (RFC 6525).
+    pub reconfig: bool,
+    /// Packets without a checksum are accepted where a lower layer protects them (RFC 9653).
+    pub zero_checksum: bool,
     /// Where each value comes from, in the order of the table.
     sources: [&'static str; KNOB_COUNT],
 }
@@ -208,6 +220,12 @@ impl Config {
             streams: 100,
             scheduler: SchedulerKind::Fcfs,
             partial_delivery: 1 << 16,
+            partial_reliability: false,
+            interleaving: false,
+            auth: false,
+            asconf: false,
+            reconfig: false,
+            zero_checksum: false,
             sources: [""; KNOB_COUNT],
         }
     }
@@ -233,10 +251,10 @@ fn position(key: &str) -> Option<usize> {
 }
 
 /// How many knobs there are.
-const KNOB_COUNT: usize = 25;
+const KNOB_COUNT: usize = KNOBS.len();
 
 /// The table: every knob, once.
-static KNOBS: [Row; KNOB_COUNT] = [
+const KNOBS: &[Row] = &[
     Row {
         key: "cc",
         help: "congestion control: rfc9260 (also: reno), rfc4960, rfc2960 or cubic",
@@ -462,6 +480,42 @@ static KNOBS: [Row; KNOB_COUNT] = [
         print: |c| bytes(c.partial_delivery),
         parse: |c, text| size(text, 1, 1 << 30).map(|n| c.partial_delivery = n),
     },
+    Row {
+        key: "partial_reliability",
+        help: "messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496): yes or no",
+        print: |c| yes_no(c.partial_reliability),
+        parse: |c, text| choose(text, &YES_NO, &mut c.partial_reliability),
+    },
+    Row {
+        key: "interleaving",
+        help: "large messages do not hold up others: I-DATA (RFC 8260): yes or no",
+        print: |c| yes_no(c.interleaving),
+        parse: |c, text| choose(text, &YES_NO, &mut c.interleaving),
+    },
+    Row {
+        key: "auth",
+        help: "chunks can be authenticated: AUTH (RFC 4895): yes or no",
+        print: |c| yes_no(c.auth),
+        parse: |c, text| choose(text, &YES_NO, &mut c.auth),
+    },
+    Row {
+        key: "asconf",
+        help: "addresses come and go: ASCONF (RFC 5061); needs auth=yes: yes or no",
+        print: |c| yes_no(c.asconf),
+        parse: |c, text| choose(text, &YES_NO, &mut c.asconf),
+    },
+    Row {
+        key: "reconfig",
+        help: "streams are reset and added: RE-CONFIG (RFC 6525): yes or no",
+        print: |c| yes_no(c.reconfig),
+        parse: |c, text| choose(text, &YES_NO, &mut c.reconfig),
+    },
+    Row {
+        key: "zero_checksum",
+        help: "packets without a checksum are accepted where a lower layer protects them (RFC 9653): yes or no",
+        print: |c| yes_no(c.zero_checksum),
+        parse: |c, text| choose(text, &YES_NO, &mut c.zero_checksum),
+    },
 ];
 
 /// RFC 9260 §6.3.1: the least that 4·RTTVAR adds to the RTO.
@@ -514,7 +568,7 @@ mod tests {
     fn every_profile_sets_every_knob_and_names_its_source() {
         for name in PROFILES {
             let rows = profiles::rows(name).expect(name);
-            for row in &KNOBS {
+            for row in KNOBS {
                 let n = rows.iter().filter(|(key, ..)| *key == row.key).count();
                 assert_eq!(n, 1, "{name}: {}", row.key);
             }

@@ -20,6 +20,7 @@ pub(super) fn rows(name: &str) -> Option<Rows> {
 }
 
 const OURS: &str = "ours: the source leaves it open";
+const NEWER: &str = "not in the source: newer, or an option of its own";
 const OURS_BUFFER: &str = "ours: the source leaves it open; large enough not to be the limit";
 
 const RFC9260: Rows = &[
@@ -48,6 +49,12 @@ const RFC9260: Rows = &[
     ("streams", "100", OURS),
     ("scheduler", "fcfs", OURS),
     ("partial_delivery", "64KiB", OURS),
+    ("partial_reliability", "no", "an extension, not part of RFC 9260"),
+    ("interleaving", "no", "an extension, not part of RFC 9260"),
+    ("auth", "no", "an extension, not part of RFC 9260"),
+    ("asconf", "no", "an extension, not part of RFC 9260"),
+    ("reconfig", "no", "an extension, not part of RFC 9260"),
+    ("zero_checksum", "no", "an extension, not part of RFC 9260"),
 ];
 
 const RFC2960: Rows = &[
@@ -76,6 +83,12 @@ const RFC2960: Rows = &[
     ("streams", "100", OURS),
     ("scheduler", "fcfs", OURS),
     ("partial_delivery", "64KiB", OURS),
+    ("partial_reliability", "no", NEWER),
+    ("interleaving", "no", NEWER),
+    ("auth", "no", NEWER),
+    ("asconf", "no", NEWER),
+    ("reconfig", "no", NEWER),
+    ("zero_checksum", "no", NEWER),
 ];
 
 const KAME_2002: Rows = &[
@@ -104,6 +117,12 @@ const KAME_2002: Rows = &[
     ("streams", "100", OURS),
     ("scheduler", "fcfs", OURS),
     ("partial_delivery", "64KiB", OURS),
+    ("partial_reliability", "no", NEWER),
+    ("interleaving", "no", NEWER),
+    ("auth", "no", NEWER),
+    ("asconf", "no", NEWER),
+    ("reconfig", "no", NEWER),
+    ("zero_checksum", "no", NEWER),
 ];
 
 const LKSCTP_2_6: Rows = &[
@@ -132,6 +151,12 @@ const LKSCTP_2_6: Rows = &[
     ("streams", "100", OURS),
     ("scheduler", "fcfs", "Linux 2.6, net/sctp/outqueue.c: one queue"),
     ("partial_delivery", "64KiB", OURS),
+    ("partial_reliability", "no", NEWER),
+    ("interleaving", "no", NEWER),
+    ("auth", "no", NEWER),
+    ("asconf", "no", NEWER),
+    ("reconfig", "no", NEWER),
+    ("zero_checksum", "no", NEWER),
 ];
 
 const NS2: Rows = &[
@@ -160,6 +185,12 @@ const NS2: Rows = &[
     ("streams", "100", OURS),
     ("scheduler", "fcfs", OURS),
     ("partial_delivery", "64KiB", OURS),
+    ("partial_reliability", "no", NEWER),
+    ("interleaving", "no", NEWER),
+    ("auth", "no", NEWER),
+    ("asconf", "no", NEWER),
+    ("reconfig", "no", NEWER),
+    ("zero_checksum", "no", NEWER),
 ];
 
 const MODERN: Rows = &[
@@ -188,4 +219,10 @@ const MODERN: Rows = &[
     ("streams", "100", OURS),
     ("scheduler", "fcfs", OURS),
     ("partial_delivery", "64KiB", OURS),
+    ("partial_reliability", "no", "off until it is measured"),
+    ("interleaving", "no", "off until it is measured"),
+    ("auth", "no", "off until it is measured"),
+    ("asconf", "no", "off until it is measured"),
+    ("reconfig", "no", "off until it is measured"),
+    ("zero_checksum", "no", "off until it is measured"),
 ];

@@ -6,6 +6,7 @@
 //!
 //! Home of RFC 9260 §5.1.3 and §5.1.5.
 
+use crate::association::extensions::Extensions;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Instant, Rng};
 use hmac::{Hmac, Mac};
@@ -33,7 +34,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_inbound: u16,
     /// RFC 9260 §5.2.2: local and peer's Tie-Tag, 0 for none.
     pub(crate) tie_tags: (u32, u32),
-    pub(crate) ecn: bool,
+    /// What the peer supports.
+    pub(crate) extensions: Extensions,
     /// Where the INIT came from.
     pub(crate) init_source: IpAddr,
     /// The local address it came to.
@@ -149,7 +151,7 @@ impl Cookie {
         ] {
             out.extend_from_slice(&word.to_be_bytes());
         }
-        out.push(u8::from(self.ecn));
+        out.push(self.extensions.bits());
         out.push(self.addresses.len() as u8);
         for &address in [self.init_source, self.local].iter().chain(&self.addresses) {
             match address {
@@ -175,7 +177,7 @@ impl Cookie {
         let (local_tsn, peer_tsn) = (from.word()?, from.word()?);
         let window = from.word()?;
         let tie_tags = (from.word()?, from.word()?);
-        let [ecn, count] = from.take()?;
+        let [extensions, count] = from.take()?;
         let init_source = from.address()?;
         let local = from.address()?;
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
@@ -194,7 +196,7 @@ impl Cookie {
             peer_outbound,
             peer_inbound,
             tie_tags,
-            ecn: ecn != 0,
+            extensions: Extensions::from_bits(extensions),
             init_source,
             local,
             addresses,
@@ -248,7 +250,7 @@ mod tests {
             peer_outbound: 8,
             peer_inbound: 9,
             tie_tags: (10, 11),
-            ecn: true,
+            extensions: Extensions::from_bits(1),
             init_source: [10, 0, 0, 1].into(),
             local: [10, 0, 0, 2].into(),
             addresses: vec![[10, 0, 0, 1].into(), Ipv6Addr::LOCALHOST.into()],

@@ -9,6 +9,7 @@ use super::Endpoint;
 use super::cookie::Cookie;
 use super::demux::Pair;
 use crate::association::collision::Answer;
+use crate::association::extensions::Extensions;
 use crate::association::handshake::write_common_params;
 use crate::association::negotiate::{Offer, Refusal, read};
 use crate::association::{Association, LastWords, Start, State};
@@ -25,7 +26,7 @@ pub(super) const MOST_PRESERVED: Duration = Duration::from_secs(60);
 impl Endpoint {
     /// An INIT, alone in a packet with tag 0.
     pub(super) fn on_init(&mut self, now: Instant, packet: &Packet<'_>, header: Header, init: &Init<'_>) {
-        let offer = match read(init) {
+        let offer = match read(init, Extensions::of(&self.config)) {
             Ok(offer) => offer,
             Err(refusal) => {
                 self.refuse(packet, header, init.tag, &refusal);
@@ -101,7 +102,7 @@ impl Endpoint {
             peer_outbound: offer.outbound,
             peer_inbound: offer.inbound,
             tie_tags: reply.tie_tags,
-            ecn: offer.ecn,
+            extensions: offer.extensions,
             init_source: packet.source.ip(),
             local: packet.target.ip(),
             addresses: offer.addresses.clone(),

@@ -1,0 +1,157 @@
+//! Which extensions one side supports, and both sides together.
+//!
+//! One list: what the configuration allows, what INIT and INIT ACK say, what
+//! travels in the cookie, and what is in force on an association are all
+//! values of [`Extensions`].
+//!
+//! Home of RFC 5061 §4.2.7 (Supported Extensions).
+
+use crate::config::Config;
+use anabranch_wire::sctp::{ChunkWriter, Param};
+
+/// Extensions to RFC 9260, each on or off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extensions {
+    /// Explicit congestion notification (RFC 4960 Appendix A).
+    pub ecn: bool,
+    /// Partial reliability: FORWARD-TSN (RFC 3758).
+    pub partial_reliability: bool,
+    /// Interleaving of messages: I-DATA (RFC 8260 §2).
+    pub interleaving: bool,
+    /// Authenticated chunks: AUTH (RFC 4895).
+    pub auth: bool,
+    /// Dynamic addresses: ASCONF (RFC 5061); needs `auth`.
+    pub asconf: bool,
+    /// Stream re-configuration: RE-CONFIG (RFC 6525).
+    pub reconfig: bool,
+    /// Packets without a checksum are taken (RFC 9653).
+    pub zero_checksum: bool,
+}
+
+/// Chunk types by which an extension is known.
+mod kind {
+    pub(super) const AUTH: u8 = 0x0f;
+    pub(super) const I_DATA: u8 = 0x40;
+    pub(super) const ASCONF_ACK: u8 = 0x80;
+    pub(super) const RE_CONFIG: u8 = 0x82;
+    pub(super) const FORWARD_TSN: u8 = 0xc0;
+    pub(super) const ASCONF: u8 = 0xc1;
+    pub(super) const I_FORWARD_TSN: u8 = 0xc2;
+}
+
+impl Extensions {
+    /// What the configuration allows.
+    #[must_use]
+    pub const fn of(config: &Config) -> Self {
+        Self {
+            ecn: config.ecn,
+            partial_reliability: config.partial_reliability,
+            interleaving: config.interleaving,
+            auth: config.auth,
+            asconf: config.asconf,
+            reconfig: config.reconfig,
+            zero_checksum: config.zero_checksum,
+        }
+    }
+
+    /// What both sides support.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        let auth = self.auth && other.auth;
+        Self {
+            ecn: self.ecn && other.ecn,
+            partial_reliability: self.partial_reliability && other.partial_reliability,
+            interleaving: self.interleaving && other.interleaving,
+            auth,
+            // RFC 5061 §4.2.7: without AUTH the peer is treated as not knowing ASCONF.
+            asconf: auth && self.asconf && other.asconf,
+            reconfig: self.reconfig && other.reconfig,
+            zero_checksum: self.zero_checksum && other.zero_checksum,
+        }
+    }
+
+    /// Notes the chunk types of a Supported Extensions parameter.
+    pub(super) fn note_kinds(&mut self, kinds: &[u8]) {
+        for &chunk in kinds {
+            match chunk {
+                kind::AUTH => self.auth = true,
+                kind::I_DATA => self.interleaving = true,
+                kind::ASCONF => self.asconf = true,
+                kind::RE_CONFIG => self.reconfig = true,
+                kind::FORWARD_TSN => self.partial_reliability = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Appends the parameters that announce them.
+    pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>) {
+        if self.ecn {
+            Param::EcnCapable.emit(chunk);
+        }
+        if self.partial_reliability {
+            // RFC 3758 §3.1.
+            Param::ForwardTsnSupported.emit(chunk);
+        }
+        let mut kinds = Vec::new();
+        for (on, list) in [
+            (self.auth, &[kind::AUTH][..]),
+            (self.asconf, &[kind::ASCONF, kind::ASCONF_ACK]),
+            (self.reconfig, &[kind::RE_CONFIG]),
+            (self.partial_reliability, &[kind::FORWARD_TSN]),
+            (self.interleaving, &[kind::I_DATA]),
+            (self.interleaving && self.partial_reliability, &[kind::I_FORWARD_TSN]),
+        ] {
+            if on {
+                kinds.extend_from_slice(list);
+            }
+        }
+        if !kinds.is_empty() {
+            Param::SupportedExtensions(&kinds).emit(chunk);
+        }
+    }
+
+    /// As a byte, for the cookie.
+    pub(crate) const fn bits(self) -> u8 {
+        (self.ecn as u8)
+            | (self.partial_reliability as u8) << 1
+            | (self.interleaving as u8) << 2
+            | (self.auth as u8) << 3
+            | (self.asconf as u8) << 4
+            | (self.reconfig as u8) << 5
+            | (self.zero_checksum as u8) << 6
+    }
+
+    /// From that byte.
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self {
+            ecn: bits & 1 != 0,
+            partial_reliability: bits & 2 != 0,
+            interleaving: bits & 4 != 0,
+            auth: bits & 8 != 0,
+            asconf: bits & 16 != 0,
+            reconfig: bits & 32 != 0,
+            zero_checksum: bits & 64 != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_hold_every_extension() {
+        for bits in 0..128 {
+            assert_eq!(Extensions::from_bits(bits).bits(), bits);
+        }
+    }
+
+    /// RFC 5061 §4.2.7.
+    #[test]
+    fn dynamic_addresses_need_authentication_at_both_ends() {
+        let full = Extensions::from_bits(127);
+        assert_eq!(full.and(full), full);
+        assert!(!full.and(Extensions { auth: false, ..full }).asconf);
+    }
+}

@@ -4,6 +4,7 @@
 //! results of a race, and a race is never a benchmark.
 
 pub mod peers;
+pub mod stacks;
 pub mod transfer;
 
 use nix::sys::resource::{UsageWho, getrusage};

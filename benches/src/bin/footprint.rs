@@ -1,0 +1,57 @@
+//! How much memory an idle association holds, by a counting allocator.
+//!
+//!     cargo run --release --bin footprint
+//!
+//! Bytes asked of the allocator and not given back, both ends together, halved,
+//! per association; with few and with all streams negotiated, fresh and after a
+//! message on one stream.
+
+use anabranch_benches::stacks::{BUFFER, Duo, Ours, Rtc, Settings};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use std::alloc::System;
+
+#[global_allocator]
+static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const ASSOCIATIONS: usize = 1000;
+
+fn held() -> f64 {
+    let stats = GLOBAL.stats();
+    stats.bytes_allocated as f64 - stats.bytes_deallocated as f64
+}
+
+fn main() {
+    println!("bytes an idle association holds at one end (mean of {ASSOCIATIONS}, of both ends)");
+    for streams in [10, u16::MAX] {
+        let settings = Settings { streams, ..Settings::default() };
+        // The tables of the endpoints are there before.
+        let mut duo = Ours::new(settings);
+        duo.associate();
+        let before = held();
+        for _ in 0..ASSOCIATIONS {
+            duo.associate();
+        }
+        let fresh = (held() - before) / (2 * ASSOCIATIONS) as f64;
+        let mut used = Ours::new(settings);
+        used.associate();
+        let before = held();
+        for _ in 0..ASSOCIATIONS {
+            used.associate();
+            used.send(&[7; 1000]);
+            used.turn(&mut |_, _| {});
+            used.turn(&mut |_, _| {});
+        }
+        let after = (held() - before) / (2 * ASSOCIATIONS) as f64;
+        println!(
+            "anabranch, {streams:5} streams: {fresh:6.0} fresh, {after:6.0} after a message of 1000 bytes"
+        );
+        assert!(duo.open == ASSOCIATIONS + 1 && used.open == ASSOCIATIONS + 1, "some did not come up");
+    }
+    let mut rtc = Rtc::new(BUFFER);
+    rtc.associate();
+    let before = held();
+    for _ in 0..ASSOCIATIONS {
+        rtc.associate();
+    }
+    println!("rtc-sctp,  65535 streams: {:6.0} fresh", (held() - before) / (2 * ASSOCIATIONS) as f64);
+}

@@ -1,0 +1,169 @@
+//! How fast SCTP is between two ends in one thread, beside other stacks in the
+//! same run.
+//!
+//!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow]
+//!
+//! Packets of 1472 bytes, no loss, no network, one ordered stream; the clock is
+//! told. Runs are interleaved; printed are medians. `--ours` leaves the others
+//! out, `--skip-slow` those that are far behind.
+
+use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
+use anabranch_benches::{median, thread_cpu};
+
+const SIZES: [usize; 4] = [64, 1 << 10, 8 << 10, 64 << 10];
+const NAMES: [&str; 4] = ["anabranch", "rtc-sctp", "sctp-proto", "dcsctp"];
+
+fn main() -> Result<(), String> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let number = |flag: &str, default: usize| {
+        let at = args.iter().position(|arg| arg == flag);
+        at.and_then(|at| args.get(at + 1)).and_then(|n| n.parse().ok()).unwrap_or(default)
+    };
+    let runs = number("--runs", 5).max(1);
+    let stacks = if has("--ours") {
+        1
+    } else if has("--skip-slow") {
+        2
+    } else {
+        4
+    };
+    let sizes: Vec<usize> = match number("--size", 0) {
+        0 => SIZES.to_vec(),
+        size => vec![size],
+    };
+    bulk(runs, stacks, &sizes)?;
+    if has("--bulk") {
+        return Ok(());
+    }
+    queued(runs.min(3), stacks.min(2))?;
+    opening(stacks.min(2));
+    Ok(())
+}
+
+/// The second transfer counts: windows are open and buffers have been touched.
+fn twice(mut duo: impl Duo, size: usize, depth: usize, total: u64) -> Result<Transfer, String> {
+    stacks::transfer(&mut duo, size, 2 * depth as u64 + (2 << 20))?;
+    stacks::transfer(&mut duo, size, total)
+}
+
+fn one(stack: usize, size: usize, total: u64) -> Result<Transfer, String> {
+    let result = match stack {
+        0 => twice(Ours::connected(Settings::default()), size, BUFFER, total),
+        1 => twice(Rtc::connected(BUFFER), size, BUFFER, total),
+        2 => twice(SctpProto::connected(BUFFER), size, BUFFER, total),
+        _ => twice(DcSctp::connected(BUFFER), size, BUFFER, total),
+    };
+    result.map_err(|error| format!("{}: {error}", NAMES[stack]))
+}
+
+fn bulk(runs: usize, stacks: usize, sizes: &[usize]) -> Result<(), String> {
+    println!("GB/s of messages in order on one stream, by message size");
+    print!("{:12}", "");
+    for size in sizes {
+        print!("{size:>10}");
+    }
+    println!();
+    let mut table = vec![vec![Vec::new(); sizes.len()]; stacks];
+    for run in 0..runs {
+        for (column, &size) in sizes.iter().enumerate() {
+            for (stack, figures) in table.iter_mut().enumerate() {
+                // The slow ones get less to do, and fewer runs.
+                let total: u64 = match (stack, size) {
+                    (0, 64) => 128 << 20,
+                    (0, _) => 512 << 20,
+                    (1, 64) => 24 << 20,
+                    (1, _) => 256 << 20,
+                    (_, 64) => 2 << 20,
+                    _ => 16 << 20,
+                };
+                if stack >= 2 && run >= 3 {
+                    continue;
+                }
+                let transfer = one(stack, size, total)?;
+                figures[column].push(transfer.bytes as f64 / transfer.cpu / 1e9);
+            }
+        }
+    }
+    for (name, row) in NAMES.iter().zip(&table) {
+        print!("{name:12}");
+        for figures in row {
+            print!("{:10.3}", median(figures));
+        }
+        println!();
+    }
+    if stacks > 1 {
+        print!("{:12}", "ratio to 2nd");
+        for (ours, theirs) in table[0].iter().zip(&table[1]) {
+            print!("{:10.2}", median(ours) / median(theirs));
+        }
+        println!();
+    }
+    Ok(())
+}
+
+/// What a packet costs with little and with much behind it in the queue.
+fn queued(runs: usize, stacks: usize) -> Result<(), String> {
+    println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
+    println!("{:12}{:>10}{:>10}", "", "1 MiB", "64 MiB");
+    for (stack, name) in NAMES.iter().enumerate().take(stacks) {
+        let mut figures = [Vec::new(), Vec::new()];
+        for _ in 0..runs {
+            for (column, depth) in [1 << 20, 64 << 20].into_iter().enumerate() {
+                let total = 128 << 20;
+                let transfer = match stack {
+                    0 => {
+                        let settings = Settings { sndbuf: depth, ..Settings::default() };
+                        twice(Ours::connected(settings), 1 << 10, depth, total)
+                    }
+                    _ => twice(Rtc::connected(depth), 1 << 10, depth, total),
+                }?;
+                figures[column].push(transfer.cpu / transfer.packets as f64 * 1e9);
+            }
+        }
+        println!("{name:12}{:10.0}{:10.0}", median(&figures[0]), median(&figures[1]));
+    }
+    Ok(())
+}
+
+/// Opening associations one after the other: the handshake of four legs.
+fn opening(stacks: usize) {
+    println!(
+        "\nus an association that is opened, both ends, with so many open before (handshake of four legs)"
+    );
+    print!("{:12}", "");
+    let steps = [1_000, 2_000, 5_000, 10_000];
+    for step in steps {
+        print!("{:>10}", format!("to {step}"));
+    }
+    println!("{:>14}", "total to 10000");
+    for (stack, name) in NAMES.iter().enumerate().take(stacks) {
+        print!("{name:12}");
+        let (mut done, mut all) = (0, 0.0);
+        let mut ours = Ours::new(Settings::default());
+        let mut rtc = Rtc::new(BUFFER);
+        for step in steps {
+            let begin = thread_cpu();
+            for _ in done..step {
+                if stack == 0 { ours.associate() } else { rtc.associate() }
+            }
+            let cpu = thread_cpu() - begin;
+            print!("{:10.2}", cpu / f64::from(step - done) * 1e6);
+            done = step;
+            all += cpu;
+        }
+        println!("{:>12.1}ms", all * 1e3);
+        assert!(stack > 0 || ours.open == 10_000, "some associations did not come up");
+    }
+    let mut ours = Ours::new(Settings::default());
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        let begin = thread_cpu();
+        for _ in 0..100 {
+            ours.associate();
+        }
+        times.push((thread_cpu() - begin) / 100.0 * 1e6);
+        ours.release_all();
+    }
+    println!("anabranch, among fewer than 100 open: {:.2} us a handshake (median)", median(&times));
+}

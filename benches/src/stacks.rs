@@ -1,0 +1,101 @@
+//! SCTP stacks side by side: both ends of one association in one thread, no
+//! network between them, a clock that is told.
+//!
+//! Each stack is wired by its own file to one trait, so that all do the same:
+//! every message is copied in from one buffer and out into another, every packet
+//! is written, summed, verified and read. Packets have at most [`PACKET`] bytes,
+//! as on Ethernet under IPv4 and UDP; send and receive buffers have [`BUFFER`]
+//! bytes.
+
+mod dcsctp;
+mod ours;
+mod rtc;
+mod sctp_proto;
+
+pub use dcsctp::DcSctp;
+pub use ours::{Ours, Settings};
+pub use rtc::Rtc;
+pub use sctp_proto::SctpProto;
+
+use crate::thread_cpu;
+
+/// Bytes of an SCTP packet at most.
+pub const PACKET: usize = 1472;
+
+/// Bytes of a send buffer, and of a receive buffer.
+pub const BUFFER: usize = 1 << 20;
+
+/// Both ends of an association with an ordered stream.
+pub trait Duo {
+    /// Takes in one message at the sending end; false when that has no room.
+    fn send(&mut self, message: &[u8]) -> bool;
+
+    /// Moves what there is once there and once back, and hands each message that
+    /// has arrived to `heard`, in parts or whole; `true` with its last part.
+    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool));
+
+    /// Packets that carried data so far.
+    fn packets(&self) -> u64;
+}
+
+/// What a transfer came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// CPU seconds.
+    pub cpu: f64,
+    /// User bytes.
+    pub bytes: u64,
+    /// Packets from the sending end.
+    pub packets: u64,
+}
+
+/// Sends messages of `size` bytes until `total` have arrived. Each carries its
+/// number, which is checked.
+///
+/// # Errors
+/// One line: a message is not what was sent, or nothing moves any more.
+pub fn transfer(duo: &mut impl Duo, size: usize, total: u64) -> Result<Transfer, String> {
+    let mut message: Vec<u8> = (0..size).map(|i| i as u8).collect();
+    let mut received = vec![0; size];
+    let (mut sent, mut heard, mut have, mut bytes) = (0_u64, 0_u64, 0_usize, 0_u64);
+    let mut wrong = None;
+    let mut idle = 0;
+    let before = duo.packets();
+    let begin = thread_cpu();
+    let count = total.div_ceil(size as u64);
+    while heard < count {
+        while sent < count {
+            message[..8].copy_from_slice(&sent.to_be_bytes());
+            if !duo.send(&message) {
+                break;
+            }
+            sent += 1;
+        }
+        let had = bytes;
+        duo.turn(&mut |part, last| {
+            let Some(place) = received.get_mut(have..have + part.len()) else {
+                wrong.get_or_insert(heard);
+                return;
+            };
+            place.copy_from_slice(part);
+            have += part.len();
+            bytes += part.len() as u64;
+            if last {
+                if have != size || received[..8] != heard.to_be_bytes() {
+                    wrong.get_or_insert(heard);
+                }
+                heard += 1;
+                have = 0;
+            }
+        });
+        idle = if bytes == had { idle + 1 } else { 0 };
+        if idle > 10_000 {
+            return Err(format!("nothing moves after {bytes} bytes"));
+        }
+    }
+    let cpu = thread_cpu() - begin;
+    match wrong {
+        Some(number) => Err(format!("message {number} is not what was sent")),
+        None => Ok(Transfer { cpu, bytes, packets: duo.packets() - before }),
+    }
+}

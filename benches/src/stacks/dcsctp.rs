@@ -1,0 +1,77 @@
+//! `dcsctp`, the Rust port of WebRTC's SCTP.
+
+use super::{BUFFER, Duo, PACKET};
+use ::dcsctp::api::{
+    DcSctpSocket, Message, Options, PpId, SendOptions, SocketEvent, SocketState, SocketTime, StreamId,
+};
+use std::time::Duration;
+
+/// Two sockets with one association.
+pub struct DcSctp {
+    ends: [Box<dyn DcSctpSocket>; 2],
+    now: SocketTime,
+    limit: usize,
+    packets: u64,
+}
+
+impl DcSctp {
+    /// Two sockets with one association; what waits to be sent is limited to `limit` bytes.
+    #[must_use]
+    pub fn connected(limit: usize) -> Self {
+        let options = Options {
+            mtu: PACKET,
+            max_receiver_window_buffer_size: BUFFER,
+            max_send_buffer_size: limit * 2,
+            per_stream_send_queue_limit: limit * 2,
+            // As many packets at once as the window allows, like the others.
+            max_burst: i32::MAX / PACKET as i32,
+            ..Options::default()
+        };
+        let ends = ["a", "b"].map(|name| ::dcsctp::new_socket(name, &options));
+        let mut duo = Self { ends, now: SocketTime::zero(), limit, packets: 0 };
+        duo.ends[0].connect();
+        for _ in 0..4 {
+            duo.turn(&mut |_, _| {});
+        }
+        assert!(duo.ends[0].state() == SocketState::Connected, "no association");
+        duo
+    }
+
+    fn carry(&mut self, from: usize) -> u64 {
+        let mut packets = 0;
+        while let Some(event) = self.ends[from].poll_event() {
+            if let SocketEvent::SendPacket(packet) = event {
+                packets += 1;
+                self.ends[1 - from].handle_input(&packet);
+            }
+        }
+        packets
+    }
+}
+
+impl Duo for DcSctp {
+    fn send(&mut self, message: &[u8]) -> bool {
+        if self.ends[0].buffered_amount(StreamId(0)) + message.len() > self.limit {
+            return false;
+        }
+        let message = Message::new(StreamId(0), PpId(53), message.to_vec());
+        self.ends[0].send(message, &SendOptions::default()).expect("connected");
+        true
+    }
+
+    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool)) {
+        self.now = self.now + Duration::from_micros(100);
+        for end in &mut self.ends {
+            end.advance_time(self.now);
+        }
+        self.packets += self.carry(0);
+        while let Some(message) = self.ends[1].get_next_message() {
+            heard(&message.payload, true);
+        }
+        self.carry(1);
+    }
+
+    fn packets(&self) -> u64 {
+        self.packets
+    }
+}

@@ -1,0 +1,164 @@
+//! This project's engine.
+
+use super::{BUFFER, Duo};
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Engine, Instant, Rng};
+use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, SendError};
+use std::net::SocketAddr;
+
+/// What differs between the runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bytes of the send buffer.
+    pub sndbuf: usize,
+    /// Bytes of the receive buffer.
+    pub rcvbuf: usize,
+    /// Streams to negotiate.
+    pub streams: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { sndbuf: BUFFER, rcvbuf: BUFFER, streams: 10 }
+    }
+}
+
+/// Two endpoints.
+#[derive(Debug)]
+pub struct Ours {
+    ends: [Endpoint; 2],
+    target: SocketAddr,
+    now: Instant,
+    batch: Batch,
+    id: Option<AssociationId>,
+    packets: u64,
+    buffer: Vec<u8>,
+    /// Associations that are up at both ends.
+    pub open: usize,
+    accepted: Vec<AssociationId>,
+    established: Vec<AssociationId>,
+}
+
+impl Ours {
+    /// Two endpoints without an association.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let mut config = Config::default();
+        let (sndbuf, rcvbuf) = (format!("{}B", settings.sndbuf), format!("{}B", settings.rcvbuf));
+        let streams = settings.streams.to_string();
+        // Max.Burst would make every turn four packets long, which the peers' are not.
+        for (key, value) in
+            [("sndbuf", &*sndbuf), ("rcvbuf", &rcvbuf), ("streams", &streams), ("max_burst", "0")]
+        {
+            config.set(key, value).expect("a known key");
+        }
+        // The port is UDP's (RFC 6951): 1500 bytes of IPv4 hold 1472 of SCTP.
+        let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 9899)));
+        let mut ends = addresses
+            .map(|address| Endpoint::new(config.clone(), vec![address], Rng::new(address.port().into())));
+        ends[1].listen(80).expect("a free port");
+        Self {
+            ends,
+            target: addresses[1],
+            now: Instant::ZERO,
+            batch: Batch::new(1),
+            id: None,
+            packets: 0,
+            buffer: vec![0; 1 << 16],
+            open: 0,
+            accepted: Vec::new(),
+            established: Vec::new(),
+        }
+    }
+
+    /// Two endpoints with one association.
+    #[must_use]
+    pub fn connected(settings: Settings) -> Self {
+        let mut duo = Self::new(settings);
+        duo.associate();
+        assert!(duo.open == 1, "no association");
+        duo
+    }
+
+    /// Opens one more association; it is up on return.
+    pub fn associate(&mut self) {
+        let id = self.ends[0].associate(self.now, Associate::to(self.target, 80)).expect("a free port");
+        self.id = Some(id);
+        for _ in 0..3 {
+            self.turn(&mut |_, _| {});
+        }
+    }
+
+    /// Ends all associations, and forgets them.
+    pub fn release_all(&mut self) {
+        for id in std::mem::take(&mut self.established) {
+            self.ends[0].release(self.now, id);
+        }
+        for _ in 0..3 {
+            self.turn(&mut |_, _| {});
+        }
+        for id in std::mem::take(&mut self.accepted) {
+            self.ends[1].release(self.now, id);
+        }
+        self.open = 0;
+    }
+
+    fn carry(&mut self, from: usize) -> u64 {
+        let mut packets = 0;
+        loop {
+            self.batch.clear();
+            if !self.ends[from].poll_transmit(self.now, &mut self.batch) {
+                return packets;
+            }
+            for packet in self.batch.packets() {
+                packets += 1;
+                self.ends[1 - from].handle_packet(self.now, packet);
+            }
+        }
+    }
+}
+
+impl Duo for Ours {
+    fn send(&mut self, message: &[u8]) -> bool {
+        let id = self.id.expect("connected");
+        match self.ends[0].send(self.now, id, Message::default(), message) {
+            Ok(()) => true,
+            Err(SendError::Full) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool)) {
+        self.now += Duration::from_micros(100);
+        for end in &mut self.ends {
+            if end.poll_timeout().is_some_and(|at| at <= self.now) {
+                end.handle_timeout(self.now);
+            }
+        }
+        self.packets += self.carry(0);
+        while let Some(event) = self.ends[1].poll_event() {
+            match event {
+                Event::Readable { id, stream } => {
+                    while let Ok(Some(received)) = self.ends[1].recv(self.now, id, stream, &mut self.buffer) {
+                        heard(&self.buffer[..received.bytes], received.end_of_message);
+                    }
+                }
+                Event::Accepted { id, .. } => {
+                    self.open += 1;
+                    self.accepted.push(id);
+                }
+                _ => {}
+            }
+        }
+        self.carry(1);
+        while let Some(event) = self.ends[0].poll_event() {
+            if let Event::Established { id, .. } = event {
+                self.established.push(id);
+            }
+        }
+    }
+
+    fn packets(&self) -> u64 {
+        self.packets
+    }
+}

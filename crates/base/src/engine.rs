@@ -139,6 +139,10 @@ pub struct Batch {
     pub target: SocketAddr,
     /// ECN mark of every packet.
     pub ecn: Ecn,
+    /// On sending: the network may cut the packets into IP fragments where
+    /// they are too large (RFC 9260 §6.9). False, as at first, has them sent
+    /// whole or not at all, with Don't Fragment set.
+    pub may_fragment: bool,
     /// The sending engine's number of the first packet; the following packets
     /// count up from it. Engines number their packets 1, 2, 3, ….
     pub first_tag: u64,
@@ -165,6 +169,7 @@ impl Batch {
             source: nowhere,
             target: nowhere,
             ecn: Ecn::NotEct,
+            may_fragment: false,
             first_tag: 0,
             icmp: None,
             drained: false,
@@ -189,6 +194,7 @@ impl Batch {
         self.count = 0;
         self.icmp = None;
         self.ecn = Ecn::NotEct;
+        self.may_fragment = false;
         self.first_tag = 0;
     }
 

@@ -1,8 +1,8 @@
 //! The largest packet the link takes.
 //!
 //! A larger one is handed back ([`Chain::pop_dropped`](crate::Chain::pop_dropped))
-//! with [`Cause::TooBig`], so that the router in front can send the ICMP message;
-//! fragmentation by routers does not exist here, as it does not in IPv6.
+//! with [`Cause::TooBig`], so that the router in front can send the ICMP message.
+//! Whether a packet is cut into fragments instead is the router's affair.
 
 use crate::element::{Carried, Cause, Fate, Passing};
 use crate::meter::Meter;

@@ -19,8 +19,15 @@ pub struct HostCounters {
     pub bad_header: u64,
     /// UDP datagrams or ICMP messages with a wrong checksum or length.
     pub bad_transport: u64,
-    /// Fragments: nothing here reassembles them.
+    /// Packets that were cut into fragments on the way out.
+    pub fragmented: u64,
+    /// Fragments that came in for this host.
     pub fragments: u64,
+    /// Packets that were put together from fragments.
+    pub reassembled: u64,
+    /// Fragments that did not fit, and packets given up because a fragment
+    /// was missing too long or too many were incomplete.
+    pub reassembly_failed: u64,
     /// Packets for addresses that are not the host's.
     pub not_ours: u64,
     /// Packets for which no route or no link was found.

@@ -9,6 +9,7 @@ use crate::events::Owner;
 use crate::host::{Arrived, Report, Work};
 use crate::network::State;
 use crate::parcel::Parcel;
+use crate::reassembly::Taken;
 use crate::tap::{Fate, Passage};
 use crate::topology::{Kind, LinkId};
 use anabranch_base::engine::HEADROOM;
@@ -16,6 +17,7 @@ use anabranch_base::{IcmpKind, Instant};
 use anabranch_link::spec::Direction;
 use anabranch_link::{Carried, Cause};
 use anabranch_wire::icmp::{self, code_v4, code_v6};
+use anabranch_wire::ip::fragment::Pieces;
 use anabranch_wire::ip::{self, protocol, v4};
 use anabranch_wire::{pcap, udp};
 use std::net::IpAddr;
@@ -65,10 +67,8 @@ impl State {
         };
         let direction = &mut self.directions[out as usize];
         if parcel.wire_len() > direction.mtu as usize {
-            sender.counters.too_big += 1;
-            let kind = IcmpKind::TooBig(direction.mtu);
-            self.report(node, interface, kind, &parcel);
-            return self.discard(parcel);
+            let mtu = direction.mtu;
+            return self.too_big(node, interface, mtu, parcel);
         }
         if let Some(capture) = &mut sender.capture {
             capture.packet(self.now, interface, parcel.bytes(), pcap::Direction::Outbound);
@@ -87,6 +87,39 @@ impl State {
         if entangled {
             self.after_link_too(out as usize ^ 1);
         }
+    }
+
+    /// The packet is too large for the link: it is cut, if it may be, or its sender told.
+    #[cold]
+    fn too_big(&mut self, node: u32, interface: u32, mtu: u32, parcel: Parcel) {
+        // RFC 8200 §4.5: of IPv6 packets those who are sent may be cut by their sender only, who has
+        // done so (`world.rs`).
+        let v4 = parcel.bytes().first().is_some_and(|byte| byte >> 4 == 4);
+        let pieces = if v4 { Pieces::of(parcel.bytes(), mtu as usize, 0) } else { None };
+        let sender = &mut self.nodes[node as usize];
+        let Some(mut pieces) = pieces else {
+            sender.counters.too_big += 1;
+            self.report(node, interface, IcmpKind::TooBig(mtu), &parcel);
+            return self.discard(parcel);
+        };
+        // RFC 791 §3.2.
+        sender.counters.fragmented += 1;
+        while let Some(piece) = self.next_piece(&mut pieces, parcel.tag) {
+            self.put_out(node, interface, piece);
+        }
+        self.discard(parcel);
+    }
+
+    /// The next piece of a packet that is being cut; it carries the packet's number.
+    pub(crate) fn next_piece(&mut self, pieces: &mut Pieces<'_>, tag: u64) -> Option<Parcel> {
+        let mut buffer = self.pool.take();
+        buffer.clear();
+        buffer.resize(HEADROOM, 0);
+        if pieces.append_next(&mut buffer) {
+            return Some(Parcel { buffer, start: HEADROOM as u32, tag });
+        }
+        self.pool.give(buffer);
+        None
     }
 
     /// Something is due in a link: takes out what has arrived.
@@ -308,8 +341,7 @@ impl State {
     fn deliver(&mut self, node: u32, interface: u32, mut parcel: Parcel, seen: Seen) {
         let host = &mut self.nodes[node as usize];
         if seen.fragment {
-            host.counters.fragments += 1;
-            return self.discard(parcel);
+            return self.reassemble(node, interface, parcel);
         }
         let start = parcel.start as usize;
         let (mut payload, end) = (start + seen.header_len, start + seen.len);
@@ -337,6 +369,25 @@ impl State {
                 self.enqueue(socket, Arrived { parcel, payload: payload as u32, report: None });
             }
             None => self.stray(node, interface, parcel),
+        }
+    }
+
+    /// A piece of a packet for this node; with the last one the packet goes to its socket.
+    #[cold]
+    fn reassemble(&mut self, node: u32, interface: u32, parcel: Parcel) {
+        let host = &mut self.nodes[node as usize];
+        host.counters.fragments += 1;
+        let (taken, given_up) = host.reassembly.take(self.now, parcel.bytes(), parcel.tag);
+        host.counters.reassembly_failed += given_up;
+        self.discard(parcel);
+        let host = &mut self.nodes[node as usize];
+        match taken {
+            Taken::Kept => {}
+            Taken::Refused => host.counters.reassembly_failed += 1,
+            Taken::Whole(buffer, tag) => {
+                host.counters.reassembled += 1;
+                self.take_in(node, interface, Parcel { buffer, start: HEADROOM as u32, tag });
+            }
         }
     }
 
@@ -512,7 +563,7 @@ impl Seen {
         Some(Self {
             target: packet.target,
             protocol: packet.protocol,
-            fragment: packet.fragment,
+            fragment: packet.fragment.is_some(),
             header_len: packet.header_len,
             len: packet.len(),
         })

@@ -46,6 +46,7 @@ mod forward;
 mod host;
 mod network;
 mod parcel;
+mod reassembly;
 mod tap;
 mod topology;
 mod world;

@@ -47,6 +47,8 @@ impl Carried for Parcel {
         let bytes = self.bytes();
         let Ok(packet) = ip::Packet::parse_quoted(bytes) else { return 0 };
         let ports = match packet.protocol {
+            // Only the first of several pieces has ports.
+            _ if packet.fragment.is_some() => None,
             ip::protocol::TCP | ip::protocol::UDP | ip::protocol::SCTP => packet.payload.get(..4),
             _ => None,
         };

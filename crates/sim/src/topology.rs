@@ -11,6 +11,7 @@ use crate::audit::HostCounters;
 use crate::events::Slot;
 use crate::host::Processor;
 use crate::parcel::Parcel;
+use crate::reassembly::Reassembly;
 use crate::tap::{Capture, LinkTap};
 use anabranch_link::Chain;
 use anabranch_link::spec::Direction;
@@ -107,6 +108,9 @@ pub(crate) struct Node {
     pub(crate) protocols: Vec<(u8, u32)>,
     pub(crate) ports: BTreeMap<u16, u32>,
     pub(crate) identification: u16,
+    /// Of packets that may be cut: they alone need numbers that differ (RFC 6864 §4).
+    pub(crate) fragment_identification: u32,
+    pub(crate) reassembly: Reassembly,
     pub(crate) processor: Processor,
     pub(crate) socket_limit: usize,
     /// Answers packets for unknown ports and protocols by ICMP.
@@ -130,6 +134,8 @@ impl Node {
             protocols: Vec::new(),
             ports: BTreeMap::new(),
             identification: 0,
+            fragment_identification: 0,
+            reassembly: Reassembly::default(),
             processor: Processor::new(processor),
             socket_limit: SOCKET_LIMIT,
             answers_strays: true,

@@ -12,6 +12,7 @@ use crate::parcel::Parcel;
 use crate::topology::Node;
 use anabranch_base::engine::HEADROOM;
 use anabranch_base::{Batch, Ecn, Instant, Rng};
+use anabranch_wire::ip::fragment::Pieces;
 use anabranch_wire::ip::{self, protocol, v4, v6};
 use anabranch_wire::udp;
 use anabranch_world::{Datagrams, Local, Timer, Work, World};
@@ -342,6 +343,10 @@ impl State {
                 }
             };
         }
+        if batch.may_fragment {
+            self.send_fragmentable(index, node, batch);
+            return Ok(());
+        }
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
             let (buffer, start) = batch.take_buffer(pool.take());
@@ -363,6 +368,56 @@ impl State {
             buffer.extend_from_slice(segment);
             let tag = if first_tag == 0 { 0 } else { first_tag + place };
             self.send_one(index, node, ecn, buffer, HEADROOM, tag);
+        }
+        batch.clear();
+    }
+
+    /// Sends packets that may be cut on their way.
+    #[cold]
+    fn send_fragmentable(&mut self, socket: u32, node: u32, batch: &mut Batch) {
+        for packet in batch.packets() {
+            let State { sockets, nodes, directions, .. } = self;
+            let host = &mut nodes[node as usize];
+            let Some(flow) = sockets.at(socket).and_then(|socket| socket.flow.as_ref()) else {
+                host.counters.no_route += 1;
+                continue;
+            };
+            let (interface, loops_back) = (flow.interface, flow.loops_back);
+            let mut buffer = vec![0; HEADROOM];
+            buffer.extend_from_slice(packet.payload);
+            let Ok((mut buffer, start)) = seal(flow, host, packet.ecn, buffer, HEADROOM) else { continue };
+            host.fragment_identification = host.fragment_identification.wrapping_add(1);
+            let identification = host.fragment_identification;
+            let mtu = host.interfaces[interface as usize]
+                .out
+                .map_or(DEFAULT_MTU, |out| directions[out as usize].mtu);
+            let v4 = flow.template.is_some();
+            if v4 {
+                v4::allow_fragments(&mut buffer[start..], identification as u16);
+            }
+            let parcel = Parcel { buffer, start: start as u32, tag: packet.tag };
+            if loops_back {
+                host.counters.sent += 1;
+                self.take_in(node, interface, parcel);
+                continue;
+            }
+            // RFC 8200 §4.5, §5: only the sender cuts, to what every link takes: this host keeps no
+            // path MTU. Of IPv4 packets each router cuts what its link does not take.
+            let limit = mtu.min(SMALLEST_V6_MTU) as usize;
+            let pieces = if v4 || parcel.bytes().len() <= limit {
+                None
+            } else {
+                Pieces::of(parcel.bytes(), limit, identification)
+            };
+            let Some(mut pieces) = pieces else {
+                self.originate(node, interface, parcel);
+                continue;
+            };
+            self.nodes[node as usize].counters.fragmented += 1;
+            while let Some(piece) = self.next_piece(&mut pieces, parcel.tag) {
+                self.originate(node, interface, piece);
+            }
+            self.discard(parcel);
         }
         batch.clear();
     }
@@ -491,6 +546,8 @@ fn port_of(local: Local) -> u16 {
     }
 }
 
+/// RFC 8200 §5: what every link takes that carries IPv6.
+const SMALLEST_V6_MTU: u32 = 1280;
 /// What an interface without a link takes.
 const DEFAULT_MTU: u32 = 1500;
 /// RFC 6335 §6: the dynamic ports begin here.

@@ -126,7 +126,8 @@ pub fn may_report(packet: &Packet<'_>) -> bool {
         (protocol::ICMPV6, Some(kind)) => *kind < 128,
         _ => false,
     };
-    !error && !packet.fragment && !packet.source.is_unspecified() && !packet.source.is_multicast()
+    let first = packet.fragment.is_none_or(|piece| piece.offset == 0);
+    !error && first && !packet.source.is_unspecified() && !packet.source.is_multicast()
 }
 
 /// Appends a whole IP packet to `out`: an ICMP error of `kind` from `source`

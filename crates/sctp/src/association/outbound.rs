@@ -96,13 +96,16 @@ impl Association {
                 buffer.len() - before
             });
             assert!(bytes > packet::HEADER, "a packet without chunks");
+            // RFC 9260 §6.9: a chunk that has its TSN cannot be cut any more. When the path MTU has
+            // shrunk since, IP cuts the packet.
+            out.may_fragment = bytes > limit;
             *tag += 1;
             self.stats.packets_sent += 1;
             self.stats.bytes_sent += bytes as u64;
             let path = self.paths.at(index);
             path.stats.packets_sent += 1;
             path.stats.bytes_sent += bytes as u64;
-            if !out.has_room() {
+            if out.may_fragment || !out.has_room() {
                 return true;
             }
             // More of the same: DATA to the same path that fits the size of the batch.

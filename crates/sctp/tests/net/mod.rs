@@ -10,6 +10,7 @@
 pub mod app;
 pub mod rules;
 
+use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
 use anabranch_base::{Batch, Ecn, Engine, Icmp, Instant, Packet, Rng};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event};
@@ -41,7 +42,17 @@ pub struct Flight {
     pub target: SocketAddr,
     pub ecn: Ecn,
     pub tag: u64,
+    /// The network may cut it (RFC 9260 §6.9).
+    pub may_fragment: bool,
     pub bytes: Vec<u8>,
+}
+
+/// The largest packet a network takes, IP header included.
+#[derive(Clone, Copy, Debug)]
+pub struct Narrow {
+    pub mtu: usize,
+    /// Whether it tells the sender by ICMP.
+    pub tells: bool,
 }
 
 /// Something that watches every packet and every state.
@@ -72,6 +83,8 @@ pub struct Net {
     pub drawing: bool,
     /// Networks that swallow everything.
     pub dead: Vec<usize>,
+    /// What networks take at most, by their number.
+    pub narrow: BTreeMap<usize, Narrow>,
     batch: Batch,
 }
 
@@ -132,6 +145,7 @@ impl Net {
             ladder,
             drawing: true,
             dead: Vec::new(),
+            narrow: BTreeMap::new(),
             batch: Batch::new(1),
         }
     }
@@ -174,6 +188,7 @@ impl Net {
             target: address(from.other(), n),
             ecn: Ecn::NotEct,
             tag: 0,
+            may_fragment: false,
             bytes,
         };
         self.launch(from, flight, "injected", &mut *rules_fate());
@@ -305,6 +320,7 @@ impl Net {
                     target: packet.target,
                     ecn: packet.ecn,
                     tag: packet.tag,
+                    may_fragment: batch.may_fragment,
                     bytes: packet.payload.to_vec(),
                 })
                 .collect();
@@ -331,6 +347,23 @@ impl Net {
         let to_network = network(flight.target.ip());
         let dead = self.dead.contains(&to_network) || self.dead.contains(&network(flight.source.ip()));
         let delay = self.delays[to_network - 1];
+        let headers =
+            if flight.target.is_ipv6() { 40 } else { 20 } + if flight.target.port() == 0 { 0 } else { 8 };
+        let narrow = self.narrow.get(&to_network).filter(|narrow| flight.bytes.len() + headers > narrow.mtu);
+        if let Some(&Narrow { mtu, tells }) = narrow
+            && !flight.may_fragment
+        {
+            if self.drawing {
+                self.ladder.push(&line, if tells { "✗ too big, told" } else { "✗ too big" });
+            }
+            if tells {
+                let kind = IcmpKind::TooBig(mtu as u32);
+                let icmp = Icmp { kind, source: flight.source.ip(), target: flight.target.ip() };
+                self.icmp(from, &icmp, &flight.bytes);
+            }
+            return;
+        }
+        let cut = narrow.is_some();
         let mut flight = flight;
         let mut copies = vec![Duration::ZERO];
         let mut remark = remark.to_owned();
@@ -358,6 +391,8 @@ impl Net {
         }
         if copies.is_empty() {
             remark = "✗ lost".into();
+        } else if cut && remark.is_empty() {
+            remark = "in fragments".into();
         }
         if self.drawing {
             self.ladder.push(&line, &remark);

@@ -13,6 +13,7 @@ mod corners;
 mod handshake;
 mod loss;
 mod messages;
+mod mtu;
 mod paths;
 mod restart;
 mod shutdown;

@@ -1,10 +1,12 @@
 //! IP headers: version 4, version 6, and what both have in common.
 //!
 //! Owns the view [`Packet`] that reads either version, and the few changes a
-//! router or a queue makes in place (hop limit, ECN). Fragments are not
-//! reassembled and IPv6 extension headers not skipped: nothing here sends them.
+//! router or a queue makes in place (hop limit, ECN). [`fragment`] cuts packets
+//! into pieces. IPv6 extension headers are not skipped, but for the fragment
+//! header: nothing here sends others.
 
 pub mod ecn;
+pub mod fragment;
 pub mod v4;
 pub mod v6;
 
@@ -19,6 +21,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// The fragment header of IPv6: no protocol, another header follows.
+    pub const FRAGMENT: u8 = 44;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
     /// SCTP.
@@ -45,6 +49,17 @@ pub enum IpError {
     Checksum,
 }
 
+/// Where a piece of a packet belongs (RFC 791 §3.2, RFC 8200 §4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fragment {
+    /// What all pieces of one packet between two addresses share.
+    pub identification: u32,
+    /// Bytes of the whole payload in front of this piece.
+    pub offset: usize,
+    /// It is not the last piece.
+    pub more: bool,
+}
+
 /// An IP packet of either version, read in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'a> {
@@ -52,15 +67,15 @@ pub struct Packet<'a> {
     pub source: IpAddr,
     /// Whom it is for.
     pub target: IpAddr,
-    /// What the payload is.
+    /// What the payload is, or, of a fragment, what the whole payload is.
     pub protocol: u8,
     /// The ECN bits.
     pub ecn: Ecn,
     /// Routers it may still pass (TTL).
     pub hop_limit: u8,
-    /// It is a piece of a larger packet (IPv4 only).
-    pub fragment: bool,
-    /// Bytes of the IP header, options included.
+    /// It is a piece of a larger packet: which.
+    pub fragment: Option<Fragment>,
+    /// Bytes of the IP header, options or an IPv6 fragment header included.
     pub header_len: usize,
     /// What follows the header, without link padding.
     pub payload: &'a [u8],
@@ -99,23 +114,33 @@ impl<'a> Packet<'a> {
                     protocol: header.protocol,
                     ecn: header.ecn,
                     hop_limit: header.hop_limit,
-                    fragment: header.more_fragments || header.fragment_offset != 0,
+                    fragment: (header.more_fragments || header.fragment_offset != 0).then(|| Fragment {
+                        identification: header.identification.into(),
+                        offset: usize::from(header.fragment_offset) * 8,
+                        more: header.more_fragments,
+                    }),
                     header_len,
                     payload: &bytes[header_len..bytes.len().min(usize::from(header.total_len))],
                 })
             }
             Some(6) => {
                 let header = if whole { v6::Header::parse(bytes)? } else { v6::Header::parse_quoted(bytes)? };
-                let end = v6::HEADER_LEN + usize::from(header.payload_len);
+                let end = bytes.len().min(v6::HEADER_LEN + usize::from(header.payload_len));
+                let (mut protocol, mut fragment, mut header_len) = (header.protocol, None, v6::HEADER_LEN);
+                if protocol == protocol::FRAGMENT {
+                    let extension = bytes.get(header_len..end).and_then(<[u8]>::first_chunk);
+                    (protocol, fragment) = fragment::read_v6(extension.ok_or(IpError::Truncated)?);
+                    header_len += fragment::V6_LEN;
+                }
                 Ok(Self {
                     source: header.source.into(),
                     target: header.target.into(),
-                    protocol: header.protocol,
+                    protocol,
                     ecn: header.ecn,
                     hop_limit: header.hop_limit,
-                    fragment: false,
-                    header_len: v6::HEADER_LEN,
-                    payload: &bytes[v6::HEADER_LEN..bytes.len().min(end)],
+                    fragment,
+                    header_len,
+                    payload: &bytes[header_len..end],
                 })
             }
             Some(version) => Err(IpError::Version(version)),

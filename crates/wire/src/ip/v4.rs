@@ -197,6 +197,18 @@ pub const FRAGMENT: u16 = 0x3fff;
 /// The flag, in the seventh byte.
 const DONT_FRAGMENT: u8 = 0x40;
 
+/// Clears Don't Fragment in the packet that begins `bytes`, gives it a number
+/// that its pieces will share, and mends the checksum. Does nothing when the
+/// header is not all there.
+pub fn allow_fragments(bytes: &mut [u8], identification: u16) {
+    if bytes.len() < HEADER_LEN {
+        return;
+    }
+    bytes[4..6].copy_from_slice(&identification.to_be_bytes());
+    bytes[6] &= !DONT_FRAGMENT;
+    refresh_checksum(bytes);
+}
+
 /// Computes the header checksum of the packet that begins `bytes` anew. Does
 /// nothing when the header is not all there.
 pub fn refresh_checksum(bytes: &mut [u8]) {

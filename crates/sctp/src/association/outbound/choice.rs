@@ -75,8 +75,8 @@ impl Association {
         if length <= self.largest { path } else { self.wide_path(path, length) }
     }
 
-    /// RFC 9260 §6.9: a chunk that was cut before a path MTU shrank cannot be cut again, and nobody
-    /// here fragments IP packets: it goes where a packet takes it whole, if there is such a path.
+    /// RFC 9260 §6.9: a chunk that was cut before a path MTU shrank cannot be cut again: it goes
+    /// where a packet takes it whole, if there is such a path; else IP cuts the packet.
     #[cold]
     fn wide_path(&self, path: usize, length: u32) -> usize {
         let n = self.paths.len();

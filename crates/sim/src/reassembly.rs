@@ -1,0 +1,355 @@
+//! Fragments that arrived at a host, until they are a packet again.
+//!
+//! Bounded in number and time: the oldest makes way for a new one, and what is
+//! not complete in time is forgotten. Pieces that overlap are somebody's attack
+//! or an accident with numbers: the packet is dropped, and what comes of it
+//! later too; only an exact copy of a piece is overlooked.
+//!
+//! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps),
+//! RFC 3168 §5.3 (marks), RFC 1122 §3.3.2 (how long).
+
+use anabranch_base::engine::HEADROOM;
+use anabranch_base::time::Duration;
+use anabranch_base::{Ecn, Instant};
+use anabranch_wire::ip::{self, Packet, v4, v6};
+use std::net::IpAddr;
+
+/// Packets of which some pieces are there.
+#[derive(Debug, Default)]
+pub(crate) struct Reassembly {
+    /// The oldest first.
+    partial: Vec<Partial>,
+}
+
+/// What came of a piece.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is kept (or a copy of one that is).
+    Kept,
+    /// The last that was missing: the whole packet begins [`HEADROOM`] bytes
+    /// into the buffer, under the sender's number of its first piece.
+    Whole(Vec<u8>, u64),
+    /// It, and perhaps the pieces before it, are given up.
+    Refused,
+}
+
+/// All pieces of one packet have this in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Key {
+    source: IpAddr,
+    target: IpAddr,
+    protocol: u8,
+    identification: u32,
+}
+
+#[derive(Debug)]
+struct Partial {
+    key: Key,
+    since: Instant,
+    /// The pieces do not fit together: nothing is kept of it but its name.
+    spoilt: bool,
+    /// IP header of the first piece, without a fragment header.
+    header: Vec<u8>,
+    tag: u64,
+    payload: Vec<u8>,
+    /// Where the pieces begin and end, ascending.
+    pieces: Vec<(usize, usize)>,
+    present: usize,
+    /// Known once the last piece is there.
+    total: Option<usize>,
+    marked: bool,
+    not_capable: bool,
+}
+
+/// Packets that may be incomplete at a time.
+const MOST: usize = 64;
+/// RFC 1122 §3.3.2 and RFC 8200 §4.5: 60 s from the first piece that came.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes after the IP header at most, in either version.
+const LARGEST_PAYLOAD: usize = 65_535 - v4::HEADER_LEN;
+
+impl Reassembly {
+    /// Takes in a piece of a packet, which begins `bytes`; also tells how many
+    /// packets were given up because their time was over or their place needed.
+    pub(crate) fn take(&mut self, now: Instant, bytes: &[u8], tag: u64) -> (Taken, u64) {
+        let before = self.partial.len();
+        self.partial.retain(|partial| partial.since + PATIENCE > now);
+        let mut given_up = (before - self.partial.len()) as u64;
+        let Ok(packet) = Packet::parse(bytes) else { return (Taken::Refused, given_up) };
+        let Some(piece) = packet.fragment else { return (Taken::Refused, given_up) };
+        let key = Key {
+            source: packet.source,
+            target: packet.target,
+            protocol: packet.protocol,
+            identification: piece.identification,
+        };
+        let place = match self.partial.iter().position(|partial| partial.key == key) {
+            Some(place) => place,
+            None => {
+                if self.partial.len() == MOST {
+                    self.partial.remove(0);
+                    given_up += 1;
+                }
+                self.partial.push(Partial::new(key, now));
+                self.partial.len() - 1
+            }
+        };
+        let partial = &mut self.partial[place];
+        if partial.spoilt || !partial.add(bytes, &packet, tag) {
+            partial.spoil();
+            return (Taken::Refused, given_up);
+        }
+        if partial.total != Some(partial.present) {
+            return (Taken::Kept, given_up);
+        }
+        let whole = self.partial.remove(place);
+        if whole.marked && whole.not_capable {
+            // RFC 3168 §5.3: marked and not markable at once: not to be believed.
+            return (Taken::Refused, given_up);
+        }
+        (Taken::Whole(whole.packet(), whole.tag), given_up)
+    }
+}
+
+impl Partial {
+    fn new(key: Key, since: Instant) -> Self {
+        Self {
+            key,
+            since,
+            spoilt: false,
+            header: Vec::new(),
+            tag: 0,
+            payload: Vec::new(),
+            pieces: Vec::new(),
+            present: 0,
+            total: None,
+            marked: false,
+            not_capable: false,
+        }
+    }
+
+    fn spoil(&mut self) {
+        *self = Self { spoilt: true, ..Self::new(self.key, self.since) };
+    }
+
+    /// Adds a piece; false when it does not fit the others.
+    fn add(&mut self, bytes: &[u8], packet: &Packet<'_>, tag: u64) -> bool {
+        let (Some(piece), data) = (packet.fragment, packet.payload) else { return false };
+        let (begin, end) = (piece.offset, piece.offset + data.len());
+        // RFC 8200 §4.5: every piece but the last is a multiple of eight bytes.
+        if data.is_empty() || end > LARGEST_PAYLOAD || piece.more && !data.len().is_multiple_of(8) {
+            return false;
+        }
+        let place = self.pieces.partition_point(|&(start, _)| start < begin);
+        if self.pieces.get(place) == Some(&(begin, end)) {
+            return true;
+        }
+        // RFC 5722 §4: pieces that overlap spoil the packet.
+        let behind = place.checked_sub(1).and_then(|before| self.pieces.get(before));
+        if behind.is_some_and(|&(_, stop)| stop > begin)
+            || self.pieces.get(place).is_some_and(|&(start, _)| start < end)
+        {
+            return false;
+        }
+        let furthest = self.pieces.last().map_or(0, |&(_, stop)| stop).max(end);
+        if !piece.more && self.total.replace(end).is_some() {
+            return false;
+        }
+        if self.total.is_some_and(|total| furthest > total || piece.more && end >= total) {
+            return false;
+        }
+        if begin == 0 {
+            let header_len = if packet.source.is_ipv4() { packet.header_len } else { v6::HEADER_LEN };
+            self.header = bytes[..header_len].to_vec();
+            self.tag = tag;
+        }
+        self.marked |= packet.ecn == Ecn::Ce;
+        self.not_capable |= packet.ecn == Ecn::NotEct;
+        self.pieces.insert(place, (begin, end));
+        self.present += data.len();
+        if self.payload.len() < end {
+            self.payload.resize(end, 0);
+        }
+        self.payload[begin..end].copy_from_slice(data);
+        true
+    }
+
+    /// The packet as it was before it was cut.
+    fn packet(&self) -> Vec<u8> {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(&self.header);
+        buffer.extend_from_slice(&self.payload);
+        let packet = &mut buffer[HEADROOM..];
+        if self.key.source.is_ipv4() {
+            let length = packet.len() as u16;
+            packet[2..4].copy_from_slice(&length.to_be_bytes());
+            packet[6..8].fill(0);
+            v4::refresh_checksum(packet);
+        } else {
+            let length = self.payload.len() as u16;
+            packet[4..6].copy_from_slice(&length.to_be_bytes());
+            packet[6] = self.key.protocol;
+        }
+        if self.marked {
+            // RFC 3168 §5.3: one marked piece marks the packet.
+            ip::ecn::write(packet, Ecn::Ce);
+        }
+        buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+    use anabranch_wire::ip::fragment::Pieces;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    fn packet(rng: &mut Rng, v6: bool, identification: u16) -> Vec<u8> {
+        let payload = 1 + rng.below(9_000) as u16;
+        let header_len = if v6 { 40 } else { 20 };
+        let mut bytes = vec![0; header_len + usize::from(payload)];
+        rng.fill(&mut bytes);
+        if v6 {
+            v6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, 132, payload).emit(&mut bytes);
+        } else {
+            let new = v4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 132, payload);
+            v4::Header { dont_fragment: false, identification, ..new }.emit(&mut bytes);
+        }
+        bytes
+    }
+
+    fn cut(packet: &[u8], mtu: usize, identification: u16) -> Vec<Vec<u8>> {
+        let Some(mut pieces) = Pieces::of(packet, mtu, identification.into()) else { return Vec::new() };
+        let mut all = Vec::new();
+        let mut piece = Vec::new();
+        while pieces.append_next(&mut piece) {
+            all.push(std::mem::take(&mut piece));
+        }
+        all
+    }
+
+    fn shuffle<T>(rng: &mut Rng, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+    }
+
+    /// RFC 791 §3.2, RFC 8200 §4.5: cut once or twice, in any order, with copies, of several packets
+    /// at once: what comes out is what went in.
+    #[test]
+    fn pieces_in_any_order_are_the_packet_again() {
+        let mut rng = Rng::new(5);
+        for round in 0..300_u16 {
+            let mut reassembly = Reassembly::default();
+            let v6 = round % 2 == 1;
+            let mut all = Vec::new();
+            let mut originals = Vec::new();
+            for id in 0..=rng.below(5) as u16 {
+                let original = packet(&mut rng, v6, id);
+                let mtu = 60 + rng.below(1_500) as usize;
+                let mut pieces = cut(&original, mtu, id);
+                if !v6 && round % 4 == 0 {
+                    pieces = pieces.iter().flat_map(|piece| cut(piece, 60 + mtu / 2, id)).collect();
+                }
+                let copied = rng.below(pieces.len() as u64) as usize;
+                pieces.push(pieces[copied].clone());
+                let begun_alone = pieces.len() == 2;
+                all.extend(pieces.into_iter().map(|piece| (id, piece)));
+                originals.push((original, begun_alone));
+            }
+            shuffle(&mut rng, &mut all);
+            let mut back = vec![Vec::new(); originals.len()];
+            for (id, piece) in all {
+                if Packet::parse(&piece).expect("a packet").fragment.is_none() {
+                    // It fitted in one piece.
+                    back[usize::from(id)] = piece;
+                    continue;
+                }
+                if let (Taken::Whole(buffer, tag), _) =
+                    reassembly.take(Instant::ZERO, &piece, u64::from(id) + 1)
+                {
+                    assert_eq!(tag, u64::from(id) + 1);
+                    back[usize::from(id)] = buffer[HEADROOM..].to_vec();
+                }
+            }
+            for ((original, _), back) in originals.iter().zip(&back) {
+                let (before, after) = (Packet::parse(original), Packet::parse(back));
+                let payloads = (before.map(|packet| packet.payload), after.map(|packet| packet.payload));
+                assert_eq!(payloads.0, payloads.1, "round {round}");
+                assert!(v6 || back[6..8] == [0, 0], "round {round}: no flags, no offset");
+            }
+        }
+    }
+
+    /// Whatever comes, nothing panics and little is kept.
+    #[test]
+    fn garbage_is_bounded() {
+        let mut rng = Rng::new(6);
+        let mut reassembly = Reassembly::default();
+        let mut whole = 0;
+        for step in 0..20_000_u64 {
+            let v6 = rng.below(2) == 0;
+            let id = rng.below(100) as u16;
+            let mtu = 60 + rng.below(3_000) as usize;
+            let mut pieces = cut(&packet(&mut rng, v6, id), mtu, id);
+            let Some(piece) = pieces.last_mut() else { continue };
+            let at = rng.below(piece.len() as u64) as usize;
+            piece[at] = rng.next_u32() as u8;
+            // Offset and flags at will.
+            let field = if v6 { 42 } else { 6 };
+            if rng.below(2) == 0 && piece.len() > field + 2 {
+                piece[field..field + 2].copy_from_slice(&(rng.next_u32() as u16 & !0x4000).to_be_bytes());
+            }
+            v4::refresh_checksum(piece);
+            let (taken, _) = reassembly.take(Instant::from_millis(step), piece, 0);
+            whole += u64::from(matches!(taken, Taken::Whole(..)));
+            assert!(reassembly.partial.len() <= MOST);
+        }
+        assert!(whole < 2_000, "{whole}");
+    }
+
+    /// RFC 5722 §4: nothing comes of pieces that overlap, whatever follows.
+    #[test]
+    fn an_overlap_spoils_the_packet() {
+        let mut rng = Rng::new(7);
+        let original = loop {
+            let packet = packet(&mut rng, false, 3);
+            if packet.len() > 3_000 {
+                break packet;
+            }
+        };
+        let (one, other) = (cut(&original, 1_500, 3), cut(&original, 1_000, 3));
+        let mut reassembly = Reassembly::default();
+        assert_eq!(reassembly.take(Instant::ZERO, &one[0], 0).0, Taken::Kept);
+        assert_eq!(reassembly.take(Instant::ZERO, &other[1], 0).0, Taken::Refused);
+        for piece in &one {
+            assert_eq!(reassembly.take(Instant::ZERO, piece, 0).0, Taken::Refused);
+        }
+        // RFC 1122 §3.3.2: after a minute it is forgotten.
+        let later = Instant::ZERO + PATIENCE;
+        assert_eq!(reassembly.take(later, &one[0], 0), (Taken::Kept, 1));
+        let rest: Vec<_> = one[1..].iter().map(|piece| reassembly.take(later, piece, 0).0).collect();
+        assert!(matches!(rest.last(), Some(Taken::Whole(..))));
+        assert!(reassembly.partial.is_empty());
+    }
+
+    /// RFC 3168 §5.3: one mark is enough, but not beside a piece that cannot carry one.
+    #[test]
+    fn a_mark_on_a_piece_marks_the_packet() {
+        for (others, expected) in [(Ecn::Ect0, true), (Ecn::NotEct, false)] {
+            let mut bytes = packet(&mut Rng::new(8), false, 3);
+            ip::ecn::write(&mut bytes, others);
+            let mut pieces = cut(&bytes, 600, 3);
+            ip::ecn::write(&mut pieces[1], Ecn::Ce);
+            let mut reassembly = Reassembly::default();
+            let last = pieces.iter().map(|piece| reassembly.take(Instant::ZERO, piece, 0).0).last();
+            match last {
+                Some(Taken::Whole(buffer, _)) if expected => {
+                    assert_eq!(ip::ecn::read(&buffer[HEADROOM..]), Ecn::Ce);
+                }
+                other => assert!(!expected && other == Some(Taken::Refused), "{other:?}"),
+            }
+        }
+    }
+}

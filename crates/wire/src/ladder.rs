@@ -166,6 +166,16 @@ impl Numbers {
             Chunk::Shutdown(shutdown) => {
                 write!(line, "{:<wide$} cum={}", "SHUTDOWN", self.number(peer, shutdown.cumulative.0))
             }
+            Chunk::ForwardTsn(forward) => {
+                let cumulative = self.number(side, forward.cumulative.0);
+                let _ = write!(line, "{:<wide$} cum={cumulative}", chunk.name());
+                forward.fmt_streams(line)
+            }
+            Chunk::IForwardTsn(forward) => {
+                let cumulative = self.number(side, forward.cumulative.0);
+                let _ = write!(line, "{:<wide$} cum={cumulative}", chunk.name());
+                forward.fmt_streams(line)
+            }
             Chunk::Ecne(ecne) => write!(line, "{:<wide$} tsn={}", "ECNE", self.number(peer, ecne.tsn.0)),
             Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {

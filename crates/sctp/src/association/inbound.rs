@@ -127,6 +127,10 @@ impl Association {
             // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) => {}
+            // RFC 3758 §3.3.1: who has not said that it knows them reports them.
+            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
+                self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
+            }
             Chunk::Unknown(unknown) => {
                 // RFC 9260 §3.2: the two high bits say what to do.
                 let action = unknown.action();

@@ -392,6 +392,7 @@ impl Association {
         tag: u64,
     ) {
         let offset = self.send.outstanding.end();
+        self.send.queue.number(cut);
         let message = self.send.queue.message(cut.message);
         let last = cut.offset + cut.length == message.payload.len() as u32;
         // RFC 9260 §6.1: the SACK is wanted at once where the application says so, and at the

@@ -100,15 +100,6 @@ impl Queue {
             self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
             return Err(SendError::Full);
         }
-        let slot = self.streams.slot(message.stream, Stream::default);
-        let stream = self.streams.at(slot);
-        let ssn = stream.next_ssn;
-        if !message.unordered {
-            // RFC 9260 §6.5: one number to each ordered message, none to others.
-            stream.next_ssn = ssn.wrapping_add(1);
-        }
-        let begins = stream.bytes;
-        stream.bytes += length;
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -119,17 +110,34 @@ impl Queue {
         let stored = &mut self.messages[index as usize];
         stored.payload.extend_from_slice(payload);
         stored.stream = message.stream;
-        stored.ssn = ssn;
         stored.ppid = message.ppid;
         stored.unordered = message.unordered;
         stored.immediate = message.immediate;
-        stored.begins = begins;
         stored.cut = 0;
         stored.released = 0;
         self.scheduler.push(message.stream, index);
         self.buffered += length;
         self.unsent += length;
         Ok(())
+    }
+
+    /// Gives a message its number before its first chunk is written: as late as
+    /// that, so that one which is dropped before leaves no gap.
+    #[inline]
+    pub(crate) fn number(&mut self, cut: Cut) {
+        if cut.offset > 0 {
+            return;
+        }
+        let stored = &mut self.messages[cut.message as usize];
+        let slot = self.streams.slot(stored.stream, Stream::default);
+        let stream = self.streams.at(slot);
+        stored.ssn = stream.next_ssn;
+        if !stored.unordered {
+            // RFC 9260 §6.5: one number to each ordered message, none to others.
+            stream.next_ssn = stored.ssn.wrapping_add(1);
+        }
+        stored.begins = stream.bytes;
+        stream.bytes += stored.payload.len() as u64;
     }
 
     #[inline]

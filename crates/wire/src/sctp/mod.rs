@@ -27,8 +27,9 @@ pub mod tlv;
 
 pub use cause::Cause;
 pub use chunk::{
-    Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, HeartbeatAck, Init,
-    InitAck, Sack, SackView, Shutdown, ShutdownAck, ShutdownComplete, UnknownChunk,
+    Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
+    HeartbeatAck, IForwardTsn, Init, InitAck, Sack, SackView, Shutdown, ShutdownAck, ShutdownComplete,
+    Skipped, SkippedMessage, UnknownChunk,
 };
 pub use packet::{Chunks, Header, PacketError, PacketView};
 pub use param::{Param, Params};

@@ -9,6 +9,7 @@ mod cwr;
 mod data;
 mod ecne;
 mod error;
+mod forward_tsn;
 mod heartbeat;
 mod init;
 mod sack;
@@ -24,6 +25,7 @@ pub use cwr::Cwr;
 pub use data::Data;
 pub use ecne::Ecne;
 pub use error::Error;
+pub use forward_tsn::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use init::{Init, InitAck};
 pub use sack::{GapBlock, Sack, SackView};
@@ -54,6 +56,8 @@ pub enum Chunk<'a> {
     Ecne(Ecne),
     Cwr(Cwr),
     ShutdownComplete(ShutdownComplete),
+    ForwardTsn(ForwardTsn<'a>),
+    IForwardTsn(IForwardTsn<'a>),
     Unknown(UnknownChunk<'a>),
 }
 
@@ -86,6 +90,8 @@ impl<'a> Chunk<'a> {
             Ecne::KIND => Self::Ecne(Ecne::parse(raw)?),
             Cwr::KIND => Self::Cwr(Cwr::parse(raw)?),
             ShutdownComplete::KIND => Self::ShutdownComplete(ShutdownComplete::parse(raw)?),
+            ForwardTsn::KIND => Self::ForwardTsn(ForwardTsn::parse(raw)?),
+            IForwardTsn::KIND => Self::IForwardTsn(IForwardTsn::parse(raw)?),
             _ => Self::Unknown(UnknownChunk { raw }),
         })
     }
@@ -109,6 +115,8 @@ impl<'a> Chunk<'a> {
             Self::Ecne(_) => Ecne::KIND,
             Self::Cwr(_) => Cwr::KIND,
             Self::ShutdownComplete(_) => ShutdownComplete::KIND,
+            Self::ForwardTsn(_) => ForwardTsn::KIND,
+            Self::IForwardTsn(_) => IForwardTsn::KIND,
             Self::Unknown(unknown) => unknown.raw.kind,
         }
     }
@@ -132,6 +140,8 @@ impl<'a> Chunk<'a> {
             Self::Ecne(_) => "ECNE",
             Self::Cwr(_) => "CWR",
             Self::ShutdownComplete(_) => "SHUTDOWN COMPLETE",
+            Self::ForwardTsn(_) => "FORWARD TSN",
+            Self::IForwardTsn(_) => "I-FORWARD-TSN",
             Self::Unknown(_) => "CHUNK",
         }
     }
@@ -154,6 +164,8 @@ impl<'a> Chunk<'a> {
             Self::Ecne(chunk) => chunk.emit(buffer),
             Self::Cwr(chunk) => chunk.emit(buffer),
             Self::ShutdownComplete(chunk) => chunk.emit(buffer),
+            Self::ForwardTsn(chunk) => chunk.emit(buffer),
+            Self::IForwardTsn(chunk) => chunk.emit(buffer),
             Self::Unknown(chunk) => chunk.emit(buffer),
         }
     }
@@ -177,6 +189,8 @@ impl fmt::Display for Chunk<'_> {
             Self::Ecne(chunk) => chunk.fmt(f),
             Self::Cwr(chunk) => chunk.fmt(f),
             Self::ShutdownComplete(chunk) => chunk.fmt(f),
+            Self::ForwardTsn(chunk) => chunk.fmt(f),
+            Self::IForwardTsn(chunk) => chunk.fmt(f),
             Self::Unknown(chunk) => chunk.fmt(f),
         }
     }

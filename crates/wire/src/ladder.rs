@@ -158,6 +158,11 @@ impl Numbers {
                 let _ = write!(line, " len={}", data.payload.len());
                 data.fmt_flags(line)
             }
+            Chunk::IData(data) => {
+                let tsn = self.number(side, data.tsn.0);
+                let _ = write!(line, "{:<wide$} tsn={tsn} sid={}", "I-DATA", data.stream);
+                data.fmt_rest(line)
+            }
             Chunk::Sack(sack) => {
                 let cumulative = self.number(peer, sack.cumulative.0);
                 let _ = write!(line, "{:<wide$} cum={cumulative} rwnd={}", "SACK", size(sack.window));

@@ -15,6 +15,7 @@ use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, Data, Heartbeat, HeartbeatAck, InitAck, Malformed, RawChunk, Sack, SackView,
+    UnknownChunk,
 };
 use std::net::SocketAddr;
 
@@ -131,16 +132,20 @@ impl Association {
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
                 self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             }
-            Chunk::Unknown(unknown) => {
-                // RFC 9260 §3.2: the two high bits say what to do.
-                let action = unknown.action();
-                if action.report {
-                    self.report(arrived.path, &Cause::UnrecognizedChunk(unknown.raw.bytes));
-                }
-                return !action.stop;
-            }
+            // Where the extension is switched off its chunk is not known.
+            Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
+            Chunk::Unknown(unknown) => return self.on_unknown(unknown, arrived),
         }
         true
+    }
+
+    /// RFC 9260 §3.2: the two high bits say what to do. False when the rest must not be processed.
+    fn on_unknown(&mut self, unknown: UnknownChunk<'_>, arrived: &Arrived) -> bool {
+        let action = unknown.action();
+        if action.report {
+            self.report(arrived.path, &Cause::UnrecognizedChunk(unknown.raw.bytes));
+        }
+        !action.stop
     }
 
     #[inline]

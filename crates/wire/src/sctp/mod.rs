@@ -28,7 +28,7 @@ pub mod tlv;
 pub use cause::Cause;
 pub use chunk::{
     Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
-    HeartbeatAck, IForwardTsn, Init, InitAck, Sack, SackView, Shutdown, ShutdownAck, ShutdownComplete,
+    HeartbeatAck, IData, IForwardTsn, Init, InitAck, Sack, SackView, Shutdown, ShutdownAck, ShutdownComplete,
     Skipped, SkippedMessage, UnknownChunk,
 };
 pub use packet::{Chunks, Header, PacketError, PacketView};

@@ -48,10 +48,10 @@ impl<'a> Data<'a> {
     /// Bytes in front of the payload, the chunk header included.
     pub const HEADER: usize = 16;
 
-    const END: u8 = 0x01;
-    const BEGIN: u8 = 0x02;
-    const UNORDERED: u8 = 0x04;
-    const IMMEDIATE: u8 = 0x08;
+    pub(super) const END: u8 = 0x01;
+    pub(super) const BEGIN: u8 = 0x02;
+    pub(super) const UNORDERED: u8 = 0x04;
+    pub(super) const IMMEDIATE: u8 = 0x08;
 
     /// Reads a chunk of this type.
     ///

@@ -11,6 +11,7 @@ mod ecne;
 mod error;
 mod forward_tsn;
 mod heartbeat;
+mod idata;
 mod init;
 mod sack;
 mod shutdown;
@@ -27,6 +28,7 @@ pub use ecne::Ecne;
 pub use error::Error;
 pub use forward_tsn::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
+pub use idata::IData;
 pub use init::{Init, InitAck};
 pub use sack::{GapBlock, Sack, SackView};
 pub use shutdown::Shutdown;
@@ -42,6 +44,7 @@ use std::fmt;
 #[expect(missing_docs, reason = "each variant is documented at its type")]
 pub enum Chunk<'a> {
     Data(Data<'a>),
+    IData(IData<'a>),
     Init(Init<'a>),
     InitAck(InitAck<'a>),
     Sack(SackView<'a>),
@@ -77,6 +80,7 @@ impl<'a> Chunk<'a> {
 
     fn parse_rare(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
+            IData::KIND => Self::IData(IData::parse(raw)?),
             Init::KIND => Self::Init(Init::parse(raw)?),
             InitAck::KIND => Self::InitAck(InitAck::parse(raw)?),
             Heartbeat::KIND => Self::Heartbeat(Heartbeat::parse(raw)?),
@@ -101,6 +105,7 @@ impl<'a> Chunk<'a> {
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Data(_) => Data::KIND,
+            Self::IData(_) => IData::KIND,
             Self::Init(_) => Init::KIND,
             Self::InitAck(_) => InitAck::KIND,
             Self::Sack(_) => Sack::KIND,
@@ -126,6 +131,7 @@ impl<'a> Chunk<'a> {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Data(_) => "DATA",
+            Self::IData(_) => "I-DATA",
             Self::Init(_) => "INIT",
             Self::InitAck(_) => "INIT ACK",
             Self::Sack(_) => "SACK",
@@ -150,6 +156,7 @@ impl<'a> Chunk<'a> {
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         match self {
             Self::Data(chunk) => chunk.emit(buffer),
+            Self::IData(chunk) => chunk.emit(buffer),
             Self::Init(chunk) => chunk.emit(buffer),
             Self::InitAck(chunk) => chunk.emit(buffer),
             Self::Sack(chunk) => chunk.emit(buffer),
@@ -175,6 +182,7 @@ impl fmt::Display for Chunk<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Data(chunk) => chunk.fmt(f),
+            Self::IData(chunk) => chunk.fmt(f),
             Self::Init(chunk) => chunk.fmt(f),
             Self::InitAck(chunk) => chunk.fmt(f),
             Self::Sack(chunk) => chunk.fmt(f),

@@ -1,0 +1,186 @@
+//! I-DATA: one fragment of a user message that others may interrupt.
+//!
+//! ```text
+//! +---------------+-------+-+-+-+-+-------------------------------+
+//! |   type = 64   |  res  |I|U|B|E|            length             |
+//! +---------------+-------+-+-+-+-+-------------------------------+
+//! |                              TSN                              |
+//! +-------------------------------+-------------------------------+
+//! |           stream              |           reserved            |
+//! +-------------------------------+-------------------------------+
+//! |                      message identifier                       |
+//! +---------------------------------------------------------------+
+//! |  payload protocol identifier (B)  /  fragment sequence number |
+//! +---------------------------------------------------------------+
+//! |                            payload …                          |
+//! ```
+//!
+//! Home of RFC 8260 §2.1.
+
+use super::Data;
+use crate::sctp::Tsn;
+use crate::sctp::tlv::{Malformed, RawChunk, pad};
+use std::fmt;
+
+/// One I-DATA chunk. An empty payload parses: what to answer (RFC 9260 §6.2) is the endpoint's affair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IData<'a> {
+    /// I: the sender wants the SACK at once.
+    pub immediate: bool,
+    /// U: not part of the stream's order.
+    pub unordered: bool,
+    /// B: first fragment of its message.
+    pub begin: bool,
+    /// E: last fragment of its message.
+    pub end: bool,
+    /// Transmission sequence number.
+    pub tsn: Tsn,
+    /// Stream.
+    pub stream: u16,
+    /// Message identifier: counted per stream, ordered and unordered messages apart.
+    pub mid: u32,
+    /// Fragment sequence number; the first fragment is 0 and does not carry it.
+    pub fsn: u32,
+    /// Payload protocol identifier; only the first fragment carries it, 0 in others.
+    pub ppid: u32,
+    /// User data.
+    pub payload: &'a [u8],
+}
+
+impl<'a> IData<'a> {
+    /// Chunk type.
+    pub const KIND: u8 = 64;
+    /// Bytes in front of the payload, the chunk header included.
+    pub const HEADER: usize = 20;
+
+    /// The same fragment as `data`, numbered as I-DATA is.
+    #[must_use]
+    pub const fn numbered(data: Data<'a>, mid: u32, fsn: u32) -> Self {
+        let Data { immediate, unordered, begin, end, tsn, stream, ppid, payload, .. } = data;
+        Self { immediate, unordered, begin, end, tsn, stream, mid, fsn, ppid, payload }
+    }
+
+    /// Reads a chunk of this type.
+    ///
+    /// # Errors
+    /// Shorter than the fixed part.
+    #[inline]
+    pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
+        let Some((&[t0, t1, t2, t3, s0, s1, _, _, m0, m1, m2, m3, n0, n1, n2, n3], payload)) =
+            raw.value.split_first_chunk::<16>()
+        else {
+            return Err(raw.malformed());
+        };
+        let begin = raw.flags & Data::BEGIN != 0;
+        let number = u32::from_be_bytes([n0, n1, n2, n3]);
+        // RFC 8260 §2.1: one place for both; the first fragment is number 0 without saying so.
+        let (ppid, fsn) = if begin { (number, 0) } else { (0, number) };
+        Ok(Self {
+            immediate: raw.flags & Data::IMMEDIATE != 0,
+            unordered: raw.flags & Data::UNORDERED != 0,
+            begin,
+            end: raw.flags & Data::END != 0,
+            tsn: Tsn(u32::from_be_bytes([t0, t1, t2, t3])),
+            stream: u16::from_be_bytes([s0, s1]),
+            mid: u32::from_be_bytes([m0, m1, m2, m3]),
+            fsn,
+            ppid,
+            payload,
+        })
+    }
+
+    /// Appends the whole chunk with its padding. More payload than fits a chunk is a bug.
+    #[inline]
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        let total = Self::HEADER + self.payload.len();
+        assert!(total <= usize::from(u16::MAX), "an I-DATA chunk of {total} bytes");
+        let flags = u8::from(self.immediate) << 3
+            | u8::from(self.unordered) << 2
+            | u8::from(self.begin) << 1
+            | u8::from(self.end);
+        let mut head = [0; Self::HEADER];
+        head[0..4].copy_from_slice(&[Self::KIND, flags, (total >> 8) as u8, total as u8]);
+        head[4..8].copy_from_slice(&self.tsn.0.to_be_bytes());
+        head[8..10].copy_from_slice(&self.stream.to_be_bytes());
+        head[12..16].copy_from_slice(&self.mid.to_be_bytes());
+        let number = if self.begin { self.ppid } else { self.fsn };
+        head[16..20].copy_from_slice(&number.to_be_bytes());
+        buffer.extend_from_slice(&head);
+        buffer.extend_from_slice(self.payload);
+        pad(buffer, self.payload.len());
+    }
+
+    /// Writes what follows stream in the one-line form: numbers, length, flags.
+    pub(crate) fn fmt_rest(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        write!(f, " mid={}", self.mid)?;
+        if !self.begin {
+            write!(f, " fsn={}", self.fsn)?;
+        }
+        if self.ppid != 0 {
+            write!(f, " ppid={}", self.ppid)?;
+        }
+        write!(f, " len={}", self.payload.len())?;
+        let Self { immediate, unordered, begin, end, .. } = *self;
+        Data { immediate, unordered, begin, end, ..Data::default() }.fmt_flags(f)
+    }
+}
+
+impl fmt::Display for IData<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "I-DATA tsn={} sid={}", self.tsn, self.stream)?;
+        self.fmt_rest(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::chunk::tests::{one, round_trip};
+
+    /// The first fragment carries the PPID where others carry their number.
+    #[test]
+    fn reads_both_forms() {
+        let mut bytes = [
+            0x40, 0x0e, 0x00, 0x16, 0x00, 0x00, 0x00, 0x07, 0x00, 0x05, 0xff, 0xff, 0x00, 0x01, 0x00, 0x00,
+            0x00, 0x00, 0x00, 0x35, 0x68, 0x69, 0x00, 0x00,
+        ];
+        let Chunk::IData(first) = one(&bytes) else { panic!("I-DATA") };
+        assert_eq!((first.tsn, first.stream, first.mid), (Tsn(7), 5, 65_536));
+        assert_eq!((first.ppid, first.fsn, first.payload), (53, 0, &b"hi"[..]));
+        assert_eq!(first.to_string(), "I-DATA tsn=7 sid=5 mid=65536 ppid=53 len=2 IUB");
+        bytes[1] = 1;
+        let Chunk::IData(last) = one(&bytes) else { panic!("I-DATA") };
+        assert_eq!((last.ppid, last.fsn), (0, 53));
+        assert_eq!(last.to_string(), "I-DATA tsn=7 sid=5 mid=65536 fsn=53 len=2 E");
+    }
+
+    #[test]
+    fn round_trips() {
+        for (n, payload) in [&b""[..], b"a", b"ab", b"abc", b"abcd"].into_iter().enumerate() {
+            for bits in 0..16_u8 {
+                let begin = bits & 2 != 0;
+                round_trip(Chunk::IData(IData {
+                    immediate: bits & 8 != 0,
+                    unordered: bits & 4 != 0,
+                    begin,
+                    end: bits & 1 != 0,
+                    tsn: Tsn(u32::MAX - n as u32),
+                    stream: 65_535,
+                    mid: u32::MAX,
+                    fsn: if begin { 0 } else { 0x8000_0001 },
+                    ppid: if begin { 0xdead_beef } else { 0 },
+                    payload,
+                }));
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_one_is_malformed() {
+        assert_eq!(
+            IData::parse(RawChunk { kind: 64, flags: 3, value: &[0; 15], bytes: &[] }),
+            Err(Malformed::Chunk { kind: 64 })
+        );
+    }
+}

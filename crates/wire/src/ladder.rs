@@ -183,6 +183,16 @@ impl Numbers {
             }
             Chunk::Ecne(ecne) => write!(line, "{:<wide$} tsn={}", "ECNE", self.number(peer, ecne.tsn.0)),
             Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
+            // The sequence numbers of ASCONFs begin where the TSNs do.
+            Chunk::Asconf(asconf) => {
+                let shown =
+                    crate::sctp::Asconf { serial: self.number(side, asconf.serial) as u32, ..*asconf };
+                write!(line, "{shown}")
+            }
+            Chunk::AsconfAck(ack) => {
+                let shown = crate::sctp::AsconfAck { serial: self.number(peer, ack.serial) as u32, ..*ack };
+                write!(line, "{shown}")
+            }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
                 // Opaque, and of a length that says nothing.
                 write!(line, "{}", chunk.name())

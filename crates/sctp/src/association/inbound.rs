@@ -17,6 +17,7 @@ use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, Data, Heartbeat, HeartbeatAck, InitAck, Malformed, RawChunk, Sack, SackView,
     UnknownChunk,
 };
+use anabranch_wire::sctp::{Asconf, AsconfAck, Auth};
 use std::net::SocketAddr;
 
 /// Where a packet came from and what was seen of it on the way.
@@ -97,6 +98,7 @@ impl Association {
     #[cold]
     fn on_control(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) -> bool {
         let chunk = match Chunk::parse(raw) {
+            _ if !self.speaks(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
             // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form.
             Err(Malformed::Chunk { kind: InitAck::KIND }) if !matches!(self.state, State::CookieWait(_)) => {
@@ -134,6 +136,7 @@ impl Association {
             }
             // Where the extension is switched off its chunk is not known.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
+            Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) => {}
             Chunk::Unknown(unknown) => return self.on_unknown(unknown, arrived),
         }
         true
@@ -146,6 +149,15 @@ impl Association {
             self.report(arrived.path, &Cause::UnrecognizedChunk(unknown.raw.bytes));
         }
         !action.stop
+    }
+
+    /// A chunk of an extension that is not in force is as unknown as any (RFC 9260 §3.2).
+    fn speaks(&self, kind: u8) -> bool {
+        match kind {
+            Auth::KIND => self.extensions.auth,
+            Asconf::KIND | AsconfAck::KIND => self.extensions.asconf,
+            _ => true,
+        }
     }
 
     #[inline]

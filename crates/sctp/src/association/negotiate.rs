@@ -61,7 +61,12 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
     };
     for raw in Tlvs::new(init.params.rest()) {
         let raw = raw.map_err(|_| Refusal::Malformed)?;
-        match Param::parse(raw).map_err(|_| Refusal::Malformed)? {
+        let param = match Param::parse(raw) {
+            // RFC 5061 §4.2: what has no place here is passed over, whatever its form.
+            _ if (0xc001..=0xc005).contains(&raw.kind) => Param::Unknown(raw),
+            other => other.map_err(|_| Refusal::Malformed)?,
+        };
+        match param {
             Param::StateCookie(cookie) => offer.cookie = Some(cookie.to_vec()),
             Param::CookiePreservative(ms) => offer.preserve_ms = ms,
             Param::EcnCapable => offer.extensions.ecn = true,

@@ -7,7 +7,8 @@
 //! |                   cause-specific information …                |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.10.1 to §3.3.10.13, the thirteen causes.
+//! Home of RFC 9260 §3.3.10.1 to §3.3.10.13, the thirteen causes, of RFC 5061
+//! §4.3 and RFC 4895 §4.1.
 
 use super::Tsn;
 use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs};
@@ -42,6 +43,18 @@ pub enum Cause<'a> {
     UserAbort(&'a [u8]),
     /// The peer broke the protocol in a way not covered above (13).
     ProtocolViolation(&'a [u8]),
+    /// A request, quoted whole, would delete the last address (0xA0, RFC 5061 §4.3.1).
+    DeleteLastAddress(&'a [u8]),
+    /// A request, quoted whole, needs more room than there is (0xA1, RFC 5061 §4.3.2).
+    NoRoomForAddress(&'a [u8]),
+    /// A request, quoted whole, would delete the address it came from (0xA2, RFC 5061 §4.3.3).
+    DeleteSourceAddress(&'a [u8]),
+    /// The answer to an ASCONF that was never sent (0xA3, RFC 5061 §4.3.4).
+    IllegalAsconfAck,
+    /// A request, quoted whole, is not allowed to this peer (0xA4, RFC 5061 §4.3.5).
+    NoAuthorization(&'a [u8]),
+    /// This HMAC was not asked for (0x0105, RFC 4895 §4.1).
+    UnsupportedHmac(u16),
     /// A code that this code does not know.
     Unknown(RawTlv<'a>),
 }
@@ -91,6 +104,15 @@ impl<'a> Cause<'a> {
             11 => Self::RestartWithNewAddresses(raw.value),
             12 => Self::UserAbort(raw.value),
             13 => Self::ProtocolViolation(raw.value),
+            0xa0 => Self::DeleteLastAddress(raw.value),
+            0xa1 => Self::NoRoomForAddress(raw.value),
+            0xa2 => Self::DeleteSourceAddress(raw.value),
+            0xa3 => Self::IllegalAsconfAck,
+            0xa4 => Self::NoAuthorization(raw.value),
+            0x105 => {
+                let hmac = raw.value.first_chunk::<2>().ok_or(raw.malformed())?;
+                Self::UnsupportedHmac(u16::from_be_bytes(*hmac))
+            }
             _ => Self::Unknown(raw),
         })
     }
@@ -112,6 +134,12 @@ impl<'a> Cause<'a> {
             Self::RestartWithNewAddresses(_) => 11,
             Self::UserAbort(_) => 12,
             Self::ProtocolViolation(_) => 13,
+            Self::DeleteLastAddress(_) => 0xa0,
+            Self::NoRoomForAddress(_) => 0xa1,
+            Self::DeleteSourceAddress(_) => 0xa2,
+            Self::IllegalAsconfAck => 0xa3,
+            Self::NoAuthorization(_) => 0xa4,
+            Self::UnsupportedHmac(_) => 0x105,
             Self::Unknown(raw) => raw.kind,
         }
     }
@@ -127,15 +155,21 @@ impl<'a> Cause<'a> {
                 chunk.tlv(code, &[&count.to_be_bytes(), params.bytes])
             }
             Self::StaleCookie(micros) => chunk.tlv(code, &[&micros.to_be_bytes()]),
-            Self::OutOfResource | Self::InvalidMandatoryParam | Self::CookieWhileShuttingDown => {
-                chunk.tlv(code, &[])
-            }
+            Self::OutOfResource
+            | Self::InvalidMandatoryParam
+            | Self::CookieWhileShuttingDown
+            | Self::IllegalAsconfAck => chunk.tlv(code, &[]),
+            Self::UnsupportedHmac(hmac) => chunk.tlv(code, &[&hmac.to_be_bytes()]),
             Self::NoUserData(tsn) => chunk.tlv(code, &[&tsn.0.to_be_bytes()]),
             Self::UnresolvableAddress(bytes)
             | Self::UnrecognizedChunk(bytes)
             | Self::UnrecognizedParams(bytes)
             | Self::RestartWithNewAddresses(bytes)
             | Self::UserAbort(bytes)
+            | Self::DeleteLastAddress(bytes)
+            | Self::NoRoomForAddress(bytes)
+            | Self::DeleteSourceAddress(bytes)
+            | Self::NoAuthorization(bytes)
             | Self::ProtocolViolation(bytes) => chunk.tlv(code, &[bytes]),
             Self::Unknown(raw) => chunk.tlv(code, &[raw.value]),
         }
@@ -177,6 +211,16 @@ impl fmt::Display for Cause<'_> {
             Self::RestartWithNewAddresses(_) => f.write_str("restart-with-new-addresses"),
             Self::UserAbort(reason) => text(f, "user-abort", reason),
             Self::ProtocolViolation(what) => text(f, "protocol-violation", what),
+            Self::DeleteLastAddress(_) => f.write_str("delete-last-address"),
+            Self::NoRoomForAddress(_) => f.write_str("no-room-for-address"),
+            Self::DeleteSourceAddress(_) => f.write_str("delete-source-address"),
+            Self::IllegalAsconfAck => f.write_str("illegal-asconf-ack"),
+            Self::NoAuthorization(_) => f.write_str("no-authorization"),
+            Self::UnsupportedHmac(hmac) => {
+                f.write_str("unsupported-hmac(")?;
+                super::chunk::hmac_name(f, *hmac)?;
+                f.write_str(")")
+            }
             Self::Unknown(raw) => write!(f, "cause({})", raw.kind),
         }
     }
@@ -256,12 +300,19 @@ mod tests {
             Cause::UserAbort(b"bye"),
             Cause::ProtocolViolation(b""),
             Cause::Unknown(unknown),
+            Cause::DeleteLastAddress(&[0xc0, 2, 0, 4]),
+            Cause::NoRoomForAddress(&[0xc0, 1, 0, 4]),
+            Cause::DeleteSourceAddress(&[0xc0, 2, 0, 4]),
+            Cause::IllegalAsconfAck,
+            Cause::NoAuthorization(&[0xc0, 1, 0, 4]),
+            Cause::UnsupportedHmac(7),
         ];
         let mut buffer = Vec::new();
         let mut chunk = Error::default().open(&mut buffer);
         for (i, cause) in causes.iter().enumerate() {
             assert!(cause.emit(&mut chunk));
-            assert_eq!(usize::from(cause.code()), if i < 13 { i + 1 } else { 0xb0 });
+            const LATER: [u16; 7] = [0xb0, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0x105];
+            assert_eq!(cause.code(), if i < 13 { i as u16 + 1 } else { LATER[i - 13] });
             assert!(!cause.to_string().is_empty());
         }
         chunk.close();

@@ -31,6 +31,7 @@ pub use chunk::{
     HeartbeatAck, IData, IForwardTsn, Init, InitAck, Sack, SackView, Shutdown, ShutdownAck, ShutdownComplete,
     Skipped, SkippedMessage, UnknownChunk,
 };
+pub use chunk::{Asconf, AsconfAck, Auth};
 pub use packet::{Chunks, Header, PacketError, PacketView};
 pub use param::{Param, Params};
 pub use tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Unrecognized};

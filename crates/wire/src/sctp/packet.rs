@@ -133,6 +133,12 @@ impl<'a> Chunks<'a> {
         RawChunk::take(&mut self.rest)
     }
 
+    /// The bytes not walked yet.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Nothing is left to walk.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -3,6 +3,8 @@
 //! Home of RFC 9260 §3.3, whose subsections are the files.
 
 mod abort;
+mod asconf;
+mod auth;
 mod cookie_ack;
 mod cookie_echo;
 mod cwr;
@@ -20,6 +22,9 @@ mod shutdown_complete;
 mod unknown;
 
 pub use abort::Abort;
+pub use asconf::{Asconf, AsconfAck};
+pub use auth::Auth;
+pub(crate) use auth::hmac_name;
 pub use cookie_ack::CookieAck;
 pub use cookie_echo::CookieEcho;
 pub use cwr::Cwr;
@@ -61,6 +66,9 @@ pub enum Chunk<'a> {
     ShutdownComplete(ShutdownComplete),
     ForwardTsn(ForwardTsn<'a>),
     IForwardTsn(IForwardTsn<'a>),
+    Auth(Auth<'a>),
+    Asconf(Asconf<'a>),
+    AsconfAck(AsconfAck<'a>),
     Unknown(UnknownChunk<'a>),
 }
 
@@ -96,6 +104,9 @@ impl<'a> Chunk<'a> {
             ShutdownComplete::KIND => Self::ShutdownComplete(ShutdownComplete::parse(raw)?),
             ForwardTsn::KIND => Self::ForwardTsn(ForwardTsn::parse(raw)?),
             IForwardTsn::KIND => Self::IForwardTsn(IForwardTsn::parse(raw)?),
+            Auth::KIND => Self::Auth(Auth::parse(raw)?),
+            Asconf::KIND => Self::Asconf(Asconf::parse(raw)?),
+            AsconfAck::KIND => Self::AsconfAck(AsconfAck::parse(raw)?),
             _ => Self::Unknown(UnknownChunk { raw }),
         })
     }
@@ -122,6 +133,9 @@ impl<'a> Chunk<'a> {
             Self::ShutdownComplete(_) => ShutdownComplete::KIND,
             Self::ForwardTsn(_) => ForwardTsn::KIND,
             Self::IForwardTsn(_) => IForwardTsn::KIND,
+            Self::Auth(_) => Auth::KIND,
+            Self::Asconf(_) => Asconf::KIND,
+            Self::AsconfAck(_) => AsconfAck::KIND,
             Self::Unknown(unknown) => unknown.raw.kind,
         }
     }
@@ -148,6 +162,9 @@ impl<'a> Chunk<'a> {
             Self::ShutdownComplete(_) => "SHUTDOWN COMPLETE",
             Self::ForwardTsn(_) => "FORWARD TSN",
             Self::IForwardTsn(_) => "I-FORWARD-TSN",
+            Self::Auth(_) => "AUTH",
+            Self::Asconf(_) => "ASCONF",
+            Self::AsconfAck(_) => "ASCONF ACK",
             Self::Unknown(_) => "CHUNK",
         }
     }
@@ -173,6 +190,9 @@ impl<'a> Chunk<'a> {
             Self::ShutdownComplete(chunk) => chunk.emit(buffer),
             Self::ForwardTsn(chunk) => chunk.emit(buffer),
             Self::IForwardTsn(chunk) => chunk.emit(buffer),
+            Self::Auth(chunk) => chunk.emit(buffer),
+            Self::Asconf(chunk) => chunk.emit(buffer),
+            Self::AsconfAck(chunk) => chunk.emit(buffer),
             Self::Unknown(chunk) => chunk.emit(buffer),
         }
     }
@@ -199,6 +219,9 @@ impl fmt::Display for Chunk<'_> {
             Self::ShutdownComplete(chunk) => chunk.fmt(f),
             Self::ForwardTsn(chunk) => chunk.fmt(f),
             Self::IForwardTsn(chunk) => chunk.fmt(f),
+            Self::Auth(chunk) => chunk.fmt(f),
+            Self::Asconf(chunk) => chunk.fmt(f),
+            Self::AsconfAck(chunk) => chunk.fmt(f),
             Self::Unknown(chunk) => chunk.fmt(f),
         }
     }

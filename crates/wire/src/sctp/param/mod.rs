@@ -4,6 +4,8 @@
 //! Home of RFC 9260 §3.3.2.1 and §3.3.3.1, whose parts are the files.
 
 mod address;
+mod asconf;
+mod auth;
 mod cookie_preservative;
 mod ecn_capable;
 mod forward_tsn;
@@ -14,8 +16,10 @@ mod supported_addresses;
 mod supported_extensions;
 mod unrecognized;
 
+pub use auth::hmacs;
 pub use supported_addresses::AddressTypes;
 
+use super::cause::Causes;
 use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs, Unrecognized};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -45,6 +49,44 @@ pub enum Param<'a> {
     SupportedExtensions(&'a [u8]),
     /// The sender supports partial reliability (type 0xC000, RFC 3758 §3.1).
     ForwardTsnSupported,
+    /// A random number for the keys of chunk authentication (type 0x8002, RFC 4895 §3.1).
+    Random(&'a [u8]),
+    /// Chunk types that the sender takes only authenticated (type 0x8003, RFC 4895 §3.2).
+    ChunkList(&'a [u8]),
+    /// HMACs that the sender wants used, two bytes each, the best liked first (type 0x8004, RFC 4895 §3.3).
+    HmacAlgos(&'a [u8]),
+    /// The sender has one more address; unspecified for the packet's source (type 0xC001, RFC 5061 §4.2.1).
+    AddAddress {
+        /// Correlation id.
+        id: u32,
+        /// The address.
+        address: IpAddr,
+    },
+    /// The sender gives an address up; unspecified for all but the packet's source (type 0xC002, RFC 5061 §4.2.2).
+    DeleteAddress {
+        /// Correlation id.
+        id: u32,
+        /// The address.
+        address: IpAddr,
+    },
+    /// A request was refused (type 0xC003, RFC 5061 §4.2.3).
+    RequestFailed {
+        /// The request's correlation id.
+        id: u32,
+        /// Why: error causes.
+        causes: &'a [u8],
+    },
+    /// The sender wants to be reached at this address first (type 0xC004, RFC 5061 §4.2.4).
+    SetPrimary {
+        /// Correlation id.
+        id: u32,
+        /// The address.
+        address: IpAddr,
+    },
+    /// A request was granted (type 0xC005, RFC 5061 §4.2.5); its correlation id.
+    RequestDone(u32),
+    /// What runs above SCTP, as a code point (type 0xC006, RFC 5061 §4.2.6).
+    Adaptation(u32),
     /// A type that this code does not know.
     Unknown(RawTlv<'a>),
 }
@@ -67,6 +109,27 @@ impl<'a> Param<'a> {
             ecn_capable::KIND => Self::EcnCapable,
             supported_extensions::KIND => Self::SupportedExtensions(raw.value),
             forward_tsn::KIND => Self::ForwardTsnSupported,
+            auth::RANDOM => Self::Random(raw.value),
+            auth::CHUNKS => Self::ChunkList(raw.value),
+            auth::HMAC_ALGO => Self::HmacAlgos(raw.value),
+            asconf::ADD => {
+                let (id, address) = asconf::with_address(raw)?;
+                Self::AddAddress { id, address }
+            }
+            asconf::DELETE => {
+                let (id, address) = asconf::with_address(raw)?;
+                Self::DeleteAddress { id, address }
+            }
+            asconf::SET_PRIMARY => {
+                let (id, address) = asconf::with_address(raw)?;
+                Self::SetPrimary { id, address }
+            }
+            asconf::ERROR => {
+                let (id, causes) = asconf::correlated(raw)?;
+                Self::RequestFailed { id, causes }
+            }
+            asconf::SUCCESS => Self::RequestDone(asconf::word(raw)?),
+            asconf::ADAPTATION => Self::Adaptation(asconf::word(raw)?),
             _ => Self::Unknown(raw),
         })
     }
@@ -98,6 +161,17 @@ impl<'a> Param<'a> {
             Self::EcnCapable => chunk.tlv(ecn_capable::KIND, &[]),
             Self::SupportedExtensions(kinds) => chunk.tlv(supported_extensions::KIND, &[kinds]),
             Self::ForwardTsnSupported => chunk.tlv(forward_tsn::KIND, &[]),
+            Self::Random(bytes) => chunk.tlv(auth::RANDOM, &[bytes]),
+            Self::ChunkList(kinds) => chunk.tlv(auth::CHUNKS, &[kinds]),
+            Self::HmacAlgos(bytes) => chunk.tlv(auth::HMAC_ALGO, &[bytes]),
+            Self::AddAddress { id, address } => asconf::emit_address(chunk, asconf::ADD, *id, *address),
+            Self::DeleteAddress { id, address } => asconf::emit_address(chunk, asconf::DELETE, *id, *address),
+            Self::SetPrimary { id, address } => {
+                asconf::emit_address(chunk, asconf::SET_PRIMARY, *id, *address)
+            }
+            Self::RequestFailed { id, causes } => chunk.tlv(asconf::ERROR, &[&id.to_be_bytes(), causes]),
+            Self::RequestDone(id) => chunk.tlv(asconf::SUCCESS, &[&id.to_be_bytes()]),
+            Self::Adaptation(code) => chunk.tlv(asconf::ADAPTATION, &[&code.to_be_bytes()]),
             Self::Unknown(raw) => chunk.tlv(raw.kind, &[raw.value]),
         }
     }
@@ -138,6 +212,23 @@ impl fmt::Display for Param<'_> {
                 Ok(())
             }
             Self::ForwardTsnSupported => f.write_str("forward-tsn"),
+            Self::Random(bytes) if bytes.len() == 32 => f.write_str("random"),
+            Self::Random(bytes) => write!(f, "random={}", bytes.len()),
+            Self::ChunkList(kinds) => auth::fmt_chunks(f, kinds),
+            Self::HmacAlgos(bytes) => auth::fmt_hmacs(f, bytes),
+            Self::AddAddress { address, .. } => write!(f, "add={address}"),
+            Self::DeleteAddress { address, .. } => write!(f, "delete={address}"),
+            Self::SetPrimary { address, .. } => write!(f, "primary={address}"),
+            Self::RequestFailed { causes, .. } => {
+                f.write_str("failed=")?;
+                match Causes::new(causes).next() {
+                    Some(Ok(cause)) => cause.fmt(f),
+                    Some(Err(error)) => write!(f, "({error})"),
+                    None => Ok(()),
+                }
+            }
+            Self::RequestDone(_) => f.write_str("done"),
+            Self::Adaptation(code) => write!(f, "adaptation={code:#x}"),
             Self::Unknown(raw) => write!(f, "param={:#06x}", raw.kind),
         }
     }

@@ -42,7 +42,30 @@ impl Ring {
         let before_end = (self.bytes.len() - start).min(data.len());
         let (first, second) = data.split_at(before_end);
         self.bytes[start..start + before_end].copy_from_slice(first);
-        self.bytes[..second.len()].copy_from_slice(second);
+        // Mostly it does not wrap, and to copy nothing costs as much as to copy a line.
+        if !second.is_empty() {
+            self.bytes[..second.len()].copy_from_slice(second);
+        }
+    }
+
+    /// Copies the bytes from `start` on into all of `into`.
+    #[inline]
+    pub(crate) fn copy_to(&self, start: u64, into: &mut [u8]) {
+        let (first, second) = self.slices(start..start + into.len() as u64);
+        into[..first.len()].copy_from_slice(first);
+        if !second.is_empty() {
+            into[first.len()..].copy_from_slice(second);
+        }
+    }
+
+    /// Appends the bytes at these positions to `out`.
+    #[inline]
+    pub(crate) fn append_to(&self, range: Range<u64>, out: &mut Vec<u8>) {
+        let (first, second) = self.slices(range);
+        out.extend_from_slice(first);
+        if !second.is_empty() {
+            out.extend_from_slice(second);
+        }
     }
 
     /// The bytes at these positions, in two pieces where the ring wraps.

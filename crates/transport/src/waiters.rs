@@ -24,17 +24,38 @@ impl Waiters {
     }
 }
 
-/// Has `slot` wake the polling task, without a new waker when it is the same as before.
-pub(crate) fn wait(slot: &mut Option<Waker>, cx: &Context<'_>) {
-    match slot {
-        Some(waker) => waker.clone_from(cx.waker()),
-        None => *slot = Some(cx.waker().clone()),
-    }
+/// One task that waits for something. Its waker is kept after use: a task that
+/// waits again costs a comparison, where a clone would count references, twice
+/// for every packet.
+#[derive(Debug, Default)]
+pub(crate) struct Waiter {
+    waker: Option<Waker>,
+    waiting: bool,
 }
 
-/// Wakes the one that waits, if any.
-pub(crate) fn wake(slot: &mut Option<Waker>) {
-    if let Some(waker) = slot.take() {
-        waker.wake();
+impl Waiter {
+    /// The polling task waits from here on.
+    #[inline]
+    pub(crate) fn wait(&mut self, cx: &Context<'_>) {
+        self.waiting = true;
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    /// What it waits for has come.
+    #[inline]
+    pub(crate) fn wake(&mut self) {
+        if std::mem::take(&mut self.waiting)
+            && let Some(waker) = &self.waker
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
     }
 }

@@ -64,27 +64,16 @@ impl Checksum {
     /// Adds the bytes of one piece; an odd last byte counts as if a zero followed.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
-        // Each block is one long number, added to another as on paper: a single chain of carries
-        // within a block, and none from one block to the next.
-        let (mut long, mut carries) = ([0_u64; 8], 0_u64);
-        let (blocks, rest) = bytes.as_chunks::<64>();
-        for block in blocks {
-            let mut carry = false;
-            for (limb, word) in long.iter_mut().zip(block.as_chunks::<8>().0) {
-                (*limb, carry) = add_with_carry(*limb, u64::from_ne_bytes(*word), carry);
-            }
-            carries += u64::from(carry);
-        }
-        let mut total: u128 = long.into_iter().map(u128::from).sum();
-        let (words, rest) = rest.as_chunks::<8>();
-        for word in words {
-            total += u128::from(u64::from_ne_bytes(*word));
-        }
-        // 2^64 is 1 in this arithmetic: carries count where they are.
-        let mut sum = fold_once(total as u64) + (total >> 64) as u64 + carries;
-        let (words, last) = rest.as_chunks::<2>();
-        for word in words {
-            sum += u64::from(u16::from_ne_bytes(*word));
+        let (words, rest) = bytes.as_chunks::<4>();
+        // A header or an acknowledgement is summed sooner than the long addition is set going.
+        let mut sum = if words.len() < LONG {
+            words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
+        } else {
+            long_sum(words)
+        };
+        let (pairs, last) = rest.as_chunks::<2>();
+        for pair in pairs {
+            sum += u64::from(u16::from_ne_bytes(*pair));
         }
         if let [last] = last {
             sum += u64::from(u16::from_ne_bytes([*last, 0]));
@@ -133,6 +122,27 @@ pub fn internet_checksum(bytes: &[u8]) -> u16 {
     sum.finish()
 }
 
+/// The sum of a long piece, modulo 2^32 - 1. Each block is one long number,
+/// added to another as on paper, in a single chain of carries; none goes from
+/// one block to the next.
+fn long_sum(words: &[[u8; 4]]) -> u64 {
+    let (mut long, mut carries) = ([0_u64; 8], 0_u64);
+    let (blocks, rest) = words.as_flattened().as_chunks::<64>();
+    for block in blocks {
+        let mut carry = false;
+        for (limb, word) in long.iter_mut().zip(block.as_chunks::<8>().0) {
+            (*limb, carry) = add_with_carry(*limb, u64::from_ne_bytes(*word), carry);
+        }
+        carries += u64::from(carry);
+    }
+    let mut total: u128 = long.into_iter().map(u128::from).sum();
+    for word in rest.as_chunks::<4>().0 {
+        total += u128::from(u32::from_ne_bytes(*word));
+    }
+    // 2^64 is 1 in this arithmetic: carries count where they are.
+    fold_once(total as u64) + (total >> 64) as u64 + carries
+}
+
 /// One step of a long addition: the sum of all three, and the carry out.
 #[inline]
 const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
@@ -146,6 +156,9 @@ const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
 const fn fold_once(sum: u64) -> u64 {
     (sum & 0xffff_ffff) + (sum >> 32)
 }
+
+/// From so many words on a piece is long.
+const LONG: usize = 32;
 
 #[cfg(test)]
 mod tests {

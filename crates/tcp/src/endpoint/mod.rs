@@ -389,6 +389,14 @@ impl Endpoint {
             place.queued = true;
             self.eager.push_back(slot);
         }
+        self.schedule(now, slot);
+    }
+
+    /// Sees to it that somebody comes back for the connection's earliest deadline.
+    #[inline]
+    fn schedule(&mut self, now: Instant, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(connection) = &place.connection else { return };
         let deadline = connection.deadline();
         if deadline < place.scheduled {
             // Strictly later than now, so that time always moves.
@@ -568,20 +576,13 @@ impl Engine for Endpoint {
                     place.queued = false;
                     self.eager.pop_front();
                 }
-                self.after(now, slot);
+                self.schedule(now, slot);
                 return true;
             }
             place.queued = false;
             self.eager.pop_front();
             // Finding nothing to send may have set the persist timer.
-            let place = &mut self.slots[slot as usize];
-            if let Some(connection) = &place.connection
-                && connection.deadline() < place.scheduled
-            {
-                let at = connection.deadline().max(now.plus_nanos(1));
-                place.scheduled = at;
-                self.deadlines.push(Reverse((at, slot)));
-            }
+            self.schedule(now, slot);
         }
         false
     }

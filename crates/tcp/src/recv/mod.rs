@@ -208,9 +208,7 @@ impl RecvHalf {
     #[inline]
     pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
         let count = (self.readable() as usize).min(into.len());
-        let (first, second) = self.ring.slices(self.read..self.read + count as u64);
-        into[..first.len()].copy_from_slice(first);
-        into[first.len()..count].copy_from_slice(second);
+        self.ring.copy_to(self.read, &mut into[..count]);
         self.read += count as u64;
         count
     }

@@ -83,9 +83,7 @@ impl SendBuffer {
             return;
         }
         assert!(range.start >= self.start && range.end <= self.end, "sending what is not in the buffer");
-        let (first, second) = self.ring.slices(range);
-        out.extend_from_slice(first);
-        out.extend_from_slice(second);
+        self.ring.append_to(range, out);
     }
 
     /// Forgets everything: the connection is over.

@@ -2,12 +2,12 @@
 
 use crate::drive::{Bell, Driven};
 use crate::session::CloseReason;
-use crate::waiters::{Waiters, wait, wake};
+use crate::waiters::{Waiter, Waiters};
 use anabranch_base::time::Instant;
 use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Endpoint, Event};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// What the drive loop and all handles of a host share.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     waiting: VecDeque<AssociationId>,
-    acceptor: Option<Waker>,
+    acceptor: Waiter,
 }
 
 /// What this side knows of an association beyond the engine.
@@ -62,8 +62,8 @@ pub(super) struct Lane {
     pub(super) open: bool,
     /// Stands in `begun`.
     announced: bool,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
+    reader: Waiter,
+    writer: Waiter,
     /// Its place among the writers, and whether it has written since it took it.
     turn: Option<u64>,
     had_its_turn: bool,
@@ -108,7 +108,7 @@ impl Shared {
                 let key = self.associations.get(&id).map_or(0, |association| association.key);
                 return Poll::Ready(Ok((id, key)));
             }
-            wait(&mut backlog.acceptor, cx);
+            backlog.acceptor.wait(cx);
         }
         match &self.failure {
             Some(reason) => Poll::Ready(Err(reason.clone())),
@@ -149,7 +149,7 @@ impl Shared {
         association.established = true;
         self.associations.insert(id, association);
         backlog.waiting.push_back(id);
-        wake(&mut backlog.acceptor);
+        backlog.acceptor.wake();
     }
 
     fn closed(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
@@ -234,7 +234,7 @@ impl Driven for Shared {
             association.wake_all();
         }
         for backlog in self.listeners.values_mut() {
-            wake(&mut backlog.acceptor);
+            backlog.acceptor.wake();
         }
         self.idle.wake();
     }
@@ -276,7 +276,7 @@ impl Association {
     }
 
     pub(super) fn wait_to_read(&mut self, stream: u16, cx: &Context<'_>) {
-        wait(&mut self.lane(stream).reader, cx);
+        self.lane(stream).reader.wait(cx);
     }
 
     /// Queues a stream for room in the send buffer. One that has written since
@@ -284,7 +284,7 @@ impl Association {
     pub(super) fn wait_to_write(&mut self, stream: u16, cx: &Context<'_>) {
         let next = self.next_turn;
         let lane = self.lane(stream);
-        wait(&mut lane.writer, cx);
+        lane.writer.wait(cx);
         if lane.turn.is_some() && !lane.had_its_turn {
             return;
         }
@@ -308,8 +308,8 @@ impl Association {
     pub(super) fn give_back(&mut self, stream: u16) {
         let lane = self.lane(stream);
         lane.open = false;
-        lane.reader = None;
-        lane.writer = None;
+        lane.reader.forget();
+        lane.writer.forget();
         if let Some(turn) = lane.turn.take() {
             self.writers.remove(&turn);
         }
@@ -335,7 +335,7 @@ impl Association {
     pub(super) fn readable(&mut self, stream: u16) {
         let lane = self.lane(stream);
         if lane.open {
-            wake(&mut lane.reader);
+            lane.reader.wake();
         } else if !std::mem::replace(&mut lane.announced, true) {
             self.begun.push_back(stream);
             self.acceptors.wake();
@@ -345,7 +345,7 @@ impl Association {
     fn writable(&mut self) {
         for &stream in self.writers.values() {
             if let Some(lane) = self.lanes.get_mut(usize::from(stream)) {
-                wake(&mut lane.writer);
+                lane.writer.wake();
             }
         }
     }
@@ -354,8 +354,8 @@ impl Association {
         self.state_waiters.wake();
         self.acceptors.wake();
         for lane in &mut self.lanes {
-            wake(&mut lane.reader);
-            wake(&mut lane.writer);
+            lane.reader.wake();
+            lane.writer.wake();
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::drive::{Bell, Driven};
 use crate::session::CloseReason;
-use crate::waiters::{Waiters, wait, wake};
+use crate::waiters::{Waiter, Waiters};
 use anabranch_base::time::Instant;
 use anabranch_tcp::{CloseReason as EngineReason, ConnectionId, Endpoint, Event};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// What the drive loop and all handles of a host share.
 #[derive(Debug)]
@@ -27,14 +27,14 @@ pub(super) struct Backlog {
     /// How many may wait.
     limit: usize,
     waiting: VecDeque<ConnectionId>,
-    acceptor: Option<Waker>,
+    acceptor: Waiter,
 }
 
 impl Backlog {
     /// Room for `limit` connections; 0 takes the most there may be.
     pub(super) fn new(limit: u32) -> Self {
         let limit = if limit == 0 { MAX_BACKLOG } else { MAX_BACKLOG.min(limit as usize) };
-        Self { limit, waiting: VecDeque::new(), acceptor: None }
+        Self { limit, waiting: VecDeque::new(), acceptor: Waiter::default() }
     }
 }
 
@@ -51,8 +51,10 @@ pub(super) struct Connection {
     pub(super) opened: bool,
     /// Wait for the handshake or the end.
     pub(super) state_waiters: Waiters,
-    pub(super) reader: Option<Waker>,
-    pub(super) writer: Option<Waker>,
+    /// The last read took all there was, and nothing has been told of since.
+    pub(super) dry: bool,
+    pub(super) reader: Waiter,
+    pub(super) writer: Waiter,
     pub(super) read: u64,
     pub(super) written: u64,
 }
@@ -93,7 +95,7 @@ impl Shared {
                 let key = self.connections.get(&id).map_or(0, |connection| connection.key);
                 return Poll::Ready(Ok((id, key)));
             }
-            wait(&mut backlog.acceptor, cx);
+            backlog.acceptor.wait(cx);
         }
         match &self.failure {
             Some(reason) => Poll::Ready(Err(reason.clone())),
@@ -134,7 +136,7 @@ impl Shared {
         backlog.waiting.push_back(id);
         // The engine drops the end of a handshake that finds the queue full; the peer tries again.
         self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
-        wake(&mut backlog.acceptor);
+        backlog.acceptor.wake();
     }
 
     fn closed(&mut self, id: ConnectionId, reason: CloseReason) {
@@ -174,12 +176,13 @@ impl Driven for Shared {
             }
             Event::Readable { id } | Event::Finished { id } => {
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    wake(&mut connection.reader);
+                    connection.dry = false;
+                    connection.reader.wake();
                 }
             }
             Event::Writable { id } => {
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    wake(&mut connection.writer);
+                    connection.writer.wake();
                 }
             }
         }
@@ -195,7 +198,7 @@ impl Driven for Shared {
             connection.wake_all();
         }
         for backlog in self.listeners.values_mut() {
-            wake(&mut backlog.acceptor);
+            backlog.acceptor.wake();
         }
         self.idle.wake();
     }
@@ -211,8 +214,9 @@ impl Connection {
             open: false,
             opened: false,
             state_waiters: Waiters::default(),
-            reader: None,
-            writer: None,
+            dry: false,
+            reader: Waiter::default(),
+            writer: Waiter::default(),
             read: 0,
             written: 0,
         }
@@ -226,8 +230,8 @@ impl Connection {
 
     fn wake_all(&mut self) {
         self.state_waiters.wake();
-        wake(&mut self.reader);
-        wake(&mut self.writer);
+        self.reader.wake();
+        self.writer.wake();
     }
 }
 

@@ -3,7 +3,6 @@
 use super::Inner;
 use super::host::{Connection, Shared};
 use crate::session::{CloseReason, OpenError, Session, Stream};
-use crate::waiters::wait;
 use anabranch_base::Engine;
 use anabranch_tcp::{ConnectionId, Info, SendError, Stats};
 use anabranch_world::World;
@@ -157,8 +156,8 @@ impl<W: World> Drop for TcpStream<W> {
         let mut shared = self.held.host.shared.borrow_mut();
         if let Some(connection) = shared.connections.get_mut(&self.held.id) {
             connection.open = false;
-            connection.reader = None;
-            connection.writer = None;
+            connection.reader.forget();
+            connection.writer.forget();
         }
     }
 }
@@ -191,21 +190,25 @@ impl<W: World> Stream for TcpStream<W> {
         let Some(connection) = connections.get_mut(&self.held.id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
         };
-        let read = engine.recv(self.held.host.world.now(), self.held.id, into).unwrap_or(0);
-        if read > 0 {
-            connection.read += read as u64;
-            // Room in the receive buffer may be worth a window update; mostly it is not.
-            if engine.has_output() {
-                bell.ring();
+        // Most reads take all there is, and the next one need not ask.
+        if !connection.dry {
+            let read = engine.recv(self.held.host.world.now(), self.held.id, into).unwrap_or(0);
+            connection.dry = read < into.len();
+            if read > 0 {
+                connection.read += read as u64;
+                // Room in the receive buffer may be worth a window update; mostly it is not.
+                if engine.has_output() {
+                    bell.ring();
+                }
+                return Poll::Ready(Ok(read));
             }
-            return Poll::Ready(Ok(read));
         }
         match &connection.closed {
             Some(CloseReason::Finished) => Poll::Ready(Ok(0)),
             Some(reason) => Poll::Ready(Err(reason.clone())),
             None if engine.is_finished(self.held.id) => Poll::Ready(Ok(0)),
             None => {
-                wait(&mut connection.reader, cx);
+                connection.reader.wait(cx);
                 Poll::Pending
             }
         }
@@ -222,7 +225,7 @@ impl<W: World> Stream for TcpStream<W> {
         };
         match engine.send(self.held.host.world.now(), self.held.id, from) {
             Ok(0) => {
-                wait(&mut connection.writer, cx);
+                connection.writer.wait(cx);
                 Poll::Pending
             }
             Ok(taken) => {

@@ -5,7 +5,7 @@
 //! streams that have been touched.
 
 /// Streams per page of the index.
-const PAGE: usize = 256;
+const PAGE: usize = 64;
 
 /// State of type `T` for each stream in use.
 #[derive(Debug)]
@@ -51,6 +51,12 @@ impl<T> Streams<T> {
     #[inline]
     pub(crate) fn get(&self, stream: u16) -> Option<&T> {
         self.find(stream).map(|slot| &self.slots[slot])
+    }
+
+    /// The states by slot.
+    #[inline]
+    pub(crate) fn slots(&self) -> &[T] {
+        &self.slots
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {

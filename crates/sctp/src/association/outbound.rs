@@ -394,7 +394,7 @@ impl Association {
         let offset = self.send.outstanding.end();
         self.send.queue.number(cut);
         let message = self.send.queue.message(cut.message);
-        let last = cut.offset + cut.length == message.payload.len() as u32;
+        let last = cut.offset + cut.length == message.length;
         // RFC 9260 §6.1: the SACK is wanted at once where the application says so, and at the
         // end of what a shutdown waits for.
         let closing = matches!(self.state, State::ShutdownPending)
@@ -408,9 +408,9 @@ impl Association {
             stream: message.stream,
             ssn: Ssn(message.ssn),
             ppid: message.ppid,
-            payload: &message.payload[cut.offset as usize..(cut.offset + cut.length) as usize],
+            payload: &[],
         };
-        data.emit(buffer);
+        data.emit_parts(buffer, self.send.queue.payload(message, cut.offset, cut.length));
         let (stream, from) = (message.stream, message.begins + u64::from(cut.offset));
         let probing = self.send.probing.is_some_and(|probing| probing.allowed)
             && u64::from(cut.length) > self.send.peer_window;
@@ -455,17 +455,17 @@ impl Association {
         };
         let message = self.send.queue.message(entry.message);
         let data = Data {
-            immediate: message.immediate && entry.offset + entry.length == message.payload.len() as u32,
+            immediate: message.immediate && entry.offset + entry.length == message.length,
             unordered: message.unordered,
             begin: entry.offset == 0,
-            end: entry.offset + entry.length == message.payload.len() as u32,
+            end: entry.offset + entry.length == message.length,
             tsn: Tsn(self.send.outstanding.tsn(offset)),
             stream: message.stream,
             ssn: Ssn(message.ssn),
             ppid: message.ppid,
-            payload: &message.payload[entry.offset as usize..(entry.offset + entry.length) as usize],
+            payload: &[],
         };
-        data.emit(buffer);
+        data.emit_parts(buffer, self.send.queue.payload(message, entry.offset, entry.length));
         let (stream, from) = (message.stream, message.begins + u64::from(entry.offset));
         self.send.outstanding.set(offset, ChunkState::InFlight);
         if let Some(entry) = self.send.outstanding.at(offset) {

@@ -6,6 +6,7 @@
 //! decides what was lost, [`retransmit`] what a timeout means. It never sends:
 //! `association::outbound` asks it for the next chunk.
 
+mod bytes;
 pub(crate) mod fragment;
 pub(crate) mod loss;
 pub(crate) mod outstanding;

@@ -150,6 +150,24 @@ impl Outstanding {
         Some(entry)
     }
 
+    /// The lowest entries, at most `most`, as far as they lie in one piece;
+    /// empty only when there are none.
+    #[inline]
+    pub(super) fn lowest(&self, most: usize) -> &[Entry] {
+        let (front, back) = self.entries.as_slices();
+        let piece = if front.is_empty() { back } else { front };
+        &piece[..piece.len().min(most)]
+    }
+
+    /// Takes the lowest `count` entries off, all of them in flight and with
+    /// `bytes` user bytes together.
+    #[inline]
+    pub(super) fn drop_lowest(&mut self, count: usize, bytes: u64) {
+        self.base += count as u64;
+        self.in_flight -= bytes;
+        self.entries.drain(..count);
+    }
+
     /// Changes the state of an entry, keeping the counts.
     pub(crate) fn set(&mut self, offset: u64, state: ChunkState) {
         let Some(entry) = self.entries.get_mut((offset - self.base) as usize) else {

@@ -1,22 +1,25 @@
 //! Messages from `send` until the last of their bytes is acknowledged.
 //!
-//! Owns the bytes: a message is copied in once and its chunks are written from
-//! there, first and again. Numbers ordered messages per stream and counts each
+//! Owns the messages: the bytes of one are copied in once ([`bytes`](super::bytes))
+//! and its chunks are written from there, first and again. Numbers ordered messages per stream and counts each
 //! stream's bytes for the trace. What is buffered is bounded.
 //!
 //! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
+use super::bytes::StreamBytes;
 use super::fragment;
 use super::scheduler::Scheduler;
 use crate::config::SchedulerKind;
 use crate::endpoint::Message;
 use crate::error::SendError;
 use crate::streams::Streams;
+use std::ops::Range;
 
 /// A message.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    pub(crate) payload: Vec<u8>,
+    /// Bytes in all.
+    pub(crate) length: u32,
     pub(crate) stream: u16,
     pub(crate) ssn: u16,
     pub(crate) ppid: u32,
@@ -24,6 +27,10 @@ pub(crate) struct Stored {
     pub(crate) immediate: bool,
     /// Where it begins in what was ever sent on its stream.
     pub(crate) begins: u64,
+    /// Where its stream's state lies.
+    slot: u32,
+    /// Where its bytes lie in what that stream holds.
+    place: u64,
     /// Bytes that have been cut into chunks.
     cut: u32,
     /// Bytes that have been acknowledged for good.
@@ -41,7 +48,9 @@ pub(crate) struct Cut {
 #[derive(Debug, Default)]
 struct Stream {
     next_ssn: u16,
-    bytes: u64,
+    /// Bytes of the messages that have a number.
+    sent: u64,
+    bytes: StreamBytes,
 }
 
 /// The send buffer.
@@ -54,6 +63,10 @@ pub(crate) struct Queue {
     limit: u64,
     buffered: u64,
     unsent: u64,
+    /// Memory that streams with nothing to send hold.
+    resting: u64,
+    /// What a SACK has acknowledged so far of one stream: its slot, and a range of its bytes.
+    freeing: (u32, Range<u64>),
     /// Somebody was turned away with a message of this size.
     wanted: Option<u64>,
 }
@@ -68,6 +81,8 @@ impl Queue {
             limit,
             buffered: 0,
             unsent: 0,
+            resting: 0,
+            freeing: (0, 0..0),
             wanted: None,
         }
     }
@@ -100,6 +115,13 @@ impl Queue {
             self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
             return Err(SendError::Full);
         }
+        let slot = self.streams.slot(message.stream, Stream::default);
+        let bytes = &mut self.streams.at(slot).bytes;
+        if bytes.is_empty() {
+            self.resting -= bytes.capacity();
+        }
+        let place = bytes.end();
+        bytes.push(payload);
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -108,7 +130,9 @@ impl Queue {
             }
         };
         let stored = &mut self.messages[index as usize];
-        stored.payload.extend_from_slice(payload);
+        stored.length = length as u32;
+        stored.slot = slot as u32;
+        stored.place = place;
         stored.stream = message.stream;
         stored.ppid = message.ppid;
         stored.unordered = message.unordered;
@@ -129,15 +153,14 @@ impl Queue {
             return;
         }
         let stored = &mut self.messages[cut.message as usize];
-        let slot = self.streams.slot(stored.stream, Stream::default);
-        let stream = self.streams.at(slot);
+        let stream = self.streams.at(stored.slot as usize);
         stored.ssn = stream.next_ssn;
         if !stored.unordered {
             // RFC 9260 §6.5: one number to each ordered message, none to others.
             stream.next_ssn = stored.ssn.wrapping_add(1);
         }
-        stored.begins = stream.bytes;
-        stream.bytes += stored.payload.len() as u64;
+        stored.begins = stream.sent;
+        stream.sent += u64::from(stored.length);
     }
 
     #[inline]
@@ -145,12 +168,19 @@ impl Queue {
         &self.messages[index as usize]
     }
 
+    /// `length` bytes of a message at `offset`, in up to two pieces.
+    #[inline]
+    pub(crate) fn payload(&self, message: &Stored, offset: u32, length: u32) -> (&[u8], &[u8]) {
+        let bytes = &self.streams.slots()[message.slot as usize].bytes;
+        bytes.slices(message.place + u64::from(offset), length as usize)
+    }
+
     /// The next chunk, if one of at most `largest` user bytes goes into `room` bytes.
     #[inline]
     pub(crate) fn next_cut(&self, largest: u32, room: usize) -> Option<Cut> {
         let message = self.scheduler.head()?;
         let stored = &self.messages[message as usize];
-        let length = fragment::cut(stored.payload.len() as u32, stored.cut, largest, room)?;
+        let length = fragment::cut(stored.length, stored.cut, largest, room)?;
         Some(Cut { message, offset: stored.cut, length })
     }
 
@@ -161,26 +191,61 @@ impl Queue {
         assert!(stored.cut == cut.offset, "a chunk was cut twice");
         stored.cut += cut.length;
         self.unsent -= u64::from(cut.length);
-        if stored.cut as usize == stored.payload.len() {
+        if stored.cut == stored.length {
             self.scheduler.pop();
         }
     }
 
-    /// `length` bytes of a message are acknowledged for good.
+    /// `length` more bytes of a message are acknowledged for good.
     #[inline]
     pub(crate) fn release(&mut self, message: u32, length: u32) {
-        /// Larger buffers are not kept for the next message.
-        const KEPT: usize = 1 << 16;
+        self.release_later(message, length);
+        self.release_now();
+    }
+
+    /// As [`release`](Self::release), with the memory given back by the next
+    /// [`release_now`](Self::release_now): once for many messages.
+    #[inline]
+    pub(crate) fn release_later(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
+        let from = stored.place + u64::from(stored.released);
+        let to = from + u64::from(length);
         stored.released += length;
         self.buffered -= u64::from(length);
-        if stored.released as usize == stored.payload.len() {
-            if stored.payload.capacity() > KEPT || self.free.len() > 1024 {
-                stored.payload = Vec::new();
-            } else {
-                stored.payload.clear();
-            }
+        let (slot, done) = (stored.slot, stored.released == stored.length);
+        if done {
             self.free.push(message);
+        }
+        if self.freeing.0 == slot && self.freeing.1.end == from {
+            self.freeing.1.end = to;
+            return;
+        }
+        self.release_now();
+        self.freeing = (slot, from..to);
+    }
+
+    #[inline]
+    pub(crate) fn release_now(&mut self) {
+        let (slot, Range { start, end }) = self.freeing.clone();
+        if start == end {
+            return;
+        }
+        self.freeing.1.start = end;
+        let bytes = &mut self.streams.at(slot as usize).bytes;
+        bytes.free(start, end - start);
+        if bytes.is_empty() {
+            self.rest(slot as usize);
+        }
+    }
+
+    /// A stream has nothing to send any more: its memory is kept for the next
+    /// message, as long as all that is kept so is less than one send buffer.
+    fn rest(&mut self, slot: usize) {
+        let bytes = &mut self.streams.at(slot).bytes;
+        if self.resting + bytes.capacity() <= self.limit {
+            self.resting += bytes.capacity();
+        } else {
+            bytes.give_back();
         }
     }
 
@@ -209,7 +274,7 @@ impl Queue {
         .collect();
         for message in order {
             let stored = &self.messages[message as usize];
-            let (stream, length) = (stored.stream, stored.payload.len() as u32);
+            let (stream, length) = (stored.stream, stored.length);
             if stream < granted || stored.cut > 0 {
                 self.scheduler.push(stream, message);
             } else {
@@ -228,7 +293,9 @@ impl Queue {
 impl Stored {
     const fn empty() -> Self {
         Self {
-            payload: Vec::new(),
+            length: 0,
+            slot: 0,
+            place: 0,
             stream: 0,
             ssn: 0,
             ppid: 0,

@@ -148,17 +148,24 @@ impl SendHalf {
         outcome: &mut SackOutcome,
         newest: &mut Newest,
     ) {
-        for _ in 0..count {
+        let mut left = count as usize;
+        while left > 0 {
+            let run = self.take_run(now, left, waiting, outcome, newest);
+            if run > 0 {
+                left -= run;
+                continue;
+            }
             let offset = self.outstanding.base();
             let Some(entry) = self.outstanding.pop() else {
                 break;
             };
             if entry.state != ChunkState::Acked {
-                let landed = entry.state == ChunkState::InFlight;
-                acknowledge(now, offset, &entry, landed, waiting, outcome, newest);
+                acknowledge(now, offset, &entry, false, waiting, outcome, newest);
             }
-            self.queue.release(entry.message, entry.length);
+            self.queue.release_later(entry.message, entry.length);
+            left -= 1;
         }
+        self.queue.release_now();
         let base = self.outstanding.base();
         self.outstanding.miss_floor = self.outstanding.miss_floor.max(base);
         let runs = &mut self.outstanding.runs;
@@ -169,6 +176,57 @@ impl SendHalf {
                 first.start = first.start.max(base);
             }
         }
+    }
+
+    /// Takes off a run of chunks in flight on one path, at most `most`: nearly
+    /// all that is acknowledged comes so. Returns how many; 0 when the lowest
+    /// chunk is not in flight.
+    #[inline]
+    fn take_run(
+        &mut self,
+        now: Instant,
+        most: usize,
+        waiting: &impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+        newest: &mut Newest,
+    ) -> usize {
+        let base = self.outstanding.base();
+        let entries = self.outstanding.lowest(most);
+        let Some(path) = entries.first().map(|entry| entry.path) else {
+            return 0;
+        };
+        let (mut run, mut bytes, mut size) = (0, 0, 0);
+        for entry in entries {
+            if entry.state != ChunkState::InFlight || entry.path != path {
+                break;
+            }
+            run += 1;
+            bytes += u64::from(entry.length);
+            size += chunk_size(entry.length);
+            newest.sent_at = newest.sent_at.max(entry.sent_at);
+            self.queue.release_later(entry.message, entry.length);
+        }
+        if run == 0 {
+            return 0;
+        }
+        newest.end = newest.end.max(base + run as u64);
+        if let Some(ack) = outcome.paths.get_mut(usize::from(path)) {
+            let expected = waiting(usize::from(path));
+            ack.acked += size;
+            ack.landed += size;
+            ack.earliest |= base <= expected.earliest;
+            // RFC 9260 §6.3.1 C4, C5: as in `acknowledge`.
+            if let Some((timed, at)) = expected.timed
+                && let Some(entry) = timed.checked_sub(base).and_then(|i| entries[..run].get(i as usize))
+            {
+                ack.timed = true;
+                if !entry.again {
+                    ack.sample = Some(now - at);
+                }
+            }
+        }
+        self.outstanding.drop_lowest(run, bytes);
+        run
     }
 
     /// Compares the gap blocks with the runs known before, run by run.

@@ -97,6 +97,19 @@ impl<'a> Data<'a> {
         buffer.extend_from_slice(&head);
     }
 
+    /// Appends the whole chunk with a payload that lies in two pieces; the one
+    /// in `self` is not looked at.
+    #[inline]
+    pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
+        let length = front.len() + back.len();
+        self.emit_header(buffer, length);
+        buffer.extend_from_slice(front);
+        if !back.is_empty() {
+            buffer.extend_from_slice(back);
+        }
+        pad(buffer, length);
+    }
+
     /// Appends the whole chunk with its padding.
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {

@@ -1,0 +1,140 @@
+//! The bytes of a stream's messages, back to back, until they are acknowledged.
+//!
+//! One ring a stream, so that a message costs no allocation and a stream that
+//! rests holds nothing back for others. Places are counted from the first byte
+//! that was ever given to the stream. Bytes leave in order, as their TSNs are
+//! acknowledged; what is freed out of order waits for what lies before it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// A stream's bytes.
+#[derive(Debug, Default)]
+pub(super) struct StreamBytes {
+    ring: VecDeque<u8>,
+    /// The place of the first byte in the ring.
+    base: u64,
+    /// What has been freed behind a gap: where it begins and ends.
+    freed: BTreeMap<u64, u64>,
+}
+
+impl StreamBytes {
+    /// One past the last byte: where the next message begins.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.base + self.ring.len() as u64
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, payload: &[u8]) {
+        self.ring.extend(payload);
+    }
+
+    /// `length` bytes at `from`, in up to two pieces.
+    #[inline]
+    pub(super) fn slices(&self, from: u64, length: usize) -> (&[u8], &[u8]) {
+        let (front, back) = self.ring.as_slices();
+        let start = (from - self.base) as usize;
+        let end = start + length;
+        if end <= front.len() {
+            (&front[start..end], &[])
+        } else if start >= front.len() {
+            (&back[start - front.len()..end - front.len()], &[])
+        } else {
+            (&front[start..], &back[..end - front.len()])
+        }
+    }
+
+    /// `length` bytes at `from` are needed no more.
+    #[inline]
+    pub(super) fn free(&mut self, from: u64, length: u64) {
+        if from != self.base {
+            self.free_behind(from, from + length);
+            return;
+        }
+        self.advance(from + length);
+        if !self.freed.is_empty() {
+            self.join();
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, to: u64) {
+        let count = (to - self.base) as usize;
+        self.base = to;
+        if count == self.ring.len() {
+            // Begins at the start of its memory again.
+            self.ring.clear();
+        } else {
+            self.ring.drain(..count);
+        }
+    }
+
+    #[cold]
+    fn free_behind(&mut self, from: u64, to: u64) {
+        assert!(from > self.base && to <= self.end(), "bytes were freed twice");
+        self.freed.insert(from, to);
+    }
+
+    /// Lets go what was freed early and is the first now.
+    #[cold]
+    fn join(&mut self) {
+        while let Some(first) = self.freed.first_entry()
+            && *first.key() == self.base
+        {
+            let to = first.remove();
+            self.advance(to);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Bytes of memory held.
+    #[inline]
+    pub(super) fn capacity(&self) -> u64 {
+        self.ring.capacity() as u64
+    }
+
+    /// Gives the memory of an empty ring back.
+    #[cold]
+    pub(super) fn give_back(&mut self) {
+        self.ring = VecDeque::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+
+    #[test]
+    fn agrees_with_a_plain_list_of_messages() {
+        let byte = |place: u64| (place % 251) as u8;
+        for seed in 0..50 {
+            let mut rng = Rng::new(seed);
+            let mut bytes = StreamBytes::default();
+            let mut held: Vec<(u64, u64)> = Vec::new();
+            for _ in 0..400 {
+                if held.len() < 12 && rng.below(2) == 0 {
+                    let (from, length) = (bytes.end(), 1 + rng.below(300));
+                    let payload: Vec<u8> = (from..from + length).map(byte).collect();
+                    bytes.push(&payload);
+                    held.push((from, length));
+                } else if !held.is_empty() {
+                    // Mostly in order.
+                    let at = if rng.below(4) == 0 { rng.below(held.len() as u64) as usize } else { 0 };
+                    let (from, length) = held.remove(at);
+                    bytes.free(from, length);
+                }
+                for &(from, length) in &held {
+                    let (front, back) = bytes.slices(from, length as usize);
+                    let read = front.iter().chain(back).copied();
+                    assert!(read.eq((from..from + length).map(byte)), "seed {seed}");
+                }
+                assert_eq!(bytes.is_empty(), held.is_empty(), "seed {seed}");
+            }
+        }
+    }
+}

@@ -244,7 +244,10 @@ impl Association {
             return;
         };
         let stale = echo.stale + 1;
-        if stale > STALE_COOKIES {
+        // What an association of the peer's has acknowledged that it has given up since cannot be
+        // said again: another one would wait for it for ever.
+        let acknowledged = self.send.outstanding.base() > 0;
+        if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }

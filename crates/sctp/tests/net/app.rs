@@ -21,6 +21,8 @@ pub struct App {
     pub ordered: BTreeMap<u16, VecDeque<Expected>>,
     /// Unordered messages not yet received, by stream.
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
+    /// All that was ever owed by the peer's present association: stream, unordered, what.
+    owed_so_far: Vec<(u16, bool, Expected)>,
     /// The part of a message read so far, by stream.
     partial: BTreeMap<u16, Vec<u8>>,
     /// Messages and bytes received.
@@ -64,6 +66,25 @@ impl App {
         self.unordered.clear();
         self.partial.clear();
         self.readable.clear();
+        self.owed_so_far.clear();
+    }
+
+    /// The peer begins another association: what it says in it is counted from here.
+    pub fn forget_history(&mut self) {
+        self.owed_so_far.clear();
+    }
+
+    /// This side gave up an association that the peer never saw established, and has now accepted
+    /// the peer's COOKIE ECHO again: a new association for this side, the same one for the peer, who
+    /// owes everything again. `unacknowledged` bytes wait at the peer.
+    pub fn owe_again(&mut self, unacknowledged: u64) {
+        let all = std::mem::take(&mut self.owed_so_far);
+        let bytes: usize = all.iter().map(|(_, _, expected)| expected.length).sum();
+        assert_eq!(bytes as u64, unacknowledged, "acknowledged by an association that has ended");
+        self.forgive();
+        for (stream, unordered, expected) in all {
+            self.owe(stream, unordered, expected);
+        }
     }
 
     pub fn next_read(&self) -> Option<Instant> {
@@ -72,6 +93,7 @@ impl App {
 
     /// The peer's application has sent a message.
     pub fn owe(&mut self, stream: u16, unordered: bool, expected: Expected) {
+        self.owed_so_far.push((stream, unordered, expected));
         if unordered {
             self.unordered.entry(stream).or_default().insert(expected);
         } else {

@@ -13,7 +13,7 @@ pub mod rules;
 use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
 use anabranch_base::{Batch, Ecn, Engine, Icmp, Instant, Packet, Rng};
-use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event};
+use anabranch_sctp::{Associate, AssociationId, AssociationState, Config, Endpoint, Event};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use app::App;
 use rules::{Action, Rule};
@@ -175,6 +175,7 @@ impl Net {
         let peer = (1..=known).map(|n| address(side.other(), n)).collect();
         let ask = Associate { peer, peer_port, local_port, streams: None };
         let now = self.now;
+        self.end(side.other()).app.forget_history();
         let end = self.end(side);
         let id = end.engine.associate(now, ask).expect("an association");
         end.ids.push(id);
@@ -286,10 +287,11 @@ impl Net {
         while let Some(event) = self.end(side).engine.poll_event() {
             busy = true;
             let now = self.now;
-            let end = self.end(side);
             if let Event::Accepted { id, .. } = event {
-                end.ids.push(id);
+                self.settle_accounts(side);
+                self.end(side).ids.push(id);
             }
+            let end = self.end(side);
             let text = app::describe(&event);
             end.events.push(event.clone());
             let heard = end.hear(now, &event);
@@ -299,6 +301,21 @@ impl Net {
             }
         }
         busy
+    }
+
+    /// Delivery once is a promise of one association. When `side` has given up one that the peer has
+    /// not yet seen established, DATA that rode with the COOKIE ECHO is delivered in both.
+    fn settle_accounts(&mut self, side: Side) {
+        let [a, b] = &mut self.ends;
+        let (end, peer) = if side == A { (a, b) } else { (b, a) };
+        let info = peer.ids.last().and_then(|&id| peer.engine.info(id));
+        if let Some(info) = info
+            && info.state == AssociationState::CookieEchoed
+            && !end.ids.is_empty()
+        {
+            end.app.owe_again(info.buffered);
+            peer.app.forgive();
+        }
     }
 
     fn drain_packets(&mut self, side: Side, fate: &mut Fate<'_>, watch: &mut Option<&mut dyn Watch>) -> bool {

@@ -47,6 +47,8 @@ impl Sender {
 /// Watches one association.
 pub struct Checker {
     sides: [Sender; 2],
+    /// Associations each side has had: what is watched is the latest.
+    lives: [usize; 2],
     pub packets: u64,
     pub digest: u64,
 }
@@ -60,7 +62,7 @@ fn hash(mut seed: u64, bytes: &[u8]) -> u64 {
 
 impl Checker {
     pub fn new(_networks: usize) -> Self {
-        Self { sides: Default::default(), packets: 0, digest: 0xcbf2_9ce4_8422_2325 }
+        Self { sides: Default::default(), lives: [0; 2], packets: 0, digest: 0xcbf2_9ce4_8422_2325 }
     }
 
     fn sack_sent(&mut self, from: Side, sack: &SackView<'_>) {
@@ -179,6 +181,12 @@ impl Watch for Checker {
     fn sent(&mut self, net: &Net, from: Side, flight: &Flight) {
         self.packets += 1;
         assert!(self.packets < 400_000, "a packet storm");
+        let lives = net.ends[from as usize].ids.len();
+        if std::mem::replace(&mut self.lives[from as usize], lives) < lives && lives > 1 {
+            self.sides[from as usize] = Sender::default();
+            let other = &mut self.sides[from.other() as usize];
+            (other.acknowledged, other.window_unknown) = (None, true);
+        }
         self.digest = hash(self.digest ^ net.now.as_nanos(), &flight.bytes);
         assert!(flight.bytes.len() + 20 <= 1_500, "{from:?}: a packet of {} bytes", flight.bytes.len());
         assert!(network(flight.target.ip()) >= 1);

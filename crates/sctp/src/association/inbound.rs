@@ -14,8 +14,8 @@ use crate::recv::ack::Due;
 use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::{
-    Abort, Cause, Chunk, Chunks, Data, Heartbeat, HeartbeatAck, InitAck, Malformed, RawChunk, Sack, SackView,
-    UnknownChunk,
+    Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IForwardTsn, InitAck, Malformed,
+    RawChunk, Sack, SackView, UnknownChunk,
 };
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth};
 use std::net::SocketAddr;
@@ -84,7 +84,8 @@ impl Association {
             // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be found.
             next = rest.next_raw().and_then(Result::ok);
         }
-        if data {
+        // A FORWARD TSN counts as well.
+        if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
     }
@@ -97,6 +98,10 @@ impl Association {
     /// Any chunk but DATA and SACK. False when the rest of the packet must not be processed.
     #[cold]
     fn on_control(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) -> bool {
+        if matches!(raw.kind, ForwardTsn::KIND | IForwardTsn::KIND) {
+            self.on_forward_tsn(ctx, raw, arrived);
+            return true;
+        }
         let chunk = match Chunk::parse(raw) {
             _ if !self.speaks(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
@@ -130,10 +135,7 @@ impl Association {
             // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) => {}
-            // RFC 3758 §3.3.1: who has not said that it knows them reports them.
-            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {
-                self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
-            }
+            Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
             // Where the extension is switched off its chunk is not known.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
             Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) => {}

@@ -10,6 +10,7 @@ pub(crate) mod abort;
 pub(crate) mod acknowledge;
 pub(crate) mod collision;
 pub(crate) mod extensions;
+mod forward;
 pub(crate) mod handshake;
 pub(crate) mod inbound;
 pub(crate) mod liveness;

@@ -73,12 +73,15 @@ pub struct Message {
 /// What a `recv` has put into the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Bytes written to the buffer (at least 1, unless the buffer is empty).
+    /// Bytes written to the buffer (at least 1, unless the buffer is empty or the message is incomplete).
     pub bytes: usize,
     /// Payload protocol identifier of the message.
     pub ppid: u32,
     /// The message ends here.
     pub end_of_message: bool,
+    /// It ends here because the peer has given it up (RFC 3758): what was read
+    /// of it before is all there will be. `bytes` is 0 then.
+    pub incomplete: bool,
     /// It was sent unordered.
     pub unordered: bool,
 }

@@ -70,6 +70,12 @@ impl Ack {
         self.in_packet.refused = true;
     }
 
+    /// Something in the packet is to be acknowledged.
+    #[inline]
+    pub(crate) fn packet_counts(&self) -> bool {
+        self.in_packet.data
+    }
+
     /// The packet is read: is a SACK due? `None` when it held no DATA.
     #[inline]
     pub(crate) fn packet_done(&mut self, gaps: bool) -> Option<Due> {

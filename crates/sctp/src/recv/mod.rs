@@ -6,6 +6,7 @@
 //! it marks that a SACK is due.
 
 pub(crate) mod ack;
+pub(crate) mod forward;
 pub(crate) mod order;
 pub(crate) mod reassembly;
 pub(crate) mod tracker;
@@ -42,6 +43,8 @@ pub(crate) struct RecvHalf {
     reassembly: Reassembly,
     order: Order,
     streams: u16,
+    /// The peer has given up something (RFC 3758).
+    forgiving: bool,
     gaps: Vec<GapBlock>,
 }
 
@@ -55,6 +58,7 @@ impl RecvHalf {
             reassembly: Reassembly::default(),
             order: Order::new(config.partial_delivery),
             streams,
+            forgiving: false,
             gaps: Vec::new(),
         }
     }
@@ -100,7 +104,16 @@ impl RecvHalf {
         };
         let eager = self.window.is_pressed();
         self.reassembly.accept(fragment, self.tracker.next(), &mut self.order, eager)?;
+        if self.forgiving {
+            self.credit_dropped();
+        }
         Ok(Taken::New(offset))
+    }
+
+    /// The packet held something that is to be acknowledged.
+    #[inline]
+    pub(crate) fn packet_counts(&self) -> bool {
+        self.ack.packet_counts()
     }
 
     /// The packet is read to its end: when is the SACK due?

@@ -6,9 +6,12 @@
 //!
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.6 (Receive).
 
+mod skip;
+
 use super::reassembly::{Pool, Violation};
 use crate::endpoint::Received;
 use crate::streams::Streams;
+use skip::Skips;
 use std::collections::VecDeque;
 
 /// The address of a complete message.
@@ -25,12 +28,15 @@ pub(crate) struct Delivery {
 struct Boundary {
     left: usize,
     ppid: u32,
+    /// Parts of it were handed out, and the rest will not come.
+    incomplete: bool,
 }
 
 /// An unfinished message whose bytes lie at the end of a lane.
 #[derive(Debug)]
 struct Tail {
     have: usize,
+    ssn: u16,
     ppid: u32,
     /// It is handed out in parts.
     exposed: bool,
@@ -47,7 +53,7 @@ impl Lane {
     fn push(&mut self, payload: &[u8], ppid: u32) {
         assert!(self.tail.is_none(), "a message inside another");
         self.bytes.extend(payload);
-        self.messages.push_back(Boundary { left: payload.len(), ppid });
+        self.messages.push_back(Boundary { left: payload.len(), ppid, incomplete: false });
     }
 
     fn readable(&self) -> bool {
@@ -64,8 +70,12 @@ impl Lane {
     }
 
     fn read(&mut self, out: &mut [u8], unordered: bool) -> Option<Received> {
+        let mut incomplete = false;
         let (left, ppid, whole) = match (self.messages.front_mut(), &mut self.tail) {
-            (Some(message), _) => (&mut message.left, message.ppid, true),
+            (Some(message), _) => {
+                incomplete = message.incomplete;
+                (&mut message.left, message.ppid, true)
+            }
             (None, Some(tail)) if tail.exposed && tail.have > 0 => (&mut tail.have, tail.ppid, false),
             _ => return None,
         };
@@ -86,7 +96,7 @@ impl Lane {
         if end_of_message {
             self.messages.pop_front();
         }
-        Some(Received { bytes, ppid, end_of_message, unordered })
+        Some(Received { bytes, ppid, end_of_message, incomplete, unordered })
     }
 }
 
@@ -118,6 +128,17 @@ impl Stream {
         if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
     }
 
+    /// Lets those go that wait behind an unordered message handed out in parts.
+    fn let_pass(&mut self, pool: &mut Pool) -> u64 {
+        let mut released = 0;
+        for (ppid, payload) in std::mem::take(&mut self.behind) {
+            self.lane(true).push(&payload, ppid);
+            pool.put(payload);
+            released += 1;
+        }
+        released
+    }
+
     /// Lets those go whose turn has come.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
@@ -142,11 +163,19 @@ pub(crate) struct Order {
     news: Vec<u16>,
     /// Messages completed towards the application.
     completed: u64,
+    /// What the peer has given up.
+    skips: Skips,
 }
 
 impl Order {
     pub(crate) fn new(partial_delivery: u64) -> Self {
-        Self { streams: Streams::new(), partial_delivery, news: Vec::new(), completed: 0 }
+        Self {
+            streams: Streams::new(),
+            partial_delivery,
+            news: Vec::new(),
+            completed: 0,
+            skips: Skips::default(),
+        }
     }
 
     pub(crate) fn partial_delivery(&self) -> u64 {
@@ -165,7 +194,7 @@ impl Order {
     /// A complete message: into its lane, or aside until its turn.
     #[inline]
     pub(crate) fn deliver(&mut self, to: Delivery, payload: &[u8], pool: &mut Pool) -> Result<(), Violation> {
-        let slot = self.streams.slot(to.stream, Stream::default);
+        let slot = self.slot(to.stream);
         let stream = self.streams.at(slot);
         if to.unordered {
             let lane = stream.unordered.get_or_insert_default();
@@ -181,6 +210,9 @@ impl Order {
             // RFC 9260 §6.6: by stream sequence number, held back until its turn.
             let ahead = to.ssn.wrapping_sub(stream.next_ssn);
             if ahead != 0 {
+                if self.skips.drops(ahead, payload) {
+                    return Ok(());
+                }
                 return Self::wait(stream, ahead, to, payload, pool);
             }
             if stream.ordered.tail.is_some() {
@@ -222,7 +254,7 @@ impl Order {
     /// An ordered message begins; true when it is its turn, and its bytes
     /// come by [`extend_direct`](Self::extend_direct).
     pub(crate) fn begin_direct(&mut self, stream: u16, ssn: u16, ppid: u32) -> Result<bool, Violation> {
-        let slot = self.streams.slot(stream, Stream::default);
+        let slot = self.slot(stream);
         let state = self.streams.at(slot);
         if ssn != state.next_ssn {
             return Ok(false);
@@ -230,14 +262,14 @@ impl Order {
         if state.ordered.tail.is_some() {
             return Err(Violation("6.5: a stream sequence number was used twice"));
         }
-        state.ordered.tail = Some(Tail { have: 0, ppid, exposed: false });
+        state.ordered.tail = Some(Tail { have: 0, ssn, ppid, exposed: false });
         Ok(true)
     }
 
     /// Takes over an unfinished message from its own buffer when it may be
     /// handed out in parts now.
     pub(crate) fn adopt(&mut self, stream: u16, ssn: u16, ppid: u32, unordered: bool, bytes: &[u8]) -> bool {
-        let slot = self.streams.slot(stream, Stream::default);
+        let slot = self.slot(stream);
         let state = self.streams.at(slot);
         if !unordered && ssn != state.next_ssn {
             return false;
@@ -247,16 +279,18 @@ impl Order {
             return false;
         }
         lane.bytes.extend(bytes);
-        lane.tail = Some(Tail { have: bytes.len(), ppid, exposed: true });
+        lane.tail = Some(Tail { have: bytes.len(), ssn, ppid, exposed: true });
         self.tell(slot, stream);
         true
     }
 
     /// More bytes of the unfinished message at the end of a lane.
-    pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, payload: &[u8]) {
+    pub(crate) fn extend_direct(&mut self, stream: u16, unordered: bool, ssn: u16, payload: &[u8]) {
         let slot = self.streams.slot(stream, Stream::default);
         let lane = self.streams.at(slot).lane(unordered);
-        let Some(tail) = &mut lane.tail else {
+        let Some(tail) = lane.tail.as_mut().filter(|tail| unordered || tail.ssn == ssn) else {
+            // The message has been given up.
+            self.skips.dropped += payload.len() as u64;
             return;
         };
         lane.bytes.extend(payload);
@@ -285,22 +319,19 @@ impl Order {
         &mut self,
         stream: u16,
         unordered: bool,
+        ssn: u16,
         pool: &mut Pool,
     ) -> Result<(), Violation> {
         let slot = self.streams.slot(stream, Stream::default);
         let state = self.streams.at(slot);
         let lane = state.lane(unordered);
-        let Some(tail) = lane.tail.take() else {
+        let Some(tail) = lane.tail.take_if(|tail| unordered || tail.ssn == ssn) else {
             return Ok(());
         };
-        lane.messages.push_back(Boundary { left: tail.have, ppid: tail.ppid });
+        lane.messages.push_back(Boundary { left: tail.have, ppid: tail.ppid, incomplete: false });
         let mut released = 1;
         if unordered {
-            for (ppid, payload) in std::mem::take(&mut state.behind) {
-                state.lane(true).push(&payload, ppid);
-                pool.put(payload);
-                released += 1;
-            }
+            released += state.let_pass(pool);
         } else {
             state.next_ssn = state.next_ssn.wrapping_add(1);
             released += state.release(pool);

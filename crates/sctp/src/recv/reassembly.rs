@@ -61,6 +61,10 @@ pub(crate) struct Reassembly {
     held: VecDeque<Option<Held>>,
     held_base: u64,
     held_count: usize,
+    /// The peer has given up something: pieces of it may be left over.
+    forgiving: bool,
+    /// Bytes of what was given up, to be credited to the window.
+    dropped: u64,
     /// Unfinished messages by the offset of what comes next, ascending.
     assemblies: VecDeque<Assembly>,
     pool: Pool,
@@ -185,7 +189,7 @@ impl Reassembly {
         if let Some(buffer) = &mut assembly.buffer {
             buffer.extend_from_slice(fragment.payload);
         } else {
-            order.extend_direct(assembly.stream, assembly.unordered, fragment.payload);
+            order.extend_direct(assembly.stream, assembly.unordered, assembly.ssn, fragment.payload);
         }
         if !fragment.end {
             // A message that begins where this one should go on.
@@ -199,7 +203,9 @@ impl Reassembly {
             return Ok(true);
         };
         match assembly.buffer {
-            None => order.finish_direct(assembly.stream, assembly.unordered, &mut self.pool)?,
+            None => {
+                order.finish_direct(assembly.stream, assembly.unordered, assembly.ssn, &mut self.pool)?;
+            }
             Some(buffer) => {
                 let delivery = Delivery {
                     stream: assembly.stream,
@@ -254,12 +260,45 @@ impl Reassembly {
             return Ok(());
         }
         while self.held_base < next {
-            if self.held.pop_front().flatten().is_some() {
-                return Err(Violation("6.9: a fragment follows no beginning"));
+            if let Some(held) = self.held.pop_front().flatten() {
+                if !self.forgiving {
+                    return Err(Violation("6.9: a fragment follows no beginning"));
+                }
+                self.held_count -= 1;
+                self.dropped += held.payload.len() as u64;
+                self.pool.put(held.payload);
             }
             self.held_base += 1;
         }
         Ok(())
+    }
+
+    /// RFC 3758 §3.6: what is missing below `end` will not come: messages that
+    /// lack it are dropped. `next` is the lowest offset that is missing then.
+    pub(super) fn skip_to(&mut self, end: u64, next: u64, order: &mut Order) -> Result<(), Violation> {
+        self.forgiving = true;
+        while self.assemblies.front().is_some_and(|assembly| assembly.next < end) {
+            let Some(lost) = self.assemblies.pop_front() else {
+                break;
+            };
+            match lost.buffer {
+                Some(buffer) => {
+                    self.dropped += buffer.len() as u64;
+                    self.pool.put(buffer);
+                }
+                None => order.cut_short(lost.stream, lost.unordered, lost.ssn, &mut self.pool),
+            }
+        }
+        self.advance(next)
+    }
+
+    pub(super) fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// Bytes dropped since the last call.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 }
 

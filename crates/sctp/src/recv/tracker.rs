@@ -133,6 +133,20 @@ impl Tracker {
         }
     }
 
+    /// How far `tsn` lies beyond the Cumulative TSN Ack; not above zero when it has been reached.
+    pub(crate) fn ahead(&self, tsn: u32) -> i32 {
+        tsn.wrapping_sub(self.cumulative()) as i32
+    }
+
+    /// RFC 3758 §3.6: everything below `end` counts as arrived, and what has arrived right after it.
+    pub(crate) fn skip_to(&mut self, end: u64) {
+        self.next = self.next.max(end);
+        while let Some(run) = self.runs.front().filter(|run| run.start <= self.next) {
+            self.next = self.next.max(run.end);
+            self.runs.pop_front();
+        }
+    }
+
     /// Remembers a duplicate for the next SACK.
     pub(crate) fn note_duplicate(&mut self, tsn: u32) {
         if self.duplicates.len() < DUPLICATES {

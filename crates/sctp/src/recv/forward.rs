@@ -1,0 +1,295 @@
+//! What the peer has given up: FORWARD TSN received.
+//!
+//! A sender can skip only what it has sent and what the receiver could have
+//! taken, and names each stream once in one packet. What goes beyond is
+//! refused: the next SACK tells where this side stands. The work is that of
+//! dropping and delivering what had arrived, never that of the numbers skipped.
+//!
+//! Home of RFC 3758 §3.6.
+
+use super::RecvHalf;
+use super::reassembly::Violation;
+use super::tracker::SPAN;
+use anabranch_wire::sctp::{Skipped, Tsn};
+
+/// Most streams in one chunk: a packet of 9,000 bytes has room for them.
+const STREAMS: usize = 2_300;
+
+/// What became of a FORWARD TSN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Forwarded {
+    /// The cumulative TSN has moved.
+    New,
+    /// It had moved as far before.
+    Old,
+    /// No sender in its right mind sends this.
+    Refused,
+}
+
+impl RecvHalf {
+    /// Takes in a FORWARD TSN.
+    pub(crate) fn on_forward(
+        &mut self,
+        cumulative: Tsn,
+        streams: impl ExactSizeIterator<Item = Skipped>,
+    ) -> Result<Forwarded, Violation> {
+        let ahead = self.tracker.ahead(cumulative.0);
+        if ahead <= 0 {
+            // RFC 3758 §3.6: out of date; the last SACK may be lost, so another goes out.
+            self.ack.on_duplicate();
+            return Ok(Forwarded::Old);
+        }
+        let ahead = u64::from(ahead.unsigned_abs());
+        if ahead > SPAN || streams.len() > STREAMS {
+            self.ack.on_refused();
+            return Ok(Forwarded::Refused);
+        }
+        // RFC 3758 §3.6: acknowledged by the same rules as a DATA chunk.
+        self.ack.on_new(false);
+        self.forgiving = true;
+        let end = self.tracker.next() + ahead;
+        self.tracker.skip_to(end);
+        self.reassembly.skip_to(end, self.tracker.next(), &mut self.order)?;
+        for Skipped { stream, ssn } in streams {
+            if stream < self.streams {
+                self.order.skip(stream, ssn.0, self.reassembly.pool());
+            }
+        }
+        self.credit_dropped();
+        Ok(Forwarded::New)
+    }
+
+    /// What was dropped no longer takes up room.
+    pub(super) fn credit_dropped(&mut self) {
+        self.window.credit(self.reassembly.take_dropped() + self.order.take_dropped());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RecvHalf, Taken};
+    use super::*;
+    use crate::config::Config;
+    use anabranch_base::Rng;
+    use anabranch_wire::sctp::{Data, Ssn};
+    use std::collections::BTreeMap;
+
+    /// A message of the model: where its TSNs begin, how many, and its fate.
+    struct Sent {
+        first: u32,
+        parts: u32,
+        stream: u16,
+        ssn: u16,
+        unordered: bool,
+        given_up: bool,
+    }
+
+    fn payload(n: usize, part: u32) -> Vec<u8> {
+        vec![n as u8; 1 + (n * 7 + part as usize * 3) % 9]
+    }
+
+    fn whole(n: usize, message: &Sent) -> Vec<u8> {
+        (0..message.parts).flat_map(|part| payload(n, part)).collect()
+    }
+
+    /// What an honest sender says: over what it has given up, from `cumulative` on.
+    fn forward(messages: &[Sent], cumulative: u32) -> Option<(Tsn, Vec<Skipped>)> {
+        let mut point = cumulative;
+        let mut streams = BTreeMap::new();
+        for message in messages {
+            let last = message.first + message.parts - 1;
+            if last <= cumulative {
+                continue;
+            }
+            if !message.given_up {
+                break;
+            }
+            point = last;
+            if !message.unordered {
+                streams.insert(message.stream, message.ssn);
+            }
+        }
+        let skipped = streams.into_iter().map(|(stream, ssn)| Skipped { stream, ssn: Ssn(ssn) });
+        (point != cumulative).then(|| (Tsn(point), skipped.collect()))
+    }
+
+    /// RFC 3758 §3.6: what is given up may be missing; the rest comes whole, once, in order, and
+    /// nothing of what was dropped stays in the buffer.
+    #[test]
+    fn what_is_not_given_up_comes_whole_and_in_order() {
+        for seed in 0..400 {
+            let mut rng = Rng::new(seed);
+            let initial = 1000;
+            let (mut tsn, mut ssns) = (initial, [0; 4]);
+            let mut messages = Vec::new();
+            for _ in 0..60 {
+                let stream = rng.below(4) as u16;
+                let message = Sent {
+                    first: tsn,
+                    parts: if rng.below(2) == 0 { 1 } else { 1 + rng.below(6) as u32 },
+                    stream,
+                    ssn: ssns[usize::from(stream)],
+                    unordered: rng.below(3) == 0,
+                    given_up: rng.below(3) == 0,
+                };
+                ssns[usize::from(stream)] += u16::from(!message.unordered);
+                tsn += message.parts;
+                messages.push(message);
+            }
+            let mut arrivals: Vec<(usize, u32)> = Vec::new();
+            for (n, message) in messages.iter().enumerate() {
+                for part in 0..message.parts {
+                    if !message.given_up || rng.below(2) == 0 {
+                        arrivals.push((n, part));
+                    }
+                }
+            }
+            for i in 0..arrivals.len() {
+                let j = (i + rng.below(15) as usize).min(arrivals.len() - 1);
+                arrivals.swap(i, j);
+            }
+            let mut config = Config::default();
+            config.partial_delivery = if seed % 2 == 0 { 1 << 20 } else { 4 };
+            let mut half = RecvHalf::new(&config, initial, 4, 100);
+            let mut got: Vec<Vec<(bool, Vec<u8>)>> = vec![Vec::new(); 4];
+            let mut partial: Vec<Vec<u8>> = vec![Vec::new(); 4];
+            let mut steps = arrivals.into_iter().map(Some).collect::<Vec<_>>();
+            steps.extend([None; 80]);
+            for step in steps {
+                if let Some((n, part)) = step {
+                    let message = &messages[n];
+                    let payload = payload(n, part);
+                    let data = Data {
+                        tsn: Tsn(message.first + part),
+                        stream: message.stream,
+                        ssn: Ssn(message.ssn),
+                        unordered: message.unordered,
+                        begin: part == 0,
+                        end: part + 1 == message.parts,
+                        payload: &payload,
+                        ..Data::default()
+                    };
+                    let taken = half.on_data(&data).expect("an honest peer");
+                    assert!(!matches!(taken, Taken::Refused | Taken::NoSuchStream));
+                }
+                if (step.is_none() || rng.below(6) == 0)
+                    && let Some((point, streams)) = forward(&messages, half.cumulative().0)
+                {
+                    for _ in 0..1 + rng.below(2) {
+                        half.on_forward(point, streams.iter().copied()).expect("an honest peer");
+                    }
+                    assert!(half.cumulative().0 >= point.0);
+                }
+                half.packet_done();
+                for stream in std::mem::take(half.news()) {
+                    let mut buffer = [0; 5];
+                    while let Some(received) = half.read(stream, &mut buffer) {
+                        let so_far = &mut partial[usize::from(stream)];
+                        so_far.extend_from_slice(&buffer[..received.bytes]);
+                        if received.incomplete {
+                            assert!(!so_far.is_empty(), "seed {seed}: who has read nothing is told nothing");
+                            so_far.clear();
+                        } else if received.end_of_message {
+                            got[usize::from(stream)].push((received.unordered, std::mem::take(so_far)));
+                        }
+                    }
+                }
+            }
+            assert_eq!(half.cumulative().0, tsn - 1, "seed {seed}");
+            assert_eq!(half.buffered(), 0, "seed {seed}");
+            for (stream, got) in got.iter().enumerate() {
+                let of = |unordered: bool| {
+                    let mine = messages.iter().enumerate();
+                    mine.filter(move |(_, m)| usize::from(m.stream) == stream && m.unordered == unordered)
+                };
+                let mut owed = of(false);
+                for (_, bytes) in got.iter().filter(|(unordered, _)| !unordered) {
+                    let found = owed.find(|(n, message)| {
+                        let it = whole(*n, message) == *bytes;
+                        assert!(it || message.given_up, "seed {seed}: message {n} is missing or late");
+                        it
+                    });
+                    assert!(found.is_some(), "seed {seed}: twice, or damaged");
+                }
+                assert!(owed.all(|(_, message)| message.given_up), "seed {seed}");
+                let mut unordered: Vec<_> = got.iter().filter(|m| m.0).map(|m| m.1.clone()).collect();
+                for (n, message) in of(true) {
+                    match unordered.iter().position(|bytes| *bytes == whole(n, message)) {
+                        Some(at) => drop(unordered.swap_remove(at)),
+                        None => assert!(message.given_up, "seed {seed}: message {n}"),
+                    }
+                }
+                assert!(unordered.is_empty(), "seed {seed}: twice, or damaged");
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_or_a_violation_and_never_a_panic() {
+        for seed in 0..2_000 {
+            let mut rng = Rng::new(seed);
+            let mut config = Config::default();
+            config.set("rcvbuf", "3000B").expect("a size");
+            config.set("partial_delivery", "20B").expect("a size");
+            let mut half = RecvHalf::new(&config, 10, 3, 100);
+            for _ in 0..200 {
+                let payload = vec![7; 1 + rng.below(100) as usize];
+                let bits = rng.below(16);
+                let data = Data {
+                    tsn: half.cumulative().plus(rng.below(30) as u32),
+                    stream: rng.below(4) as u16,
+                    ssn: Ssn(rng.below(6) as u16),
+                    unordered: bits & 1 != 0,
+                    begin: bits & 2 != 0,
+                    end: bits & 4 != 0,
+                    payload: &payload,
+                    ..Data::default()
+                };
+                if half.on_data(&data).is_err() {
+                    break;
+                }
+                if rng.below(3) == 0 {
+                    let streams: Vec<_> = (0..rng.below(6))
+                        .map(|_| Skipped { stream: rng.below(5) as u16, ssn: Ssn(rng.below(9) as u16) })
+                        .collect();
+                    let far = if rng.below(20) == 0 { rng.next_u32() } else { rng.below(20) as u32 };
+                    let point = half.cumulative().plus(far);
+                    if half.on_forward(point, streams.into_iter()).is_err() {
+                        break;
+                    }
+                }
+                half.packet_done();
+                let mut buffer = [0; 50];
+                half.read(rng.below(3) as u16, &mut buffer);
+                let mut sack = Vec::new();
+                half.emit_sack(&mut sack, 40);
+            }
+        }
+    }
+
+    /// A list of streams costs neither much time nor memory, and what is out of reach nothing at all.
+    #[test]
+    fn the_most_that_one_chunk_can_ask_for() {
+        let mut half = RecvHalf::new(&Config::default(), 1, u16::MAX, 100);
+        let many: Vec<_> =
+            (0..STREAMS).map(|n| Skipped { stream: (n * 27) as u16, ssn: Ssn(n as u16) }).collect();
+        assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::Refused));
+        let twice = many.iter().chain(&many).copied().collect::<Vec<_>>();
+        assert_eq!(half.on_forward(Tsn(1), twice.into_iter()), Ok(Forwarded::Refused));
+        assert_eq!(half.cumulative(), Tsn(0));
+        assert_eq!(half.on_forward(Tsn(60_000), many.iter().copied()), Ok(Forwarded::New));
+        assert_eq!(half.on_forward(Tsn(60_000), many.iter().copied()), Ok(Forwarded::Old));
+        // The number after the skipped one is the next on a stream that was not in use before.
+        let data = |ssn: u16| Data {
+            tsn: Tsn(60_001 + u32::from(ssn)),
+            stream: 27,
+            ssn: Ssn(ssn),
+            begin: true,
+            end: true,
+            payload: b"x",
+            ..Data::default()
+        };
+        half.on_data(&data(2)).expect("an honest peer");
+        assert_eq!(half.readable_bytes(27), 1);
+    }
+}

@@ -1,0 +1,118 @@
+//! Ordered messages that will not come, and messages that stay unfinished.
+//!
+//! Owns what is known of streams that nothing has arrived on yet: only the
+//! number that comes next, so that a long list of them costs little.
+//!
+//! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
+
+use super::{Boundary, Order, Pool, Stream};
+use std::collections::BTreeMap;
+
+/// Half the space of stream sequence numbers: what lies further ahead lies behind.
+const HALF: u16 = 1 << 15;
+
+/// What the peer has given up.
+#[derive(Debug, Default)]
+pub(super) struct Skips {
+    /// Something was: what belongs to it is dropped without complaint.
+    any: bool,
+    /// The number that comes next on streams that are not in use.
+    next: BTreeMap<u16, u16>,
+    /// Bytes dropped, to be credited to the window.
+    pub(super) dropped: u64,
+}
+
+impl Skips {
+    /// Drops a message whose number lies so far ahead if it has been given up.
+    pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
+        let given_up = self.any && ahead >= HALF;
+        if given_up {
+            self.dropped += payload.len() as u64;
+        }
+        given_up
+    }
+}
+
+impl Stream {
+    /// The unfinished message at the end of a lane stays unfinished. Whoever has
+    /// read a part of it reads an end; nobody else learns of it. Returns the
+    /// bytes that nobody has read.
+    fn drop_tail(&mut self, unordered: bool) -> u64 {
+        let reading = self.reading == Some(unordered);
+        let lane = self.lane(unordered);
+        let Some(tail) = lane.tail.take() else {
+            return 0;
+        };
+        lane.bytes.truncate(lane.bytes.len() - tail.have);
+        if reading && lane.messages.is_empty() {
+            // RFC 3758 §3.6: a reader of parts is told that there will be no more.
+            lane.messages.push_back(Boundary { left: 0, ppid: tail.ppid, incomplete: true });
+        }
+        tail.have as u64
+    }
+}
+
+impl Order {
+    /// The slot of a stream, which begins with the number after those given up.
+    #[inline]
+    pub(super) fn slot(&mut self, stream: u16) -> usize {
+        let skips = &mut self.skips;
+        self.streams.slot(stream, || Stream {
+            next_ssn: skips.next.remove(&stream).unwrap_or(0),
+            ..Stream::default()
+        })
+    }
+
+    /// Bytes dropped since the last call.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.skips.dropped)
+    }
+
+    /// A message whose bytes go straight to its stream stays unfinished.
+    pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
+        let Some(slot) = self.streams.find(stream) else {
+            return;
+        };
+        let state = self.streams.at(slot);
+        if state.lane(unordered).tail.as_ref().is_none_or(|tail| !unordered && tail.ssn != ssn) {
+            return;
+        }
+        self.skips.dropped += state.drop_tail(unordered);
+        if unordered {
+            self.completed += state.let_pass(pool);
+        }
+        self.tell(slot, stream);
+    }
+
+    /// RFC 3758 §3.6: no ordered message up to `ssn` is waited for any more;
+    /// those that have arrived are delivered.
+    pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
+        self.skips.any = true;
+        let Some(slot) = self.streams.find(stream) else {
+            let next = self.skips.next.entry(stream).or_default();
+            if ssn.wrapping_sub(*next) < HALF {
+                *next = ssn.wrapping_add(1);
+            }
+            return;
+        };
+        let state = self.streams.at(slot);
+        let ahead = ssn.wrapping_sub(state.next_ssn);
+        if ahead >= HALF {
+            return;
+        }
+        // It is one of those: only its end may still be under way.
+        self.skips.dropped += state.drop_tail(false);
+        let next = state.next_ssn;
+        while state.waiting.front().is_some_and(|(waiting, ..)| waiting.wrapping_sub(next) <= ahead) {
+            let Some((_, ppid, payload)) = state.waiting.pop_front() else {
+                break;
+            };
+            state.ordered.push(&payload, ppid);
+            pool.put(payload);
+            self.completed += 1;
+        }
+        state.next_ssn = ssn.wrapping_add(1);
+        self.completed += state.release(pool);
+        self.tell(slot, stream);
+    }
+}

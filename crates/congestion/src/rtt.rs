@@ -65,6 +65,15 @@ impl RttEstimator {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
 
+    /// Other bounds from now on; the RTO is brought within them. The initial RTO counts as
+    /// long as nothing has been measured.
+    pub fn set_bounds(&mut self, initial: Duration, min: Duration, max: Duration) {
+        let untouched = self.smoothed.is_none() && self.rto == nanos(self.config.rto_initial);
+        self.config = RttConfig { rto_initial: initial, rto_min: min, rto_max: max, ..self.config };
+        let rto = if untouched { nanos(initial) } else { self.rto };
+        self.rto = rto.max(nanos(min)).min(nanos(max));
+    }
+
     /// The constants.
     #[must_use]
     pub fn config(&self) -> RttConfig {

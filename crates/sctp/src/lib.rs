@@ -13,6 +13,7 @@
 //! | `send` | from user message to acknowledged byte |
 //! | `recv` | from DATA chunk to user message |
 //! | `path` | one destination address and all it remembers |
+//! | [`socket`] | the same as sockets, options and notifications (RFC 6458) |
 //!
 //! Driving one takes a loop over the five verbs (`transport` has the real one):
 //!
@@ -60,6 +61,7 @@ mod event;
 mod path;
 mod recv;
 mod send;
+pub mod socket;
 mod stats;
 mod streams;
 #[cfg(any(test, feature = "testing"))]

@@ -30,7 +30,7 @@ impl Association {
             return Answer::None;
         }
         // RFC 9260 §5.2.1: the parameters of the original INIT.
-        let (outbound, inbound) = (self.streams, self.streams);
+        let (outbound, inbound) = (self.streams, self.config.inbound.unwrap_or(self.streams));
         if matches!(self.state, State::CookieWait(_)) {
             // RFC 9260 §5.2.1: only to an address that our own INIT could have gone to, and
             // with the values of that INIT, unchanged.

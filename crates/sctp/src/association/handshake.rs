@@ -288,7 +288,7 @@ impl Association {
             tag: self.local_tag,
             window: self.config.rcvbuf.min(u64::from(u32::MAX)) as u32,
             outbound: self.streams,
-            inbound: self.streams,
+            inbound: self.config.inbound.unwrap_or(self.streams),
             tsn: Tsn(self.initial_tsn),
             ..wire::Init::default()
         };

@@ -20,6 +20,7 @@ pub(crate) mod restart;
 pub(crate) mod shutdown;
 pub(crate) mod state;
 pub(crate) mod timers;
+mod tuning;
 
 use crate::config::Config;
 use crate::endpoint::{AssociationId, Message, Received};
@@ -163,6 +164,7 @@ impl Association {
         let Start { id, config, local_port, peer_port, local_tag, initial_tsn, streams, .. } = start;
         let paths = Paths::new(start.paths);
         let segment = paths.get(0).chunk_limit() as u64;
+        let inbound_streams = config.inbound.unwrap_or(streams);
         let mut association = Self {
             id,
             state: start.state,
@@ -174,7 +176,7 @@ impl Association {
             initial_tsn,
             streams,
             outbound_streams: streams,
-            inbound_streams: streams,
+            inbound_streams,
             initiator: start.initiator,
             timers: Timers::new(paths.len()),
             paths,

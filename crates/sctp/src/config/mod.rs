@@ -116,6 +116,8 @@ pub struct Config {
     pub cookie_data: bool,
     /// Streams asked for and granted in each direction.
     pub streams: u16,
+    /// Streams that the peer may send on, when they are other than `streams`.
+    pub inbound: Option<u16>,
     /// Order of the streams at the sender.
     pub scheduler: SchedulerKind,
     /// In-order bytes of an unfinished message from which on it is handed out in parts.
@@ -193,6 +195,12 @@ impl Config {
             .collect()
     }
 
+    /// Streams that the peer may send on.
+    #[must_use]
+    pub fn inbound_streams(&self) -> u16 {
+        self.inbound.unwrap_or(self.streams)
+    }
+
     fn blank() -> Self {
         Self {
             cc: Algorithm::Rfc9260,
@@ -218,6 +226,7 @@ impl Config {
             cookie_life: Duration::from_secs(60),
             cookie_data: true,
             streams: 100,
+            inbound: None,
             scheduler: SchedulerKind::Fcfs,
             partial_delivery: 1 << 16,
             partial_reliability: false,
@@ -458,6 +467,18 @@ const KNOBS: &[Row] = &[
         help: "streams in each direction, from 1 to 65535",
         print: |c| c.streams.to_string(),
         parse: |c, text| count(text, 1, 65_535).map(|n| c.streams = n as u16),
+    },
+    Row {
+        key: "inbound",
+        help: "streams that the peer may send on, from 1 to 65535; auto = as many as streams",
+        print: |c| c.inbound.map_or_else(|| "auto".to_owned(), |n| n.to_string()),
+        parse: |c, text| {
+            c.inbound = match text {
+                "auto" => None,
+                _ => Some(count(text, 1, 65_535)? as u16),
+            };
+            Ok(())
+        },
     },
     Row {
         key: "scheduler",

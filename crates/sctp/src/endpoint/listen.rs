@@ -52,8 +52,8 @@ impl Endpoint {
                 tag: fresh.0,
                 tsn: fresh.1,
                 // RFC 9260 §3.3.3: not more than the INIT allows.
-                outbound: self.config.streams.min(offer.inbound),
-                inbound: self.config.streams,
+                outbound: self.config_at(local_port).streams.min(offer.inbound),
+                inbound: self.config_at(local_port).inbound_streams(),
                 tie_tags: (0, 0),
             }),
             None => {
@@ -87,9 +87,10 @@ impl Endpoint {
         reply: Reply,
     ) {
         let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MOST_PRESERVED);
+        let config = self.config_at(header.target_port).clone();
         let cookie = Cookie {
             created: now,
-            life: self.config.cookie_life + preserve,
+            life: config.cookie_life + preserve,
             local_port: header.target_port,
             peer_port: header.source_port,
             local_tag: reply.tag,
@@ -112,7 +113,7 @@ impl Endpoint {
         let start = packet::begin(&mut bytes, header.target_port, header.source_port, offer.tag);
         let ack = InitAck(Init {
             tag: reply.tag,
-            window: self.config.rcvbuf.min(u64::from(u32::MAX)) as u32,
+            window: config.rcvbuf.min(u64::from(u32::MAX)) as u32,
             outbound: reply.outbound,
             inbound: reply.inbound,
             tsn: Tsn(reply.tsn),
@@ -140,7 +141,8 @@ impl Endpoint {
         }
         let local = self.locals.iter().find(|local| local.address.ip() == cookie.local).copied()?;
         let target = SocketAddr::new(cookie.init_source, packet.source.port());
-        let mut path = Path::new(&self.config, target, local.address, local.mtu, now);
+        let config = self.config_at(cookie.local_port).clone();
+        let mut path = Path::new(&config, target, local.address, local.mtu, now);
         // RFC 9260 §5.4: the address that the INIT ACK was sent to is known to be the peer's.
         path.confirmed = true;
         let slot = self.new_slot();
@@ -148,7 +150,7 @@ impl Endpoint {
         let mut association = Box::new(Association::new(
             Start {
                 id,
-                config: self.config.clone(),
+                config,
                 local_port: cookie.local_port,
                 peer_port: cookie.peer_port,
                 local_tag: cookie.local_tag,

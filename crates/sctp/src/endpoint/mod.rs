@@ -8,6 +8,7 @@ mod encap;
 mod listen;
 mod spent;
 mod stray;
+mod tuning;
 
 use crate::association::inbound::Arrived;
 use crate::association::state::Init;
@@ -96,6 +97,8 @@ pub struct Endpoint {
     sealer: Sealer,
     spent: Spent,
     listeners: BTreeSet<u16>,
+    /// Listening ports with settings of their own.
+    tuned: BTreeMap<u16, Arc<Config>>,
     /// Local ports with the number of associations on them.
     ports: BTreeMap<u16, u32>,
     next_port: u16,
@@ -148,6 +151,7 @@ impl Endpoint {
             sealer,
             spent: Spent::default(),
             listeners: BTreeSet::new(),
+            tuned: BTreeMap::new(),
             ports: BTreeMap::new(),
             next_port,
             slots: Vec::new(),
@@ -200,6 +204,7 @@ impl Endpoint {
     /// Accepts no more associations on `port`; the present ones go on.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.remove(&port);
+        self.tuned.remove(&port);
     }
 
     /// Begins an association. `Event::Established` or `Event::Closed` follows.
@@ -209,7 +214,16 @@ impl Endpoint {
     /// # Errors
     /// [`AssociateError`].
     pub fn associate(&mut self, now: Instant, ask: Associate) -> Result<AssociationId, AssociateError> {
-        let streams = ask.streams.unwrap_or(self.config.streams);
+        self.associate_as(now, ask, self.config.clone())
+    }
+
+    fn associate_as(
+        &mut self,
+        now: Instant,
+        ask: Associate,
+        config: Arc<Config>,
+    ) -> Result<AssociationId, AssociateError> {
+        let streams = ask.streams.unwrap_or(config.streams);
         if ask.peer.is_empty() {
             return Err(AssociateError::NoPeer);
         }
@@ -220,7 +234,6 @@ impl Endpoint {
             return Err(AssociateError::NoStreams);
         }
         let local_port = self.local_port_for(&ask)?;
-        let config = self.config.clone();
         let (ctx, _) = self.context(now);
         let mut paths = Vec::new();
         for (turn, &address) in ask.peer.iter().enumerate().take(MOST) {

@@ -53,6 +53,12 @@ impl Ack {
         }
     }
 
+    /// Other settings from now on.
+    pub(crate) fn tune(&mut self, every: u32, delayed: bool) {
+        self.every = every;
+        self.delayed = delayed;
+    }
+
     #[inline]
     pub(crate) fn on_new(&mut self, immediate: bool) {
         self.in_packet.data = true;

@@ -116,6 +116,11 @@ impl RecvHalf {
         self.ack.packet_counts()
     }
 
+    /// Other settings from now on (the window stays as it is).
+    pub(crate) fn tune(&mut self, config: &Config) {
+        self.ack.tune(config.ack_every, !config.delack.is_zero());
+    }
+
     /// The packet is read to its end: when is the SACK due?
     #[inline]
     pub(crate) fn packet_done(&mut self) -> Option<Due> {

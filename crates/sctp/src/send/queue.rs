@@ -98,6 +98,11 @@ impl Queue {
         self.buffered
     }
 
+    /// Takes up to so many bytes from now on; what it holds it keeps.
+    pub(crate) fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
     /// Room for more.
     pub(crate) fn writable_bytes(&self) -> u64 {
         self.limit.saturating_sub(self.buffered)

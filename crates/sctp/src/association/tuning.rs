@@ -1,0 +1,35 @@
+//! The settings of a living association change.
+//!
+//! Home of RFC 9260 §11.1.12 (Set Protocol Parameters), the association's side.
+
+use super::timers::Timer;
+use super::{Association, Ctx};
+use crate::config::Config;
+use std::sync::Arc;
+
+impl Association {
+    /// Changes the configuration and whatever was derived from it.
+    pub(crate) fn tune(&mut self, ctx: &mut Ctx<'_>, change: impl FnOnce(&mut Config)) {
+        let before = self.config.clone();
+        change(Arc::make_mut(&mut self.config));
+        let config = self.config.clone();
+        for index in 0..self.paths.len() {
+            let path = self.paths.at(index);
+            path.rtt.set_bounds(config.rto_initial, config.rto_min, config.rto_max);
+        }
+        if config.mss != before.mss {
+            self.measure();
+        }
+        self.recv.tune(&config);
+        self.send.queue.set_limit(config.sndbuf);
+        if config.hb_interval != before.hb_interval && self.state.is_up() {
+            for index in 0..self.paths.len() {
+                // RFC 9260 §5.4: what is not verified is probed all the same.
+                if self.paths.get(index).confirmed {
+                    self.timers.stop(Timer::Heartbeat(index));
+                    self.schedule_heartbeat(ctx, index);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Settings that differ between ports and associations of one endpoint.
+//!
+//! A listening port and an association that is begun can have a configuration
+//! of their own, and that of a living association can be changed.
+//!
+//! Home of RFC 9260 §11.1.12 (Set Protocol Parameters).
+
+use super::{Associate, AssociationId, Endpoint};
+use crate::config::Config;
+use crate::error::{AssociateError, ListenError};
+use anabranch_base::Instant;
+use std::sync::Arc;
+
+impl Endpoint {
+    /// As [`listen`](Self::listen), with a configuration for the associations of this port.
+    ///
+    /// Which extensions are spoken stays the endpoint's choice.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn listen_with(&mut self, port: u16, config: Config) -> Result<(), ListenError> {
+        self.listen(port)?;
+        self.tuned.insert(port, Arc::new(config));
+        Ok(())
+    }
+
+    /// As [`associate`](Self::associate), with a configuration for this association.
+    ///
+    /// # Errors
+    /// [`AssociateError`].
+    pub fn associate_with(
+        &mut self,
+        now: Instant,
+        ask: Associate,
+        config: Config,
+    ) -> Result<AssociationId, AssociateError> {
+        self.associate_as(now, ask, Arc::new(config))
+    }
+
+    /// The configuration of an association, until it has ended.
+    #[must_use]
+    pub fn config_of(&self, id: AssociationId) -> Option<&Config> {
+        self.association(id).map(|association| &*association.config)
+    }
+
+    /// Changes the configuration of a living association (RFC 9260 §11.1.12). False when
+    /// there is none. What the handshake has settled (streams, extensions, windows) stays.
+    pub fn tune(&mut self, now: Instant, id: AssociationId, change: impl FnOnce(&mut Config)) -> bool {
+        let Some(slot) = self.find(id) else {
+            return false;
+        };
+        self.with(now, slot, |association, ctx| association.tune(ctx, change)).is_some()
+    }
+
+    /// The configuration that counts for associations of a listening port.
+    pub(super) fn config_at(&self, port: u16) -> &Arc<Config> {
+        self.tuned.get(&port).unwrap_or(&self.config)
+    }
+}

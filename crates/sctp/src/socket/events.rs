@@ -1,0 +1,229 @@
+//! The engine's events reach the sockets they belong to.
+//!
+//! Home of RFC 6458 §6.1 (when each notification is given) and §8.1.8 (autoclose).
+
+use super::{
+    AddressChange, AssociationChange, Errno, EventKind, Item, MOST_WAITING, Member, Notification, Socket,
+    SocketId, Sockets, Style,
+};
+use crate::endpoint::AssociationId;
+use crate::event::{CloseReason, Event};
+use anabranch_base::{Engine, Instant};
+
+impl Sockets {
+    /// Hands out whatever the endpoint has to tell.
+    pub(super) fn take_events(&mut self, now: Instant) {
+        while let Some(event) = self.endpoint.poll_event() {
+            self.take(now, event);
+        }
+        self.tell_dry();
+    }
+
+    fn take(&mut self, now: Instant, event: Event) {
+        let (Event::Established { id, .. }
+        | Event::Accepted { id, .. }
+        | Event::Readable { id, .. }
+        | Event::Writable { id }
+        | Event::PathUp { id, .. }
+        | Event::PathDown { id, .. }
+        | Event::Restarted { id }
+        | Event::PeerShutdown { id }
+        | Event::Closed { id, .. }) = event;
+        if let Event::Accepted { port, outbound_streams, inbound_streams, .. } = event {
+            self.take_accepted(now, id, port, (outbound_streams, inbound_streams));
+            return;
+        }
+        if self.orphans.contains(&id) {
+            self.take_orphan(now, id, &event);
+            return;
+        }
+        let Some(&socket_id) = self.owners.get(&id) else {
+            return;
+        };
+        let Some(socket) = self.sockets.get_mut(&socket_id) else {
+            return;
+        };
+        let Some(member) = socket.associations.get_mut(&id) else {
+            return;
+        };
+        match event {
+            Event::Established { outbound_streams, inbound_streams, .. } => {
+                member.established = true;
+                member.outbound_streams = outbound_streams;
+                member.inbound_streams = inbound_streams;
+                member.used_at = now;
+                socket.changed(id, AssociationChange::Up);
+            }
+            Event::Readable { stream, .. } => {
+                member.used_at = now;
+                socket.inbox.push_back(Item::Data(id, stream));
+            }
+            Event::Writable { .. } | Event::Accepted { .. } => {}
+            Event::PathUp { address, .. } => {
+                let change = AddressChange::Available;
+                socket.notify(Notification::PeerAddressChange { association: id, address, change });
+            }
+            Event::PathDown { address, .. } => {
+                let change = AddressChange::Unreachable;
+                socket.notify(Notification::PeerAddressChange { association: id, address, change });
+            }
+            Event::Restarted { .. } => socket.changed(id, AssociationChange::Restart),
+            Event::PeerShutdown { .. } => {
+                member.peer_shutdown = true;
+                socket.notify(Notification::Shutdown { association: id });
+            }
+            Event::Closed { reason, .. } => socket.ended(id, reason),
+        }
+        let gone = matches!(event, Event::Closed { .. }) && socket.style == Style::OneToMany;
+        if gone {
+            // What is left to read is still found by the item that waits in the inbox.
+            socket.associations.remove(&id);
+        }
+        self.wake(socket_id);
+    }
+
+    fn take_accepted(&mut self, now: Instant, id: AssociationId, port: u16, streams: (u16, u16)) {
+        let listener = self.listeners.get(&port).copied();
+        let Some((socket_id, socket)) =
+            listener.and_then(|socket_id| Some((socket_id, self.sockets.get_mut(&socket_id)?)))
+        else {
+            self.endpoint.release(now, id);
+            return;
+        };
+        if socket.style == Style::OneToOne {
+            if socket.pending.len() >= socket.backlog.unwrap_or(0) {
+                self.endpoint.release(now, id);
+                return;
+            }
+            socket.pending.push_back(id);
+        }
+        let member = Member {
+            established: true,
+            outbound_streams: streams.0,
+            inbound_streams: streams.1,
+            ..Member::begun(now)
+        };
+        socket.associations.insert(id, member);
+        socket.changed(id, AssociationChange::Up);
+        self.owners.insert(id, socket_id);
+        self.wake(socket_id);
+    }
+
+    /// Nobody reads any more: what comes is thrown away, so that the shutdown can end.
+    fn take_orphan(&mut self, now: Instant, id: AssociationId, event: &Event) {
+        match event {
+            Event::Readable { stream, .. } => {
+                let mut buffer = [0; 2048];
+                while let Ok(Some(_)) = self.endpoint.recv(now, id, *stream, &mut buffer) {}
+            }
+            Event::Closed { .. } => {
+                self.orphans.remove(&id);
+                self.endpoint.release(now, id);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn wake(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(&id)
+            && !socket.woken
+        {
+            socket.woken = true;
+            self.woken.push_back(id);
+        }
+    }
+
+    /// RFC 6458 §6.1.9: tells those who want to know that everything is acknowledged.
+    fn tell_dry(&mut self) {
+        let mut dry = Vec::new();
+        for (&id, socket) in &mut self.sockets {
+            if !socket.settings.events.has(EventKind::SenderDry) {
+                continue;
+            }
+            for (&association, member) in &mut socket.associations {
+                let buffered = || self.endpoint.info(association).map_or(0, |info| info.buffered);
+                if member.busy && member.established && !member.closed && buffered() == 0 {
+                    member.busy = false;
+                    dry.push((id, association));
+                }
+            }
+        }
+        for (id, association) in dry {
+            if let Some(socket) = self.sockets.get_mut(&id) {
+                socket.notify(Notification::SenderDry { association });
+            }
+            self.wake(id);
+        }
+    }
+
+    /// RFC 6458 §8.1.8: shuts down what has not been used for too long.
+    pub(super) fn autoclose(&mut self, now: Instant) {
+        let mut idle = Vec::new();
+        for socket in self.sockets.values_mut() {
+            let Some(span) = socket.settings.autoclose else { continue };
+            for (&id, member) in &mut socket.associations {
+                if member.established && !member.closed && member.used_at + span <= now {
+                    // Not again before the shutdown had as much time.
+                    member.used_at = now;
+                    idle.push(id);
+                }
+            }
+        }
+        for id in idle {
+            self.endpoint.shutdown(now, id);
+        }
+    }
+}
+
+impl Socket {
+    /// Puts a notification into the inbox, if it is wanted.
+    pub(super) fn notify(&mut self, notification: Notification) {
+        if !self.settings.events.has(notification.kind()) {
+            return;
+        }
+        if self.inbox.len() < MOST_WAITING {
+            self.inbox.push_back(Item::Notification(notification));
+        } else {
+            self.overflowed += 1;
+        }
+    }
+
+    fn changed(&mut self, association: AssociationId, change: AssociationChange) {
+        let member = self.associations.get(&association);
+        let (outbound_streams, inbound_streams) =
+            member.map_or((0, 0), |member| (member.outbound_streams, member.inbound_streams));
+        self.notify(Notification::AssociationChange {
+            association,
+            change,
+            outbound_streams,
+            inbound_streams,
+        });
+    }
+
+    /// An association has ended.
+    fn ended(&mut self, id: AssociationId, reason: CloseReason) {
+        let Some(member) = self.associations.get_mut(&id) else {
+            return;
+        };
+        member.closed = true;
+        let established = member.established;
+        let change = match reason {
+            _ if !established => AssociationChange::CannotStart,
+            CloseReason::Shutdown => AssociationChange::ShutdownComplete,
+            CloseReason::Aborted(cause) => AssociationChange::Lost(cause),
+            _ => AssociationChange::Lost(None),
+        };
+        self.changed(id, change);
+        let error = match reason {
+            CloseReason::Shutdown => None,
+            CloseReason::Aborted(_) if !established => Some(Errno::Refused),
+            CloseReason::Aborted(_) => Some(Errno::Reset),
+            CloseReason::Unreachable | CloseReason::StaleCookie => Some(Errno::TimedOut),
+            CloseReason::Local | CloseReason::ShutdownTimeout => Some(Errno::Aborted),
+            CloseReason::PeerViolated(_) | CloseReason::PeerIncompatible(_) => Some(Errno::Protocol),
+        };
+        if self.style == Style::OneToOne {
+            self.error = error;
+        }
+    }
+}

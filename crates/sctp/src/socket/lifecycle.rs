@@ -1,0 +1,290 @@
+//! Sockets from `socket` to `close`.
+//!
+//! Home of RFC 6458 §3.1 and §4.1 (the calls of both styles) and §9.2 (`sctp_peeloff`).
+
+use super::{Errno, How, Member, Socket, SocketId, Sockets, Style};
+use crate::endpoint::{Associate, AssociationId};
+use crate::error::AssociateError;
+use crate::socket::settings::Settings;
+use anabranch_base::Instant;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+impl Sockets {
+    /// `socket()`: a socket that is not bound.
+    pub fn socket(&mut self, style: Style) -> SocketId {
+        let config = self.endpoint.config().clone();
+        self.new_socket(style, 0, config, Settings::default())
+    }
+
+    pub(super) fn new_socket(
+        &mut self,
+        style: Style,
+        port: u16,
+        config: crate::Config,
+        settings: Settings,
+    ) -> SocketId {
+        let id = SocketId(self.next);
+        self.next += 1;
+        let socket = Socket {
+            style,
+            port,
+            config,
+            settings,
+            backlog: None,
+            pending: VecDeque::new(),
+            associations: BTreeMap::new(),
+            error: None,
+            inbox: VecDeque::new(),
+            overflowed: 0,
+            read_shut: false,
+            write_shut: false,
+            used: false,
+            woken: false,
+        };
+        self.sockets.insert(id, socket);
+        id
+    }
+
+    /// `bind()`: takes a local port, on all addresses of the endpoint. 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`Errno::Invalid`] when it is bound already, [`Errno::AddressInUse`].
+    pub fn bind(&mut self, id: SocketId, port: u16) -> Result<(), Errno> {
+        if self.socket_at(id)?.port != 0 {
+            return Err(Errno::Invalid);
+        }
+        let port = if port == 0 { self.free_port().ok_or(Errno::AddressNotAvailable)? } else { port };
+        let reuse = self.sockets.get(&id).is_some_and(|socket| socket.settings.reuse_port);
+        let taken =
+            self.sockets.values().any(|other| other.port == port && !(reuse && other.settings.reuse_port));
+        if taken {
+            return Err(Errno::AddressInUse);
+        }
+        self.socket_at(id)?.port = port;
+        Ok(())
+    }
+
+    /// RFC 6335 §6: the dynamic ports.
+    fn free_port(&self) -> Option<u16> {
+        (49_152..=u16::MAX).find(|&port| self.sockets.values().all(|socket| socket.port != port))
+    }
+
+    /// `listen()`: takes associations; at most `backlog` wait for `accept` on a one-to-one
+    /// socket. On a one-to-many socket 0 stops listening.
+    ///
+    /// # Errors
+    /// [`Errno::Invalid`] for a one-to-one socket that has an association,
+    /// [`Errno::AddressInUse`], [`Errno::AddressNotAvailable`].
+    pub fn listen(&mut self, id: SocketId, backlog: usize) -> Result<(), Errno> {
+        let socket = self.socket_at(id)?;
+        if socket.style == Style::OneToOne && socket.used {
+            return Err(Errno::Invalid);
+        }
+        if socket.port == 0 {
+            self.bind(id, 0)?;
+        }
+        let socket = self.socket_at(id)?;
+        let (style, port, listening) = (socket.style, socket.port, socket.backlog.is_some());
+        if style == Style::OneToMany && backlog == 0 {
+            socket.backlog = None;
+            self.endpoint.close_listener(port);
+            self.listeners.remove(&port);
+            return Ok(());
+        }
+        let config = socket.config.clone();
+        if !listening {
+            self.endpoint.listen_with(port, config).map_err(|_| Errno::AddressInUse)?;
+            self.listeners.insert(port, id);
+        }
+        self.socket_at(id)?.backlog = Some(backlog.max(1));
+        Ok(())
+    }
+
+    /// `connect()` and `sctp_connectx()`: begins an association with a peer known by these
+    /// addresses (their ports: UDP encapsulation, or 0).
+    ///
+    /// # Errors
+    /// [`Errno::InProgress`] when it has begun: that is the rule, for no call waits.
+    /// [`Errno::Already`], [`Errno::IsConnected`], [`Errno::Unreachable`], [`Errno::Invalid`],
+    /// [`Errno::NotSupported`] for a one-to-one socket that listens, [`Errno::AddressNotAvailable`].
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        peer: &[SocketAddr],
+        peer_port: u16,
+    ) -> Result<AssociationId, Errno> {
+        let socket = self.socket_at(id)?;
+        if socket.style == Style::OneToOne {
+            if socket.backlog.is_some() {
+                return Err(Errno::NotSupported);
+            }
+            if let Some((_, member)) = socket.single() {
+                return Err(if member.established { Errno::IsConnected } else { Errno::Already });
+            }
+            if socket.used {
+                return Err(Errno::Invalid);
+            }
+        }
+        self.begin(now, id, peer, peer_port)?;
+        Err(Errno::InProgress)
+    }
+
+    /// Begins an association of this socket.
+    pub(super) fn begin(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        peer: &[SocketAddr],
+        peer_port: u16,
+    ) -> Result<AssociationId, Errno> {
+        let socket = self.socket_at(id)?;
+        let local_port = (socket.port != 0).then_some(socket.port);
+        let ask = Associate { peer: peer.to_vec(), peer_port, local_port, streams: None };
+        let config = socket.config.clone();
+        let association = self.endpoint.associate_with(now, ask, config).map_err(|error| match error {
+            AssociateError::NoRoute => Errno::Unreachable,
+            AssociateError::Exists => Errno::IsConnected,
+            AssociateError::NoPort => Errno::AddressNotAvailable,
+            AssociateError::NoPeer | AssociateError::PortZero | AssociateError::NoStreams => Errno::Invalid,
+        })?;
+        let port = self.endpoint.info(association).map_or(0, |info| info.local_port);
+        let socket = self.socket_at(id)?;
+        socket.port = port;
+        socket.used = true;
+        socket.associations.insert(association, Member::begun(now));
+        self.owners.insert(association, id);
+        self.take_events(now);
+        Ok(association)
+    }
+
+    /// `accept()`: a socket for the next association that waits.
+    ///
+    /// # Errors
+    /// [`Errno::Again`] when none waits, [`Errno::Invalid`] when it does not listen,
+    /// [`Errno::NotSupported`] for a one-to-many socket.
+    pub fn accept(&mut self, id: SocketId) -> Result<SocketId, Errno> {
+        let socket = self.socket_at(id)?;
+        if socket.style == Style::OneToMany {
+            return Err(Errno::NotSupported);
+        }
+        if socket.backlog.is_none() {
+            return Err(Errno::Invalid);
+        }
+        let association = socket.pending.pop_front().ok_or(Errno::Again)?;
+        self.split(id, association)
+    }
+
+    /// `sctp_peeloff()`: a one-to-one socket for an association of a one-to-many socket.
+    ///
+    /// # Errors
+    /// [`Errno::NotSupported`] for a one-to-one socket, [`Errno::NoAssociation`].
+    pub fn peel_off(&mut self, id: SocketId, association: AssociationId) -> Result<SocketId, Errno> {
+        let socket = self.socket_at(id)?;
+        if socket.style == Style::OneToOne {
+            return Err(Errno::NotSupported);
+        }
+        self.split(id, association)
+    }
+
+    /// Moves an association, with what there is to read of it, to a socket of its own.
+    fn split(&mut self, id: SocketId, association: AssociationId) -> Result<SocketId, Errno> {
+        let socket = self.socket_at(id)?;
+        let member = socket.associations.remove(&association).ok_or(Errno::NoAssociation)?;
+        let about = |item: &super::Item| match item {
+            super::Item::Data(whose, _) => *whose == association,
+            super::Item::Notification(notification) => notification.association() == association,
+        };
+        let (moved, kept) = socket.inbox.drain(..).partition(about);
+        socket.inbox = kept;
+        let (port, config, settings) = (socket.port, socket.config.clone(), socket.settings.clone());
+        let new = self.new_socket(Style::OneToOne, port, config, settings);
+        let socket = self.socket_at(new)?;
+        socket.inbox = moved;
+        socket.used = true;
+        socket.associations.insert(association, member);
+        self.owners.insert(association, new);
+        Ok(new)
+    }
+
+    /// `shutdown()`: ends one direction of a one-to-one socket, or both.
+    ///
+    /// # Errors
+    /// [`Errno::NotConnected`], [`Errno::NotSupported`] for a one-to-many socket
+    /// (`SndInfo::eof` does it there).
+    pub fn shutdown(&mut self, now: Instant, id: SocketId, how: How) -> Result<(), Errno> {
+        let socket = self.socket_at(id)?;
+        if socket.style == Style::OneToMany {
+            return Err(Errno::NotSupported);
+        }
+        let Some((association, member)) = socket.single().filter(|(_, member)| !member.closed) else {
+            return Err(Errno::NotConnected);
+        };
+        if how != How::Write {
+            socket.read_shut = true;
+        }
+        if how != How::Read {
+            socket.write_shut = true;
+            self.endpoint.shutdown(now, association);
+        }
+        let _ = member;
+        self.take_events(now);
+        Ok(())
+    }
+
+    /// `close()`: its associations shut down gracefully, what has not been read is dropped.
+    /// With `SocketOption::Linger(Some(0))` they are aborted.
+    ///
+    /// # Errors
+    /// [`Errno::BadSocket`].
+    pub fn close(&mut self, now: Instant, id: SocketId) -> Result<(), Errno> {
+        let socket = self.sockets.remove(&id).ok_or(Errno::BadSocket)?;
+        if socket.backlog.is_some() {
+            self.endpoint.close_listener(socket.port);
+            self.listeners.remove(&socket.port);
+        }
+        for (&association, member) in &socket.associations {
+            self.owners.remove(&association);
+            // RFC 6458 §4.1.2: what nobody has accepted is not wanted any more.
+            let unwanted = socket.pending.contains(&association) || socket.settings.abort_on_close;
+            if member.closed || unwanted {
+                self.endpoint.release(now, association);
+            } else {
+                self.orphans.insert(association);
+                self.endpoint.shutdown(now, association);
+            }
+        }
+        self.take_events(now);
+        Ok(())
+    }
+
+    /// The associations of a socket (`SCTP_GET_ASSOC_ID_LIST`), ended ones that were not yet
+    /// noticed included.
+    #[must_use]
+    pub fn associations(&self, id: SocketId) -> Vec<AssociationId> {
+        self.sockets.get(&id).map_or(Vec::new(), |socket| socket.associations.keys().copied().collect())
+    }
+
+    /// The local port (`getsockname`), 0 before it is bound.
+    ///
+    /// # Errors
+    /// [`Errno::BadSocket`].
+    pub fn local_port(&self, id: SocketId) -> Result<u16, Errno> {
+        self.sockets.get(&id).map(|socket| socket.port).ok_or(Errno::BadSocket)
+    }
+}
+
+impl Member {
+    pub(super) fn begun(now: Instant) -> Self {
+        Self {
+            established: false,
+            peer_shutdown: false,
+            closed: false,
+            outbound_streams: 0,
+            inbound_streams: 0,
+            busy: false,
+            used_at: now,
+        }
+    }
+}

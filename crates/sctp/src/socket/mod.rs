@@ -1,0 +1,304 @@
+//! Sockets over an endpoint, as RFC 6458 describes them: what telecom users know.
+//!
+//! [`Sockets`] owns an [`Endpoint`](crate::Endpoint) and is driven as it is, through
+//! [`Engine`]: no call ever waits. What would block returns [`Errno::Again`] or
+//! [`Errno::InProgress`], and the socket is named by `poll_event` when it is
+//! worth trying again.
+//!
+//! | RFC 6458 | here |
+//! |---|---|
+//! | `socket`, `bind`, `listen`, `connect`, `accept`, `sctp_peeloff`, `shutdown`, `close` | [`Sockets`] |
+//! | `sctp_sendv`, `sctp_recvv` and their relatives | [`Sockets::send`], [`Sockets::recv`], [`SendInfo`], [`Incoming`] |
+//! | notifications | [`Notification`], [`EventKind`] |
+//! | `setsockopt`, `getsockopt`, `sctp_opt_info` | [`Sockets::set_option`], [`Sockets::option`] |
+//! | `select`, `poll` | [`Sockets::poll`] |
+//!
+//! ```
+//! use anabranch_base::{Batch, Engine, Instant, Rng};
+//! use anabranch_sctp::socket::{Errno, Incoming, SendInfo, Sockets, Style};
+//! use anabranch_sctp::{Config, Endpoint};
+//! use std::net::SocketAddr;
+//!
+//! let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
+//! let endpoint = |a: SocketAddr, seed| Endpoint::new(Config::default(), vec![a], Rng::new(seed));
+//! let mut ends = [endpoint(addresses[0], 1), endpoint(addresses[1], 2)].map(Sockets::new);
+//! let now = Instant::ZERO;
+//!
+//! let listener = ends[1].socket(Style::OneToOne);
+//! ends[1].bind(listener, 80)?;
+//! ends[1].listen(listener, 5)?;
+//! let client = ends[0].socket(Style::OneToOne);
+//! assert_eq!(ends[0].connect(now, client, &[addresses[1]], 80), Err(Errno::InProgress));
+//!
+//! let mut batch = Batch::new(1);
+//! let mut settle = |ends: &mut [Sockets; 2]| {
+//!     for turn in 0..10 {
+//!         let (from, to) = (turn % 2, 1 - turn % 2);
+//!         batch.clear();
+//!         while ends[from].poll_transmit(now, &mut batch) {
+//!             batch.packets().for_each(|packet| ends[to].handle_packet(now, packet));
+//!             batch.clear();
+//!         }
+//!     }
+//! };
+//! settle(&mut ends);
+//! let server = ends[1].accept(listener)?;
+//! ends[0].send(now, client, b"hello", SendInfo::default())?;
+//! settle(&mut ends);
+//! let mut buffer = [0; 100];
+//! assert!(matches!(ends[1].recv(now, server, &mut buffer)?, Incoming::Data { bytes: 5, .. }));
+//! assert_eq!(ends[1].recv(now, server, &mut buffer), Err(Errno::Again));
+//! # Ok::<(), Errno>(())
+//! ```
+
+mod errno;
+mod events;
+mod info;
+mod lifecycle;
+mod notification;
+mod option;
+mod settings;
+mod transfer;
+
+#[cfg(test)]
+mod tests;
+
+pub use errno::Errno;
+pub use info::{AuthInfo, Incoming, NxtInfo, PrInfo, RcvInfo, SendInfo, SndInfo};
+pub use notification::{AddressChange, AssociationChange, EventKind, EventSet, KeyChange, Notification};
+pub use option::{
+    AssocInfo, DelayedSack, Fragmented, InitMsg, OptionName, PeerAddrInfo, PeerAddrParams, RtoInfo, Scope,
+    SocketOption, Status,
+};
+
+use crate::config::Config;
+use crate::endpoint::{AssociationId, Endpoint};
+use anabranch_base::time::Duration;
+use anabranch_base::trace::TraceRecord;
+use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Names a socket; never used again after it was closed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SocketId(u32);
+
+/// The two styles of RFC 6458.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Style {
+    /// One association a socket, as TCP has it (§4, `SOCK_STREAM`).
+    OneToOne,
+    /// Many associations a socket, as UDP has it (§3, `SOCK_SEQPACKET`).
+    OneToMany,
+}
+
+/// Which directions `shutdown` closes (RFC 6458 §4.1.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// `SHUT_RD`: nothing more is read; SCTP says nothing of it to the peer.
+    Read,
+    /// `SHUT_WR`: nothing more is sent; the association shuts down.
+    Write,
+    /// `SHUT_RDWR`: both.
+    Both,
+}
+
+/// What a socket is ready for (`poll`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ready {
+    /// `POLLIN`: a read, or an `accept`, would not block.
+    pub readable: bool,
+    /// `POLLOUT`: a write would not block.
+    pub writable: bool,
+    /// `POLLERR`: `SO_ERROR` has something to say.
+    pub error: bool,
+    /// `POLLHUP`: the association has ended.
+    pub hung_up: bool,
+}
+
+/// Sockets over one endpoint. See the [module](self).
+#[derive(Debug)]
+pub struct Sockets {
+    endpoint: Endpoint,
+    sockets: BTreeMap<SocketId, Socket>,
+    /// Whose association it is. Those of closed sockets are in `orphans`.
+    owners: BTreeMap<AssociationId, SocketId>,
+    /// Associations that outlive their socket until they have shut down.
+    orphans: BTreeSet<AssociationId>,
+    listeners: BTreeMap<u16, SocketId>,
+    next: u32,
+    woken: VecDeque<SocketId>,
+}
+
+/// One socket.
+#[derive(Debug)]
+struct Socket {
+    style: Style,
+    /// 0 until bound.
+    port: u16,
+    /// For associations to come.
+    config: Config,
+    settings: settings::Settings,
+    /// `listen` was called, with this backlog.
+    backlog: Option<usize>,
+    /// Associations that `accept` has not taken yet.
+    pending: VecDeque<AssociationId>,
+    associations: BTreeMap<AssociationId, Member>,
+    /// `SO_ERROR`.
+    error: Option<Errno>,
+    inbox: VecDeque<Item>,
+    /// Notifications that the inbox had no room for.
+    overflowed: u64,
+    read_shut: bool,
+    write_shut: bool,
+    /// It has had an association (one-to-one).
+    used: bool,
+    woken: bool,
+}
+
+/// An association of a socket.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    established: bool,
+    peer_shutdown: bool,
+    closed: bool,
+    outbound_streams: u16,
+    inbound_streams: u16,
+    /// Something was sent since it was last told that everything is acknowledged.
+    busy: bool,
+    /// When it was last used, for autoclose.
+    used_at: Instant,
+}
+
+/// Something to read.
+#[derive(Debug)]
+enum Item {
+    /// On this stream.
+    Data(AssociationId, u16),
+    Notification(Notification),
+}
+
+/// Most notifications that wait in a socket: more are counted, not kept.
+const MOST_WAITING: usize = 1024;
+
+impl Sockets {
+    /// Sockets over `endpoint`, whose configuration is what new sockets begin with.
+    #[must_use]
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            sockets: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+            next: 0,
+            woken: VecDeque::new(),
+        }
+    }
+
+    /// The endpoint below.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// What the socket is ready for.
+    ///
+    /// # Errors
+    /// [`Errno::BadSocket`].
+    pub fn poll(&self, id: SocketId) -> Result<Ready, Errno> {
+        let socket = self.sockets.get(&id).ok_or(Errno::BadSocket)?;
+        let single = socket.single();
+        let ended = single.is_some_and(|(_, member)| member.closed);
+        let error = socket.error.is_some();
+        let to_send = |(&association, member): (&AssociationId, &Member)| {
+            member.established && !member.closed && self.endpoint.writable_bytes(association) > 0
+        };
+        let eof = single.is_some_and(|(_, member)| member.peer_shutdown || member.closed);
+        Ok(Ready {
+            readable: !socket.inbox.is_empty() || !socket.pending.is_empty() || error || eof,
+            writable: match socket.style {
+                Style::OneToOne => ended || error || socket.associations.iter().any(to_send),
+                Style::OneToMany => socket.associations.is_empty() || socket.associations.iter().any(to_send),
+            },
+            error,
+            hung_up: ended,
+        })
+    }
+
+    fn socket_at(&mut self, id: SocketId) -> Result<&mut Socket, Errno> {
+        self.sockets.get_mut(&id).ok_or(Errno::BadSocket)
+    }
+
+    fn autoclose_deadline(&self) -> Option<Instant> {
+        let deadlines = self.sockets.values().filter_map(|socket| {
+            let span: Duration = socket.settings.autoclose?;
+            socket
+                .associations
+                .values()
+                .filter(|m| m.established && !m.closed)
+                .map(|m| m.used_at + span)
+                .min()
+        });
+        deadlines.min()
+    }
+}
+
+impl Socket {
+    /// The association of a one-to-one socket.
+    fn single(&self) -> Option<(AssociationId, Member)> {
+        if self.style == Style::OneToMany {
+            return None;
+        }
+        self.associations.first_key_value().map(|(&id, &member)| (id, member))
+    }
+}
+
+impl Engine for Sockets {
+    /// A socket for which something has changed: [`Sockets::poll`] says what.
+    type Event = SocketId;
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        self.endpoint.handle_packet(now, packet);
+        self.take_events(now);
+    }
+
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        self.endpoint.handle_icmp(now, icmp, quoted);
+        self.take_events(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.handle_timeout(now);
+        if self.autoclose_deadline().is_some_and(|deadline| deadline <= now) {
+            self.autoclose(now);
+        }
+        self.take_events(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+        let sent = self.endpoint.poll_transmit(now, out);
+        // Building packets can end an association.
+        self.take_events(now);
+        sent
+    }
+
+    fn poll_event(&mut self) -> Option<SocketId> {
+        let id = self.woken.pop_front()?;
+        if let Some(socket) = self.sockets.get_mut(&id) {
+            socket.woken = false;
+        }
+        Some(id)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.endpoint.poll_timeout().into_iter().chain(self.autoclose_deadline()).min()
+    }
+
+    fn set_tracing(&mut self, on: bool) {
+        self.endpoint.set_tracing(on);
+    }
+
+    fn take_trace(&mut self) -> Vec<TraceRecord> {
+        self.endpoint.take_trace()
+    }
+}

@@ -1,0 +1,23 @@
+//! What a socket remembers of its options beside the engine's configuration.
+
+use super::info::PrInfo;
+use super::{EventSet, SndInfo};
+use anabranch_base::time::Duration;
+
+/// Options that are the socket's own.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    pub(super) events: EventSet,
+    pub(super) default_snd: SndInfo,
+    pub(super) default_pr: PrInfo,
+    pub(super) autoclose: Option<Duration>,
+    /// `SO_LINGER` with a time of zero: `close` aborts.
+    pub(super) abort_on_close: bool,
+    pub(super) recv_nxtinfo: bool,
+    pub(super) recv_rcvinfo: bool,
+    pub(super) context: u32,
+    pub(super) reuse_port: bool,
+    pub(super) no_fragments: bool,
+    pub(super) fragment_interleave: super::Fragmented,
+    pub(super) max_init_timeout: Option<Duration>,
+}

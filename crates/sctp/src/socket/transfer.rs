@@ -1,0 +1,220 @@
+//! Sending and receiving.
+//!
+//! Home of RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
+
+use super::{Errno, Incoming, Item, NxtInfo, PrInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
+use crate::endpoint::{AssociationId, Message};
+use crate::error::SendError;
+use anabranch_base::Instant;
+use std::net::SocketAddr;
+
+impl Sockets {
+    /// `send()`, `sctp_sendv()`: one whole message on the association that the socket has, or
+    /// that `info` names. Returns how many bytes were taken: all of them.
+    ///
+    /// # Errors
+    /// [`Errno::Again`] when the send buffer has no room now, [`Errno::MessageSize`] when it
+    /// never will, [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::Invalid`] for an
+    /// empty message or a stream that does not exist, [`Errno::Pipe`] after a shutdown by this
+    /// side, [`Errno::Reset`] when the association is closing or gone,
+    /// [`Errno::NotSupported`] for what the engine cannot do.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        payload: &[u8],
+        info: impl Into<SendInfo>,
+    ) -> Result<usize, Errno> {
+        let info = info.into();
+        let socket = self.socket_at(id)?;
+        let (association, shut) = match socket.style {
+            Style::OneToOne => {
+                if let Some(error) = socket.error.take() {
+                    return Err(error);
+                }
+                let (association, member) = socket.single().ok_or(Errno::NotConnected)?;
+                if member.closed && !socket.write_shut {
+                    return Err(Errno::Reset);
+                }
+                (association, socket.write_shut)
+            }
+            Style::OneToMany => {
+                let association = info.snd.association.ok_or(Errno::Invalid)?;
+                if !socket.associations.contains_key(&association) {
+                    return Err(Errno::NoAssociation);
+                }
+                (association, false)
+            }
+        };
+        if shut {
+            return Err(Errno::Pipe);
+        }
+        self.send_on(now, id, association, payload, info)
+    }
+
+    /// `sendto()`, `sctp_sendmsg()` with an address: on the association with that peer, which is
+    /// begun if there is none (one-to-many sockets only; RFC 6458 §3.1.5).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send) and [`connect`](Self::connect).
+    pub fn send_to(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        payload: &[u8],
+        peer: SocketAddr,
+        peer_port: u16,
+        info: impl Into<SendInfo>,
+    ) -> Result<usize, Errno> {
+        let info = info.into();
+        let socket = self.sockets.get(&id).ok_or(Errno::BadSocket)?;
+        if socket.style == Style::OneToOne {
+            return Err(Errno::NotSupported);
+        }
+        let with_peer = |association: &&AssociationId| {
+            self.endpoint.info(**association).is_some_and(|status| {
+                status.peer_port == peer_port && status.paths.iter().any(|path| path.address == peer.ip())
+            })
+        };
+        let known = socket.associations.keys().find(with_peer).copied();
+        let association = match known {
+            Some(association) => association,
+            None => self.begin(now, id, &[peer], peer_port)?,
+        };
+        self.send_on(now, id, association, payload, info)
+    }
+
+    fn send_on(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        association: AssociationId,
+        payload: &[u8],
+        info: SendInfo,
+    ) -> Result<usize, Errno> {
+        let SendInfo { snd, pr, auth } = info;
+        // What the engine cannot do yet is refused, not forgotten.
+        if pr != PrInfo::Reliable || auth.is_some() {
+            return Err(Errno::NotSupported);
+        }
+        if snd.abort {
+            self.endpoint.abort(now, association);
+            self.take_events(now);
+            return Ok(payload.len());
+        }
+        let socket = self.socket_at(id)?;
+        if socket.settings.no_fragments {
+            let limit = self.endpoint.fragment_size(association);
+            if payload.len() > limit {
+                return Err(Errno::MessageSize);
+            }
+        }
+        let mut message =
+            Message { stream: snd.stream, ppid: snd.ppid, unordered: snd.unordered, ..Message::default() };
+        message.immediate = snd.immediate;
+        // RFC 6458 §5.3.4: SCTP_EOF may come without data.
+        if !(payload.is_empty() && snd.eof) {
+            self.endpoint.send(now, association, message, payload).map_err(|error| match error {
+                SendError::Full => Errno::Again,
+                SendError::TooLarge => Errno::MessageSize,
+                SendError::Empty | SendError::NoSuchStream => Errno::Invalid,
+                SendError::Closing => Errno::Reset,
+                SendError::Unknown => Errno::NoAssociation,
+            })?;
+            if let Some(member) = self.socket_at(id)?.associations.get_mut(&association) {
+                member.busy = true;
+                member.used_at = now;
+            }
+        }
+        if snd.eof {
+            self.endpoint.shutdown(now, association);
+        }
+        self.take_events(now);
+        Ok(payload.len())
+    }
+
+    /// What `send` takes when nothing else is said (`SCTP_DEFAULT_SNDINFO`, `SCTP_DEFAULT_PRINFO`).
+    ///
+    /// # Errors
+    /// [`Errno::BadSocket`].
+    pub fn default_info(&self, id: SocketId) -> Result<SendInfo, Errno> {
+        let socket = self.sockets.get(&id).ok_or(Errno::BadSocket)?;
+        Ok(SendInfo { snd: socket.settings.default_snd, pr: socket.settings.default_pr, auth: None })
+    }
+
+    /// `recv()`, `sctp_recvv()`: the next notification, or at most the rest of one message.
+    ///
+    /// # Errors
+    /// [`Errno::Again`] when there is nothing now, [`Errno::NotConnected`]; on a one-to-one
+    /// socket once the error that ended its association.
+    pub fn recv(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<Incoming, Errno> {
+        loop {
+            let socket = self.socket_at(id)?;
+            if socket.read_shut {
+                return Ok(Incoming::EndOfFile);
+            }
+            match socket.inbox.pop_front() {
+                Some(Item::Notification(notification)) => return Ok(Incoming::Notification(notification)),
+                Some(Item::Data(association, stream)) => {
+                    let context = socket.settings.context;
+                    let received = self.endpoint.recv(now, association, stream, buffer);
+                    let Ok(Some(received)) = received else {
+                        continue;
+                    };
+                    let socket = self.socket_at(id)?;
+                    // The next turn is another stream's, unless this message goes on.
+                    let item = Item::Data(association, stream);
+                    if received.end_of_message {
+                        socket.inbox.push_back(item);
+                    } else {
+                        socket.inbox.push_front(item);
+                    }
+                    self.take_events(now);
+                    let info = RcvInfo {
+                        stream,
+                        unordered: received.unordered,
+                        ppid: received.ppid,
+                        context,
+                        association,
+                    };
+                    let next = self.next_info(id);
+                    let (bytes, end_of_record) = (received.bytes, received.end_of_message);
+                    return Ok(Incoming::Data { bytes, end_of_record, info, next });
+                }
+                None => return self.nothing_to_read(id),
+            }
+        }
+    }
+
+    fn nothing_to_read(&mut self, id: SocketId) -> Result<Incoming, Errno> {
+        let socket = self.socket_at(id)?;
+        if socket.style == Style::OneToMany {
+            return Err(Errno::Again);
+        }
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        match socket.single() {
+            None => Err(Errno::NotConnected),
+            Some((_, member)) if member.closed || member.peer_shutdown => Ok(Incoming::EndOfFile),
+            Some(_) => Err(Errno::Again),
+        }
+    }
+
+    /// What the next `recv` would return, if `SocketOption::RecvNxtInfo` is on.
+    fn next_info(&self, id: SocketId) -> Option<NxtInfo> {
+        let socket = self.sockets.get(&id).filter(|socket| socket.settings.recv_nxtinfo)?;
+        socket.inbox.iter().find_map(|item| match item {
+            Item::Notification(notification) => Some(NxtInfo {
+                stream: 0,
+                notification: true,
+                length: 0,
+                association: notification.association(),
+            }),
+            &Item::Data(association, stream) => {
+                let length = self.endpoint.readable_bytes(association, stream);
+                (length > 0).then_some(NxtInfo { stream, notification: false, length, association })
+            }
+        })
+    }
+}

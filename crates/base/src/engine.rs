@@ -22,6 +22,14 @@ pub trait Engine {
     /// A packet arrived. Changes state only: never sends, never calls back.
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>);
 
+    /// The packets of `batch` arrived. An engine that has a use for the buffer
+    /// takes it and leaves another in its place.
+    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
+        for packet in batch.packets() {
+            self.handle_packet(now, packet);
+        }
+    }
+
     /// The network reported trouble with a packet this engine sent.
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
         let _ = (now, icmp, quoted);

@@ -107,7 +107,7 @@ impl<W: World> Driver<W> {
     fn turn<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> io::Result<()> {
         let now = self.world.now();
         for _ in 0..ROUNDS_PER_POLL {
-            let received = self.receive(cx, now, driven.engine())?;
+            let more = self.receive(cx, now, driven.engine())?;
             if driven.engine().poll_timeout().is_some_and(|at| at <= now) {
                 driven.engine().handle_timeout(now);
             }
@@ -117,7 +117,7 @@ impl<W: World> Driver<W> {
                 driven.handle_event(now, event);
             }
             // The socket will wake us, and the engine's deadline lies ahead (its second promise).
-            if !received || self.input.drained {
+            if !more {
                 self.rearm(cx, now, driven.engine().poll_timeout());
                 return Ok(());
             }
@@ -127,21 +127,21 @@ impl<W: World> Driver<W> {
         Ok(())
     }
 
-    /// Takes in one batch; false when there is none.
+    /// Takes in one batch; false when there is none, or none behind it.
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
         self.input.clear();
         match self.socket.poll_recv(cx, &mut self.input) {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(())) => {
+                // The engine may empty the batch.
+                let drained = self.input.drained;
                 if let Some(icmp) = self.input.icmp {
                     engine.handle_icmp(now, &icmp, self.input.segments().next().unwrap_or_default());
                 } else {
-                    for packet in self.input.packets() {
-                        engine.handle_packet(now, packet);
-                    }
+                    engine.handle_batch(now, &mut self.input);
                 }
-                Ok(true)
+                Ok(!drained)
             }
         }
     }

@@ -9,6 +9,7 @@ pub mod connector;
 pub mod drive;
 pub mod sctp;
 pub mod session;
+mod table;
 pub mod tcp;
 mod waiters;
 

@@ -30,6 +30,12 @@ pub struct ConnectionId {
     generation: u32,
 }
 
+impl ConnectionId {
+    pub(crate) fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
 /// All TCP of a host, without input or output of its own.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -104,6 +110,7 @@ impl Endpoint {
                 next_tag: 1,
                 tracing: false,
                 trace: Vec::new(),
+                expectant: None,
                 totals: Stats::default(),
             },
             rng,
@@ -449,6 +456,37 @@ impl Endpoint {
         self.after(now, slot);
     }
 
+    /// Takes a packet in, all but the payload for which a connection may now wait.
+    fn take_in(&mut self, now: Instant, packet: Packet<'_>) {
+        let (source, target) = (packet.source.ip(), packet.target.ip());
+        let mut segment = Segment::default();
+        if segment.read(packet.payload).is_err() {
+            self.dropped.malformed += 1;
+            return;
+        }
+        if !is_intact(packet.payload, source, target) {
+            self.dropped.checksum += 1;
+            return;
+        }
+        let ends = Ends {
+            local: SocketAddr::new(target, segment.header.target_port),
+            remote: SocketAddr::new(source, segment.header.source_port),
+        };
+        match self.demux.find(&ends) {
+            Some(slot) if !self.reopens(now, slot, &segment) => {
+                self.on_segment_for(now, slot, &segment, &packet);
+            }
+            _ => self.on_stranger(now, ends, &segment),
+        }
+    }
+
+    /// The connection that waits for its payload, if one does.
+    #[inline]
+    fn expectant(&mut self) -> Option<&mut Connection> {
+        let slot = self.out.expectant.take()?;
+        self.slots.get_mut(slot as usize)?.connection.as_deref_mut()
+    }
+
     /// A segment for no connection: LISTEN, or nobody.
     fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>) {
         let flags = segment.header.flags;
@@ -505,25 +543,27 @@ impl Engine for Endpoint {
     type Event = Event;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
-        let (source, target) = (packet.source.ip(), packet.target.ip());
-        let mut segment = Segment::default();
-        if segment.read(packet.payload).is_err() {
-            self.dropped.malformed += 1;
-            return;
+        self.take_in(now, packet);
+        if let Some(connection) = self.expectant() {
+            connection.store(packet.payload);
         }
-        if !is_intact(packet.payload, source, target) {
-            self.dropped.checksum += 1;
-            return;
-        }
-        let ends = Ends {
-            local: SocketAddr::new(target, segment.header.target_port),
-            remote: SocketAddr::new(source, segment.header.source_port),
-        };
-        match self.demux.find(&ends) {
-            Some(slot) if !self.reopens(now, slot, &segment) => {
-                self.on_segment_for(now, slot, &segment, &packet);
+    }
+
+    #[inline]
+    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
+        // Where packets come one by one, buffers are no larger than packets.
+        if batch.max_segments() == 1 {
+            let only = batch.packets().next();
+            if let Some(packet) = only {
+                self.take_in(now, packet);
             }
-            _ => self.on_stranger(now, ends, &segment),
+            if let Some(connection) = self.expectant() {
+                connection.hold(batch);
+            }
+            return;
+        }
+        for packet in batch.packets() {
+            self.handle_packet(now, packet);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::drive::{Bell, Driven};
 use crate::session::CloseReason;
+use crate::table::Table;
 use crate::waiters::{Waiter, Waiters};
 use anabranch_base::time::Instant;
 use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Endpoint, Event};
@@ -18,7 +19,7 @@ pub(super) struct Shared {
     pub(super) streams: u16,
     /// DATA rides with COOKIE ECHO.
     pub(super) early_data: bool,
-    pub(super) associations: BTreeMap<AssociationId, Association>,
+    pub(super) associations: Table<AssociationId, Association>,
     pub(super) listeners: BTreeMap<u16, Backlog>,
     /// The socket failed.
     pub(super) failure: Option<CloseReason>,
@@ -78,7 +79,7 @@ impl Shared {
             bell: Bell::default(),
             streams,
             early_data,
-            associations: BTreeMap::new(),
+            associations: Table::default(),
             listeners: BTreeMap::new(),
             failure: None,
             idle: Waiters::default(),
@@ -87,7 +88,7 @@ impl Shared {
 
     /// Associations that have not ended.
     pub(super) fn live(&self) -> impl Iterator<Item = AssociationId> {
-        self.associations.iter().filter(|(_, a)| a.closed.is_none()).map(|(&id, _)| id)
+        self.associations.iter().filter(|(_, a)| a.closed.is_none()).map(|(id, _)| id)
     }
 
     pub(super) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {

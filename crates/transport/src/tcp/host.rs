@@ -2,6 +2,7 @@
 
 use crate::drive::{Bell, Driven};
 use crate::session::CloseReason;
+use crate::table::Table;
 use crate::waiters::{Waiter, Waiters};
 use anabranch_base::time::Instant;
 use anabranch_tcp::{CloseReason as EngineReason, ConnectionId, Endpoint, Event};
@@ -14,7 +15,7 @@ use std::task::{Context, Poll};
 pub(super) struct Shared {
     pub(super) engine: Endpoint,
     pub(super) bell: Bell,
-    pub(super) connections: BTreeMap<ConnectionId, Connection>,
+    pub(super) connections: Table<ConnectionId, Connection>,
     pub(super) listeners: BTreeMap<u16, Backlog>,
     /// The socket failed.
     pub(super) failure: Option<CloseReason>,
@@ -64,7 +65,7 @@ impl Shared {
         Self {
             engine,
             bell: Bell::default(),
-            connections: BTreeMap::new(),
+            connections: Table::default(),
             listeners: BTreeMap::new(),
             failure: None,
             idle: Waiters::default(),
@@ -73,7 +74,7 @@ impl Shared {
 
     /// Connections that have not ended.
     pub(super) fn live(&self) -> impl Iterator<Item = ConnectionId> {
-        self.connections.iter().filter(|(_, c)| c.closed.is_none()).map(|(&id, _)| id)
+        self.connections.iter().filter(|(_, c)| c.closed.is_none()).map(|(id, _)| id)
     }
 
     pub(super) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {

@@ -1,0 +1,91 @@
+//! Sessions by name, in order, found at once when asked for again.
+//!
+//! Every packet and every read asks for the session it concerns, mostly the one
+//! that was asked for last. So the place of the last answer is kept, and a
+//! search is for the others.
+
+/// A sorted table that remembers where it looked last.
+#[derive(Debug)]
+pub(crate) struct Table<K, V> {
+    /// Boxed, so that a new entry moves little.
+    entries: Vec<(K, Box<V>)>,
+    last: usize,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), last: 0 }
+    }
+}
+
+impl<K: Ord + Copy, V> Table<K, V> {
+    fn place(&self, key: &K) -> Result<usize, usize> {
+        self.entries.binary_search_by(|(known, _)| known.cmp(key))
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.place(key).ok().map(|place| &*self.entries[place].1)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        if self.entries.get(self.last).is_none_or(|(known, _)| known != key) {
+            self.last = self.place(key).ok()?;
+        }
+        self.entries.get_mut(self.last).map(|(_, value)| &mut **value)
+    }
+
+    /// Puts `value` in the place of what was there.
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        match self.place(&key) {
+            Ok(place) => *self.entries[place].1 = value,
+            Err(place) => self.entries.insert(place, (key, Box::new(value))),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) {
+        if let Ok(place) = self.place(key) {
+            self.entries.remove(place);
+        }
+    }
+
+    /// In the order of the keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        self.entries.iter().map(|(key, value)| (*key, &**value))
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.entries.iter_mut().map(|(_, value)| &mut **value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn agrees_with_a_sorted_map() {
+        for seed in 0..50 {
+            let (mut rng, mut table, mut model) = (Rng::new(seed), Table::default(), BTreeMap::new());
+            for step in 0..300_u32 {
+                let key = rng.below(20);
+                match rng.below(4) {
+                    0 => {
+                        table.insert(key, step);
+                        model.insert(key, step);
+                    }
+                    1 => {
+                        table.remove(&key);
+                        model.remove(&key);
+                    }
+                    _ => assert_eq!(table.get_mut(&key), model.get_mut(&key), "seed {seed} step {step}"),
+                }
+                assert_eq!(table.get(&key), model.get(&key));
+                assert!(table.iter().eq(model.iter().map(|(key, value)| (*key, value))));
+                assert!(table.values_mut().map(|value| *value).eq(model.values().copied()));
+            }
+        }
+    }
+}

@@ -193,6 +193,10 @@ impl Numbers {
                 let shown = crate::sctp::AsconfAck { serial: self.number(peer, ack.serial) as u32, ..*ack };
                 write!(line, "{shown}")
             }
+            Chunk::ReConfig(chunk) => {
+                *line += "RE-CONFIG";
+                chunk.fmt_with(line, |n| self.number(side, n), |n| self.number(peer, n))
+            }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
                 // Opaque, and of a length that says nothing.
                 write!(line, "{}", chunk.name())

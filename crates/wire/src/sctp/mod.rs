@@ -32,6 +32,7 @@ pub use chunk::{
     Skipped, SkippedMessage, UnknownChunk,
 };
 pub use chunk::{Asconf, AsconfAck, Auth};
+pub use chunk::{ReConfig, ReConfigParam, StreamList};
 pub use packet::{Chunks, Header, PacketError, PacketView};
 pub use param::{Param, Params};
 pub use tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Unrecognized};

@@ -15,6 +15,7 @@ mod forward_tsn;
 mod heartbeat;
 mod idata;
 mod init;
+mod re_config;
 mod sack;
 mod shutdown;
 mod shutdown_ack;
@@ -35,6 +36,7 @@ pub use forward_tsn::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use idata::IData;
 pub use init::{Init, InitAck};
+pub use re_config::{ReConfig, ReConfigParam, StreamList};
 pub use sack::{GapBlock, Sack, SackView};
 pub use shutdown::Shutdown;
 pub use shutdown_ack::ShutdownAck;
@@ -69,6 +71,7 @@ pub enum Chunk<'a> {
     Auth(Auth<'a>),
     Asconf(Asconf<'a>),
     AsconfAck(AsconfAck<'a>),
+    ReConfig(ReConfig<'a>),
     Unknown(UnknownChunk<'a>),
 }
 
@@ -107,6 +110,7 @@ impl<'a> Chunk<'a> {
             Auth::KIND => Self::Auth(Auth::parse(raw)?),
             Asconf::KIND => Self::Asconf(Asconf::parse(raw)?),
             AsconfAck::KIND => Self::AsconfAck(AsconfAck::parse(raw)?),
+            ReConfig::KIND => Self::ReConfig(ReConfig::parse(raw)?),
             _ => Self::Unknown(UnknownChunk { raw }),
         })
     }
@@ -136,6 +140,7 @@ impl<'a> Chunk<'a> {
             Self::Auth(_) => Auth::KIND,
             Self::Asconf(_) => Asconf::KIND,
             Self::AsconfAck(_) => AsconfAck::KIND,
+            Self::ReConfig(_) => ReConfig::KIND,
             Self::Unknown(unknown) => unknown.raw.kind,
         }
     }
@@ -165,6 +170,7 @@ impl<'a> Chunk<'a> {
             Self::Auth(_) => "AUTH",
             Self::Asconf(_) => "ASCONF",
             Self::AsconfAck(_) => "ASCONF ACK",
+            Self::ReConfig(_) => "RE-CONFIG",
             Self::Unknown(_) => "CHUNK",
         }
     }
@@ -193,6 +199,7 @@ impl<'a> Chunk<'a> {
             Self::Auth(chunk) => chunk.emit(buffer),
             Self::Asconf(chunk) => chunk.emit(buffer),
             Self::AsconfAck(chunk) => chunk.emit(buffer),
+            Self::ReConfig(chunk) => chunk.emit(buffer),
             Self::Unknown(chunk) => chunk.emit(buffer),
         }
     }
@@ -222,6 +229,7 @@ impl fmt::Display for Chunk<'_> {
             Self::Auth(chunk) => chunk.fmt(f),
             Self::Asconf(chunk) => chunk.fmt(f),
             Self::AsconfAck(chunk) => chunk.fmt(f),
+            Self::ReConfig(chunk) => chunk.fmt(f),
             Self::Unknown(chunk) => chunk.fmt(f),
         }
     }

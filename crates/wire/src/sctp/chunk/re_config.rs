@@ -1,0 +1,368 @@
+//! RE-CONFIG: streams begin anew, or become more.
+//!
+//! ```text
+//! +---------------+---------------+-------------------------------+
+//! |  type = 130   |     flags     |            length             |
+//! +---------------+---------------+-------------------------------+
+//! |             one or two requests or responses …                |
+//! ```
+//!
+//! Which of its parameters may be together is the engine's business.
+//!
+//! Home of RFC 6525 §3 and §4.
+
+use crate::sctp::Tsn;
+use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Tlvs};
+use std::fmt;
+
+/// A RE-CONFIG.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReConfig<'a> {
+    params: Tlvs<'a>,
+}
+
+/// A list of stream numbers; an empty one means all streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StreamList<'a> {
+    bytes: &'a [u8],
+}
+
+/// A parameter of RE-CONFIG.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReConfigParam<'a> {
+    /// The sender's streams begin anew (type 13, RFC 6525 §4.1).
+    ResetOutgoing {
+        /// Number of the request.
+        request: u32,
+        /// The request of the receiver that this answers, else the last one it made.
+        response: u32,
+        /// The last TSN the sender has assigned.
+        last: Tsn,
+        /// Which.
+        streams: StreamList<'a>,
+    },
+    /// The receiver's streams should begin anew (type 14, RFC 6525 §4.2).
+    ResetIncoming {
+        /// Number of the request.
+        request: u32,
+        /// Which.
+        streams: StreamList<'a>,
+    },
+    /// All SSNs and TSNs of both sides begin anew (type 15, RFC 6525 §4.3).
+    ResetTsn {
+        /// Number of the request.
+        request: u32,
+    },
+    /// What became of a request (type 16, RFC 6525 §4.4).
+    Response {
+        /// The request that this answers.
+        response: u32,
+        /// Result (0 to 6).
+        result: u32,
+        /// After a reset of TSNs: the next TSN of the response's sender, and that of its receiver.
+        next: Option<(Tsn, Tsn)>,
+    },
+    /// The sender wants more streams to send on (type 17, RFC 6525 §4.5).
+    AddOutgoing {
+        /// Number of the request.
+        request: u32,
+        /// How many more.
+        streams: u16,
+    },
+    /// The receiver should have more streams to send on (type 18, RFC 6525 §4.6).
+    AddIncoming {
+        /// Number of the request.
+        request: u32,
+        /// How many more.
+        streams: u16,
+    },
+}
+
+const RESET_OUTGOING: u16 = 13;
+const RESET_INCOMING: u16 = 14;
+const RESET_TSN: u16 = 15;
+const RESPONSE: u16 = 16;
+const ADD_OUTGOING: u16 = 17;
+const ADD_INCOMING: u16 = 18;
+
+impl<'a> StreamList<'a> {
+    /// The streams of `bytes`, two bytes each; a half at the end is left out.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// All streams are meant.
+    #[must_use]
+    pub const fn is_all(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The numbers, as listed.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + use<'a> {
+        self.bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
+    }
+}
+
+impl<'a> ReConfigParam<'a> {
+    /// Tells a parameter apart by its type.
+    ///
+    /// # Errors
+    /// Its value does not have the form of its type, or it has no place in a RE-CONFIG.
+    pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
+        let word = |at: usize| {
+            let bytes = raw.value.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+            bytes.map(u32::from_be_bytes).ok_or_else(|| raw.malformed())
+        };
+        let length = raw.value.len();
+        let sized = |size: usize| if length == size { Ok(()) } else { Err(raw.malformed()) };
+        let request = word(0)?;
+        let list = |from: usize| match raw.value.get(from..) {
+            Some(bytes) if bytes.len().is_multiple_of(2) => Ok(StreamList::new(bytes)),
+            _ => Err(raw.malformed()),
+        };
+        Ok(match raw.kind {
+            RESET_OUTGOING => {
+                let (response, last) = (word(4)?, Tsn(word(8)?));
+                Self::ResetOutgoing { request, response, last, streams: list(12)? }
+            }
+            RESET_INCOMING => Self::ResetIncoming { request, streams: list(4)? },
+            RESET_TSN => {
+                sized(4)?;
+                Self::ResetTsn { request }
+            }
+            RESPONSE => {
+                let result = word(4)?;
+                // RFC 6525 §4.4: both TSNs or none.
+                let next = if length == 8 {
+                    None
+                } else {
+                    sized(16)?;
+                    Some((Tsn(word(8)?), Tsn(word(12)?)))
+                };
+                Self::Response { response: request, result, next }
+            }
+            ADD_OUTGOING | ADD_INCOMING => {
+                sized(8)?;
+                let streams = (word(4)? >> 16) as u16;
+                if raw.kind == ADD_OUTGOING {
+                    Self::AddOutgoing { request, streams }
+                } else {
+                    Self::AddIncoming { request, streams }
+                }
+            }
+            _ => return Err(raw.malformed()),
+        })
+    }
+
+    /// Appends the parameter to a chunk. Returns false, with nothing written,
+    /// when the chunk cannot hold it.
+    pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
+        let word = u32::to_be_bytes;
+        match *self {
+            Self::ResetOutgoing { request, response, last, streams } => {
+                chunk.tlv(RESET_OUTGOING, &[&word(request), &word(response), &word(last.0), streams.bytes])
+            }
+            Self::ResetIncoming { request, streams } => {
+                chunk.tlv(RESET_INCOMING, &[&word(request), streams.bytes])
+            }
+            Self::ResetTsn { request } => chunk.tlv(RESET_TSN, &[&word(request)]),
+            Self::Response { response, result, next: None } => {
+                chunk.tlv(RESPONSE, &[&word(response), &word(result)])
+            }
+            Self::Response { response, result, next: Some((sender, receiver)) } => {
+                chunk.tlv(RESPONSE, &[&word(response), &word(result), &word(sender.0), &word(receiver.0)])
+            }
+            Self::AddOutgoing { request, streams } => {
+                chunk.tlv(ADD_OUTGOING, &[&word(request), &streams.to_be_bytes(), &[0, 0]])
+            }
+            Self::AddIncoming { request, streams } => {
+                chunk.tlv(ADD_INCOMING, &[&word(request), &streams.to_be_bytes(), &[0, 0]])
+            }
+        }
+    }
+
+    /// Writes it in words: `mine` numbers the sender's TSNs and requests, `theirs` the receiver's.
+    pub(crate) fn fmt_with(
+        &self,
+        f: &mut dyn fmt::Write,
+        mine: impl Fn(u32) -> i64,
+        theirs: impl Fn(u32) -> i64,
+    ) -> fmt::Result {
+        match *self {
+            Self::ResetOutgoing { request, response, last, streams } => write!(
+                f,
+                "reset-out(#{} re=#{} last={} {streams})",
+                mine(request),
+                theirs(response),
+                mine(last.0)
+            ),
+            Self::ResetIncoming { request, streams } => {
+                write!(f, "reset-in(#{} {streams})", mine(request))
+            }
+            Self::ResetTsn { request } => write!(f, "reset-tsn(#{})", mine(request)),
+            Self::Response { response, result, next } => {
+                write!(f, "response(#{} {})", theirs(response), result_name(result))?;
+                match next {
+                    Some((sender, receiver)) => {
+                        write!(f, " next={}/{}", mine(sender.0), theirs(receiver.0))
+                    }
+                    None => Ok(()),
+                }
+            }
+            Self::AddOutgoing { request, streams } => write!(f, "add-out(#{} +{streams})", mine(request)),
+            Self::AddIncoming { request, streams } => write!(f, "add-in(#{} +{streams})", mine(request)),
+        }
+    }
+}
+
+/// RFC 6525 §4.4, Table 3.
+fn result_name(result: u32) -> &'static str {
+    match result {
+        0 => "nothing-to-do",
+        1 => "performed",
+        2 => "denied",
+        3 => "wrong-ssn",
+        4 => "already-in-progress",
+        5 => "bad-sequence-number",
+        6 => "in-progress",
+        _ => "unknown",
+    }
+}
+
+impl<'a> ReConfig<'a> {
+    /// Chunk type.
+    pub const KIND: u8 = 130;
+
+    /// Reads a chunk of this type.
+    ///
+    /// # Errors
+    /// It holds no parameter, or one that does not have the form of its type.
+    pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
+        let params = Tlvs::new(raw.value);
+        if raw.value.is_empty() {
+            return Err(raw.malformed());
+        }
+        for tlv in params {
+            ReConfigParam::parse(tlv?)?;
+        }
+        Ok(Self { params })
+    }
+
+    /// Its parameters, in order.
+    pub fn params(&self) -> impl Iterator<Item = ReConfigParam<'a>> + use<'a> {
+        // They were looked at when the chunk was read.
+        self.params.filter_map(|raw| ReConfigParam::parse(raw.ok()?).ok())
+    }
+
+    /// Appends the chunk.
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        super::bare(buffer, Self::KIND, 0, self.params.rest());
+    }
+
+    /// Appends a chunk of these parameters.
+    pub fn write(buffer: &mut Vec<u8>, params: &[ReConfigParam<'_>]) {
+        let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
+        for param in params {
+            param.emit(&mut chunk);
+        }
+        chunk.close();
+    }
+
+    /// Writes it in words, after its name.
+    pub(crate) fn fmt_with(
+        &self,
+        f: &mut dyn fmt::Write,
+        mine: impl Fn(u32) -> i64,
+        theirs: impl Fn(u32) -> i64,
+    ) -> fmt::Result {
+        for param in self.params() {
+            f.write_char(' ')?;
+            param.fmt_with(f, &mine, &theirs)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for StreamList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        if self.is_all() {
+            return f.write_str("all");
+        }
+        f.write_str("sid=")?;
+        for (i, stream) in self.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{stream}", if i == 0 { "" } else { "," })?;
+        }
+        if self.iter().count() > SHOWN { write!(f, ",… {} in all", self.iter().count()) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for ReConfig<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RE-CONFIG")?;
+        self.fmt_with(f, i64::from, i64::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::chunk::tests::{one, round_trip};
+
+    fn written(params: &[ReConfigParam<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        ReConfig::write(&mut bytes, params);
+        bytes
+    }
+
+    /// RFC 6525 §4.1: two streams, by hand.
+    #[test]
+    fn from_capture() {
+        let bytes = [130, 0, 0, 24, 0, 13, 0, 20, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 0, 1, 0, 7];
+        let Chunk::ReConfig(chunk) = one(&bytes) else { panic!("RE-CONFIG") };
+        assert_eq!(chunk.to_string(), "RE-CONFIG reset-out(#1 re=#2 last=9 sid=1,7)");
+        round_trip(Chunk::ReConfig(chunk));
+    }
+
+    /// RFC 6525 §4: each parameter.
+    #[test]
+    fn every_parameter_comes_back() {
+        let streams = StreamList::new(&[0, 3, 1, 0, 0, 9]);
+        let all = [
+            ReConfigParam::ResetOutgoing { request: 1, response: 2, last: Tsn(3), streams },
+            ReConfigParam::ResetIncoming { request: 7, streams },
+            ReConfigParam::ResetIncoming { request: 8, streams: StreamList::default() },
+            ReConfigParam::ResetTsn { request: u32::MAX },
+            ReConfigParam::Response { response: 5, result: 6, next: None },
+            ReConfigParam::Response { response: 5, result: 1, next: Some((Tsn(1), Tsn(2))) },
+            ReConfigParam::AddOutgoing { request: 9, streams: 65_535 },
+            ReConfigParam::AddIncoming { request: 9, streams: 1 },
+        ];
+        for pair in all.windows(2) {
+            let bytes = written(pair);
+            let Chunk::ReConfig(chunk) = one(&bytes) else { panic!("RE-CONFIG") };
+            assert_eq!(chunk.params().collect::<Vec<_>>(), pair);
+            round_trip(Chunk::ReConfig(chunk));
+        }
+    }
+
+    #[test]
+    fn wrong_sizes_and_strangers_are_malformed() {
+        for value in [
+            &[][..],
+            &[0, 13, 0, 4],
+            &[0, 13, 0, 15, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0],
+            &[0, 13, 0, 17, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 1],
+            &[0, 15, 0, 12, 0, 0, 0, 1, 0, 0, 0, 2],
+            &[0, 16, 0, 16, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9],
+            &[0, 17, 0, 10, 0, 0, 0, 1, 0, 0],
+            &[0, 13, 0, 99, 0, 0, 0, 1],
+            &[0, 7, 0, 8, 0, 0, 0, 1],
+        ] {
+            let raw = RawChunk { kind: ReConfig::KIND, flags: 0, value, bytes: value };
+            assert!(ReConfig::parse(raw).is_err(), "{value:?}");
+        }
+    }
+}

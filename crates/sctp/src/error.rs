@@ -68,6 +68,29 @@ pub enum RecvError {
     Unknown,
 }
 
+/// Why streams are not reset or added (RFC 6525).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ResetError {
+    /// One of the two sides does not support it, or has it switched off.
+    #[error("stream re-configuration was not negotiated")]
+    Unsupported,
+    /// The association has fewer streams.
+    #[error("no such stream")]
+    NoSuchStream,
+    /// None were asked for, or an association cannot have so many.
+    #[error("an association has from 1 to 65535 streams")]
+    TooManyStreams,
+    /// The same is under way already, too much waits, or TSNs were reset less than 30 s ago.
+    #[error("a request that this one would meet is under way")]
+    Busy,
+    /// The association is not up: being set up, closing, or ended.
+    #[error("the association is not up")]
+    Closing,
+    /// No such association.
+    #[error("no such association")]
+    Unknown,
+}
+
 /// Why a path cannot become the primary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PrimaryError {

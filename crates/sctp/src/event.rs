@@ -75,6 +75,57 @@ pub enum Event {
         /// Which.
         id: AssociationId,
     },
+    /// Streams begin anew, by this side's wish or the peer's (RFC 6525): the
+    /// next ordered message on them has number 0. Incoming streams: what was
+    /// sent before has arrived and can be read now.
+    StreamsReset {
+        /// Which association.
+        id: AssociationId,
+        /// Whose streams.
+        direction: Direction,
+        /// Which, ascending; none means all.
+        streams: Vec<u16>,
+    },
+    /// The association has more streams (RFC 6525), by either side's wish.
+    StreamsAdded {
+        /// Which.
+        id: AssociationId,
+        /// So many more to send on.
+        outgoing: u16,
+        /// So many more for the peer.
+        incoming: u16,
+    },
+    /// All TSNs and SSNs of both sides begin anew (RFC 6525).
+    AssociationReset {
+        /// Which.
+        id: AssociationId,
+        /// The next TSN of this side.
+        local_tsn: u32,
+        /// The next TSN of the peer.
+        remote_tsn: u32,
+    },
+    /// The peer did not do what `reset_streams` or `reset_association` asked for.
+    ResetFailed {
+        /// Which association.
+        id: AssociationId,
+        /// Whose streams; `None` for the whole association.
+        direction: Option<Direction>,
+        /// Which streams, ascending; none means all.
+        streams: Vec<u16>,
+        /// Why.
+        result: ReconfigResult,
+    },
+    /// The peer did not do what `add_streams` asked for.
+    AddFailed {
+        /// Which association.
+        id: AssociationId,
+        /// Streams to send on that were asked for.
+        outgoing: u16,
+        /// Streams of the peer that were asked for.
+        incoming: u16,
+        /// Why.
+        result: ReconfigResult,
+    },
     /// The association has ended: its last event. What arrived and was not yet
     /// read can still be read.
     Closed {
@@ -83,6 +134,60 @@ pub enum Event {
         /// How it ended.
         reason: CloseReason,
     },
+}
+
+/// Which streams: those this side sends on, the peer's, or both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Streams this side sends on.
+    Outgoing,
+    /// Streams the peer sends on.
+    Incoming,
+    /// Both ways.
+    Both,
+}
+
+impl Direction {
+    /// Streams this side sends on are among them.
+    #[must_use]
+    pub const fn is_outgoing(self) -> bool {
+        !matches!(self, Self::Incoming)
+    }
+
+    /// Streams the peer sends on are among them.
+    #[must_use]
+    pub const fn is_incoming(self) -> bool {
+        !matches!(self, Self::Outgoing)
+    }
+}
+
+/// Why the peer did not re-configure streams (RFC 6525 §4.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReconfigResult {
+    /// It does not want to, or not now.
+    Denied,
+    /// It has no such stream.
+    WrongStream,
+    /// It is at another request.
+    AlreadyInProgress,
+    /// The request had a number that it did not expect.
+    BadSequenceNumber,
+    /// A result that RFC 6525 does not know.
+    Unknown,
+}
+
+impl ReconfigResult {
+    /// RFC 6525 §4.4, Table 3: 0 and 1 are success.
+    pub(crate) const fn failure(result: u32) -> Option<Self> {
+        Some(match result {
+            0 | 1 => return None,
+            2 => Self::Denied,
+            3 => Self::WrongStream,
+            4 => Self::AlreadyInProgress,
+            5 => Self::BadSequenceNumber,
+            _ => Self::Unknown,
+        })
+    }
 }
 
 /// How an association ended, and whose doing it was.

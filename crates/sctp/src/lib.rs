@@ -72,8 +72,8 @@ mod tests;
 pub use association::extensions::Extensions;
 pub use config::{Config, Knob, KnobError, PROFILES};
 pub use endpoint::{Associate, AssociationId, Endpoint, Message, Received};
-pub use error::{AssociateError, ListenError, PrimaryError, RecvError, SendError};
-pub use event::{CloseReason, Event};
+pub use error::{AssociateError, ListenError, PrimaryError, RecvError, ResetError, SendError};
+pub use event::{CloseReason, Direction, Event, ReconfigResult};
 pub use stats::{
     AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,
 };

@@ -63,6 +63,21 @@ impl<T> Streams<T> {
         self.slots.iter()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut()
+    }
+
+    /// The numbers of the streams in use, ascending.
+    pub(crate) fn in_use(&self) -> Vec<u16> {
+        let pages = self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_deref()?)));
+        pages
+            .flat_map(|(at, page)| {
+                let used = page.iter().enumerate().filter(|(_, slot)| **slot != 0);
+                used.map(move |(within, _)| (at * PAGE + within) as u16)
+            })
+            .collect()
+    }
+
     /// How many streams are in use.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -82,6 +97,7 @@ mod tests {
             *streams.at(slot) += u32::from(stream) + 1;
         }
         assert_eq!(streams.len(), 3);
+        assert_eq!(streams.in_use(), [0, 300, 65_534]);
         assert_eq!(streams.get(0), Some(&2));
         assert_eq!(streams.get(65_534), Some(&131_070));
         assert_eq!(streams.get(301), None);

@@ -51,6 +51,11 @@ impl Association {
                 self.outcome = outcome;
                 return;
             }
+            // RFC 6525 §5.2.4: of the numbering before.
+            Err(SackError::NeverSent) if self.renumbered_lately(ctx.now) => {
+                self.outcome = outcome;
+                return;
+            }
             Err(SackError::NeverSent) => {
                 self.outcome = outcome;
                 self.violated(

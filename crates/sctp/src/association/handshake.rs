@@ -165,6 +165,10 @@ impl Association {
     /// Takes over what the peer has said of itself.
     pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
         self.peer_tag = offer.tag;
+        if self.reconfig.take().is_some() {
+            // What was added to the association that this one replaces.
+            (self.outbound_streams, self.inbound_streams) = (self.streams, self.streams);
+        }
         // RFC 9260 §5.1.1: no more streams than the other side takes.
         self.outbound_streams = self.outbound_streams.min(offer.inbound);
         self.inbound_streams = self.inbound_streams.min(offer.outbound);

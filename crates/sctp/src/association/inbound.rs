@@ -15,7 +15,7 @@ use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IForwardTsn, InitAck, Malformed,
-    RawChunk, Sack, SackView, UnknownChunk,
+    RawChunk, ReConfig, Sack, SackView, UnknownChunk,
 };
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth};
 use std::net::SocketAddr;
@@ -88,6 +88,9 @@ impl Association {
         if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
+        if self.reconfig.is_some() {
+            self.advance_reconfig(ctx, arrived.path);
+        }
     }
 
     #[cold]
@@ -132,6 +135,7 @@ impl Association {
             Chunk::Error(error) => self.on_error(ctx, &error),
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.tsn.0),
+            Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
             // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) => {}
@@ -158,6 +162,7 @@ impl Association {
         match kind {
             Auth::KIND => self.extensions.auth,
             Asconf::KIND | AsconfAck::KIND => self.extensions.asconf,
+            ReConfig::KIND => self.extensions.reconfig,
             _ => true,
         }
     }
@@ -172,6 +177,10 @@ impl Association {
             // RFC 9260 §6.2: no user data, no association.
             let reason = CloseReason::PeerViolated("6.2: a DATA chunk without user data");
             self.abort_with(ctx, &Cause::NoUserData(data.tsn), reason);
+            return;
+        }
+        if self.reconfig.is_some() && self.comes_too_early(data) {
+            self.recv.refuse();
             return;
         }
         if !seen && arrived.ecn == Ecn::Ce && self.ecn.on {

@@ -16,6 +16,7 @@ pub(crate) mod inbound;
 pub(crate) mod liveness;
 pub(crate) mod negotiate;
 pub(crate) mod outbound;
+pub(crate) mod reconfig;
 pub(crate) mod restart;
 pub(crate) mod shutdown;
 pub(crate) mod state;
@@ -127,6 +128,8 @@ pub(crate) struct Association {
     /// What both sides support.
     pub(crate) extensions: Extensions,
     pub(crate) ecn: EcnState,
+    /// RE-CONFIG, once it is used.
+    pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
     pub(crate) stats: AssociationStats,
     /// Consecutive errors of the whole association.
     pub(crate) errors: u32,
@@ -185,6 +188,7 @@ impl Association {
             outbox: Outbox::default(),
             extensions: Extensions::default(),
             ecn: EcnState::default(),
+            reconfig: None,
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
             errors: 0,
             data_from: 0,
@@ -299,6 +303,7 @@ impl Association {
                 Timer::T5Guard => self.on_t5_guard(ctx),
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.on_probe_timer(),
+                Timer::Reconfig => self.on_reconfig_timer(ctx),
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
                 Timer::HeartbeatLost(path) => self.on_heartbeat_lost(ctx, path),

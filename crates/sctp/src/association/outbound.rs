@@ -208,16 +208,17 @@ impl Association {
         }
         self.write_errors(index, end, buffer, buffer.len() == begin);
         // It came in a packet, so it fits one, unless the way back is narrower.
-        let alone = &mut (buffer.len() == begin);
+        let mut alone = buffer.len() == begin;
         while let Some((path, chunk)) = self.outbox.heartbeat_acks.front() {
             let fits = buffer.len() + chunk.len() <= end;
-            if *path != index || !(fits || *alone) {
+            if *path != index || !(fits || alone) {
                 break;
             }
-            *alone = false;
+            alone = false;
             buffer.extend_from_slice(chunk);
             self.outbox.heartbeat_acks.pop_front();
         }
+        self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).heartbeat.wanted && buffer.len() + 8 + heartbeat::INFO <= end {
             self.write_heartbeat(ctx, index, buffer);
         }

@@ -21,6 +21,8 @@ pub(crate) enum Timer {
     Sack,
     /// A probe of a closed window.
     Probe,
+    /// A RE-CONFIG request has not been answered (RFC 6525 §5.1.1).
+    Reconfig,
     /// T3-rtx of a path.
     T3Rtx(usize),
     /// The next HEARTBEAT to a path.
@@ -29,7 +31,7 @@ pub(crate) enum Timer {
     HeartbeatLost(usize),
 }
 
-const SINGLE: usize = 6;
+const SINGLE: usize = 7;
 const PER_PATH: usize = 3;
 
 /// The table. An absent deadline is `Instant::MAX`.
@@ -59,6 +61,7 @@ impl Timers {
             Timer::T5Guard => 3,
             Timer::Sack => 4,
             Timer::Probe => 5,
+            Timer::Reconfig => 6,
             Timer::T3Rtx(path) => SINGLE + PER_PATH * path,
             Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 1,
             Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 2,
@@ -74,6 +77,7 @@ impl Timers {
             3 => Timer::T5Guard,
             4 => Timer::Sack,
             5 => Timer::Probe,
+            6 => Timer::Reconfig,
             _ if (index - SINGLE).is_multiple_of(PER_PATH) => Timer::T3Rtx(path),
             _ if (index - SINGLE) % PER_PATH == 1 => Timer::Heartbeat(path),
             _ => Timer::HeartbeatLost(path),
@@ -141,6 +145,7 @@ mod tests {
             Timer::T5Guard,
             Timer::Sack,
             Timer::Probe,
+            Timer::Reconfig,
             Timer::T3Rtx(0),
             Timer::Heartbeat(0),
             Timer::HeartbeatLost(0),
@@ -151,10 +156,10 @@ mod tests {
         for (i, timer) in all.into_iter().enumerate().rev() {
             timers.set(timer, Instant::from_millis(20 - i as u64));
         }
-        assert_eq!(timers.next(), Some(Instant::from_millis(9)));
+        assert_eq!(timers.next(), Some(Instant::from_millis(8)));
         timers.stop(Timer::Probe);
         assert!(!timers.is_set(Timer::Probe) && timers.is_set(Timer::Sack));
-        assert_eq!(timers.expired(Instant::from_millis(8)), None);
+        assert_eq!(timers.expired(Instant::from_millis(7)), None);
         let run: Vec<_> = std::iter::from_fn(|| timers.expired(Instant::from_millis(20))).collect();
         let expected: Vec<_> = all.into_iter().filter(|&t| t != Timer::Probe).collect();
         assert_eq!(run, expected);

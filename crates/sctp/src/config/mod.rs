@@ -132,6 +132,8 @@ pub struct Config {
     pub asconf: bool,
     /// Streams are reset and added: RE-CONFIG (RFC 6525).
     pub reconfig: bool,
+    /// Most streams in each direction that the peer's RE-CONFIG may lead to.
+    pub max_streams: u16,
     /// Packets without a checksum are accepted where a lower layer protects them (RFC 9653).
     pub zero_checksum: bool,
     /// Where each value comes from, in the order of the table.
@@ -234,6 +236,7 @@ impl Config {
             auth: false,
             asconf: false,
             reconfig: false,
+            max_streams: u16::MAX,
             zero_checksum: false,
             sources: [""; KNOB_COUNT],
         }
@@ -530,6 +533,12 @@ const KNOBS: &[Row] = &[
         help: "streams are reset and added: RE-CONFIG (RFC 6525): yes or no",
         print: |c| yes_no(c.reconfig),
         parse: |c, text| choose(text, &YES_NO, &mut c.reconfig),
+    },
+    Row {
+        key: "max_streams",
+        help: "most streams each way that the peer may add up to, from 1 to 65535; needs reconfig=yes",
+        print: |c| c.max_streams.to_string(),
+        parse: |c, text| count(text, 1, 65_535).map(|n| c.max_streams = n as u16),
     },
     Row {
         key: "zero_checksum",

@@ -55,6 +55,7 @@ const RFC9260: Rows = &[
     ("auth", "no", "an extension, not part of RFC 9260"),
     ("asconf", "no", "an extension, not part of RFC 9260"),
     ("reconfig", "no", "an extension, not part of RFC 9260"),
+    ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", "an extension, not part of RFC 9260"),
 ];
 
@@ -90,6 +91,7 @@ const RFC2960: Rows = &[
     ("auth", "no", NEWER),
     ("asconf", "no", NEWER),
     ("reconfig", "no", NEWER),
+    ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
 ];
 
@@ -125,6 +127,7 @@ const KAME_2002: Rows = &[
     ("auth", "no", NEWER),
     ("asconf", "no", NEWER),
     ("reconfig", "no", NEWER),
+    ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
 ];
 
@@ -160,6 +163,7 @@ const LKSCTP_2_6: Rows = &[
     ("auth", "no", NEWER),
     ("asconf", "no", NEWER),
     ("reconfig", "no", NEWER),
+    ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
 ];
 
@@ -195,6 +199,7 @@ const NS2: Rows = &[
     ("auth", "no", NEWER),
     ("asconf", "no", NEWER),
     ("reconfig", "no", NEWER),
+    ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
 ];
 
@@ -230,5 +235,6 @@ const MODERN: Rows = &[
     ("auth", "no", "off until it is measured"),
     ("asconf", "no", "off until it is measured"),
     ("reconfig", "no", "off until it is measured"),
+    ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", "off until it is measured"),
 ];

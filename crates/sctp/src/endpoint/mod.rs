@@ -14,8 +14,8 @@ use crate::association::inbound::Arrived;
 use crate::association::state::Init;
 use crate::association::{Association, Ctx, LastWords, Local, Start, State, Trace, path_to};
 use crate::config::Config;
-use crate::error::{AssociateError, ListenError, PrimaryError, RecvError, SendError};
-use crate::event::Event;
+use crate::error::{AssociateError, ListenError, PrimaryError, RecvError, ResetError, SendError};
+use crate::event::{Direction, Event};
 use crate::path::MOST;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange, Totals};
 use anabranch_base::trace::TraceRecord;
@@ -387,6 +387,61 @@ impl Endpoint {
         let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
         self.with(now, slot, |association, _| association.set_primary(path))
             .unwrap_or(Err(PrimaryError::Unknown))
+    }
+
+    /// Lets `streams` (none: all) begin anew: their next ordered message has
+    /// number 0. What was given to `send` before goes out first; what is given
+    /// from now on waits until the peer has agreed. `Event::StreamsReset` or
+    /// `Event::ResetFailed` follows, one a direction, several for long lists
+    /// (RFC 6525 §6.3.2).
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn reset_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        direction: Direction,
+        streams: &[u16],
+    ) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.reset_streams(direction, streams))
+    }
+
+    /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
+    /// is acknowledged. `Event::AssociationReset` or `Event::ResetFailed`
+    /// follows (RFC 6525 §6.3.3). Once in 30 s.
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn reset_association(&mut self, now: Instant, id: AssociationId) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.reset_association(now))
+    }
+
+    /// Asks for more streams: to send on, and for the peer to send on.
+    /// `Event::StreamsAdded` or `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn add_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        outgoing: u16,
+        incoming: u16,
+    ) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.add_streams(outgoing, incoming))
+    }
+
+    fn reconfigure(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        ask: impl FnOnce(&mut Association) -> Result<(), ResetError>,
+    ) -> Result<(), ResetError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { ResetError::Closing } else { ResetError::Unknown });
+        };
+        self.with(now, slot, |association, _| ask(association)).unwrap_or(Err(ResetError::Unknown))
     }
 
     /// The association as it stands.

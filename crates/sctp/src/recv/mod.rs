@@ -6,6 +6,7 @@
 //! it marks that a SACK is due.
 
 pub(crate) mod ack;
+mod anew;
 pub(crate) mod forward;
 pub(crate) mod order;
 pub(crate) mod reassembly;

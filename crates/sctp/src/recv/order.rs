@@ -6,6 +6,7 @@
 //!
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.6 (Receive).
 
+mod anew;
 mod skip;
 
 use super::reassembly::{Pool, Violation};

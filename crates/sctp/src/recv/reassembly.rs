@@ -220,6 +220,20 @@ impl Reassembly {
         Ok(true)
     }
 
+    /// A message of one of `streams` (none: any), or part of one, waits for more.
+    pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
+        if streams.is_empty() {
+            return !self.assemblies.is_empty() || self.held_count > 0;
+        }
+        self.assemblies.iter().any(|assembly| streams.contains(&assembly.stream))
+    }
+
+    /// Nothing is held, and what comes next has this offset.
+    pub(super) fn go_to(&mut self, next: u64) {
+        self.held.clear();
+        self.held_base = next;
+    }
+
     fn hold(&mut self, fragment: Fragment<'_>) {
         assert!(fragment.offset >= self.held_base, "a fragment below the cumulative TSN");
         let at = (fragment.offset - self.held_base) as usize;

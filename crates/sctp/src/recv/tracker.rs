@@ -44,6 +44,19 @@ impl Tracker {
         Self { initial, next: 0, runs: VecDeque::new(), duplicates: Vec::new() }
     }
 
+    /// The peer's initial TSN, before any renumbering.
+    pub(crate) fn initial(&self) -> u32 {
+        self.initial
+    }
+
+    /// The peer goes on with `next`; offsets go on as they are. What was missing is given up.
+    pub(crate) fn renumber(&mut self, next: u32) {
+        self.next = self.end();
+        self.runs.clear();
+        self.duplicates.clear();
+        self.initial = next.wrapping_sub(self.next as u32);
+    }
+
     /// The lowest offset that has not arrived.
     #[inline]
     pub(crate) fn next(&self) -> u64 {

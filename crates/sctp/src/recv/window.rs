@@ -35,6 +35,11 @@ impl Window {
         self.used -= bytes;
     }
 
+    /// So many bytes are held, whatever was charged before.
+    pub(crate) fn hold(&mut self, bytes: u64) {
+        self.used = bytes;
+    }
+
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.capacity

@@ -123,6 +123,12 @@ impl Outstanding {
         self.entries.get(offset.checked_sub(self.base)? as usize)
     }
 
+    /// RFC 6525 §5.2.7 H5: the next chunk has this TSN. Nothing is outstanding.
+    pub(crate) fn renumber(&mut self, next: u32) {
+        assert!(self.is_empty(), "TSNs are renumbered over what is outstanding");
+        self.initial = next.wrapping_sub(self.base as u32);
+    }
+
     /// User bytes in flight on all paths.
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {

@@ -6,6 +6,8 @@
 //!
 //! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
+mod hold;
+
 use super::bytes::StreamBytes;
 use super::fragment;
 use super::scheduler::Scheduler;
@@ -13,6 +15,8 @@ use crate::config::SchedulerKind;
 use crate::endpoint::Message;
 use crate::error::SendError;
 use crate::streams::Streams;
+use hold::Hold;
+pub(crate) use hold::Ticket;
 use std::ops::Range;
 
 /// A message.
@@ -60,6 +64,8 @@ pub(crate) struct Queue {
     free: Vec<u32>,
     scheduler: Scheduler,
     streams: Streams<Stream>,
+    /// Streams that are being reset (RFC 6525).
+    hold: Option<Box<Hold>>,
     limit: u64,
     buffered: u64,
     unsent: u64,
@@ -78,6 +84,7 @@ impl Queue {
             free: Vec::new(),
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
+            hold: None,
             limit,
             buffered: 0,
             unsent: 0,
@@ -120,6 +127,7 @@ impl Queue {
             self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
             return Err(SendError::Full);
         }
+        let held = self.hold.as_deref().is_some_and(|hold| hold.ticket(message.stream).is_some());
         let slot = self.streams.slot(message.stream, Stream::default);
         let bytes = &mut self.streams.at(slot).bytes;
         if bytes.is_empty() {
@@ -144,7 +152,10 @@ impl Queue {
         stored.immediate = message.immediate;
         stored.cut = 0;
         stored.released = 0;
-        self.scheduler.push(message.stream, index);
+        match &mut self.hold {
+            Some(hold) if held => hold.keep(index),
+            _ => self.scheduler.push(message.stream, index),
+        }
         self.buffered += length;
         self.unsent += length;
         Ok(())
@@ -198,6 +209,9 @@ impl Queue {
         self.unsent -= u64::from(cut.length);
         if stored.cut == stored.length {
             self.scheduler.pop();
+            if let Some(hold) = &mut self.hold {
+                hold.done(stored.stream);
+            }
         }
     }
 

@@ -201,6 +201,28 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::PathDown { address, .. } => format!("path to {address} is down"),
         Event::Restarted { .. } => "peer restarted".into(),
         Event::PeerShutdown { .. } => "peer wants to shut down".into(),
+        Event::StreamsReset { direction, streams, .. } => {
+            format!("streams reset: {direction:?} {}", listed(streams))
+        }
+        Event::StreamsAdded { outgoing, incoming, .. } => {
+            format!("streams added: {outgoing} out, {incoming} in")
+        }
+        Event::AssociationReset { .. } => "association reset".into(),
+        Event::ResetFailed { direction: None, result, .. } => format!("association not reset: {result:?}"),
+        Event::ResetFailed { direction: Some(direction), streams, result, .. } => {
+            format!("streams not reset: {direction:?} {}: {result:?}", listed(streams))
+        }
+        Event::AddFailed { outgoing, incoming, result, .. } => {
+            format!("streams not added: {outgoing} out, {incoming} in: {result:?}")
+        }
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
     })
+}
+
+fn listed(streams: &[u16]) -> String {
+    match streams {
+        [] => "all".into(),
+        [first, .., last] if streams.len() > 8 => format!("[{first}, … {last}], {} in all", streams.len()),
+        _ => format!("{streams:?}"),
+    }
 }

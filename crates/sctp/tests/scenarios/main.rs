@@ -15,6 +15,7 @@ mod loss;
 mod messages;
 mod mtu;
 mod paths;
+mod reconfig;
 mod restart;
 mod shutdown;
 mod strays;

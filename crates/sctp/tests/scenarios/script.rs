@@ -5,7 +5,7 @@ use crate::net::rules::{Action, Rule};
 use crate::net::{self, A, B, Net};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_sctp::{AssociationId, Config, Message};
+use anabranch_sctp::{AssociationId, Config, Direction, Message, ResetError};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::packet;
 use expect_test::Expect;
@@ -152,6 +152,24 @@ impl Script {
         let (id, now) = (self.id(side), self.net.now);
         self.net.end(side).engine.abort(now, id);
         self
+    }
+
+    /// Asks for streams to begin anew (RFC 6525).
+    pub fn reset(&mut self, side: Side, direction: Direction, streams: &[u16]) -> Result<(), ResetError> {
+        let (id, now) = (self.id(side), self.net.now);
+        self.net.end(side).engine.reset_streams(now, id, direction, streams)
+    }
+
+    /// Asks for TSNs to begin anew.
+    pub fn reset_association(&mut self, side: Side) -> Result<(), ResetError> {
+        let (id, now) = (self.id(side), self.net.now);
+        self.net.end(side).engine.reset_association(now, id)
+    }
+
+    /// Asks for more streams.
+    pub fn add_streams(&mut self, side: Side, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
+        let (id, now) = (self.id(side), self.net.now);
+        self.net.end(side).engine.add_streams(now, id, outgoing, incoming)
     }
 
     /// Swallows everything in network `n` from now on.

@@ -12,7 +12,7 @@ use crate::net::{A, B, Flight, Net, Watch, network};
 use anabranch_base::Engine;
 use anabranch_sctp::{AssociationState, PathState};
 use anabranch_wire::ladder::Side;
-use anabranch_wire::sctp::{Chunk, PacketView, SackView, Tsn};
+use anabranch_wire::sctp::{Chunk, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
 
 /// What one side has sent.
@@ -30,6 +30,8 @@ struct Sender {
     window_unknown: bool,
     /// Highest cumulative TSN it has sent in a SACK.
     promised: Option<Tsn>,
+    /// The last request to renumber TSNs that it has agreed to.
+    agreed: Option<u32>,
 }
 
 impl Sender {
@@ -87,6 +89,20 @@ impl Checker {
             let last = sack.cumulative.plus(u32::from(end));
             assert!(highest.at_or_after(last), "{from:?}: a gap block beyond what was sent: {sack}");
         }
+    }
+
+    /// RFC 6525 §5.2.4: the peer goes on with the TSN it is given here.
+    fn renumbered(&mut self, from: Side, request: u32, next: Tsn) {
+        let mine = &mut self.sides[from as usize];
+        if mine.agreed.replace(request) == Some(request) {
+            return;
+        }
+        let before = Tsn(next.0.wrapping_sub(1));
+        mine.promised = Some(before);
+        let peer = &mut self.sides[from.other() as usize];
+        peer.highest = Some(before);
+        peer.acknowledged = None;
+        peer.content.clear();
     }
 
     fn data_sent(&mut self, net: &Net, from: Side, flight: &Flight, tsn: Tsn, stream: u16, payload: &[u8]) {
@@ -206,6 +222,13 @@ impl Watch for Checker {
                 // RFC 9260 §6.10: control chunks come first.
                 other if data_seen.is_some() => panic!("{from:?}: {other} behind DATA"),
                 Chunk::Sack(sack) => self.sack_sent(from, &sack),
+                Chunk::ReConfig(chunk) => {
+                    for param in chunk.params() {
+                        if let ReConfigParam::Response { response, next: Some((_, next)), .. } = param {
+                            self.renumbered(from, response, next);
+                        }
+                    }
+                }
                 Chunk::Unknown(unknown) => panic!("{from:?}: {unknown}"),
                 _ => {}
             }
@@ -243,6 +266,10 @@ impl Watch for Checker {
                 _ => continue,
             };
             let mine = &mut self.sides[to as usize];
+            // Of a numbering that is no more (RFC 6525 §5.2.4).
+            if mine.highest.is_some_and(|highest| highest.0.wrapping_sub(cumulative.0) > 1 << 24) {
+                continue;
+            }
             mine.acknowledged = match mine.acknowledged {
                 // Of several with one cumulative TSN the most generous counts: they may come in any order.
                 Some((before, most)) if before == cumulative => Some((before, most.max(window))),

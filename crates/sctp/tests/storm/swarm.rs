@@ -4,7 +4,7 @@ use crate::checker::Checker;
 use crate::net::{self, A, B, Flight, Net};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Ratio, Rng};
-use anabranch_sctp::{AssociationState, CloseReason, Config, Event, Message, SendError};
+use anabranch_sctp::{AssociationState, CloseReason, Config, Direction, Event, Message, SendError};
 use anabranch_wire::ladder::Side;
 
 /// What came of a storm (or of many).
@@ -18,6 +18,8 @@ pub struct Outcome {
     pub bytes: u64,
     pub packets: u64,
     pub retransmitted: u64,
+    /// Streams and TSNs that began anew, and streams that were added, as the sides were told.
+    pub reconfigured: u64,
     /// Over every packet and its time.
     pub digest: u64,
 }
@@ -30,6 +32,7 @@ impl Outcome {
         self.bytes += other.bytes;
         self.packets += other.packets;
         self.retransmitted += other.retransmitted;
+        self.reconfigured += other.reconfigured;
         self.digest ^= other.digest;
     }
 }
@@ -155,6 +158,8 @@ struct Work {
     next: Instant,
     shutdown: bool,
     abort_at: Option<Instant>,
+    /// When it asks for streams to begin anew, or for more of them.
+    wishes: Vec<Instant>,
     asked: bool,
 }
 
@@ -164,7 +169,13 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut rng = root.fork("choices");
     let networks = 1 + rng.below(3) as usize;
     let delays: Vec<_> = (0..networks).map(|_| Duration::from_micros(100 + rng.below(150_000))).collect();
-    let configs = [configuration(&mut rng), configuration(&mut rng)];
+    let mut configs = [configuration(&mut rng), configuration(&mut rng)];
+    let mut wishes = root.fork("wishes");
+    let supported = wishes.below(3) != 0;
+    for config in &mut configs {
+        let set = config.set("reconfig", if supported { "yes" } else { pick(&mut wishes, &["yes", "no"]) });
+        set.expect("a knob");
+    }
     let mut net = Net::new(seed, configs, &delays);
     net.drawing = drawing;
     let heavy = rng.below(8) == 0;
@@ -203,6 +214,10 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         }
     }
     let mut work = [plan(&mut rng, A), plan(&mut rng, B)];
+    for side in &mut work {
+        side.wishes = (0..wishes.below(12)).map(|_| Instant::from_millis(wishes.below(15_000))).collect();
+        side.wishes.sort_unstable();
+    }
     let abort = rng.below(12) == 0;
     if abort {
         work[rng.below(2) as usize].abort_at = Some(Instant::from_millis(rng.below(10_000)));
@@ -222,11 +237,18 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     loop {
         for side in [A, B] {
             act(&mut net, side, &mut work, &mut number);
+            wish(&mut net, side, &mut work[side as usize], &mut wishes);
         }
         let next = work
             .iter()
             .filter(|w| !w.asked)
-            .filter_map(|w| [Some(w.next), w.abort_at].into_iter().flatten().filter(|&at| at > net.now).min())
+            .filter_map(|w| {
+                [Some(w.next), w.abort_at, w.wishes.first().copied()]
+                    .into_iter()
+                    .flatten()
+                    .filter(|&at| at > net.now)
+                    .min()
+            })
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
@@ -275,6 +297,7 @@ fn plan(rng: &mut Rng, side: Side) -> Work {
         next: Instant::ZERO,
         shutdown: false,
         abort_at: None,
+        wishes: Vec::new(),
         asked: side == B,
     }
 }
@@ -331,6 +354,25 @@ fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut u64) {
     }
 }
 
+/// The application of one side asks for streams to begin anew, or for more of them (RFC 6525).
+/// Whatever comes of it, every message arrives in the order of its stream.
+fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
+    let now = net.now;
+    while work.wishes.first().is_some_and(|&at| at <= now) {
+        work.wishes.remove(0);
+        let end = net.end(side);
+        let Some(&id) = end.ids.last() else { continue };
+        let direction = pick(rng, &[Direction::Outgoing, Direction::Incoming, Direction::Both]);
+        let streams: Vec<u16> = (0..rng.below(4)).map(|_| rng.below(20) as u16).collect();
+        // What cannot be now is refused, and that is all.
+        let _ = match rng.below(8) {
+            0 => end.engine.reset_association(now, id),
+            1 => end.engine.add_streams(now, id, rng.below(3) as u16, rng.below(3) as u16),
+            _ => end.engine.reset_streams(now, id, direction, &streams),
+        };
+    }
+}
+
 /// This side's association has ended, or never came to be (B, while A has given up).
 fn is_over(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
@@ -367,6 +409,13 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool) -> Outcome {
                 .position(|event| matches!(event, Event::Closed { id: which, .. } if *which == id));
             assert_eq!(last, closed, "{side:?}: Closed is the last event of {id:?}: {events:?}");
         }
+        let told = |event: &&Event| {
+            matches!(
+                event,
+                Event::StreamsReset { .. } | Event::StreamsAdded { .. } | Event::AssociationReset { .. }
+            )
+        };
+        outcome.reconfigured += end.events.iter().filter(told).count() as u64;
         outcome.messages += end.app.messages;
         outcome.bytes += end.app.bytes;
         let totals = end.engine.totals().sum;
@@ -416,6 +465,11 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::PathDown { id, .. }
         | Event::Restarted { id }
         | Event::PeerShutdown { id }
+        | Event::StreamsReset { id, .. }
+        | Event::StreamsAdded { id, .. }
+        | Event::AssociationReset { id, .. }
+        | Event::ResetFailed { id, .. }
+        | Event::AddFailed { id, .. }
         | Event::Closed { id, .. } => *id,
     }
 }

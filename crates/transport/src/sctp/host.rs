@@ -203,6 +203,12 @@ impl Driven for Shared {
             }
             // The engine keeps count of them; sessions do not care which path carries them.
             Event::PathUp { .. } | Event::PathDown { .. } => {}
+            // Nobody here asks for them.
+            Event::StreamsReset { .. }
+            | Event::StreamsAdded { .. }
+            | Event::AssociationReset { .. }
+            | Event::ResetFailed { .. }
+            | Event::AddFailed { .. } => {}
             Event::Restarted { id } => {
                 // Half of what was said is lost: no stream of bytes survives that.
                 self.engine.abort(now, id);

@@ -34,6 +34,9 @@ impl Association {
         if let Some(&(path, _)) = self.outbox.heartbeat_acks.front() {
             return Some(Job::Control(path));
         }
+        if let Some(path) = self.reconfig_path() {
+            return Some(Job::Control(path));
+        }
         if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
             return Some(Job::Control(path));
         }

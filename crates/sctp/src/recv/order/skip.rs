@@ -23,6 +23,11 @@ pub(super) struct Skips {
 }
 
 impl Skips {
+    /// `streams` (none: all) begin with number 0 again.
+    pub(super) fn begin_anew(&mut self, streams: &[u16]) {
+        self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
+    }
+
     /// Drops a message whose number lies so far ahead if it has been given up.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
         let given_up = self.any && ahead >= HALF;
@@ -37,7 +42,7 @@ impl Stream {
     /// The unfinished message at the end of a lane stays unfinished. Whoever has
     /// read a part of it reads an end; nobody else learns of it. Returns the
     /// bytes that nobody has read.
-    fn drop_tail(&mut self, unordered: bool) -> u64 {
+    pub(super) fn drop_tail(&mut self, unordered: bool) -> u64 {
         let reading = self.reading == Some(unordered);
         let lane = self.lane(unordered);
         let Some(tail) = lane.tail.take() else {

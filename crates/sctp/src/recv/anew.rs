@@ -1,0 +1,56 @@
+//! Numbers of the peer that begin anew.
+//!
+//! Home of RFC 6525 §5.2.2 and §5.2.4 (what they ask of the receiving half).
+
+use super::RecvHalf;
+use super::reassembly::Reassembly;
+
+impl RecvHalf {
+    /// The peer's initial TSN, before any reset.
+    pub(crate) fn initial_tsn(&self) -> u32 {
+        self.tracker.initial()
+    }
+
+    /// How far `tsn` lies beyond the Cumulative TSN Ack; not above zero when it has been reached.
+    pub(crate) fn beyond(&self, tsn: u32) -> i32 {
+        tsn.wrapping_sub(self.tracker.cumulative()) as i32
+    }
+
+    /// A chunk is not taken now; the peer will send it again.
+    pub(crate) fn refuse(&mut self) {
+        self.ack.on_refused();
+    }
+
+    /// A message of one of `streams` (none: any) is under way.
+    pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
+        self.reassembly.is_inside(streams)
+    }
+
+    /// Something is missing, or under way.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.tracker.has_gaps() || self.reassembly.is_inside(&[])
+    }
+
+    /// `streams` (none: all) expect number 0 next.
+    pub(crate) fn begin_anew(&mut self, streams: &[u16]) {
+        self.order.begin_anew(streams, self.reassembly.pool());
+    }
+
+    /// RFC 6525 §5.2.4 G4: the peer goes on with TSN `next`; what was missing will not come.
+    pub(crate) fn renumber(&mut self, next: u32) {
+        if self.is_unfinished() {
+            self.order.drop_tails();
+            self.reassembly = Reassembly::default();
+        }
+        self.tracker.renumber(next);
+        self.reassembly.go_to(self.tracker.next());
+        self.begin_anew(&[]);
+        self.order.take_dropped();
+        self.window.hold(self.order.held_bytes());
+    }
+
+    /// The peer may send on so many more streams.
+    pub(crate) fn add_streams(&mut self, more: u16) {
+        self.streams = self.streams.saturating_add(more);
+    }
+}

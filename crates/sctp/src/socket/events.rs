@@ -28,6 +28,11 @@ impl Sockets {
         | Event::PathDown { id, .. }
         | Event::Restarted { id }
         | Event::PeerShutdown { id }
+        | Event::StreamsReset { id, .. }
+        | Event::StreamsAdded { id, .. }
+        | Event::AssociationReset { id, .. }
+        | Event::ResetFailed { id, .. }
+        | Event::AddFailed { id, .. }
         | Event::Closed { id, .. }) = event;
         if let Event::Accepted { port, outbound_streams, inbound_streams, .. } = event {
             self.take_accepted(now, id, port, (outbound_streams, inbound_streams));
@@ -67,6 +72,12 @@ impl Sockets {
                 let change = AddressChange::Unreachable;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
             }
+            // The options that ask for them (RFC 6525 §6.3) are not offered here.
+            Event::StreamsReset { .. }
+            | Event::StreamsAdded { .. }
+            | Event::AssociationReset { .. }
+            | Event::ResetFailed { .. }
+            | Event::AddFailed { .. } => {}
             Event::Restarted { .. } => socket.changed(id, AssociationChange::Restart),
             Event::PeerShutdown { .. } => {
                 member.peer_shutdown = true;

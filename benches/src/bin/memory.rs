@@ -1,11 +1,13 @@
 //! How fast SCTP is between two ends in one thread, beside other stacks in the
 //! same run.
 //!
-//!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow]
+//!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512]
 //!
 //! Packets of 1472 bytes, no loss, no network, one ordered stream; the clock is
 //! told. Runs are interleaved; printed are medians. `--ours` leaves the others
-//! out, `--skip-slow` those that are far behind.
+//! out, `--skip-slow` those that are far behind, `--bulk`
+//! all but the throughput, which `--size` limits to one size and `--mib` to so much
+//! of our data a run.
 
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
 use anabranch_benches::{median, thread_cpu};
@@ -32,7 +34,7 @@ fn main() -> Result<(), String> {
         0 => SIZES.to_vec(),
         size => vec![size],
     };
-    bulk(runs, stacks, &sizes)?;
+    bulk(runs, stacks, &sizes, number("--mib", 512) as u64)?;
     if has("--bulk") {
         return Ok(());
     }
@@ -57,7 +59,7 @@ fn one(stack: usize, size: usize, total: u64) -> Result<Transfer, String> {
     result.map_err(|error| format!("{}: {error}", NAMES[stack]))
 }
 
-fn bulk(runs: usize, stacks: usize, sizes: &[usize]) -> Result<(), String> {
+fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), String> {
     println!("GB/s of messages in order on one stream, by message size");
     print!("{:12}", "");
     for size in sizes {
@@ -70,8 +72,8 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize]) -> Result<(), String> {
             for (stack, figures) in table.iter_mut().enumerate() {
                 // The slow ones get less to do, and fewer runs.
                 let total: u64 = match (stack, size) {
-                    (0, 64) => 128 << 20,
-                    (0, _) => 512 << 20,
+                    (0, 64) => mib << 18,
+                    (0, _) => mib << 20,
                     (1, 64) => 24 << 20,
                     (1, _) => 256 << 20,
                     (_, 64) => 2 << 20,

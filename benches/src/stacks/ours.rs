@@ -61,7 +61,7 @@ impl Ours {
             ends,
             target: addresses[1],
             now: Instant::ZERO,
-            batch: Batch::new(1),
+            batch: Batch::new(16),
             id: None,
             packets: 0,
             buffer: vec![0; 1 << 16],

@@ -30,14 +30,19 @@ impl<T> Streams<T> {
     /// The slot of `stream`, taken into use with `begin` if it was not.
     #[inline]
     pub(crate) fn slot(&mut self, stream: u16, begin: impl FnOnce() -> T) -> usize {
-        if let Some(slot) = self.find(stream) {
-            return slot;
+        match self.find(stream) {
+            Some(slot) => slot,
+            None => self.take(stream, begin()),
         }
+    }
+
+    #[cold]
+    fn take(&mut self, stream: u16, state: T) -> usize {
         let page = usize::from(stream) / PAGE;
         if self.pages.len() <= page {
             self.pages.resize_with(page + 1, || None);
         }
-        self.slots.push(begin());
+        self.slots.push(state);
         let entry = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]));
         entry[usize::from(stream) % PAGE] = self.slots.len() as u32;
         self.slots.len() - 1

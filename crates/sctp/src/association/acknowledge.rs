@@ -234,7 +234,15 @@ impl Association {
     }
 
     /// Begins or ends probing, as the window demands.
+    #[inline]
     pub(super) fn check_probe(&mut self, now: Instant) {
+        // While something is outstanding its own timer runs.
+        if self.send.outstanding.is_empty() {
+            self.check_probe_idle(now);
+        }
+    }
+
+    fn check_probe_idle(&mut self, now: Instant) {
         if self.is_shut_out() {
             let probing = self.send.probing.get_or_insert(Probing::default());
             if !probing.allowed && !self.timers.is_set(Timer::Probe) {
@@ -243,7 +251,7 @@ impl Association {
                 let wait = rto.saturating_mul(1 << probing.sent.min(16)).min(self.config.rto_max.max(rto));
                 self.timers.set(Timer::Probe, now + wait);
             }
-        } else if self.send.probing.is_some() && self.send.outstanding.is_empty() {
+        } else if self.send.probing.is_some() {
             self.send.probing = None;
             self.timers.stop(Timer::Probe);
         }

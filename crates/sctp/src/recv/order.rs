@@ -46,6 +46,8 @@ struct Tail {
 #[derive(Debug, Default)]
 struct Lane {
     bytes: VecDeque<u8>,
+    /// So many of them, the first, have been read already.
+    taken: usize,
     messages: VecDeque<Boundary>,
     tail: Option<Tail>,
 }
@@ -70,6 +72,33 @@ impl Lane {
         }
     }
 
+    /// Takes the next bytes out.
+    #[inline]
+    fn copy(&mut self, out: &mut [u8]) {
+        /// Room is made in one go for many small messages.
+        const AT_ONCE: usize = 4096;
+        let (front, back) = self.bytes.as_slices();
+        let end = self.taken + out.len();
+        if end <= front.len() {
+            out.copy_from_slice(&front[self.taken..end]);
+        } else if self.taken >= front.len() {
+            out.copy_from_slice(&back[self.taken - front.len()..end - front.len()]);
+        } else {
+            let (head, tail) = out.split_at_mut(front.len() - self.taken);
+            head.copy_from_slice(&front[self.taken..]);
+            tail.copy_from_slice(&back[..end - front.len()]);
+        }
+        self.taken = end;
+        if end == self.bytes.len() {
+            // Begins at the start of its memory again.
+            self.bytes.clear();
+            self.taken = 0;
+        } else if end >= AT_ONCE {
+            self.bytes.drain(..end);
+            self.taken = 0;
+        }
+    }
+
     fn read(&mut self, out: &mut [u8], unordered: bool) -> Option<Received> {
         let mut incomplete = false;
         let (left, ppid, whole) = match (self.messages.front_mut(), &mut self.tail) {
@@ -83,17 +112,7 @@ impl Lane {
         let bytes = out.len().min(*left);
         *left -= bytes;
         let end_of_message = whole && *left == 0;
-        let (front, back) = self.bytes.as_slices();
-        let split = bytes.min(front.len());
-        out[..split].copy_from_slice(&front[..split]);
-        if split < bytes {
-            out[split..bytes].copy_from_slice(&back[..bytes - split]);
-        }
-        if bytes == self.bytes.len() {
-            self.bytes.clear();
-        } else {
-            self.bytes.drain(..bytes);
-        }
+        self.copy(&mut out[..bytes]);
         if end_of_message {
             self.messages.pop_front();
         }

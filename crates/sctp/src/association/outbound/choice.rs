@@ -96,6 +96,20 @@ impl Association {
         if !self.state.may_send_data() {
             return None;
         }
+        if self.send.outstanding.has_lost() {
+            return self.data_path_again(now);
+        }
+        if self.send.queue.unsent_bytes() == 0 {
+            return None;
+        }
+        let current = self.paths.current();
+        let new = self.is_open(current) && self.new_allowed(now);
+        new.then_some((current, Allowed { again: false, new }))
+    }
+
+    /// As [`data_path`](Self::data_path), with something marked for retransmission.
+    #[cold]
+    fn data_path_again(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if let Some((_, path)) = self.next_again() {
             let allowed = self.allowed(now, path);
             if allowed.again {
@@ -110,6 +124,16 @@ impl Association {
         allowed.new.then_some((current, allowed))
     }
 
+    /// The congestion window of a path is open.
+    #[inline]
+    fn is_open(&self, index: usize) -> bool {
+        let path = self.paths.get(index);
+        // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
+        let blocked = path.one_packet && path.flight > 0;
+        // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
+        path.flight < path.congestion.window() && !blocked
+    }
+
     /// The lowest chunk to be sent again, and where to.
     #[inline]
     pub(super) fn next_again(&mut self) -> Option<(u64, usize)> {
@@ -122,14 +146,9 @@ impl Association {
     }
 
     /// What may start a packet with DATA to `index`.
-    #[inline]
     fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
         let again_here = self.next_again();
-        let path = self.paths.get(index);
-        // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
-        let blocked = path.one_packet && path.flight > 0;
-        // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
-        let open = path.flight < path.congestion.window() && !blocked;
+        let open = self.is_open(index);
         let again =
             again_here.is_some_and(|(_, path)| path == index) && (open || self.send.recovery.free_packet);
         // RFC 9260 §6.1 C: what is marked goes first.

@@ -35,7 +35,7 @@ pub fn fill(
             let workload = &plan.points[p].workload;
             for run in &arm.runs {
                 let median = run.seed == arm.median_seed;
-                if median && workload.bulk.is_none() {
+                if median && workload.bulk.is_none() && workload.messages.is_none() {
                     let comment = format!("{}, seed {}, {}", arm.arm, run.seed, point.network);
                     let text = page_load(&workload.page, run, &comment);
                     add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;

@@ -7,6 +7,7 @@
 //! | [`fetch`] | the client: loads a page by a policy |
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`bulk`] | a transfer of many bytes without HTTP |
+//! | [`messages`] | messages at a fixed rate, each with its own delay |
 //! | [`observe`] | what happened when, at both ends |
 //! | [`body`] | what the bytes of an object are, so that each is checked |
 //!
@@ -18,6 +19,7 @@ pub mod bulk;
 pub mod fetch;
 pub mod har;
 pub mod mapping;
+pub mod messages;
 pub mod observe;
 pub mod page;
 pub mod serve;

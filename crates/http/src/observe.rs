@@ -85,6 +85,9 @@ pub enum FetchError {
     /// What came back is not what the server has: bytes lost, changed or out of place.
     #[error("the body is not intact: {0}")]
     Corrupt(String),
+    /// Its sender gave it up (partial reliability).
+    #[error("given up by its sender")]
+    GivenUp,
     /// The run ended before it did.
     #[error("not finished by the deadline")]
     Deadline,
@@ -133,6 +136,11 @@ pub trait Observer {
     fn written(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
+    /// Where the sender put an object on its stream, when that is not what the receiver counts: bytes that were
+    /// given up are counted by the one and never seen by the other.
+    fn placed(&self, object: usize, bytes: Range<u64>) {
+        let _ = (object, bytes);
+    }
 }
 
 /// Watches nothing.
@@ -172,6 +180,9 @@ impl<O: Observer + ?Sized> Observer for Rc<O> {
     fn written(&self, exchange: ExchangeId, at: Instant) {
         (**self).written(exchange, at);
     }
+    fn placed(&self, object: usize, bytes: Range<u64>) {
+        (**self).placed(object, bytes);
+    }
 }
 
 /// All milestones of one object.
@@ -183,6 +194,8 @@ pub struct ObjectRecord {
     pub assigned: Option<Assigned>,
     /// When its first response byte was read.
     pub first_byte: Option<Instant>,
+    /// Where its sender put it on its stream, where that was told.
+    pub placed: Option<Range<u64>>,
     /// Its end, when it was delivered.
     pub delivered: Option<Delivered>,
     /// Its end, when it was not.
@@ -290,5 +303,8 @@ impl Observer for Recorder {
     }
     fn written(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.written = Some(at));
+    }
+    fn placed(&self, object: usize, bytes: Range<u64>) {
+        self.object(object, |o| o.placed = Some(bytes));
     }
 }

@@ -85,6 +85,9 @@ pub struct Workload {
     pub objects: u64,
     /// Their body bytes in all.
     pub bytes: u64,
+    /// The objects are messages: their delays are the result, not the time until the last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub messages: bool,
 }
 
 /// One contestant at one point.
@@ -198,6 +201,9 @@ pub struct Object {
     pub first_byte_ns: Option<u64>,
     /// When its last byte reached the application; null if it never did.
     pub delivered_ns: Option<u64>,
+    /// It runs beside what is measured, and counts in no figure about objects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     /// Why it failed; null if it did not.
     pub failure: Option<String>,
     /// The response time in parts that add up to `delivered_ns - issued_ns`; null if not delivered.
@@ -326,6 +332,21 @@ pub struct Summary {
     pub page_ms: Stat,
     /// Mean response time of a run's objects, milliseconds.
     pub object_ms: Stat,
+    /// Median response time (of a message: its delay) of a run's delivered objects, milliseconds.
+    #[serde(default)]
+    pub object_p50_ms: Stat,
+    /// Its 95th percentile.
+    #[serde(default)]
+    pub object_p95_ms: Stat,
+    /// Its 99th percentile.
+    #[serde(default)]
+    pub object_p99_ms: Stat,
+    /// The longest of a run.
+    #[serde(default)]
+    pub object_max_ms: Stat,
+    /// Objects of a run that were not delivered.
+    #[serde(default)]
+    pub undelivered: Stat,
     /// Connection set-up, milliseconds.
     pub connect_ms: Stat,
     /// Mean time to first byte of a run's objects, milliseconds.
@@ -346,9 +367,14 @@ pub struct Summary {
 
 impl Summary {
     /// The metrics' names, in order.
-    pub const METRICS: [&'static str; 10] = [
+    pub const METRICS: [&'static str; 15] = [
         "page_ms",
         "object_ms",
+        "object_p50_ms",
+        "object_p95_ms",
+        "object_p99_ms",
+        "object_max_ms",
+        "undelivered",
         "connect_ms",
         "first_byte_ms",
         "limit_ratio",
@@ -365,6 +391,11 @@ impl Summary {
         Some(match name {
             "page_ms" => &self.page_ms,
             "object_ms" => &self.object_ms,
+            "object_p50_ms" => &self.object_p50_ms,
+            "object_p95_ms" => &self.object_p95_ms,
+            "object_p99_ms" => &self.object_p99_ms,
+            "object_max_ms" => &self.object_max_ms,
+            "undelivered" => &self.undelivered,
             "connect_ms" => &self.connect_ms,
             "first_byte_ms" => &self.first_byte_ms,
             "limit_ratio" => &self.limit_ratio,

@@ -66,12 +66,13 @@ pub fn point_table(point: &Point, style: Style) -> String {
     };
     out += &wrapped(&format!("{} over {}; {seeds}", point.workload.name, point.network), 2);
     out.push('\n');
-    out += &times(point, style);
+    out += &if point.workload.messages { delays(point, style) } else { times(point, style) };
     out.push('\n');
     out += &work(point, style);
     out.push('\n');
     for arm in &point.arms {
-        out += &style_lines(&wrapped(&terms(arm), 2), |line| style.faint(line));
+        let terms = if point.workload.messages { message_terms(arm) } else { terms(arm) };
+        out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
     }
     for arm in &point.arms {
         if let Some(told) = path_events(arm) {
@@ -101,14 +102,7 @@ fn times(point: &Point, style: Style) -> String {
             let dash = if low < 0.0 { ".." } else { "-" };
             format!("{}{dash}{}", figure(low), figure(high))
         });
-        let ratio = match point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms") {
-            Some(found) => match (found.ratio, found.ci95) {
-                (Some(ratio), Some([low, high])) => format!("{ratio:.2} ({low:.2}-{high:.2})"),
-                (Some(ratio), None) => format!("{ratio:.2}"),
-                (None, _) => "-".to_owned(),
-            },
-            None => "1".to_owned(),
-        };
+        let ratio = ratio(point, &arm.arm, "page_ms");
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>7}  {interval:>15}  {:>7}  {ratio:>22}  {:>7}  {:>8}",
@@ -120,6 +114,48 @@ fn times(point: &Point, style: Style) -> String {
         );
     }
     out
+}
+
+/// Delays of messages, each figure the mean of the runs' own.
+fn delays(point: &Point, style: Style) -> String {
+    let name_width = name_width(point);
+    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
+    let versus = format!("p95 to {}", shortened(first, 12));
+    let mut out = style_lines(
+        &format!(
+            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {versus:>22}  {:>11}
+",
+            "delay, ms", "median", "p95", "p99", "longest", "undelivered"
+        ),
+        |line| style.faint(line),
+    );
+    for arm in &point.arms {
+        let summary = &arm.summary;
+        let _ = writeln!(
+            out,
+            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>22}  {:>11}",
+            shortened(&arm.arm, name_width),
+            mean(&summary.object_p50_ms),
+            mean(&summary.object_p95_ms),
+            mean(&summary.object_p99_ms),
+            mean(&summary.object_max_ms),
+            ratio(point, &arm.arm, "object_p95_ms"),
+            mean(&summary.undelivered),
+        );
+    }
+    out
+}
+
+/// A contestant's ratio to the first, with its interval.
+fn ratio(point: &Point, arm: &str, metric: &str) -> String {
+    match point.comparisons.iter().find(|c| c.a == arm && c.metric == metric) {
+        Some(found) => match (found.ratio, found.ci95) {
+            (Some(ratio), Some([low, high])) => format!("{ratio:.2} ({low:.2}-{high:.2})"),
+            (Some(ratio), None) => format!("{ratio:.2}"),
+            (None, _) => "-".to_owned(),
+        },
+        None => "1".to_owned(),
+    }
 }
 
 fn work(point: &Point, style: Style) -> String {
@@ -185,6 +221,11 @@ fn path_events(arm: &Arm) -> Option<String> {
 
 /// The most path events that a contestant's line tells.
 const PATH_EVENTS: usize = 6;
+
+/// As [`terms`], without what is about requests.
+fn message_terms(arm: &Arm) -> String {
+    terms(arm).replace(", not pipelined", "").replace(", pipelined", "")
+}
 
 /// The terms on which a contestant raced.
 #[must_use]

@@ -34,7 +34,13 @@ pub const fn parts(why: &Why) -> [Option<u64>; 10] {
 pub fn mean_parts(arm: &Arm) -> Option<[f64; 10]> {
     let mut sums = [0.0; 10];
     let mut n = 0_u64;
-    for why in arm.runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why.as_ref()) {
+    for why in arm
+        .runs
+        .iter()
+        .flat_map(|run| &run.objects)
+        .filter(|object| !object.background)
+        .filter_map(|object| object.why.as_ref())
+    {
         n += 1;
         for (sum, part) in sums.iter_mut().zip(parts(why)) {
             *sum += part.unwrap_or(0) as f64 / 1e6;
@@ -59,11 +65,15 @@ pub fn dominant(arm: &Arm, most: usize) -> String {
     shares.take(most).map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
 }
 
-/// One sentence on page times at a point.
+/// One sentence on page times, or on the delays of messages, at a point.
 #[must_use]
 pub fn sentence(point: &Point) -> String {
+    let messages = point.workload.messages;
+    let metric = if messages { "object_p95_ms" } else { "page_ms" };
+    let does = if messages { "delivers 95 % of messages" } else { "loads the page" };
+    let mean_of = |arm: &Arm| arm.summary.metric(metric).and_then(|stat| stat.mean);
     let mut ranked: Vec<(&Arm, f64)> =
-        point.arms.iter().filter_map(|arm| Some((arm, arm.summary.page_ms.mean?))).collect();
+        point.arms.iter().filter_map(|arm| Some((arm, mean_of(arm)?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     let Some(((winner, _), rest)) = ranked.split_first() else {
         return "No contestant finished.".to_owned();
@@ -71,7 +81,7 @@ pub fn sentence(point: &Point) -> String {
     let mut sooner: Vec<(String, &Arm)> = Vec::new();
     let mut unclear: Vec<String> = Vec::new();
     for (other, _) in rest {
-        let found = metrics::compare((&other.arm, &other.runs), (&winner.arm, &winner.runs), "page_ms");
+        let found = metrics::compare((&other.arm, &other.runs), (&winner.arm, &winner.runs), metric);
         let Some(ratio) = found.ratio else { continue };
         let interval = found.ci95.map_or(String::new(), |[low, high]| format!(" ({low:.2}-{high:.2})"));
         let clear = match found.ci95 {
@@ -89,19 +99,21 @@ pub fn sentence(point: &Point) -> String {
         }
     }
     let failed: Vec<&str> =
-        point.arms.iter().filter(|arm| arm.summary.page_ms.n == 0).map(|arm| arm.arm.as_str()).collect();
+        point.arms.iter().filter(|arm| mean_of(arm).is_none()).map(|arm| arm.arm.as_str()).collect();
     let mut text = String::new();
     if sooner.is_empty() && unclear.is_empty() {
-        let mean = winner.summary.page_ms.mean.unwrap_or_default();
-        let _ = write!(text, "{} loads the page in {} on average", winner.arm, milliseconds(mean));
+        let mean = mean_of(winner).unwrap_or_default();
+        let _ = write!(text, "{} {does} in {} on average", winner.arm, milliseconds(mean));
     } else if sooner.is_empty() {
         let _ = write!(text, "No difference is shown between {} and {}", winner.arm, unclear.join(", "));
     } else {
         let all: Vec<&str> = sooner.iter().map(|(text, _)| text.as_str()).collect();
-        let _ = write!(text, "{} loads the page {}", winner.arm, and(&all));
+        let _ = write!(text, "{} {does} {}", winner.arm, and(&all));
         // The first contestant is the one that others are measured against; else the nearest.
         let first = sooner.iter().find(|(_, arm)| arm.arm == point.arms[0].arm).or(sooner.first());
-        if let Some(reason) = first.and_then(|(_, other)| reason(winner, other)) {
+        if let Some(reason) =
+            first.and_then(|(_, other)| reason(winner, other, if messages { "messages" } else { "objects" }))
+        {
             let _ = write!(text, ", mostly because {reason}");
         }
         if !unclear.is_empty() {
@@ -115,16 +127,17 @@ pub fn sentence(point: &Point) -> String {
 }
 
 /// In which part the winner's objects gain most on the other's.
-fn reason(winner: &Arm, other: &Arm) -> Option<String> {
+fn reason(winner: &Arm, other: &Arm, what: &str) -> Option<String> {
     let (ours, theirs) = (mean_parts(winner)?, mean_parts(other)?);
     let gains = PARTS.iter().enumerate().map(|(i, _)| (i, theirs[i] - ours[i]));
     let (i, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
     if gain <= 0.0 {
         return None;
     }
+    let one = if what == "messages" { "a message" } else { "an object" };
     Some(format!(
-        "its objects spend less time {} ({}: {} an object instead of {} with {})",
-        PHRASES[i],
+        "its {what} spend less time {} ({}: {} {one} instead of {} with {})",
+        PHRASES[i].replace("objects", what),
         PARTS[i],
         milliseconds(ours[i]),
         milliseconds(theirs[i]),

@@ -86,8 +86,15 @@ fn one(
     let established = connection
         .and_then(|c| c.established)
         .or(milestones.and_then(|m| m.established).map(|at| at.as_nanos()));
-    let request = connection.and_then(|c| c.up.journey(exchange.stream, &assigned.request));
-    let response = connection.and_then(|c| c.down.journey(exchange.stream, &end.response));
+    // What is sent unasked has no request: nothing of it travels, and nothing waits for it.
+    let unasked = assigned.request.is_empty();
+    let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
+    let bytes = object.placed.as_ref().unwrap_or(&end.response);
+    let request = match unasked {
+        true => connection.map(|_| nothing()),
+        false => connection.and_then(|c| c.up.journey(exchange.stream, &assigned.request)),
+    };
+    let response = connection.and_then(|c| c.down.journey(exchange.stream, bytes));
 
     // The connection is usable when it is established, or as soon as data rode with its handshake.
     let rode = connection.and_then(|c| c.up.first_sent());
@@ -123,8 +130,7 @@ fn one(
 
     let up =
         Held::of(&connection.up, exchange.stream, &assigned.request, (assigned_ns, instants.req_sent_ns));
-    let down =
-        Held::of(&connection.down, exchange.stream, &end.response, (instants.written_ns, instants.sent_ns));
+    let down = Held::of(&connection.down, exchange.stream, bytes, (instants.written_ns, instants.sent_ns));
     let (up_recovery, up_timeout) = request.repair((instants.req_sent_ns, instants.req_copy_ns));
     let (down_recovery, down_timeout) = response.repair((instants.sent_ns, instants.copy_ns));
     let detail = SendDetail {

@@ -55,6 +55,7 @@ impl Story {
             issued: Some(at(issued)),
             assigned: Some(Assigned { at: at(assigned), exchange, request, attempt: 0 }),
             first_byte: None,
+            placed: None,
             delivered: Some(Delivered { at: at(delivered), response, body: 0 }),
             failed: None,
         });

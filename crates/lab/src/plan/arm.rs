@@ -159,6 +159,18 @@ impl Arm {
         self.choices.policy(multistream, open_loop).map_err(|error| PlanError::at(&self.place, error))
     }
 
+    /// How many connections it was told to use; one unless told.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.choices.connections.unwrap_or(1)
+    }
+
+    /// Its sender may give messages up.
+    #[must_use]
+    pub const fn partial(&self) -> bool {
+        false
+    }
+
     /// How many objects a connection of it carries at once: its streams.
     #[must_use]
     pub fn streams(&self) -> usize {

@@ -182,7 +182,13 @@ fn completed(mut draft: Draft) -> Draft {
     if bare {
         add(&mut draft, "loss", "1%");
     }
-    if !spoken(&draft, &["page", "objects", "bulk"]) {
+    if spoken(&draft, &["messages"]) {
+        for (name, value) in [("size", "300B"), ("for", "30s")] {
+            if !spoken(&draft, &[name]) {
+                add(&mut draft, name, value);
+            }
+        }
+    } else if !spoken(&draft, &["page", "objects", "bulk"]) {
         add(&mut draft, "page", anabranch_http::page::shipped::NAMES[0]);
     }
     for (name, value) in [("runs", "30"), ("seed", "1")] {

@@ -3,10 +3,11 @@
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, nearest};
 use anabranch_base::Bytes;
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::bulk::MAX_MESSAGE;
 use anabranch_http::har;
+use anabranch_http::messages::{MAX_SIZE, MIN_SIZE};
 use anabranch_http::page::{Object, Page, directory, shipped};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +20,8 @@ pub struct Workload {
     pub page: Arc<Page>,
     /// One large transfer without HTTP, of so many bytes.
     pub bulk: Option<u64>,
+    /// Messages at a fixed rate without HTTP; a bulk transfer is beside them, then.
+    pub messages: Option<MessageFlow>,
     /// The size of the server's writes in it, when given.
     pub message_size: Option<u64>,
     /// Objects are issued one after the other, so far apart, whatever their initiators.
@@ -37,6 +40,17 @@ pub struct Workload {
     pub timeout: Option<Duration>,
     /// The run ends at this time of its clock.
     pub deadline: Duration,
+}
+
+/// Messages of one size at a fixed rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MessageFlow {
+    /// Time between two.
+    pub interval: Duration,
+    /// Bytes of each.
+    pub size: u64,
+    /// How many.
+    pub count: u32,
 }
 
 /// What passes is kept in tenths of a second: a longer run would be mostly that.
@@ -70,6 +84,7 @@ impl Workload {
             }
             None => None,
         };
+        let messages = message_flow(concrete)?;
         let bulk =
             concrete.setting("bulk").map(|setting| parse::<Bytes>(setting).map(|size| size.0)).transpose()?;
         if let (Some(_), Some(setting)) = (bulk, concrete.setting("arrivals")) {
@@ -84,9 +99,16 @@ impl Workload {
                 Err(PlanError::at(&setting.place, format!("'{}': write {off} or {on}", setting.value)))
             }
         };
+        if messages.is_some() {
+            let others = ["arrivals", "arrivals-of", "think", "server-time", "server", "origins", "timeout"];
+            if let Some(setting) = others.iter().find_map(|name| concrete.setting(name)) {
+                return Err(PlanError::at(&setting.place, "goes with a page or objects, not with messages"));
+            }
+        }
         let workload = Self {
             page,
             bulk,
+            messages,
             message_size,
             arrivals: concrete.setting("arrivals").map(interval).transpose()?,
             arrivals_of_connections: choice("arrivals-of", "objects", "connections")?,
@@ -117,6 +139,11 @@ impl Workload {
     /// When each object is issued, in open loop, by a contestant whose connections have so many streams.
     #[must_use]
     pub fn issue_times(&self, streams: usize) -> Option<Vec<Duration>> {
+        if let Some(flow) = self.messages {
+            // What runs beside them is there from the start.
+            let due = (0..flow.count).map(|number| flow.interval.saturating_mul(number));
+            return Some(due.chain(self.bulk.map(|_| Duration::ZERO)).collect());
+        }
         let interval = self.arrivals?;
         let batch = if self.arrivals_of_connections { streams.max(1) } else { 1 };
         let times = (0..self.page.objects.len()).map(|index| interval.saturating_mul((index / batch) as u32));
@@ -127,6 +154,9 @@ impl Workload {
     #[must_use]
     pub fn describe(&self) -> String {
         let page = &self.page;
+        if self.messages.is_some() {
+            return page.name.clone();
+        }
         let n = page.objects.len();
         let objects = if n == 1 { "1 object".to_owned() } else { format!("{n} objects") };
         let mut text = format!("{} ({objects}, {})", page.name, readable(page.body_bytes()));
@@ -167,6 +197,16 @@ pub fn readable(bytes: u64) -> String {
 }
 
 fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> {
+    if let Some(flow) = message_flow(concrete)? {
+        let other = ["page", "objects"].iter().find_map(|name| concrete.setting(name));
+        if let Some(setting) = other {
+            return Err(PlanError::at(
+                &setting.place,
+                "goes not with messages: give one of page, objects and messages",
+            ));
+        }
+        return message_page(concrete, flow, pages);
+    }
     let sources: Vec<&Setting> =
         ["page", "objects", "bulk"].iter().filter_map(|name| concrete.setting(name)).collect();
     let setting = match sources.as_slice() {
@@ -191,6 +231,74 @@ fn page(concrete: &Concrete, pages: &mut Pages) -> Result<Arc<Page>, PlanError> 
             page.validate().map_err(|error| PlanError::at(&setting.place, error))?;
             Ok(page)
         }
+    })
+}
+
+/// The messages that are asked for, if any.
+fn message_flow(concrete: &Concrete) -> Result<Option<MessageFlow>, PlanError> {
+    let Some(rate) = concrete.setting("messages") else {
+        return match ["size", "for"].iter().find_map(|name| concrete.setting(name)) {
+            Some(setting) => {
+                Err(PlanError::at(&setting.place, "goes with messages only; write --messages 100/s"))
+            }
+            None => Ok(None),
+        };
+    };
+    let interval = interval(rate)?;
+    let size = match concrete.setting("size") {
+        None => 300,
+        Some(setting) => {
+            let size = parse::<Bytes>(setting)?.0;
+            if !(MIN_SIZE as u64..=MAX_SIZE as u64).contains(&size) {
+                let what = format!(
+                    "'{}': write a size from {MIN_SIZE}B to {}",
+                    setting.value,
+                    Bytes(MAX_SIZE as u64)
+                );
+                return Err(PlanError::at(&setting.place, what));
+            }
+            size
+        }
+    };
+    let (span, place) = match concrete.setting("for") {
+        None => (Duration::from_secs(30), &rate.place),
+        Some(setting) => (time(setting)?, &setting.place),
+    };
+    let count = nanos(span).div_ceil(nanos(interval).max(1));
+    if count == 0 || count > MOST_MESSAGES {
+        let what = format!("{count} messages; write a time and a rate that give from 1 to {MOST_MESSAGES}");
+        return Err(PlanError::at(place, what));
+    }
+    Ok(Some(MessageFlow { interval, size, count: count as u32 }))
+}
+
+/// What an object that runs beside messages is called.
+pub const BESIDE: &str = "/bulk";
+
+/// The most messages of a run: each is an object of the results.
+const MOST_MESSAGES: u64 = 1_000_000;
+
+/// The messages as objects, and what runs beside them as the last.
+fn message_page(concrete: &Concrete, flow: MessageFlow, pages: &mut Pages) -> Result<Arc<Page>, PlanError> {
+    let setting = |name: &str| concrete.setting(name).map_or("", |setting| setting.value.as_str());
+    let bulk = concrete.setting("bulk").map(parse::<Bytes>).transpose()?;
+    let beside = bulk.map_or(String::new(), |size| format!(" beside a bulk transfer of {size}"));
+    let span = if setting("for").is_empty() { "30s" } else { setting("for") };
+    let name = format!("messages {} of {} for {span}{beside}", setting("messages"), Bytes(flow.size));
+    pages.remember(name.clone(), || {
+        let mut page = Page::from_sizes("1x1B").map_err(|error| PlanError::at("messages", error))?;
+        let object = |number| {
+            let name = format!("/message-{number}");
+            Object { request_head: 0, response_head: 0, ..Object::new(name, flow.size) }
+        };
+        page.name = name.clone();
+        page.objects = (0..flow.count).map(object).collect();
+        page.objects.extend(bulk.map(|size| Object {
+            request_head: 0,
+            response_head: 0,
+            ..Object::new(BESIDE, size.0)
+        }));
+        Ok(page)
     })
 }
 
@@ -246,7 +354,7 @@ fn interval(setting: &Setting) -> Result<Duration, PlanError> {
         let text = &setting.value;
         PlanError::at(
             &setting.place,
-            format!("'{text}': {why}; write arrivals such as 25/s, 0.5/s or 90/min"),
+            format!("'{text}': {why}; write {} such as 25/s, 0.5/s or 90/min", setting.name),
         )
     };
     let (number, unit) = setting.value.split_once('/').ok_or_else(|| wrong("the unit is missing"))?;

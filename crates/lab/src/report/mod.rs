@@ -6,6 +6,7 @@
 //! [`results`](crate::results) and nothing else of the laboratory, so that any
 //! figure can be drawn again from `results.json` without another run.
 
+mod delays;
 mod overview;
 mod parts;
 mod svg;
@@ -104,9 +105,13 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
 }
 
 fn sections(out: &mut String, race: &Race, point: &Point) {
-    times::render(out, point);
-    parts::render(out, point);
-    waterfall::render(out, point);
+    if point.workload.messages {
+        delays::render(out, point);
+    } else {
+        times::render(out, point);
+        parts::render(out, point);
+        waterfall::render(out, point);
+    }
     traffic::render(out, race, point);
     terms::work(out, point);
     terms::settings(out, point);

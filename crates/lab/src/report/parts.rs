@@ -81,7 +81,7 @@ pub(super) fn legend(out: &mut String, present: [bool; 12]) {
 /// Mean milliseconds of each part over all objects of all runs; `None` if nothing is known.
 fn means(arm: &Arm) -> Option<[f64; 12]> {
     let (mut sums, mut n) = ([0.0; 12], 0_u64);
-    for object in arm.runs.iter().flat_map(|run| &run.objects) {
+    for object in arm.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
         let Some(why) = &object.why else { continue };
         n += 1;
         for (sum, part) in sums.iter_mut().zip(values(why, object.send_detail.as_ref())) {

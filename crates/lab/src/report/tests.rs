@@ -56,6 +56,7 @@ fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
         issued_ns: Some(issued),
         first_byte_ns: Some(instants.sent_ns + 40 * MS),
         delivered_ns: Some(instants.complete_ns + blocked),
+        background: false,
         failure: None,
         why: Some(why),
         send_detail: Some(SendDetail { cwnd_ns: cwnd, rwnd_ns: 0, turn_ns: turn }),
@@ -164,7 +165,12 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
     Point {
         factors: BTreeMap::new(),
         network: "10mbit, rtt 80ms, loss 1%, queue 1bdp, mtu 1500".to_owned(),
-        workload: Workload { name: "news".to_owned(), objects: objects as u64, bytes: 1_060_460 },
+        workload: Workload {
+            name: "news".to_owned(),
+            objects: objects as u64,
+            bytes: 1_060_460,
+            messages: false,
+        },
         comparisons: vec![versus("tcp:connections=6", 0.81), versus("sctp", 0.64)],
         arms,
     }

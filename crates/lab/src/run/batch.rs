@@ -147,6 +147,9 @@ fn assemble(plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 arm.extend(results.by_ref().take(plan.seeds.len()).flatten());
             }
         }
+        let messages = planned.workload.messages.is_some();
+        // The run that stands for all is the median by what the workload is about.
+        let metric = if messages { "object_p95_ms" } else { "page_ms" };
         let open_loop = planned.workload.arrivals.is_some();
         let arms: Vec<Arm> = plan
             .arms
@@ -155,7 +158,7 @@ fn assemble(plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             .map(|(arm, runs)| Arm {
                 arm: arm.text.clone(),
                 settings: arm.policy(open_loop).map(|policy| arm.settings(&policy)).unwrap_or_default(),
-                median_seed: metrics::median_seed(&runs),
+                median_seed: metrics::median_seed(&runs, metric),
                 summary: metrics::summarise(&runs),
                 runs,
             })
@@ -167,6 +170,7 @@ fn assemble(plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 name: planned.workload.describe(),
                 objects: planned.workload.page.objects.len() as u64,
                 bytes: planned.workload.page.body_bytes(),
+                messages,
             },
             comparisons: comparisons(&arms),
             arms,

@@ -6,6 +6,7 @@ use crate::plan::{Arm, Cross, Workload};
 use anabranch_http::bulk::{self, Bulk};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::mapping::{Policy, Think};
+use anabranch_http::messages::{self, Messages};
 use anabranch_http::observe::{Recorder, Unobserved};
 use anabranch_http::serve::{self, PageSite};
 use anabranch_sim::{Network, SimWorld, Task};
@@ -41,6 +42,7 @@ struct Job {
     page: Rc<anabranch_http::page::Page>,
     policy: Policy,
     bulk: Option<Bulk>,
+    messages: Option<Messages>,
     options: serve::Options,
 }
 
@@ -141,7 +143,7 @@ pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result
 /// The bulk transfer of a workload, if it is one.
 #[must_use]
 pub fn bulk_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Bulk> {
-    let size = workload.bulk?;
+    let size = workload.bulk.filter(|_| workload.messages.is_none())?;
     let message_size = workload.message_size.unwrap_or(MESSAGE_SIZE);
     Some(Bulk {
         bytes: size,
@@ -149,6 +151,23 @@ pub fn bulk_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Bulk> 
         connections: policy.connections.min(BACKLOG as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
+    })
+}
+
+/// The messages of a workload, if it is made of them.
+fn messages_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Messages> {
+    let flow = workload.messages?;
+    // A frame of its own around each write.
+    let largest = arm.engine.largest_message().unwrap_or(u64::MAX).saturating_sub(64);
+    Some(Messages {
+        interval: flow.interval,
+        size: flow.size as usize,
+        count: flow.count,
+        connections: arm.connections().min(BACKLOG as usize),
+        bulk: workload.bulk.unwrap_or(0),
+        bulk_write: workload.message_size.unwrap_or(MESSAGE_SIZE).min(largest) as usize,
+        partial: arm.partial(),
+        deadline: policy.deadline,
     })
 }
 
@@ -173,6 +192,7 @@ fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
     Ok(Job {
         page: Rc::new((*workload.page).clone()),
         bulk: bulk_of(arm, &policy, workload),
+        messages: messages_of(arm, &policy, workload),
         policy,
         options: serve::Options {
             service_time: workload.server_time,
@@ -188,6 +208,10 @@ fn serve<L: Listener>(world: SimWorld, listener: L, job: &Job, recorder: Recorde
         world.spawn("server", async move { drop(bulk::serve(here, listener, recorder).await) }).detach();
         return;
     }
+    if job.messages.is_some() {
+        world.spawn("server", async move { drop(messages::serve(here, listener, recorder).await) }).detach();
+        return;
+    }
     let site = Rc::new(PageSite::new(&job.page));
     let options = job.options.clone();
     world
@@ -198,9 +222,10 @@ fn serve<L: Listener>(world: SimWorld, listener: L, job: &Job, recorder: Recorde
 fn load<C: Connector>(world: SimWorld, connector: C, job: &Job, recorder: Recorder) -> Task<Outcome> {
     let (here, job) = (world.clone(), job.clone());
     world.spawn("client", async move {
-        match job.bulk {
-            Some(bulk) => bulk::run(here, connector, bulk, recorder).await,
-            None => fetch::run(here, connector, job.page, job.policy, recorder).await,
+        match (job.messages, job.bulk) {
+            (Some(messages), _) => messages::run(here, connector, messages, recorder).await,
+            (None, Some(bulk)) => bulk::run(here, connector, bulk, recorder).await,
+            (None, None) => fetch::run(here, connector, job.page, job.policy, recorder).await,
         }
     })
 }

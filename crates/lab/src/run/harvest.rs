@@ -5,6 +5,7 @@ use super::topology::{Built, Lane};
 use super::{bound, traffic};
 use crate::attribution::{self, Attributed};
 use crate::limit::Item;
+use crate::plan::workload::BESIDE;
 use crate::plan::{Arm, PointPlan};
 use crate::results::{Events, Object, Outcome, PathEvent, PathState, Run, Side};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -43,6 +44,10 @@ pub fn run(
         .into_iter()
         .enumerate()
         .map(|(index, named)| object(named, record.objects.get(index), why.get(index).copied().flatten()))
+        .map(|object| {
+            let background = point.workload.messages.is_some() && object.name == BESIDE;
+            Object { background, ..object }
+        })
         .collect();
     let mut traffic = traffic::of(built, lane, passages);
     traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
@@ -115,6 +120,7 @@ fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attribu
         issued_ns: seen.issued.map(Instant::as_nanos),
         first_byte_ns: seen.first_byte.map(Instant::as_nanos),
         delivered_ns: delivered,
+        background: false,
         failure,
         why: why.map(|why| why.why),
         send_detail: why.and_then(|why| why.send_detail),

@@ -4,9 +4,11 @@ use super::{describe, paired};
 use crate::results::{Comparison, Outcome, Run, Stat, Summary};
 
 /// The metrics in which contestants are compared, and the table shows.
-pub const COMPARED: [&str; 8] = [
+pub const COMPARED: [&str; 10] = [
     "page_ms",
     "object_ms",
+    "object_p95_ms",
+    "object_p99_ms",
     "connect_ms",
     "first_byte_ms",
     "goodput_bps",
@@ -25,6 +27,11 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
         "object_ms" => {
             mean_of(run, |o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
         }
+        "object_p50_ms" => percentile(run, 50),
+        "object_p95_ms" => percentile(run, 95),
+        "object_p99_ms" => percentile(run, 99),
+        "object_max_ms" => percentile(run, 100),
+        "undelivered" => Some(measured(run).filter(|o| o.delivered_ns.is_none()).count() as f64),
         "first_byte_ms" => {
             mean_of(run, |o| Some(o.first_byte_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
         }
@@ -46,16 +53,34 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     }
 }
 
+/// The objects that are measured.
+fn measured(run: &Run) -> impl Iterator<Item = &crate::results::Object> {
+    run.objects.iter().filter(|object| !object.background)
+}
+
+/// Milliseconds within which so many percent of a finished run's delivered objects came (nearest rank).
+fn percentile(run: &Run, percent: usize) -> Option<f64> {
+    if run.outcome != Outcome::Done {
+        return None;
+    }
+    let span = |o: &crate::results::Object| Some(o.delivered_ns?.saturating_sub(o.issued_ns?));
+    let mut spans: Vec<u64> = measured(run).filter_map(span).collect();
+    let rank = (spans.len() * percent).div_ceil(100).checked_sub(1)?;
+    let (_, at, _) = spans.select_nth_unstable(rank);
+    Some(*at as f64 / 1e6)
+}
+
 /// Mean of a span in nanoseconds over a finished run's objects.
 fn mean_of(run: &Run, span: impl Fn(&crate::results::Object) -> Option<u64>) -> Option<f64> {
     if run.outcome != Outcome::Done || run.objects.is_empty() {
         return None;
     }
-    let mut sum = 0.0;
-    for object in &run.objects {
+    let (mut sum, mut n) = (0.0, 0.0);
+    for object in measured(run) {
         sum += span(object)? as f64;
+        n += 1.0;
     }
-    Some(sum / run.objects.len() as f64)
+    (n > 0.0).then(|| sum / n)
 }
 
 /// Summarises one contestant's runs.
@@ -69,6 +94,11 @@ pub fn summarise(runs: &[Run]) -> Summary {
     Summary {
         page_ms: stat("page_ms"),
         object_ms: stat("object_ms"),
+        object_p50_ms: stat("object_p50_ms"),
+        object_p95_ms: stat("object_p95_ms"),
+        object_p99_ms: stat("object_p99_ms"),
+        object_max_ms: stat("object_max_ms"),
+        undelivered: stat("undelivered"),
         connect_ms: stat("connect_ms"),
         first_byte_ms: stat("first_byte_ms"),
         limit_ratio: stat("limit_ratio"),
@@ -96,12 +126,12 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str) -> Comparison
     }
 }
 
-/// The seed whose page time is the median (the lower of the two middle ones); the first seed when none finished.
+/// The seed whose value of `metric` is the median (the lower of the two middle ones); the first seed when no run has one.
 #[must_use]
-pub fn median_seed(runs: &[Run]) -> u64 {
-    let mut finished: Vec<(u64, u64)> =
-        runs.iter().filter_map(|run| Some((run.page_ns?, run.seed))).collect();
-    finished.sort_unstable();
+pub fn median_seed(runs: &[Run], metric: &str) -> u64 {
+    let mut finished: Vec<(f64, u64)> =
+        runs.iter().filter_map(|run| Some((value(run, metric)?, run.seed))).collect();
+    finished.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     match finished.len().checked_sub(1) {
         Some(last) => finished[last / 2].1,
         None => runs.first().map_or(0, |run| run.seed),

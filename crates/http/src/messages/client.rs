@@ -1,0 +1,301 @@
+//! The side that receives: notes the instant at which each message was read whole, and checks it.
+
+use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages};
+use crate::body::Pattern;
+use crate::fetch::{End, Outcome};
+use crate::observe::{Delivered, FetchError, Observer};
+use anabranch_base::time::{Instant, nanos};
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::{Timer, World};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Receives what server 0 of `connector` sends. A message that the sender gave up is an object that failed.
+pub async fn run<W, C, O>(world: W, connector: C, messages: Messages, observer: O) -> Outcome
+where
+    W: World,
+    C: Connector,
+    O: Observer + 'static,
+{
+    let started = world.now();
+    let inbox = Rc::new(RefCell::new(Inbox::new(&messages, observer)));
+    let asks = asks(&messages);
+    let connections = asks.len();
+    let mut tasks = Vec::new();
+    for ask in asks {
+        let task = receive(world.clone(), connector.clone(), ask, inbox.clone());
+        let task: Pin<Box<W::Task<_>>> = Box::pin(world.spawn("message connection", task));
+        tasks.push((task, None));
+    }
+    let mut timer = world.timer();
+    timer.set(messages.deadline.map(|span| started + span));
+    let in_time = poll_fn(|cx| {
+        let mut all = true;
+        for (task, result) in tasks.iter_mut().filter(|(_, result)| result.is_none()) {
+            match task.as_mut().poll(cx) {
+                Poll::Ready(done) => *result = Some(done),
+                Poll::Pending => all = false,
+            }
+        }
+        if all { Poll::Ready(true) } else { timer.poll(cx).map(|()| false) }
+    })
+    .await;
+    let broken = tasks.iter().find_map(|(_, result)| match result {
+        Some(Err(error)) => Some(error.clone()),
+        _ => None,
+    });
+    drop(tasks);
+    let mut inbox = inbox.borrow_mut();
+    inbox.conclude(&messages, world.now(), in_time, broken, (started, connections))
+}
+
+/// What each connection is asked for.
+fn asks(messages: &Messages) -> Vec<Ask> {
+    let connections = messages.connections.max(1);
+    let apart = messages.bulk > 0 && connections > 1;
+    let step = if apart { connections - 1 } else { connections };
+    let ask = Ask {
+        interval_ns: nanos(messages.interval),
+        size: messages.size as u32,
+        count: messages.count,
+        first: 0,
+        step: step as u32,
+        bulk: 0,
+        bulk_write: messages.bulk_write.clamp(1, crate::bulk::MAX_MESSAGE) as u32,
+    };
+    let bulk = messages.bulk;
+    (0..connections)
+        .map(|i| match (apart, i) {
+            // No message has a number beyond the count.
+            (true, 0) => Ask { bulk, first: messages.count, ..ask },
+            (true, _) => Ask { first: i as u32 - 1, ..ask },
+            (false, _) => Ask { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..ask },
+        })
+        .collect()
+}
+
+async fn receive<W, C, O>(
+    world: W,
+    connector: C,
+    ask: Ask,
+    inbox: Rc<RefCell<Inbox<O>>>,
+) -> Result<(), FetchError>
+where
+    W: World,
+    C: Connector,
+    O: Observer + 'static,
+{
+    let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
+    let id = session.id();
+    inbox.borrow().observer.opened(id, world.now());
+    let aborted = Aborts(session.clone());
+    if !session.early_data() {
+        session.established().await.map_err(FetchError::Closed)?;
+    }
+    let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
+    stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
+    session.established().await.map_err(FetchError::Closed)?;
+    inbox.borrow().observer.established(id, world.now());
+    let mut readers = Vec::new();
+    let read = |stream| {
+        let task = read_stream(world.clone(), session.clone(), stream, inbox.clone());
+        Box::pin(world.spawn("message stream", task))
+    };
+    readers.push(read(stream));
+    // On a transport of one stream nothing more is ever accepted; the wait ends with the session.
+    let end = loop {
+        match session.accept().await {
+            Ok(stream) => readers.push(read(stream)),
+            Err(reason) => break reason,
+        }
+    };
+    for reader in readers {
+        reader.await?;
+    }
+    drop(aborted);
+    if end.is_graceful() { Ok(()) } else { Err(FetchError::Closed(end)) }
+}
+
+/// Aborts a session that is still up when its receiver is gone; one that has ended stays as it is.
+struct Aborts<N: Session>(N);
+
+impl<N: Session> Drop for Aborts<N> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Takes messages off a stream until the session ends.
+async fn read_stream<W: World, N: Session, O: Observer>(
+    world: W,
+    session: N,
+    mut stream: N::Stream,
+    inbox: Rc<RefCell<Inbox<O>>>,
+) -> Result<(), FetchError> {
+    let mut buffer = vec![0; 64 * 1024];
+    let mut frame = Partial::default();
+    loop {
+        let read = match stream.read(&mut buffer).await {
+            Ok(0) => {
+                // The end of a transport that closes each direction by itself: now the other.
+                session.close();
+                return Ok(());
+            }
+            Ok(read) => read,
+            // How the session ended is told by the session.
+            Err(_) => return Ok(()),
+        };
+        let mut rest = &buffer[..read];
+        while !rest.is_empty() {
+            rest = frame.take(rest, world.now(), &mut inbox.borrow_mut())?;
+        }
+    }
+}
+
+/// A message of which a part has been read.
+#[derive(Default)]
+struct Partial {
+    head: [u8; HEADER],
+    read: usize,
+}
+
+impl Partial {
+    /// Takes from the front of `bytes` what belongs to the present message; what is left over is returned.
+    fn take<'a, O: Observer>(
+        &mut self,
+        bytes: &'a [u8],
+        now: Instant,
+        inbox: &mut Inbox<O>,
+    ) -> Result<&'a [u8], FetchError> {
+        if self.read < HEADER {
+            let some = bytes.len().min(HEADER - self.read);
+            self.head[self.read..self.read + some].copy_from_slice(&bytes[..some]);
+            self.read += some;
+            let rest = &bytes[some..];
+            if self.read == HEADER && self.length() == HEADER {
+                self.read = 0;
+                inbox.complete(self.number(), HEADER, now)?;
+            }
+            return Ok(rest);
+        }
+        let (number, length) = (self.number(), self.length());
+        let some = bytes.len().min(length.saturating_sub(self.read));
+        if some == 0 {
+            return Err(FetchError::Corrupt(format!("a message of {length} bytes")));
+        }
+        inbox.check(number, (self.read - HEADER) as u64, &bytes[..some], now)?;
+        self.read += some;
+        if self.read == length {
+            self.read = 0;
+            inbox.complete(number, length, now)?;
+        }
+        Ok(&bytes[some..])
+    }
+
+    fn number(&self) -> u32 {
+        u32::from_be_bytes([self.head[0], self.head[1], self.head[2], self.head[3]])
+    }
+
+    fn length(&self) -> usize {
+        u32::from_be_bytes([self.head[4], self.head[5], self.head[6], self.head[7]]) as usize
+    }
+}
+
+/// What has come, over all connections.
+struct Inbox<O> {
+    observer: O,
+    size: usize,
+    /// When each message was read whole, by number; the bulk transfer comes last.
+    delivered: Vec<Option<Instant>>,
+    bulk: u64,
+    bulk_got: u64,
+    body_bytes: u64,
+}
+
+impl<O: Observer> Inbox<O> {
+    fn new(messages: &Messages, observer: O) -> Self {
+        let objects = messages.count as usize + usize::from(messages.bulk > 0);
+        Self {
+            observer,
+            size: messages.size,
+            delivered: vec![None; objects],
+            bulk: messages.bulk,
+            bulk_got: 0,
+            body_bytes: 0,
+        }
+    }
+
+    fn messages(&self) -> usize {
+        self.delivered.len() - usize::from(self.bulk > 0)
+    }
+
+    fn check(&mut self, number: u32, offset: u64, bytes: &[u8], now: Instant) -> Result<(), FetchError> {
+        let checked = if number == BULK {
+            if self.bulk_got == 0 && offset == 0 {
+                self.observer.first_byte(self.messages(), now);
+            }
+            Pattern::of(BULK_NAME).check(self.bulk_got + offset, bytes)
+        } else {
+            Pattern::of(MESSAGE_NAME).check(u64::from(number) + offset, bytes)
+        };
+        checked.map_err(|at| FetchError::Corrupt(format!("message {number}: byte {at} is wrong")))
+    }
+
+    fn complete(&mut self, number: u32, length: usize, now: Instant) -> Result<(), FetchError> {
+        self.body_bytes += length as u64;
+        if number == BULK {
+            self.bulk_got += (length - HEADER) as u64;
+            if self.bulk_got == self.bulk && self.bulk > 0 {
+                let object = self.messages();
+                self.delivered[object] = Some(now);
+                self.observer.delivered(object, Delivered { at: now, response: 0..0, body: self.bulk });
+            }
+            return Ok(());
+        }
+        let (object, whole) = (number as usize, length == self.size);
+        let known = object < self.messages();
+        match self.delivered.get_mut(object).filter(|_| known && whole) {
+            Some(slot @ None) => *slot = Some(now),
+            Some(Some(_)) => return Err(FetchError::Corrupt(format!("message {number} came twice"))),
+            None => return Err(FetchError::Corrupt(format!("message {number} of {length} bytes"))),
+        }
+        self.observer.first_byte(object, now);
+        self.observer.delivered(object, Delivered { at: now, response: 0..0, body: length as u64 });
+        Ok(())
+    }
+
+    fn conclude(
+        &mut self,
+        messages: &Messages,
+        now: Instant,
+        in_time: bool,
+        broken: Option<FetchError>,
+        (started, connections): (Instant, usize),
+    ) -> Outcome {
+        let last = self.delivered.iter().flatten().copied().max();
+        let mut failed = broken.is_some();
+        let mut objects = Vec::with_capacity(self.delivered.len());
+        for (object, delivered) in self.delivered.iter().enumerate() {
+            let error = match delivered {
+                Some(_) => None,
+                None if !in_time => Some(FetchError::Deadline),
+                None => Some(broken.clone().unwrap_or(FetchError::GivenUp)),
+            };
+            if let Some(error) = &error {
+                self.observer.failed(object, now, error);
+                failed |= !(messages.partial && *error == FetchError::GivenUp);
+            }
+            objects.push(error.map_or(Ok(()), Err));
+        }
+        let end = match (in_time, failed) {
+            (false, _) => End::Deadline,
+            (true, true) => End::Failed,
+            (true, false) => End::Done,
+        };
+        let finished = if end == End::Done { last.unwrap_or(now) } else { now };
+        Outcome { end, started, finished, objects, body_bytes: self.body_bytes, connections }
+    }
+}

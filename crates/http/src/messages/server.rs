@@ -1,0 +1,255 @@
+//! The side that sends: every message at its instant, the bulk transfer in what room is left.
+
+use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
+use crate::body::Pattern;
+use crate::observe::{Assigned, ExchangeId, Observer};
+use crate::serve::Tasks;
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::{CloseReason, Listener, OpenError, Session, Stream};
+use anabranch_world::{Timer, World};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Serves every session that `listener` takes in, until it fails.
+///
+/// # Errors
+/// Why the listener failed.
+pub async fn serve<W, L, O>(world: W, mut listener: L, observer: O) -> Result<(), CloseReason>
+where
+    W: World,
+    L: Listener,
+    O: Observer + 'static,
+{
+    let observer = Rc::new(observer);
+    let tasks = Tasks::new(world.clone());
+    loop {
+        let session = listener.accept().await?;
+        let (world, observer) = (world.clone(), observer.clone());
+        tasks.spawn("message session", async move {
+            // A client that is gone needs no answer.
+            let _ = send(world, session, observer).await;
+        });
+    }
+}
+
+async fn send<W: World, N: Session, O: Observer>(
+    world: W,
+    session: N,
+    observer: Rc<O>,
+) -> Result<(), CloseReason> {
+    let mut stream = session.accept().await?;
+    let mut request = [0; Ask::BYTES];
+    let mut have = 0;
+    while have < Ask::BYTES {
+        match stream.read(&mut request[have..]).await? {
+            0 => return Ok(()),
+            read => have += read,
+        }
+    }
+    let Some(ask) = Ask::decode(&request) else {
+        session.abort();
+        return Ok(());
+    };
+    let begun = world.now();
+    let streams = BTreeMap::from([(stream.number(), stream)]);
+    let mut timer = world.timer();
+    let mut sender =
+        Sender { ask, begun, session, observer, streams, next: 0, bulk_at: 0, message: None, bulk: None };
+    sender.announce();
+    poll_fn(|cx| sender.poll(cx, &world, &mut timer)).await?;
+    sender.session.close();
+    sender.session.closed().await;
+    Ok(())
+}
+
+/// A message, or a piece of the bulk transfer, on its way into the transport.
+struct Frame {
+    stream: u16,
+    bytes: Vec<u8>,
+    taken: usize,
+    number: u32,
+}
+
+struct Sender<N: Session, O> {
+    ask: Ask,
+    /// When the first message was due.
+    begun: Instant,
+    session: N,
+    observer: Rc<O>,
+    streams: BTreeMap<u16, N::Stream>,
+    /// Messages of this connection before the next one.
+    next: u32,
+    /// Bytes of the bulk transfer cut so far.
+    bulk_at: u64,
+    message: Option<Frame>,
+    bulk: Option<Frame>,
+}
+
+impl<N: Session, O: Observer> Sender<N, O> {
+    /// The number of this connection's message after `turn` others.
+    fn number(&self, turn: u32) -> Option<u32> {
+        let number = turn.checked_mul(self.ask.step)?.checked_add(self.ask.first)?;
+        (number < self.ask.count).then_some(number)
+    }
+
+    fn due(&self, number: u32) -> Instant {
+        self.begun + Duration::from_nanos(self.ask.interval_ns.saturating_mul(u64::from(number)))
+    }
+
+    /// Tells when each message is due: that is when it is issued.
+    fn announce(&self) {
+        let mut turn = 0;
+        while let Some(number) = self.number(turn) {
+            self.observer.issued(number as usize, self.due(number));
+            turn += 1;
+        }
+        if self.ask.bulk > 0 {
+            self.observer.issued(self.ask.count as usize, self.begun);
+        }
+    }
+
+    fn poll<W: World>(
+        &mut self,
+        cx: &mut Context<'_>,
+        world: &W,
+        timer: &mut W::Timer,
+    ) -> Poll<Result<(), CloseReason>> {
+        loop {
+            let number = self.number(self.next);
+            if self.message.is_none()
+                && let Some(number) = number.filter(|&number| self.due(number) <= world.now())
+            {
+                self.message = Some(self.cut_message(number));
+                self.next += 1;
+            }
+            if self.bulk.is_none() && self.bulk_at < self.ask.bulk {
+                self.bulk = Some(self.cut_bulk());
+            }
+            // Where there is one stream, a frame that has begun goes on before another begins.
+            let bulk_first = self.bulk.as_ref().is_some_and(|frame| frame.taken > 0);
+            let order = if bulk_first { [true, false] } else { [false, true] };
+            let mut moved = false;
+            for bulk in order {
+                let busy = self.message.as_ref().is_some_and(|frame| frame.taken > 0);
+                if bulk && busy || !bulk && bulk_first {
+                    continue;
+                }
+                let slot = if bulk { &mut self.bulk } else { &mut self.message };
+                let Some(mut frame) = slot.take() else { continue };
+                let written = self.write(cx, world.now(), &mut frame);
+                let slot = if bulk { &mut self.bulk } else { &mut self.message };
+                match written {
+                    Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
+                    Poll::Ready(Ok(())) => moved = true,
+                    Poll::Pending => {}
+                }
+                if frame.taken < frame.bytes.len() {
+                    *slot = Some(frame);
+                }
+                if moved {
+                    break;
+                }
+            }
+            if moved {
+                continue;
+            }
+            let idle = self.message.is_none() && self.bulk.is_none();
+            match self.number(self.next) {
+                None if idle => return Poll::Ready(Ok(())),
+                Some(number) if self.message.is_none() => {
+                    timer.set(Some(self.due(number)));
+                    if timer.poll(cx).is_ready() {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            return Poll::Pending;
+        }
+    }
+
+    fn cut_message(&self, number: u32) -> Frame {
+        let streams = self.session.streams().max(1);
+        let turn = self.next;
+        let stream = match (self.ask.bulk > 0, streams) {
+            (true, 2..) => 1 + (turn % u32::from(streams - 1)) as u16,
+            _ => (turn % u32::from(streams)) as u16,
+        };
+        let mut bytes = head(number, self.ask.size);
+        let body = self.ask.size as usize - HEADER;
+        append(&mut bytes, Pattern::of(MESSAGE_NAME), u64::from(number), body as u64);
+        Frame { stream, bytes, taken: 0, number }
+    }
+
+    fn cut_bulk(&mut self) -> Frame {
+        let body = u64::from(self.ask.bulk_write).min(self.ask.bulk - self.bulk_at);
+        let mut bytes = head(BULK, body as u32 + HEADER as u32);
+        append(&mut bytes, Pattern::of(BULK_NAME), self.bulk_at, body);
+        self.bulk_at += body;
+        Frame { stream: 0, bytes, taken: 0, number: BULK }
+    }
+
+    /// Gives some of a frame to the transport.
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        frame: &mut Frame,
+    ) -> Poll<Result<(), CloseReason>> {
+        if !self.streams.contains_key(&frame.stream) {
+            match self.session.open(frame.stream) {
+                Ok(stream) => drop(self.streams.insert(frame.stream, stream)),
+                Err(OpenError::Closed(reason)) => return Poll::Ready(Err(reason)),
+                Err(error) => return Poll::Ready(Err(CloseReason::Protocol(error.to_string()))),
+            }
+        }
+        let Some(stream) = self.streams.get_mut(&frame.stream) else { return Poll::Pending };
+        let before = stream.bytes_written();
+        let taken = match stream.poll_write_message(cx, &frame.bytes[frame.taken..]) {
+            Poll::Ready(Ok(taken)) => taken,
+            Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
+            Poll::Pending => return Poll::Pending,
+        };
+        let whole = frame.bytes.len() as u64;
+        let exchange = |index| ExchangeId { connection: self.session.id(), stream: frame.stream, index };
+        if frame.number != BULK && frame.taken == 0 {
+            let object = frame.number as usize;
+            let exchange = exchange(frame.number);
+            self.observer.assigned(object, Assigned { at: now, exchange, request: 0..0, attempt: 0 });
+            self.observer.serving(exchange, now);
+            self.observer.written(exchange, now);
+            self.observer.placed(object, before..before + whole);
+        } else if frame.number == BULK {
+            let (object, exchange) = (self.ask.count as usize, exchange(BULK));
+            if self.bulk_at <= u64::from(self.ask.bulk_write) && frame.taken == 0 {
+                self.observer.assigned(object, Assigned { at: now, exchange, request: 0..0, attempt: 0 });
+                self.observer.serving(exchange, now);
+                self.observer.written(exchange, now);
+            }
+            if self.bulk_at == self.ask.bulk && frame.taken == 0 {
+                // Its last piece completes it.
+                self.observer.placed(object, before..before + whole);
+            }
+        }
+        frame.taken += taken;
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn head(number: u32, length: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length as usize);
+    bytes.extend_from_slice(&number.to_be_bytes());
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+fn append(bytes: &mut Vec<u8>, pattern: Pattern, mut offset: u64, mut left: u64) {
+    while left > 0 {
+        let piece = pattern.bytes(offset, left);
+        bytes.extend_from_slice(&piece);
+        offset += piece.len() as u64;
+        left -= piece.len() as u64;
+    }
+}

@@ -1,0 +1,151 @@
+//! Messages at a fixed rate: what came, how late, and why.
+
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Outcome, Race, Run};
+use anabranch_lab::run::batch::{self, Options};
+use std::sync::atomic::AtomicBool;
+
+fn race(flags: &[(&str, &str)]) -> Race {
+    let plan = Draft::from_flags(flags.iter().copied()).and_then(Plan::interpret).expect("a plan");
+    let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(flags: &[(&str, &str)]) -> String {
+    let flags = flags.iter().copied();
+    Draft::from_flags(flags).and_then(Plan::interpret).map(|_| ()).expect_err("refused").to_string()
+}
+
+fn runs(race: &Race) -> impl Iterator<Item = &Run> {
+    race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs)
+}
+
+/// The parts of every delay add up to it, and every message is there.
+fn sound(race: &Race, messages: usize) {
+    for run in runs(race) {
+        assert_eq!(run.outcome, Outcome::Done);
+        let measured: Vec<_> = run.objects.iter().filter(|object| !object.background).collect();
+        assert_eq!(measured.len(), messages);
+        for object in measured {
+            let (issued, delivered) =
+                (object.issued_ns.expect("issued"), object.delivered_ns.expect("delivered"));
+            let why = object.why.expect("why");
+            assert_eq!(anabranch_lab::attribution::sum(&why), delivered - issued, "{}", object.name);
+        }
+    }
+}
+
+/// With 100 streams a lost message delays itself alone; on one, all that follow it.
+#[test]
+fn a_hole_holds_up_its_stream_alone() {
+    let race = race(&[
+        ("messages", "100/s"),
+        ("for", "10s"),
+        ("loss", "1%"),
+        ("runs", "5"),
+        ("transport", "tcp"),
+        ("transport", "sctp"),
+        ("transport", "sctp:streams=1"),
+    ]);
+    sound(&race, 1000);
+    let arms = &race.points[0].arms;
+    let p95 = |arm: usize| arms[arm].summary.object_p95_ms.mean.expect("delays");
+    assert!(p95(1) < 41.0, "no more than the way: {}", p95(1));
+    assert!(p95(0) > 2.0 * p95(1) && p95(2) > 2.0 * p95(1));
+    let blocked = |arm: usize| -> u64 {
+        let whys = arms[arm].runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why);
+        whys.filter_map(|why| why.blocked_ns).sum()
+    };
+    assert!(blocked(0) > 10 * blocked(1) && blocked(2) > 10 * blocked(1));
+}
+
+/// A bulk transfer on the same TCP connection goes before the messages; on a connection of its own it does not.
+#[test]
+fn bulk_beside_messages_is_told_apart_and_counts_in_no_delay() {
+    let flags = |transport| {
+        [
+            ("messages", "20/s"),
+            ("size", "8B"),
+            ("for", "5s"),
+            ("bulk", "3MB"),
+            ("loss", "0"),
+            ("runs", "2"),
+            transport,
+        ]
+    };
+    let shared = race(&flags(("transport", "tcp")));
+    let apart = race(&flags(("transport", "tcp:connections=2")));
+    let streams = race(&flags(("transport", "sctp")));
+    for race in [&shared, &apart, &streams] {
+        sound(race, 100);
+        for run in runs(race) {
+            let beside: Vec<_> = run.objects.iter().filter(|object| object.background).collect();
+            assert!(
+                matches!(beside.as_slice(), [one] if one.bytes == 3_000_000 && one.delivered_ns.is_some())
+            );
+        }
+    }
+    let p50 = |race: &Race| race.points[0].arms[0].summary.object_p50_ms.mean.expect("delays");
+    assert!(p50(&shared) > 2.0 * p50(&apart), "{} {}", p50(&shared), p50(&apart));
+}
+
+/// Messages go on over the second path; how long the first ones after the failure took is told.
+#[test]
+fn messages_survive_a_path_that_fails() {
+    let path = ("path", "rate=10mbit,rtt=80ms");
+    let race = race(&[
+        ("messages", "50/s"),
+        ("for", "8s"),
+        path,
+        path,
+        ("fail", "path=1,at=3s"),
+        ("runs", "2"),
+        ("transport", "sctp:rto_min=200ms,path_max_retrans=1"),
+    ]);
+    sound(&race, 400);
+    let summary = &race.points[0].arms[0].summary;
+    assert!(summary.failover_ms.mean.is_some_and(|ms| ms < 1000.0));
+    assert!(summary.object_max_ms.mean.is_some_and(|ms| (200.0..2000.0).contains(&ms)));
+}
+
+/// Without a way back the delivered ones are no sample of the whole: no percentile is given.
+#[test]
+fn a_run_that_fails_has_no_percentiles() {
+    let race = race(&[
+        ("messages", "50/s"),
+        ("for", "4s"),
+        ("rate", "10mbit"),
+        ("fail", "path=1,at=1s"),
+        ("deadline", "20s"),
+        ("runs", "1"),
+        ("transport", "tcp"),
+    ]);
+    let arm = &race.points[0].arms[0];
+    assert_eq!(arm.runs[0].outcome, Outcome::Deadline);
+    assert_eq!(arm.summary.object_p95_ms.mean, None);
+    assert!(arm.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
+}
+
+#[test]
+fn wrong_messages_are_answered_in_one_line() {
+    let lines = [
+        refused(&[("messages", "100")]),
+        refused(&[("messages", "100/s"), ("size", "7B")]),
+        refused(&[("messages", "100/s"), ("size", "1MB")]),
+        refused(&[("messages", "100/s"), ("for", "0s")]),
+        refused(&[("messages", "1000000/s"), ("for", "1000s")]),
+        refused(&[("size", "10B")]),
+        refused(&[("messages", "100/s"), ("page", "news")]),
+        refused(&[("messages", "100/s"), ("think", "recorded")]),
+    ];
+    expect_test::expect![[r#"
+        --messages: '100': the unit is missing; write messages such as 25/s, 0.5/s or 90/min
+        --size: '7B': write a size from 8B to 60kB
+        --size: '1MB': write a size from 8B to 60kB
+        --for: 0 messages; write a time and a rate that give from 1 to 1000000
+        --for: 1000000000 messages; write a time and a rate that give from 1 to 1000000
+        --size: goes with messages only; write --messages 100/s
+        --page: goes not with messages: give one of page, objects and messages
+        --think: goes with a page or objects, not with messages
+    "#]].assert_eq(&(lines.join("\n") + "\n"));
+}

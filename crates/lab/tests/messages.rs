@@ -147,5 +147,6 @@ fn wrong_messages_are_answered_in_one_line() {
         --size: goes with messages only; write --messages 100/s
         --page: goes not with messages: give one of page, objects and messages
         --think: goes with a page or objects, not with messages
-    "#]].assert_eq(&(lines.join("\n") + "\n"));
+    "#]]
+    .assert_eq(&(lines.join("\n") + "\n"));
 }

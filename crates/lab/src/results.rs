@@ -156,6 +156,9 @@ pub struct PathEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathState {
+    /// Nothing has answered there of late; data goes elsewhere (RFC 7829).
+    #[serde(rename = "potentially-failed")]
+    PotentiallyFailed,
     /// Nothing answers there (for SCTP: RFC 9260 §8.2).
     Failed,
     /// It answers again.

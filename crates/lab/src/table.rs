@@ -202,6 +202,7 @@ fn path_events(arm: &Arm) -> Option<String> {
     let run = arm.runs.iter().find(|run| run.seed == arm.median_seed)?;
     let told = |event: &PathEvent| {
         let state = match event.state {
+            PathState::PotentiallyFailed => "suspected",
             PathState::Failed => "declared failed",
             PathState::Active => "found active again",
         };

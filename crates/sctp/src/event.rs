@@ -45,8 +45,19 @@ pub enum Event {
         /// Which.
         id: AssociationId,
     },
-    /// A destination address works: verified for the first time, or back after a failure.
+    /// A destination address works: verified for the first time, or back after a failure
+    /// or the fear of one.
     PathUp {
+        /// Which association.
+        id: AssociationId,
+        /// Index of the path, as in `info` and `stats`.
+        path: usize,
+        /// Its destination address.
+        address: IpAddr,
+    },
+    /// A destination address may have failed (RFC 7829): data goes to others
+    /// until it answers (`PathUp`) or is given up (`PathDown`).
+    PathPotentiallyFailed {
         /// Which association.
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`.

@@ -76,6 +76,8 @@ pub struct AssociationStats {
     pub messages_received: u64,
     /// Paths found down.
     pub path_failures: u64,
+    /// Paths found potentially failed (RFC 7829).
+    pub path_suspicions: u64,
     /// When the association was begun.
     pub opened: Instant,
     /// When it became usable.
@@ -108,6 +110,7 @@ impl AssociationStats {
         self.messages_sent += other.messages_sent;
         self.messages_received += other.messages_received;
         self.path_failures += other.path_failures;
+        self.path_suspicions += other.path_suspicions;
     }
 }
 
@@ -135,7 +138,7 @@ pub struct PathChange {
     pub address: IpAddr,
     /// When this side found out.
     pub at: Instant,
-    /// What it is from then on: `Inactive` or `Active`.
+    /// What it is from then on: `PotentiallyFailed`, `Inactive` or `Active`.
     pub state: PathState,
 }
 
@@ -146,6 +149,8 @@ pub enum PathState {
     Unconfirmed,
     /// In use or ready.
     Active,
+    /// It has not answered of late: data goes elsewhere while it is probed (RFC 7829).
+    PotentiallyFailed,
     /// Failed (RFC 9260 §8.2).
     Inactive,
 }

@@ -127,6 +127,7 @@ fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y:
     let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
     for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
         let (name, down) = match event.state {
+            PathState::PotentiallyFailed => ("may have failed", 32.0),
             PathState::Failed => ("declared failed", 8.0),
             PathState::Active => ("active again", 20.0),
         };

@@ -156,11 +156,14 @@ fn path_events(lane: &Lane, contest: &Contest) -> Vec<PathEvent> {
     let seen = |host: &super::host::Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
         let event = |change: sctp::PathChange| {
             let index = peers.iter().find_map(|own| own.iter().position(|ip| *ip == change.address))?;
-            let active = change.state == sctp::PathState::Active;
             Some(PathEvent {
                 path: index as u64 + 1,
                 at_ns: change.at.as_nanos(),
-                state: if active { PathState::Active } else { PathState::Failed },
+                state: match change.state {
+                    sctp::PathState::Active => PathState::Active,
+                    sctp::PathState::PotentiallyFailed => PathState::PotentiallyFailed,
+                    _ => PathState::Failed,
+                },
                 by,
                 connection: change.connection,
             })

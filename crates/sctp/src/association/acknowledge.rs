@@ -74,6 +74,7 @@ impl Association {
         }
         // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
         let in_recovery = self.send.recovery.exit.is_some();
+        let base = self.send.outstanding.base();
         let mut lost_on_any = false;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
@@ -92,7 +93,7 @@ impl Association {
             }
             if ack.acked > 0 {
                 path.one_packet = false;
-                let revived = path.on_answer(ctx.now);
+                let revived = path.is_shown_by(base) && path.on_answer(ctx.now);
                 let acked = Acked {
                     bytes: ack.acked,
                     flight_before,

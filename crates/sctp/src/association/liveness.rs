@@ -113,6 +113,11 @@ impl Association {
         }
         let most = self.config.path_max_retrans;
         let path = self.paths.at(index);
+        if path.suspect && path.flight > 0 {
+            // RFC 7829 §3 (6): T3-rtx of the data there says as much.
+            path.heartbeat.wanted = true;
+            return;
+        }
         let confirmed = path.confirmed;
         let health = path.on_error(ctx.now, most);
         path.rtt.back_off();
@@ -136,6 +141,9 @@ impl Association {
             } else {
                 self.paths.at(index).heartbeat.wanted = true;
             }
+        } else if self.paths.get(index).suspect && self.config.hb_interval.is_some() {
+            // RFC 7829 §3 (5), (6): once an RTO, whatever the interval.
+            self.paths.at(index).heartbeat.wanted = true;
         } else {
             self.schedule_heartbeat(ctx, index);
         }
@@ -143,6 +151,14 @@ impl Association {
 
     /// Acts on a failed path.
     pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
+        if self.paths.get(index).suspect {
+            // RFC 7829 §3 (3), (4): data goes elsewhere, at once.
+            self.paths.reselect();
+        }
+        if health == Health::Suspect {
+            self.on_suspicion(ctx, index);
+        }
+        self.switch_over(index);
         if health != Health::Down {
             return;
         }
@@ -154,6 +170,31 @@ impl Association {
         // RFC 9260 §8.3: it is probed on, so that it can come back.
         if !self.timers.is_set(Timer::HeartbeatLost(index)) && self.may_heartbeat() {
             self.schedule_heartbeat(ctx, index);
+        }
+    }
+
+    /// RFC 7829 §3 (5), (6): a HEARTBEAT at once, and the application may know.
+    fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let address = self.paths.get(index).address.ip();
+        self.stats.path_suspicions += 1;
+        self.note_path(ctx, address, PathState::PotentiallyFailed);
+        ctx.events.push_back(Event::PathPotentiallyFailed { id: self.id, path: index, address });
+        if self.config.hb_interval.is_some() && self.may_heartbeat() {
+            self.timers.stop(Timer::Heartbeat(index));
+            self.paths.at(index).heartbeat.wanted = true;
+        }
+    }
+
+    /// RFC 7829 §5: a primary with too many errors is one no longer.
+    fn switch_over(&mut self, index: usize) {
+        let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
+            return;
+        };
+        // RFC 7829 §5 (1): not before data goes elsewhere.
+        let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
+        if self.paths.get(index).errors > most {
+            self.paths.reselect();
+            self.paths.switch_over();
         }
     }
 

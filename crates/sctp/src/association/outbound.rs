@@ -489,6 +489,10 @@ impl Association {
         }
         self.paths.at(index).stats.retransmitted += 1;
         let same_path = usize::from(entry.path) == index;
+        if !same_path {
+            let path = self.paths.at(index);
+            path.moved = path.moved.max(offset + 1);
+        }
         self.count_sent(ctx, index, offset, entry.length, stream, from, tag, cause, same_path);
     }
 

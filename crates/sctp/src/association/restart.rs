@@ -126,6 +126,8 @@ impl Association {
             path.one_packet = false;
             path.errors = 0;
             path.active = true;
+            path.suspect = false;
+            path.moved = 0;
             path.reset_congestion(&config);
         }
         self.ecn = super::EcnState::default();

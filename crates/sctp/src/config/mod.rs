@@ -100,6 +100,10 @@ pub struct Config {
     pub ecn: bool,
     /// Path.Max.Retrans.
     pub path_max_retrans: u32,
+    /// PotentiallyFailed.Max.Retrans (RFC 7829); `None` for no such state.
+    pub pf_max_retrans: Option<u32>,
+    /// Primary.Switchover.Max.Retrans (RFC 7829); `None` for failback.
+    pub primary_switch: Option<u32>,
     /// Association.Max.Retrans.
     pub assoc_max_retrans: u32,
     /// Max.Init.Retransmits.
@@ -220,6 +224,8 @@ impl Config {
             nagle: false,
             ecn: false,
             path_max_retrans: 5,
+            pf_max_retrans: None,
+            primary_switch: None,
             assoc_max_retrans: 10,
             init_max_retrans: 8,
             hb_interval: Some(Duration::from_secs(30)),
@@ -260,6 +266,15 @@ struct Row {
 
 fn position(key: &str) -> Option<usize> {
     KNOBS.iter().position(|row| row.key == key)
+}
+
+fn off_or(most: Option<u32>) -> String {
+    most.map_or_else(|| "off".to_owned(), |most| most.to_string())
+}
+
+fn count_or_off(text: &str, most: &mut Option<u32>) -> Result<(), String> {
+    *most = if text == "off" { None } else { Some(count(text, 0, 100)?) };
+    Ok(())
 }
 
 /// How many knobs there are.
@@ -402,6 +417,18 @@ const KNOBS: &[Row] = &[
         help: "errors in a row that a destination survives, from 0 to 100",
         print: |c| c.path_max_retrans.to_string(),
         parse: |c, text| count(text, 0, 100).map(|n| c.path_max_retrans = n),
+    },
+    Row {
+        key: "pf_max_retrans",
+        help: "errors in a row after which data goes elsewhere (RFC 7829 PFMR), from 0 to 100; off = path_max_retrans decides",
+        print: |c| off_or(c.pf_max_retrans),
+        parse: |c, text| count_or_off(text, &mut c.pf_max_retrans),
+    },
+    Row {
+        key: "primary_switch",
+        help: "errors in a row after which a primary is one no longer (RFC 7829 PSMR, at least PFMR), from 0 to 100; off = data comes back to it",
+        print: |c| off_or(c.primary_switch),
+        parse: |c, text| count_or_off(text, &mut c.primary_switch),
     },
     Row {
         key: "assoc_max_retrans",

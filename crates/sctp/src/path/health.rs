@@ -2,8 +2,8 @@
 //!
 //! Owns the rules of the error counter of a path.
 //!
-//! Home of RFC 9260 §8.2; the association's own counter (§8.1) is in
-//! `association`.
+//! Home of RFC 9260 §8.2 and of RFC 7829 §3; the association's own counter
+//! (RFC 9260 §8.1) is in `association`.
 
 use super::Path;
 use anabranch_base::Instant;
@@ -13,6 +13,8 @@ use anabranch_base::Instant;
 pub(crate) enum Health {
     /// Nothing.
     Same,
+    /// The path may have failed.
+    Suspect,
     /// The path has just failed.
     Down,
 }
@@ -21,17 +23,27 @@ impl Path {
     /// T3-rtx ran out, or a HEARTBEAT was not answered within the RTO.
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
         if !self.active {
-            // RFC 9260 §8.3: a failed path is probed on, but no longer counted.
+            // RFC 9260 §8.3: a failed path is probed on, but no longer counted; RFC 7829 §4.1 (3)
+            // tells failed paths apart by their errors, up to ten times as many.
+            if self.pf_max.is_some() && self.errors < 10 * (most + 1) {
+                self.errors += 1;
+            }
             return Health::Same;
         }
         self.errors += 1;
-        if self.errors <= most {
-            return Health::Same;
+        if self.errors > most {
+            self.active = false;
+            self.suspect = false;
+            self.stats.failures += 1;
+            self.stats.last_down = Some(now);
+            return Health::Down;
         }
-        self.active = false;
-        self.stats.failures += 1;
-        self.stats.last_down = Some(now);
-        Health::Down
+        // RFC 7829 §3 (2): more errors than PFMR.
+        if !self.suspect && self.confirmed && self.pf_max.is_some_and(|pf_max| self.errors > pf_max) {
+            self.suspect = true;
+            return Health::Suspect;
+        }
+        Health::Same
     }
 
     /// Something sent there was acknowledged. True when the path is back.
@@ -39,10 +51,18 @@ impl Path {
     pub(crate) fn on_answer(&mut self, now: Instant) -> bool {
         self.errors = 0;
         if self.active {
-            return false;
+            return std::mem::take(&mut self.suspect);
         }
         self.active = true;
         self.stats.last_up = Some(now);
         true
+    }
+
+    /// An acknowledgement up to `base` shows that this path works, and not that another does.
+    #[inline]
+    pub(crate) fn is_shown_by(&self, base: u64) -> bool {
+        // RFC 7829 §3 (9): what was sent to several addresses may have arrived by any of them.
+        let in_doubt = self.suspect || !self.active && self.pf_max.is_some();
+        !in_doubt || base > self.moved
     }
 }

@@ -38,6 +38,12 @@ pub(crate) struct Path {
     pub(crate) confirmed: bool,
     /// RFC 9260 §8.2: it answers.
     pub(crate) active: bool,
+    /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
+    pub(crate) suspect: bool,
+    /// RFC 7829 §3 (PFMR): errors that it survives without that; `None` for never.
+    pub(crate) pf_max: Option<u32>,
+    /// RFC 7829 §3 (9): below this offset a chunk may have been sent elsewhere before.
+    pub(crate) moved: u64,
     /// Consecutive errors.
     pub(crate) errors: u32,
     pub(crate) rtt: RttEstimator,
@@ -79,6 +85,9 @@ impl Path {
             source,
             confirmed: false,
             active: true,
+            suspect: false,
+            pf_max: config.pf_max_retrans,
+            moved: 0,
             errors: 0,
             rtt,
             congestion: congestion::begin(config, u64::from(mtu), address.is_ipv6()),
@@ -118,6 +127,12 @@ impl Path {
         self.confirmed && self.active
     }
 
+    /// Nothing speaks against it.
+    #[inline]
+    pub(crate) fn is_sound(&self) -> bool {
+        self.is_usable() && !self.suspect
+    }
+
     pub(crate) fn info(&self, primary: bool) -> PathInfo {
         PathInfo {
             address: self.address.ip(),
@@ -125,6 +140,7 @@ impl Path {
             state: match (self.confirmed, self.active) {
                 (_, false) => PathState::Inactive,
                 (false, true) => PathState::Unconfirmed,
+                (true, true) if self.suspect => PathState::PotentiallyFailed,
                 (true, true) => PathState::Active,
             },
             primary,

@@ -3,7 +3,7 @@
 //! Owns the list of paths, the primary, and the choice of an alternate for new
 //! data, retransmissions and SACKs.
 //!
-//! Home of RFC 9260 §6.4 and §6.4.1.
+//! Home of RFC 9260 §6.4 and §6.4.1, and of RFC 7829 §4 and §5.
 
 use super::Path;
 use std::net::{IpAddr, SocketAddr};
@@ -69,9 +69,9 @@ impl Paths {
     /// A path has failed, come back, or been verified: choose anew where data goes.
     pub(crate) fn reselect(&mut self) {
         // RFC 9260 §6.4.1: the primary while it is active, else one alternate; failback is at once.
-        if self.list[self.primary].is_usable() {
+        if self.list[self.primary].is_sound() {
             self.current = self.primary;
-        } else if !self.list[self.current].is_usable()
+        } else if !self.list[self.current].is_sound()
             && let Some(other) = self.alternate(self.current)
         {
             self.current = other;
@@ -81,20 +81,45 @@ impl Paths {
     /// Another usable path than `path`, the next in order.
     pub(crate) fn alternate(&self, path: usize) -> Option<usize> {
         let n = self.list.len();
-        (1..n).map(|step| (path + step) % n).find(|&other| self.list[other].is_usable())
+        let mut others = (1..n).map(|step| (path + step) % n);
+        if let Some(sound) = others.clone().find(|&other| self.list[other].is_sound()) {
+            return Some(sound);
+        }
+        let this = &self.list[path];
+        if this.is_sound() {
+            return None;
+        }
+        // RFC 7829 §3 (4): where none is sound, the one with the fewest errors; among equals another.
+        let least =
+            others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
+        let better = !this.is_usable() || least <= this.errors;
+        others
+            .find(|&other| self.list[other].is_usable() && self.list[other].errors == least)
+            .filter(|_| better)
     }
 
     /// Every destination has failed: data is tried on the verified ones in turn
-    /// (RFC 9260 §8.2 leaves the choice open).
+    /// (RFC 9260 §8.2 leaves the choice open), or, where failures are foreseen,
+    /// on that with the fewest errors (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;
         }
         let n = self.list.len();
-        let next = (1..n).map(|step| (self.current + step) % n).find(|&other| self.list[other].confirmed);
+        let mut next = (1..=n).map(|step| (self.current + step) % n).filter(|&o| self.list[o].confirmed);
+        let next = if self.list[self.current].pf_max.is_some() {
+            next.min_by_key(|&other| self.list[other].errors)
+        } else {
+            next.next()
+        };
         if let Some(next) = next {
             self.current = next;
         }
+    }
+
+    /// RFC 7829 §5 (2), (3): where data goes now is the primary from here on.
+    pub(crate) fn switch_over(&mut self) {
+        self.primary = self.current;
     }
 }
 

@@ -26,6 +26,7 @@ impl Sockets {
         | Event::Writable { id }
         | Event::PathUp { id, .. }
         | Event::PathDown { id, .. }
+        | Event::PathPotentiallyFailed { id, .. }
         | Event::Restarted { id }
         | Event::PeerShutdown { id }
         | Event::StreamsReset { id, .. }
@@ -68,6 +69,8 @@ impl Sockets {
                 let change = AddressChange::Available;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
             }
+            // RFC 7829 §7.1 lets those who do not ask be spared it.
+            Event::PathPotentiallyFailed { .. } => {}
             Event::PathDown { address, .. } => {
                 let change = AddressChange::Unreachable;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });

@@ -198,6 +198,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Readable { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::PathUp { address, .. } => format!("path to {address} is up"),
+        Event::PathPotentiallyFailed { address, .. } => format!("path to {address} may have failed"),
         Event::PathDown { address, .. } => format!("path to {address} is down"),
         Event::Restarted { .. } => "peer restarted".into(),
         Event::PeerShutdown { .. } => "peer wants to shut down".into(),

@@ -19,5 +19,6 @@ mod reconfig;
 mod restart;
 mod shutdown;
 mod strays;
+mod suspects;
 mod unknown;
 mod window;

@@ -175,6 +175,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     for config in &mut configs {
         let set = config.set("reconfig", if supported { "yes" } else { pick(&mut wishes, &["yes", "no"]) });
         set.expect("a knob");
+        config.set("pf_max_retrans", pick(&mut wishes, &["off", "0", "1"])).expect("a knob");
+        config.set("primary_switch", pick(&mut wishes, &["off", "0", "3"])).expect("a knob");
     }
     let mut net = Net::new(seed, configs, &delays);
     net.drawing = drawing;
@@ -463,6 +465,7 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::Writable { id }
         | Event::PathUp { id, .. }
         | Event::PathDown { id, .. }
+        | Event::PathPotentiallyFailed { id, .. }
         | Event::Restarted { id }
         | Event::PeerShutdown { id }
         | Event::StreamsReset { id, .. }

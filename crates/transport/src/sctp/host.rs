@@ -202,7 +202,7 @@ impl Driven for Shared {
                 self.accepted(now, id, port, outbound_streams.min(inbound_streams));
             }
             // The engine keeps count of them; sessions do not care which path carries them.
-            Event::PathUp { .. } | Event::PathDown { .. } => {}
+            Event::PathUp { .. } | Event::PathDown { .. } | Event::PathPotentiallyFailed { .. } => {}
             // Nobody here asks for them.
             Event::StreamsReset { .. }
             | Event::StreamsAdded { .. }

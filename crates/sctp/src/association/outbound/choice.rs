@@ -72,7 +72,7 @@ impl Association {
         };
         let path = match move_away.then(|| self.paths.alternate(last)).flatten() {
             Some(other) => other,
-            _ if self.paths.get(last).is_usable() => last,
+            _ if self.paths.get(last).is_sound() => last,
             _ => self.paths.current(),
         };
         if length <= self.largest { path } else { self.wide_path(path, length) }

@@ -1,0 +1,174 @@
+//! Paths that may have failed, and primaries that change for it (RFC 7829).
+
+use crate::net::A;
+use crate::script::Script;
+use anabranch_sctp::PathState;
+use expect_test::expect;
+
+/// Two networks, RFC 7829's recommended PFMR, and no heartbeats to see but those it asks for.
+fn suspicious(changes: &[(&str, &str)]) -> Script {
+    let on = [&[("pf_max_retrans", "0"), ("hb_interval", "1000s")], changes].concat();
+    let mut script = Script::established_on(&[25, 35], &on);
+    script.send(A, 0, 8).run(1_000);
+    script.forget();
+    script
+}
+
+/// RFC 7829 §3 (2), (3), (5), (8): after the first timeout data goes elsewhere at once; the path is
+/// probed once an RTO until it is given up.
+#[test]
+fn data_moves_after_one_timeout() {
+    let mut script = suspicious(&[("path_max_retrans", "2")]);
+    script.kill(1).send(A, 0, 100).run(1_500);
+    let id = script.id(A);
+    let info = script.net.end(A).engine.info(id).expect("it is up");
+    assert_eq!(info.paths[0].state, PathState::PotentiallyFailed);
+    script.send(A, 0, 200).run(10_000).send(A, 0, 300).run(1_000);
+    script.check(expect![[r#"
+         5.000          network 1 fails
+         5.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000          A: path to 10.0.1.2 may have failed
+         6.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+         6.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+         6.035          B: received sid=0 len=100
+         6.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
+         6.500  A.2 ──► B.2   DATA          tsn=3 sid=0 ssn=2 len=200 BE
+         6.535          B: received sid=0 len=200
+         6.735  A.2 ◄── B.2   SACK          cum=3 rwnd=64k
+         8.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+        12.000          A: path to 10.0.1.2 is down
+        16.500  A.2 ──► B.2   DATA          tsn=4 sid=0 ssn=3 len=300 BE
+        16.535          B: received sid=0 len=300
+        16.735  A.2 ◄── B.2   SACK          cum=4 rwnd=64k
+    "#]]);
+}
+
+/// RFC 7829 §3 (7): a HEARTBEAT ACK clears it, and data comes back to the primary.
+#[test]
+fn an_answer_clears_it() {
+    let mut script = suspicious(&[]);
+    script.kill(1).send(A, 0, 100).run(2_000).heal(1).run(3_000).send(A, 0, 200).run(1_000);
+    script.check(expect![[r#"
+         5.000          network 1 fails
+         5.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000          A: path to 10.0.1.2 may have failed
+         6.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+         6.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+         6.035          B: received sid=0 len=100
+         6.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
+         7.000          network 1 is back
+         8.000  A.1 ──► B.1   HEARTBEAT
+         8.025  A.1 ◄── B.1   HEARTBEAT ACK
+         8.050          A: path to 10.0.1.2 is up
+        10.000  A.1 ──► B.1   DATA          tsn=3 sid=0 ssn=2 len=200 BE
+        10.025          B: received sid=0 len=200
+        10.225  A.1 ◄── B.1   SACK          cum=3 rwnd=64k
+    "#]]);
+}
+
+/// RFC 7829 §3 (5): where HEARTBEATs are off, none is sent; data that arrives clears it.
+#[test]
+fn without_heartbeats() {
+    let mut script = suspicious(&[("hb_interval", "0")]);
+    script.kill(1).send(A, 0, 100).run(2_000).heal(1).run(3_000).send(A, 0, 200).run(1_000);
+    script.check(expect![[r#"
+         5.000          network 1 fails
+         5.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000          A: path to 10.0.1.2 may have failed
+         6.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+         6.035          B: received sid=0 len=100
+         6.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
+         7.000          network 1 is back
+        10.000  A.2 ──► B.2   DATA          tsn=3 sid=0 ssn=2 len=200 BE
+        10.035          B: received sid=0 len=200
+        10.235  A.2 ◄── B.2   SACK          cum=3 rwnd=64k
+    "#]]);
+}
+
+/// RFC 7829 §3 (4): where all may have failed, the one with the fewest errors is tried.
+#[test]
+fn all_may_have_failed() {
+    let mut script = suspicious(&[]);
+    script.kill(1).kill(2).send(A, 0, 100).run(7_000).heal(2).run(20_000);
+    script.check(expect![[r#"
+         5.000          network 1 fails
+         5.000          network 2 fails
+         5.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000          A: path to 10.0.1.2 may have failed
+         6.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+         6.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         7.000          A: path to 10.0.2.2 may have failed
+         7.000  A.2 ──► B.2   HEARTBEAT     ✗ lost
+         7.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         8.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+         9.000  A.2 ──► B.2   HEARTBEAT; DATA tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        10.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+        12.000          network 2 is back
+        13.000  A.2 ──► B.2   HEARTBEAT
+        13.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        13.035  A.2 ◄── B.2   HEARTBEAT ACK
+        13.070          A: path to 10.0.2.2 is up
+        18.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+        21.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        21.035          B: received sid=0 len=100
+        21.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
+        26.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+    "#]]);
+}
+
+/// RFC 7829 §3 (9): what was sent to both addresses does not clear the second.
+#[test]
+fn what_was_sent_to_both_proves_nothing() {
+    let mut script = suspicious(&[("hb_interval", "0")]);
+    // The second path has come to be suspected; then data that the first lost goes there.
+    script.kill(1).kill(2).send(A, 0, 100).run(2_500).heal(2).run(4_000);
+    let id = script.id(A);
+    let info = script.net.end(A).engine.info(id).expect("it is up");
+    assert_eq!(info.paths[1].state, PathState::PotentiallyFailed);
+    script.send(A, 0, 200).run(1_000);
+    let info = script.net.end(A).engine.info(id).expect("it is up");
+    assert_eq!(info.paths[1].state, PathState::Active);
+    script.check(expect![[r#"
+         5.000          network 1 fails
+         5.000          network 2 fails
+         5.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000          A: path to 10.0.1.2 may have failed
+         6.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         7.000          A: path to 10.0.2.2 may have failed
+         7.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         7.500          network 2 is back
+         9.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+         9.035          B: received sid=0 len=100
+         9.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
+        11.500  A.2 ──► B.2   DATA          tsn=3 sid=0 ssn=2 len=200 BE
+        11.535          B: received sid=0 len=200
+        11.735  A.2 ◄── B.2   SACK          cum=3 rwnd=64k
+        11.770          A: path to 10.0.2.2 is up
+    "#]]);
+}
+
+/// RFC 7829 §5: the new path stays the primary when the old one is back.
+#[test]
+fn the_primary_changes_for_good() {
+    let mut script = suspicious(&[("primary_switch", "0")]);
+    script.kill(1).send(A, 0, 100).run(2_000).heal(1).run(3_000).send(A, 0, 200).run(1_000);
+    let id = script.id(A);
+    let info = script.net.end(A).engine.info(id).expect("it is up");
+    assert!(info.paths[1].primary && !info.paths[0].primary);
+    script.check(expect![[r#"
+         5.000          network 1 fails
+         5.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000          A: path to 10.0.1.2 may have failed
+         6.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+         6.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+         6.035          B: received sid=0 len=100
+         6.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
+         7.000          network 1 is back
+         8.000  A.1 ──► B.1   HEARTBEAT
+         8.025  A.1 ◄── B.1   HEARTBEAT ACK
+         8.050          A: path to 10.0.1.2 is up
+        10.000  A.2 ──► B.2   DATA          tsn=3 sid=0 ssn=2 len=200 BE
+        10.035          B: received sid=0 len=200
+        10.235  A.2 ◄── B.2   SACK          cum=3 rwnd=64k
+    "#]]);
+}

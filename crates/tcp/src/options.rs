@@ -116,8 +116,14 @@ impl Agreed {
     #[inline]
     pub(crate) fn remember(&mut self, now: Instant, stamps: Timestamps) {
         if !self.is_outdated(now, stamps) {
-            self.recent = Some((stamps.value, now));
+            self.renew(now, stamps);
         }
+    }
+
+    /// The same for a stamp that is known not to be outdated.
+    #[inline]
+    pub(crate) fn renew(&mut self, now: Instant, stamps: Timestamps) {
+        self.recent = Some((stamps.value, now));
     }
 
     /// RFC 6191 §2: a new SYN is younger than everything of the old connection.

@@ -235,7 +235,20 @@ impl SendHalf {
     }
 
     /// An acceptable acknowledgement arrived.
+    #[inline]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
+        let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
+        if plain && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
+            // Nothing is amiss, and it moves on: of all that follows only this has something to do.
+            let mut outcome = AckOutcome::default();
+            self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
+            return outcome;
+        }
+        self.on_any_ack(now, ack, stats)
+    }
+
+    #[inline(never)]
+    fn on_any_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let mut outcome = AckOutcome::default();
         let flight_before = self.board.flight();
         let (delivered_before, edge_before) = (self.board.delivered(), self.board.lost_edge());

@@ -65,6 +65,13 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
+    /// These bits but those of `other`.
+    #[must_use]
+    #[inline]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The bits of both.
     #[must_use]
     #[inline]
@@ -166,6 +173,12 @@ impl Header {
             out.extend_from_slice(&bytes);
             return;
         }
+        self.emit_any(out);
+    }
+
+    /// With whatever options there are.
+    #[inline(never)]
+    fn emit_any(&self, out: &mut Vec<u8>) {
         let mut area = [0; Options::MAX_LEN];
         let options_len = self.options.emit(&mut area);
         out.extend_from_slice(&self.fixed(options_len));

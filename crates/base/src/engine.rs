@@ -282,6 +282,19 @@ impl Batch {
         })
     }
 
+    /// The packet, when there is but one.
+    #[must_use]
+    #[inline]
+    pub fn only(&self) -> Option<Packet<'_>> {
+        (self.count == 1).then(|| Packet {
+            source: self.source,
+            target: self.target,
+            ecn: self.ecn,
+            tag: self.first_tag,
+            payload: &self.buffer[self.start..],
+        })
+    }
+
     /// All bytes of the packets, back to back.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -334,7 +347,9 @@ mod tests {
         let (buffer, start) = out.take_buffer(Vec::new());
         assert_eq!(start, HEADROOM);
         let mut input = Batch::new(1);
+        assert!(input.only().is_none());
         input.put_buffer(buffer, start);
         assert_eq!(input.segments().next(), Some(&[7; 100][..]));
+        assert_eq!(input.only().map(|packet| packet.payload), Some(&[7; 100][..]));
     }
 }

@@ -88,7 +88,8 @@ impl Connection {
                 self.settle(now, out);
                 break;
             };
-            let (header, payload, ecn) = self.describe(now, &next);
+            let mut header = Header::default();
+            let (payload, ecn) = self.describe(now, &next, &mut header);
             if !batch.is_empty() {
                 let size = header.encoded_len() + (payload.end - payload.start) as usize;
                 if size > batch.stride() || ecn != batch.ecn {
@@ -165,12 +166,15 @@ impl Connection {
         }
     }
 
-    /// Header, payload positions and ECN mark of the next segment.
-    fn describe(&mut self, now: Instant, next: &Next) -> (Header, Range<u64>, Ecn) {
+    /// Payload positions and ECN mark of the next segment; fills in its header in place, as it is handed
+    /// around at a cost.
+    #[inline(always)]
+    fn describe(&mut self, now: Instant, next: &Next, header: &mut Header) -> (Range<u64>, Ecn) {
         let (range, fin, fresh) = match next {
             Next::Syn => {
-                let (header, ecn) = self.syn_header(now);
-                return (header, 0..0, ecn);
+                let ecn;
+                (*header, ecn) = self.syn_header(now);
+                return (0..0, ecn);
             }
             Next::Data(choice) => {
                 let (payload, fin) = self.send.parts(&choice.range);
@@ -207,22 +211,17 @@ impl Connection {
                 }
             }
         }
-        let stamps = self.agreed.stamps(now);
-        let mut options = Options { timestamps: stamps, ..Options::default() };
+        header.options.timestamps = self.agreed.stamps(now);
         if self.agreed.sack && self.recv.has_report() {
-            options.sack = self.sack_blocks(length);
+            header.options.sack = self.sack_blocks(length);
         }
-        let header = Header {
-            source_port: self.local.port(),
-            target_port: self.remote.port(),
-            seq: self.seq_of(position),
-            ack: self.ack_of(self.recv.next()),
-            flags,
-            window: self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss)),
-            urgent: 0,
-            options,
-        };
-        (header, range, ecn)
+        header.source_port = self.local.port();
+        header.target_port = self.remote.port();
+        header.seq = self.seq_of(position);
+        header.ack = self.ack_of(self.recv.next());
+        header.flags = flags;
+        header.window = self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss));
+        (range, ecn)
     }
 
     /// The SACK blocks that fit beside a payload of `length` bytes.

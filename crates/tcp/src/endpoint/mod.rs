@@ -553,8 +553,7 @@ impl Engine for Endpoint {
     fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
         // Where packets come one by one, buffers are no larger than packets.
         if batch.max_segments() == 1 {
-            let only = batch.packets().next();
-            if let Some(packet) = only {
+            if let Some(packet) = batch.only() {
                 self.take_in(now, packet);
             }
             if let Some(connection) = self.expectant() {

@@ -1,0 +1,124 @@
+//! What a script expects against what was seen.
+//!
+//! Parameters and causes are compared as sets, because the standard leaves
+//! their order free; so are control chunks, except where RFC 9260 §6.10 and
+//! §5.1 fix their place (COOKIE ECHO and COOKIE ACK first, DATA last).
+
+use super::codec::{Names, flags, node};
+use super::layout::{Family, by_name, code_of};
+use crate::script::{Node, Value};
+
+/// Nothing when `seen` is what `expected` allows, or the first thing that is not.
+pub(crate) fn compare_packet(expected: &[Node], seen: &[Node]) -> Result<(), String> {
+    if expected.len() != seen.len() {
+        return Err(format!("{} chunks are expected, {} seen", expected.len(), seen.len()));
+    }
+    let in_order = expected.iter().zip(seen).try_for_each(|(e, s)| compare(Family::Chunk, e, s));
+    let Err(first) = in_order else {
+        return Ok(());
+    };
+    let fixed = |node: &Node| ["DATA", "I_DATA", "COOKIE_ECHO", "COOKIE_ACK"].contains(&node.name.as_str());
+    if expected.len() == 1 || expected.iter().zip(seen).any(|(e, s)| fixed(e) != fixed(s)) {
+        return Err(first);
+    }
+    let placed = expected.iter().zip(seen).filter(|(e, _)| fixed(e));
+    placed.clone().try_for_each(|(e, s)| compare(Family::Chunk, e, s))?;
+    let free = |nodes: &[Node]| nodes.iter().filter(|n| !fixed(n)).cloned().collect::<Vec<_>>();
+    as_sets(Family::Chunk, &free(expected), &free(seen), false).map_err(|_| first)
+}
+
+/// Each expected item must be found among the seen, and nothing else unless `open`.
+fn as_sets(family: Family, expected: &[Node], seen: &[Node], open: bool) -> Result<(), String> {
+    let mut left: Vec<&Node> = seen.iter().collect();
+    for item in expected {
+        match left.iter().position(|candidate| compare(family, item, candidate).is_ok()) {
+            Some(at) => drop(left.remove(at)),
+            None => {
+                // Say what is wrong with the one that comes closest.
+                let near = left.iter().find(|candidate| candidate.name == item.name);
+                return Err(match near.map(|candidate| compare(family, item, candidate)) {
+                    Some(Err(why)) => why,
+                    _ => format!("{item} is missing"),
+                });
+            }
+        }
+    }
+    match left.first() {
+        Some(extra) if !open => Err(format!("{extra} is not expected")),
+        _ => Ok(()),
+    }
+}
+
+fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
+    let generic;
+    let mut seen = seen;
+    if expected.name == family.generic() && seen.name != expected.name && seen.raw.len() >= 4 {
+        generic = node(family, &seen.raw, Names::default(), true);
+        seen = &generic;
+    }
+    if expected.name != seen.name {
+        return Err(format!("{} is expected, {} seen", expected.name, seen.name));
+    }
+    for (key, value) in &expected.fields {
+        let matches = match (key.as_str(), seen.field(key)) {
+            (_, None) => value.is_any(),
+            ("flgs", Some(was)) => {
+                let layout = by_name(family, &expected.name);
+                let wanted = flags(layout, Some(value))?;
+                wanted.is_none() || wanted == flags(layout, Some(was))?
+            }
+            ("type", Some(was)) => value.is_any() || number(family, value) == number(family, was),
+            (_, Some(was)) => value_matches(value, was),
+        };
+        if !matches {
+            let was = seen.field(key).map_or("nothing".to_owned(), ToString::to_string);
+            return Err(format!("{}: {key}={value} is expected, {was} seen", expected.name));
+        }
+    }
+    // Nothing but dots inside: whatever it is.
+    if expected.open && expected.items.is_empty() {
+        return Ok(());
+    }
+    let inner = match expected.name.as_str() {
+        "ABORT" | "ERROR" => Family::Cause,
+        _ => Family::Param,
+    };
+    as_sets(inner, &expected.items, &seen.items, expected.open)
+        .map_err(|why| format!("{}: {why}", expected.name))
+}
+
+fn number(family: Family, value: &Value) -> Option<i64> {
+    match value {
+        Value::Word(name) => code_of(family, name).map(i64::from),
+        other => other.int(),
+    }
+}
+
+fn value_matches(expected: &Value, seen: &Value) -> bool {
+    match (expected, seen) {
+        (expected, _) if expected.is_any() => true,
+        (Value::Node(e), Value::Node(s)) => {
+            let family = if by_name(Family::Chunk, &s.name).is_some() || s.name == "CHUNK" {
+                Family::Chunk
+            } else {
+                Family::Param
+            };
+            compare(family, e, s).is_ok()
+        }
+        (Value::List(e), Value::List(s)) => {
+            let nodes = |values: &[Value]| -> Option<Vec<Node>> {
+                let node = |v: &Value| if let Value::Node(n) = v { Some((**n).clone()) } else { None };
+                values.iter().map(node).collect()
+            };
+            match (nodes(e), nodes(s)) {
+                (Some(e), Some(s)) if !e.is_empty() => as_sets(Family::Param, &e, &s, false).is_ok(),
+                _ => e.len() == s.len() && e.iter().zip(s).all(|(e, s)| value_matches(e, s)),
+            }
+        }
+        (Value::Word(e), Value::Int(s)) | (Value::Int(s), Value::Word(e)) => {
+            [Family::Chunk, Family::Param].iter().any(|&f| code_of(f, e).map(i64::from) == Some(*s))
+                || (e == "SCTP_OVER_DTLS" && *s == 1)
+        }
+        (e, s) => e == s,
+    }
+}

@@ -1,0 +1,10 @@
+//! Chunks, parameters and causes between script text and bytes.
+//!
+//! The engine's own decoder is not used: what judges the engine must not share its mistakes.
+
+mod codec;
+mod compare;
+mod layout;
+
+pub(crate) use codec::{Names, Stock, decode_packet, encode_body};
+pub(crate) use compare::compare_packet;

@@ -1,0 +1,33 @@
+//! Runs packetdrill's SCTP scripts against the engine, in virtual time.
+//!
+//! A script tells, step by step, what an application asks of its sockets, what
+//! its peer sends, and what is to be seen on the wire. Here the host under test
+//! is [`anabranch_sctp::socket::Sockets`] over an endpoint, the peer is the
+//! script, and time is a number: nothing waits and nothing is sent anywhere.
+//!
+//! ```
+//! let script = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
+//! +0 bind(3, ..., ...) = 0
+//! +0 listen(3, 1) = 0
+//! +0 < sctp: INIT[flgs=0, tag=1, a_rwnd=1500, os=1, is=1, tsn=1]
+//! +0 > sctp: INIT_ACK[flgs=0, tag=2, a_rwnd=..., os=1, is=..., tsn=1, ...]";
+//! assert!(anabranch_conformance::check("script", script).is_pass());
+//! let altered = script.replace("> sctp: INIT_ACK", "> sctp: INIT");
+//! assert!(!anabranch_conformance::check("script", &altered).is_pass());
+//! ```
+
+mod calls;
+mod chunk;
+mod constants;
+mod deviations;
+mod lex;
+mod notices;
+mod options;
+mod parse;
+mod report;
+mod run;
+mod script;
+mod shell;
+
+pub use deviations::{Deviation, Deviations};
+pub use report::{Outcome, Summary, check, check_file, scripts_in};

@@ -1,0 +1,491 @@
+//! From tokens to a script: the grammar of packetdrill as far as SCTP needs it.
+
+use crate::lex::{Fault, Spot, Token, tokens};
+use crate::script::{Action, Body, Call, Event, Node, Packet, Script, Time, Value};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// Reads a script.
+pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, Fault> {
+    let spots = tokens(text, defines)?;
+    let mut parser = Parser { spots: &spots, at: 0, depth: 0 };
+    let mut script = Script::default();
+    while let Some(Token::Flag(name)) = parser.peek() {
+        let name = name.clone();
+        parser.at += 1;
+        let value = if parser.eat('=') { parser.option_value()? } else { String::new() };
+        script.options.push((name, value));
+    }
+    // A command before the first event sets things up.
+    if let Some(Token::Shell(command)) = parser.peek() {
+        let action = Action::Shell(command.clone());
+        script.events.push(Event { line: parser.line(), time: Time::At(0), action });
+        parser.at += 1;
+    }
+    while parser.at < spots.len() {
+        // One after the last event cleans up.
+        if let (Some(Token::Shell(command)), true) = (parser.peek(), parser.at + 1 == spots.len()) {
+            let action = Action::Shell(command.clone());
+            script.events.push(Event { line: parser.line(), time: Time::Any, action });
+            break;
+        }
+        let event = parser.event()?;
+        script.events.push(event);
+    }
+    Ok(script)
+}
+
+/// Values inside values deeper than this are no script.
+const DEEPEST: u32 = 50;
+
+struct Parser<'a> {
+    spots: &'a [Spot],
+    at: usize,
+    depth: u32,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a Token> {
+        self.spots.get(self.at).map(|spot| &spot.token)
+    }
+
+    fn peek_at(&self, ahead: usize) -> Option<&'a Token> {
+        self.spots.get(self.at + ahead).map(|spot| &spot.token)
+    }
+
+    fn line(&self) -> usize {
+        self.spots.get(self.at).or(self.spots.last()).map_or(1, |spot| spot.line)
+    }
+
+    fn fault<T>(&self, what: impl Into<String>) -> Result<T, Fault> {
+        let seen = match self.peek() {
+            Some(token) => format!("{token:?}"),
+            None => "the end".to_owned(),
+        };
+        Err(Fault::at(self.line(), format!("{}, not {seen}", what.into())))
+    }
+
+    fn eat(&mut self, sign: char) -> bool {
+        let found = self.peek() == Some(&Token::Sign(sign));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = matches!(self.peek(), Some(Token::Word(name)) if name == word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn need(&mut self, sign: char) -> Result<(), Fault> {
+        if self.eat(sign) { Ok(()) } else { self.fault(format!("'{sign}' is expected")) }
+    }
+
+    fn word(&mut self) -> Result<String, Fault> {
+        match self.peek() {
+            Some(Token::Word(word)) => {
+                self.at += 1;
+                Ok(word.clone())
+            }
+            _ => self.fault("a name is expected"),
+        }
+    }
+
+    fn int(&mut self) -> Result<i64, Fault> {
+        match self.peek() {
+            Some(&Token::Int(n)) => {
+                self.at += 1;
+                Ok(n)
+            }
+            _ => self.fault("an integer is expected"),
+        }
+    }
+
+    fn number<T: TryFrom<i64>>(&mut self) -> Result<T, Fault> {
+        let line = self.line();
+        let n = self.int()?;
+        T::try_from(n).map_err(|_| Fault::at(line, format!("{n} is out of range")))
+    }
+
+    fn option_value(&mut self) -> Result<String, Fault> {
+        let text = match self.peek() {
+            Some(Token::Int(n)) => n.to_string(),
+            Some(&Token::Micros(us)) => format!("{}.{:06}", us / 1_000_000, us % 1_000_000),
+            Some(Token::Word(text) | Token::Text(text)) => text.clone(),
+            Some(Token::Address(address)) => address.to_string(),
+            _ => return self.fault("the value of an option is expected"),
+        };
+        self.at += 1;
+        if self.eat('=') {
+            return Ok(format!("{text}={}", self.option_value()?));
+        }
+        Ok(text)
+    }
+
+    // Events.
+
+    fn micros(&mut self) -> Result<i64, Fault> {
+        let us = match self.peek() {
+            Some(&Token::Micros(us)) => us,
+            Some(&Token::Int(seconds)) => seconds.saturating_mul(1_000_000),
+            _ => return self.fault("a time is expected"),
+        };
+        /// A year: times beyond are mistakes, and sums of them stay in range.
+        const MOST: i64 = 365 * 86_400 * 1_000_000;
+        if !(0..=MOST).contains(&us) {
+            return self.fault("a time between 0 and a year is expected");
+        }
+        self.at += 1;
+        Ok(us)
+    }
+
+    fn event(&mut self) -> Result<Event, Fault> {
+        let line = self.line();
+        let mut until = None;
+        let time = if self.eat('*') {
+            Time::Any
+        } else {
+            let relative = self.eat('+');
+            let from = self.micros()?;
+            if self.eat('~') {
+                self.eat('+');
+                let to = self.micros()?;
+                if relative { Time::AfterBetween(from, to) } else { Time::Between(from, to) }
+            } else {
+                if self.peek() == Some(&Token::Dots) {
+                    self.at += 1;
+                    until = Some(self.micros()?);
+                }
+                if relative { Time::After(from) } else { Time::At(from) }
+            }
+        };
+        let action = match self.peek() {
+            Some(Token::Shell(command)) => {
+                self.at += 1;
+                Action::Shell(command.clone())
+            }
+            Some(Token::Code(code)) => {
+                self.at += 1;
+                Action::Code(code.clone())
+            }
+            Some(Token::Sign('<')) => {
+                self.at += 1;
+                Action::Inbound(self.packet()?)
+            }
+            Some(Token::Sign('>')) => {
+                self.at += 1;
+                Action::Outbound(self.packet()?)
+            }
+            _ => Action::Call(self.call(until)?),
+        };
+        Ok(Event { line, time, action })
+    }
+
+    fn call(&mut self, until: Option<i64>) -> Result<Call, Fault> {
+        let name = self.word()?;
+        self.need('(')?;
+        let args = self.values(')')?;
+        let mut call = Call { name, args, result: Value::Any, errno: None, until };
+        if !self.eat('=') {
+            return Ok(call);
+        }
+        call.result = self.value()?;
+        if let Some(Token::Word(errno)) = self.peek()
+            && errno.starts_with('E')
+        {
+            call.errno = Some(errno.clone());
+            self.at += 1;
+        }
+        // A note in words says what a flag or an error means.
+        if self.eat('(') {
+            while !self.eat(')') {
+                if self.peek().is_none() {
+                    return self.fault("')' is expected");
+                }
+                self.at += 1;
+            }
+        }
+        Ok(call)
+    }
+
+    // Packets.
+
+    fn packet(&mut self) -> Result<Packet, Fault> {
+        let mut packet = Packet::default();
+        self.ip_info(&mut packet)?;
+        if let Some(Token::Address(_)) = self.peek() {
+            packet.source = Some(self.end_point()?);
+            self.need('>')?;
+            packet.target = Some(self.end_point()?);
+            // Optional between the addresses and the protocol.
+            self.eat(':');
+            self.ip_info(&mut packet)?;
+        }
+        if !self.eat_word("sctp") {
+            return self.fault("an SCTP packet is expected: other protocols are not spoken here");
+        }
+        if self.eat('(') {
+            loop {
+                match self.word()?.as_str() {
+                    "bad_crc32c" => packet.bad_checksum = true,
+                    "zero_checksum" => packet.zero_checksum = true,
+                    "tag" => {
+                        self.need('=')?;
+                        packet.tag = Some(self.number()?);
+                    }
+                    other => return self.fault(format!("'{other}' means nothing for a packet")),
+                }
+                if !self.eat(',') {
+                    break;
+                }
+            }
+            self.need(')')?;
+        }
+        if self.eat('/') {
+            if !self.eat_word("udp") {
+                return self.fault("'udp' is expected");
+            }
+            self.need('(')?;
+            let source = self.number()?;
+            self.need('>')?;
+            packet.udp = Some((source, self.number()?));
+            self.need(')')?;
+        }
+        self.need(':')?;
+        packet.body = if self.eat('[') {
+            Body::Bytes(self.bytes()?)
+        } else {
+            let mut chunks = Vec::new();
+            if matches!((self.peek(), self.peek_at(1)), (Some(Token::Word(_)), Some(Token::Sign('[')))) {
+                chunks.push(self.node()?);
+                while self.eat(';') {
+                    chunks.push(self.node()?);
+                }
+            }
+            Body::Chunks(chunks)
+        };
+        Ok(packet)
+    }
+
+    /// `[ect0]`, `(tos 0x2)` and the like: the ECN mark counts, the rest is let pass.
+    fn ip_info(&mut self, packet: &mut Packet) -> Result<(), Fault> {
+        let close = match self.peek() {
+            Some(Token::Sign('[')) => ']',
+            Some(Token::Sign('(')) => ')',
+            _ => return Ok(()),
+        };
+        self.at += 1;
+        while !self.eat(close) {
+            match self.peek() {
+                Some(Token::Word(word)) => {
+                    if ["noecn", "ect0", "ect1", "ect01", "ce"].contains(&word.as_str()) {
+                        packet.ecn = Some(word.clone());
+                    }
+                    self.at += 1;
+                }
+                Some(_) => self.at += 1,
+                None => return self.fault(format!("'{close}' is expected")),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_point(&mut self) -> Result<(IpAddr, Option<u16>), Fault> {
+        let Some(&Token::Address(address)) = self.peek() else {
+            return self.fault("an address is expected");
+        };
+        self.at += 1;
+        let port = matches!((self.peek(), self.peek_at(1)), (Some(Token::Sign(':')), Some(Token::Int(_))));
+        if !port {
+            return Ok((address, None));
+        }
+        self.at += 1;
+        Ok((address, Some(self.number()?)))
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        if self.eat(']') {
+            return Ok(bytes);
+        }
+        loop {
+            bytes.push(self.number()?);
+            if !self.eat(',') {
+                break;
+            }
+        }
+        self.need(']')?;
+        Ok(bytes)
+    }
+
+    // Values.
+
+    fn node(&mut self) -> Result<Node, Fault> {
+        self.deeper()?;
+        let mut node = Node { name: self.word()?, ..Node::default() };
+        self.need('[')?;
+        while !self.eat(']') {
+            match (self.peek(), self.peek_at(1)) {
+                (Some(Token::Dots), _) => {
+                    self.at += 1;
+                    node.open = true;
+                }
+                (Some(Token::Word(key)), Some(Token::Sign('='))) => {
+                    let key = key.clone();
+                    self.at += 2;
+                    let value = self.value()?;
+                    node.fields.push((key, value));
+                }
+                (Some(Token::Word(_)), Some(Token::Sign('['))) => node.items.push(self.node()?),
+                _ => return self.fault("a field or an item is expected"),
+            }
+            if !self.eat(',') {
+                self.need(']')?;
+                break;
+            }
+        }
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn deeper(&mut self) -> Result<(), Fault> {
+        self.depth += 1;
+        if self.depth > DEEPEST { self.fault("this is nested too deeply") } else { Ok(()) }
+    }
+
+    /// Values separated by commas, up to `close`.
+    fn values(&mut self, close: char) -> Result<Vec<Value>, Fault> {
+        let mut values = Vec::new();
+        if self.eat(close) {
+            return Ok(values);
+        }
+        loop {
+            values.push(self.value()?);
+            if !self.eat(',') {
+                break;
+            }
+        }
+        self.need(close)?;
+        Ok(values)
+    }
+
+    fn value(&mut self) -> Result<Value, Fault> {
+        let first = self.single()?;
+        if self.peek() != Some(&Token::Sign('|')) {
+            return Ok(first);
+        }
+        let mut all = vec![first];
+        while self.eat('|') {
+            all.push(self.single()?);
+        }
+        Ok(Value::Or(all))
+    }
+
+    fn single(&mut self) -> Result<Value, Fault> {
+        let token = self.peek();
+        if let Some(Token::Word(_)) = token
+            && self.peek_at(1) == Some(&Token::Sign('['))
+        {
+            return Ok(Value::Node(Box::new(self.node()?)));
+        }
+        let value = match token {
+            Some(Token::Dots) => Value::Any,
+            Some(&Token::Int(n)) => {
+                self.at += 1;
+                if self.eat(':') {
+                    return Ok(Value::Pair(n, self.int()?));
+                }
+                return Ok(Value::Int(n));
+            }
+            Some(Token::Text(text)) => Value::Text(text.clone()),
+            Some(&Token::Address(address)) => Value::Address(address),
+            Some(Token::Word(word)) => {
+                self.at += 1;
+                if self.eat('(') {
+                    self.deeper()?;
+                    let args = self.values(')')?;
+                    self.depth -= 1;
+                    return Ok(Value::Call(word.clone(), args));
+                }
+                return Ok(Value::Word(word.clone()));
+            }
+            Some(Token::Sign('[')) => {
+                self.at += 1;
+                self.deeper()?;
+                let items = self.values(']')?;
+                self.depth -= 1;
+                return Ok(Value::List(items));
+            }
+            Some(Token::Sign('{')) => {
+                self.at += 1;
+                self.deeper()?;
+                let fields = self.members()?;
+                self.depth -= 1;
+                return Ok(Value::Struct(fields));
+            }
+            _ => return self.fault("a value is expected"),
+        };
+        self.at += 1;
+        Ok(value)
+    }
+
+    /// `key=value`, `key(length)=value` or bare values, up to the brace.
+    fn members(&mut self) -> Result<Vec<(String, Value)>, Fault> {
+        let mut fields = Vec::new();
+        if self.eat('}') {
+            return Ok(fields);
+        }
+        loop {
+            let value = self.value()?;
+            if self.eat('=') {
+                let key = match value {
+                    Value::Word(key) | Value::Call(key, _) => key,
+                    _ => return self.fault("a key is expected before '='"),
+                };
+                fields.push((key, self.value()?));
+            } else {
+                fields.push((String::new(), value));
+            }
+            if !self.eat(',') {
+                break;
+            }
+        }
+        self.need('}')?;
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Script {
+        script(text, &BTreeSet::from(["FreeBSD".to_owned()])).expect("a valid script")
+    }
+
+    #[test]
+    fn calls_carry_results_errors_and_notes() {
+        let script = parse("+0.1 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)");
+        let Action::Call(call) = &script.events[0].action else { panic!("a call") };
+        assert_eq!((call.result.int(), call.errno.as_deref()), (Some(-1), Some("EINPROGRESS")));
+        assert_eq!(script.events[0].time, Time::After(100_000));
+    }
+
+    #[test]
+    fn packets_nest_chunks_parameters_and_causes() {
+        let text = "* > sctp(tag=3): ABORT[flgs=T, UNRESOLVABLE_ADDRESS[param=HOSTNAME_ADDRESS[addr=\"a\"]], ...];\
+                    SACK[flgs=0, cum_tsn=1, a_rwnd=..., gaps=[2:3], dups=[]]";
+        let script = parse(text);
+        let Action::Outbound(packet) = &script.events[0].action else { panic!("a packet") };
+        assert_eq!(packet.tag, Some(3));
+        let printed = packet.body.to_string();
+        assert!(printed.contains("param=HOSTNAME_ADDRESS[addr=\"a\"]") && printed.contains("gaps=[2:3]"));
+    }
+
+    #[test]
+    fn mistakes_name_their_line() {
+        let fault = script("0 socket(1) = 3\n+0 > tcp: S", &BTreeSet::new()).expect_err("no SCTP");
+        assert_eq!(fault.line, 2);
+        assert!(script(&format!("0 f({})", "[".repeat(10_000)), &BTreeSet::new()).is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! From files to verdicts.
+
+use crate::deviations::Deviations;
+use crate::{parse, run};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What became of a script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Everything was as expected.
+    Pass {
+        /// The packets and calls that went by.
+        log: Vec<String>,
+    },
+    /// Something was not.
+    Fail {
+        /// File and line, as `file:line`.
+        place: String,
+        /// What is wrong, in a few words.
+        why: String,
+        /// What the script expects.
+        expected: String,
+        /// What was seen.
+        seen: String,
+        /// The packets and calls that went by until then.
+        log: Vec<String>,
+    },
+    /// It is no script that can be run.
+    Error {
+        /// File and line, as `file:line`.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl Outcome {
+    /// Everything was as expected.
+    #[must_use]
+    pub fn is_pass(&self) -> bool {
+        matches!(self, Self::Pass { .. })
+    }
+
+    /// The packets and calls that went by.
+    #[must_use]
+    pub fn log(&self) -> &[String] {
+        match self {
+            Self::Pass { log } | Self::Fail { log, .. } => log,
+            Self::Error { .. } => &[],
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass { .. } => f.write_str("passed"),
+            Self::Fail { place, why, expected, seen, .. } => {
+                write!(f, "{place}: {why}\n    expected  {expected}\n    seen      {seen}")
+            }
+            Self::Error { place, what } => write!(f, "{place}: {what}"),
+        }
+    }
+}
+
+/// Runs the script `text`; `name` is what messages call it.
+#[must_use]
+pub fn check(name: &str, text: &str) -> Outcome {
+    let defines = BTreeSet::from(["FreeBSD".to_owned()]);
+    let place = |line: usize| format!("{name}:{line}");
+    let script = match parse::script(text, &defines) {
+        Ok(script) => script,
+        Err(fault) => return Outcome::Error { place: place(fault.line), what: fault.what },
+    };
+    if script.events.is_empty() {
+        return Outcome::Error { place: place(1), what: "there is nothing in it".to_owned() };
+    }
+    let (course, result) = run::run(&script, 1);
+    let log = course.log;
+    match result {
+        Ok(()) => Outcome::Pass { log },
+        Err(failure) => Outcome::Fail {
+            place: place(failure.line),
+            why: failure.why,
+            expected: failure.expected,
+            seen: failure.seen,
+            log,
+        },
+    }
+}
+
+/// Runs the script in a file.
+#[must_use]
+pub fn check_file(path: &Path) -> Outcome {
+    /// No script is larger.
+    const MOST: u64 = 16 << 20;
+    let name = path.display().to_string();
+    let size = std::fs::metadata(path).map(|data| data.len());
+    match (size, std::fs::read_to_string(path)) {
+        (Ok(size), _) if size > MOST => Outcome::Error { place: name, what: "it is too large".to_owned() },
+        (_, Ok(text)) => check(&name, &text),
+        (_, Err(error)) => Outcome::Error { place: name, what: error.to_string() },
+    }
+}
+
+/// The scripts (`*.pkt`) at and below a path, in order.
+///
+/// # Errors
+/// What cannot be read, in one line.
+pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let said = |error: std::io::Error| format!("{}: {error}", path.display());
+    if !std::fs::metadata(path).map_err(said)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(said)? {
+        let inside = entry.map_err(said)?.path();
+        if inside.is_dir() && !inside.is_symlink() {
+            found.extend(scripts_in(&inside)?);
+        } else if inside.extension().is_some_and(|extension| extension == "pkt") {
+            found.push(inside);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// How many scripts ended how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Passed.
+    pub passed: usize,
+    /// Failed as `deviations.toml` says they do.
+    pub known: usize,
+    /// Failed otherwise.
+    pub failed: usize,
+    /// Passed, though listed as failing.
+    pub surprising: usize,
+}
+
+impl Summary {
+    /// Counts one script and says what is to be printed of it.
+    pub fn count(&mut self, path: &Path, outcome: &Outcome, deviations: &Deviations) -> Option<String> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        match (outcome.is_pass(), deviations.of(&name)) {
+            (true, None) => {
+                self.passed += 1;
+                None
+            }
+            (true, Some(_)) => {
+                self.passed += 1;
+                self.surprising += 1;
+                Some(format!("{name} passes, and is listed as a known deviation"))
+            }
+            (false, Some(deviation)) => {
+                self.known += 1;
+                let (old, new) = (&deviation.rfc4960, &deviation.rfc9260);
+                Some(format!("{name}: known deviation: {} ({old}; {new})\n{outcome}", deviation.reason))
+            }
+            (false, None) => {
+                self.failed += 1;
+                Some(outcome.to_string())
+            }
+        }
+    }
+
+    /// Nothing failed but what is known to.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.failed == 0
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.passed + self.known + self.failed;
+        write!(
+            f,
+            "{} of {all} scripts passed, {} are known deviations, {} failed",
+            self.passed, self.known, self.failed
+        )
+    }
+}

@@ -1,0 +1,501 @@
+//! Runs a script in virtual time.
+//!
+//! Owns the clock, the one endpoint under test with its sockets, the packets
+//! it has sent, and what the script calls its tags and TSNs. Nothing waits: a
+//! script of a minute runs in milliseconds.
+
+use crate::calls::Fds;
+use crate::chunk::{self, Names, Stock};
+use crate::script::{Action, Body, Call, Event, Node, Packet, Script, Time, Value};
+use crate::shell;
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Engine, Instant, Rng};
+use anabranch_sctp::socket::Sockets;
+use anabranch_sctp::{Config, Endpoint};
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Why a script failed: where, what was expected, what was seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    pub(crate) line: usize,
+    pub(crate) why: String,
+    pub(crate) expected: String,
+    pub(crate) seen: String,
+}
+
+/// How far a script got, and the packets that went by.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    pub(crate) log: Vec<String>,
+}
+
+/// Where the endpoint and its peer are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    pub(crate) bind_port: u16,
+    pub(crate) connect_port: u16,
+}
+
+/// A packet the endpoint has sent.
+#[derive(Debug)]
+struct Sent {
+    at: Instant,
+    target: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+/// A system call that has not returned.
+struct Blocked {
+    line: usize,
+    call: Call,
+    /// When it is to return, and how far from it is allowed.
+    due: Instant,
+    tolerance: Duration,
+}
+
+/// The endpoint, its clock, and what is between script and packets.
+pub(crate) struct Machine {
+    pub(crate) now: Instant,
+    pub(crate) sockets: Sockets,
+    pub(crate) place: Place,
+    pub(crate) fds: Fds,
+    sent: VecDeque<Sent>,
+    names: Names,
+    /// Names and cookie of the last INIT ACK: they count from its COOKIE ECHO on.
+    offered: Option<Names>,
+    stock: Stock,
+    /// The peer's initiate tag.
+    peer_tag: u32,
+    tolerance: Duration,
+    percent: i64,
+    blocked: Option<Blocked>,
+    course: Course,
+}
+
+/// Longest wait for an outbound packet whose time is open.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Runs a script. `seed` is where the engine's tags and TSNs come from.
+pub(crate) fn run(script: &Script, seed: u64) -> (Course, Result<(), Failure>) {
+    let mut config = Config::default();
+    // Settings of the system come before there is a system.
+    let begun = script.events.iter().position(|event| !matches!(event.action, Action::Shell(_)));
+    let begun = begun.unwrap_or(script.events.len());
+    for event in &script.events[..begun] {
+        if let Action::Shell(line) = &event.action {
+            shell::obey(line, &mut config);
+        }
+    }
+    let mut machine = match Machine::new(script, config, seed) {
+        Ok(machine) => machine,
+        Err(why) => {
+            let failure = Failure { line: 1, why, expected: String::new(), seen: String::new() };
+            return (Course::default(), Err(failure));
+        }
+    };
+    let result = script.events[begun..].iter().try_for_each(|event| machine.step(event));
+    let result = result.and_then(|()| machine.finish_blocked());
+    (machine.course, result)
+}
+
+impl Machine {
+    fn new(script: &Script, config: Config, seed: u64) -> Result<Self, String> {
+        let mut place = Place {
+            local: Ipv4Addr::new(192, 168, 0, 1).into(),
+            remote: Ipv4Addr::new(192, 0, 2, 1).into(),
+            bind_port: 8080,
+            connect_port: 8080,
+        };
+        let mut tolerance = Duration::from_millis(4);
+        let mut percent = 5;
+        let mut mtu = 1500;
+        for (name, value) in &script.options {
+            let wrong = || format!("--{name}={value} is not understood");
+            let address = || value.split('/').next().and_then(|v| v.parse().ok()).ok_or_else(wrong);
+            match name.as_str() {
+                "ip_version" if value == "ipv6" => {
+                    place.local = Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1).into();
+                    place.remote = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into();
+                }
+                "tolerance_usecs" => {
+                    tolerance = Duration::from_micros(value.parse().map_err(|_| wrong())?);
+                }
+                "tolerance_percent" => {
+                    let whole = value.split('.').next().unwrap_or_default();
+                    percent = whole.parse::<i64>().map_err(|_| wrong())?.clamp(0, 100);
+                }
+                "local_ip" => place.local = address()?,
+                "remote_ip" => place.remote = address()?,
+                "bind_port" => place.bind_port = value.parse().map_err(|_| wrong())?,
+                "connect_port" => place.connect_port = value.parse().map_err(|_| wrong())?,
+                "mtu" => mtu = value.parse::<u32>().map_err(|_| wrong())?.clamp(576, 65_535),
+                _ => {}
+            }
+        }
+        let local = SocketAddr::new(place.local, 0);
+        let mut endpoint = Endpoint::new(config, vec![local], Rng::new(seed));
+        endpoint.set_mtu(place.local, mtu);
+        Ok(Self {
+            now: Instant::ZERO,
+            sockets: Sockets::new(endpoint),
+            place,
+            fds: Fds::default(),
+            sent: VecDeque::new(),
+            names: Names::default(),
+            offered: None,
+            stock: Stock::default(),
+            peer_tag: 0,
+            tolerance,
+            percent,
+            blocked: None,
+            course: Course::default(),
+        })
+    }
+
+    // Time.
+
+    /// Takes what the endpoint has to send, and sees whether a blocked call can return.
+    fn pump(&mut self) -> Result<(), Failure> {
+        let mut batch = Batch::new(1);
+        loop {
+            batch.clear();
+            if !self.sockets.poll_transmit(self.now, &mut batch) {
+                break;
+            }
+            for packet in batch.packets() {
+                let (at, target, bytes) = (self.now, packet.target, packet.payload.to_vec());
+                self.sent.push_back(Sent { at, target, bytes });
+            }
+        }
+        while self.sockets.poll_event().is_some() {}
+        let Some(blocked) = self.blocked.take() else {
+            return Ok(());
+        };
+        match self.call(&blocked.call, true) {
+            Ok(None) => {
+                self.blocked = Some(blocked);
+                Ok(())
+            }
+            Ok(Some(seen)) => {
+                let early = self.now + blocked.tolerance < blocked.due;
+                let late = self.now > blocked.due + blocked.tolerance;
+                if early || late {
+                    return Err(Failure {
+                        line: blocked.line,
+                        why: "the call returned at another time".to_owned(),
+                        expected: format!("{} at {}", blocked.call, seconds(blocked.due)),
+                        seen: format!("{seen} at {}", seconds(self.now)),
+                    });
+                }
+                self.pump()
+            }
+            Err(failure) => Err(Failure { line: blocked.line, ..failure }),
+        }
+    }
+
+    /// Lets the next deadline come, if it is not after `limit`; false when there is none.
+    fn next_deadline(&mut self, limit: Instant) -> Result<bool, Failure> {
+        let Some(due) = self.sockets.poll_timeout().filter(|&due| due <= limit) else {
+            return Ok(false);
+        };
+        self.now = self.now.max(due);
+        self.sockets.handle_timeout(self.now);
+        self.pump()?;
+        Ok(true)
+    }
+
+    fn advance(&mut self, to: Instant) -> Result<(), Failure> {
+        while self.next_deadline(to)? {}
+        self.now = self.now.max(to);
+        Ok(())
+    }
+
+    /// From when to when an event may happen, and the tolerance beyond.
+    fn window(&self, time: Time) -> (Option<(Instant, Instant)>, Duration) {
+        let at = |us: i64| Instant::ZERO + Duration::from_micros(us.unsigned_abs());
+        let after = |us: i64| self.now + Duration::from_micros(us.unsigned_abs());
+        let span = match time {
+            Time::Any => return (None, self.tolerance),
+            Time::At(us) => (at(us), at(us)),
+            Time::After(us) => (after(us), after(us)),
+            Time::Between(from, to) => (at(from), at(to)),
+            Time::AfterBetween(from, to) => (after(from), after(to)),
+        };
+        let wait = if span.0 > self.now { span.0 - self.now } else { Duration::ZERO };
+        let share = wait * u32::try_from(self.percent).unwrap_or(0) / 100;
+        (Some(span), self.tolerance.max(share))
+    }
+
+    // Events.
+
+    fn step(&mut self, event: &Event) -> Result<(), Failure> {
+        let fail =
+            |why: String, expected: String, seen: String| Failure { line: event.line, why, expected, seen };
+        let (span, tolerance) = self.window(event.time);
+        if let Action::Outbound(packet) = &event.action {
+            return self.expect(packet, span, tolerance, event.line);
+        }
+        // A second call has to wait for the first.
+        if matches!(event.action, Action::Call(_)) {
+            self.finish_blocked()?;
+        }
+        if let Some((from, _)) = span {
+            if self.now > from + tolerance {
+                let (expected, seen) = (seconds(from), seconds(self.now));
+                return Err(fail("its time has passed".to_owned(), expected, seen));
+            }
+            self.advance(from)?;
+        }
+        match &event.action {
+            Action::Inbound(packet) => {
+                self.inject(packet).map_err(|why| fail(why, packet.body.to_string(), String::new()))?;
+                self.pump()
+            }
+            Action::Call(call) => {
+                let outcome = self.call(call, call.until.is_some());
+                match outcome.map_err(|failure| Failure { line: event.line, ..failure })? {
+                    Some(_) => {}
+                    None => {
+                        let until = call.until.unwrap_or_default();
+                        let due = match event.time {
+                            Time::After(from) => {
+                                self.now + Duration::from_micros((until - from).max(0) as u64)
+                            }
+                            _ => Instant::ZERO + Duration::from_micros(until.unsigned_abs()),
+                        };
+                        let tolerance = self.tolerance;
+                        self.blocked = Some(Blocked { line: event.line, call: call.clone(), due, tolerance });
+                    }
+                }
+                self.pump()
+            }
+            // Python that looks at TCP's state, and commands for a host that is not there.
+            Action::Shell(_) | Action::Code(_) | Action::Outbound(_) => Ok(()),
+        }
+    }
+
+    /// Waits for the call that has not returned.
+    fn finish_blocked(&mut self) -> Result<(), Failure> {
+        while let Some(blocked) = &self.blocked {
+            let limit = blocked.due + blocked.tolerance;
+            if !self.next_deadline(limit)? {
+                let Some(blocked) = self.blocked.take() else { break };
+                return Err(Failure {
+                    line: blocked.line,
+                    why: "the call did not return".to_owned(),
+                    expected: format!(
+                        "{} = {} by {}",
+                        blocked.call,
+                        blocked.call.result,
+                        seconds(blocked.due)
+                    ),
+                    seen: "nothing".to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    // Packets in.
+
+    fn inject(&mut self, packet: &Packet) -> Result<(), String> {
+        let chunks = match &packet.body {
+            Body::Chunks(chunks) => &chunks[..],
+            Body::Bytes(_) => &[],
+        };
+        let mut opens = false;
+        let mut reflected = false;
+        for chunk in chunks {
+            let number = |key| chunk.field(key).and_then(Value::int).map(|n| n as u32);
+            match chunk.name.as_str() {
+                "INIT" | "INIT_ACK" => {
+                    opens |= chunk.name == "INIT";
+                    self.peer_tag = number("tag").unwrap_or(self.peer_tag);
+                }
+                // The peer goes on with what the last INIT ACK has offered.
+                "COOKIE_ECHO" if chunk.field("val").is_none_or(Value::is_any) => {
+                    self.names = self.offered.take().unwrap_or(self.names);
+                }
+                "ABORT" | "SHUTDOWN_COMPLETE" => {
+                    reflected |= match chunk.field("flgs") {
+                        Some(Value::Int(bits)) => bits & 1 == 1,
+                        Some(Value::Word(letters)) => letters.contains('T'),
+                        _ => false,
+                    };
+                }
+                _ => {}
+            }
+        }
+        let body = chunk::encode_body(&packet.body, self.names, &self.stock)?;
+        let (live, script) = self.names.tag.unwrap_or((1, 1));
+        let tag = match packet.tag {
+            Some(0) => 0,
+            Some(told) if reflected => told,
+            // What differs in the script differs on the wire.
+            Some(told) => told.wrapping_sub(script).wrapping_add(live).max(1),
+            None if opens => 0,
+            None if reflected => self.peer_tag,
+            None => live,
+        };
+        let source = packet.source.unwrap_or((self.place.remote, None));
+        let target = packet.target.unwrap_or((self.place.local, None));
+        let ports = (
+            source.1.unwrap_or(self.place.connect_port),
+            target.1.unwrap_or_else(|| self.fds.local_port().unwrap_or(self.place.bind_port)),
+        );
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&ports.0.to_be_bytes());
+        bytes.extend_from_slice(&ports.1.to_be_bytes());
+        bytes.extend_from_slice(&tag.to_be_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&body);
+        if !packet.zero_checksum {
+            // RFC 9260 §6.8 and Appendix A: CRC32c, the lowest byte first.
+            let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
+            let sum = if packet.bad_checksum { sum.wrapping_add(1) } else { sum };
+            bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        }
+        self.course.log.push(format!("{:>10} < {}", seconds(self.now), packet.body));
+        let packet = anabranch_base::Packet {
+            source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
+            target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
+            ecn: match packet.ecn.as_deref() {
+                Some("ect0") => Ecn::Ect0,
+                Some("ect1") => Ecn::Ect1,
+                Some("ce") => Ecn::Ce,
+                _ => Ecn::NotEct,
+            },
+            tag: 0,
+            payload: &bytes,
+        };
+        self.sockets.handle_packet(self.now, packet);
+        Ok(())
+    }
+
+    // Packets out.
+
+    /// Takes the next packet the endpoint has sent to where the script looks.
+    fn next_sent(&mut self, to: Option<IpAddr>, limit: Instant) -> Result<Option<Sent>, Failure> {
+        loop {
+            while let Some(sent) = self.sent.pop_front() {
+                if sent.target.ip() == to.unwrap_or(self.place.remote) {
+                    return Ok(Some(sent));
+                }
+                // What goes to other addresses of the peer is not in this script's sight.
+                self.course.log.push(format!(
+                    "{:>10} > elsewhere, to {}",
+                    seconds(sent.at),
+                    sent.target.ip()
+                ));
+            }
+            if !self.next_deadline(limit)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn expect(
+        &mut self,
+        packet: &Packet,
+        span: Option<(Instant, Instant)>,
+        tolerance: Duration,
+        line: usize,
+    ) -> Result<(), Failure> {
+        let expected = packet.body.to_string();
+        let fail = |why: String, seen: String| Failure { line, why, expected: expected.clone(), seen };
+        let limit = span.map_or(self.now + PATIENCE, |(_, to)| to + tolerance);
+        let Some(sent) = self.next_sent(packet.target.map(|target| target.0), limit)? else {
+            return Err(fail("no packet was sent".to_owned(), format!("nothing up to {}", seconds(limit))));
+        };
+        let seen = self.read(packet, &sent).map_err(|why| fail(why, format!("{:02x?}", sent.bytes)))?;
+        let drawn = Body::Chunks(seen.clone()).to_string();
+        self.course.log.push(format!("{:>10} > {drawn}", seconds(sent.at)));
+        let Body::Chunks(wanted) = &packet.body else {
+            return Err(fail("an outbound packet is described by its chunks".to_owned(), drawn));
+        };
+        if !wanted.is_empty() {
+            chunk::compare_packet(wanted, &seen).map_err(|why| fail(why, drawn.clone()))?;
+        }
+        if let Some((from, to)) = span
+            && (sent.at + tolerance < from || sent.at > to + tolerance)
+        {
+            let why = format!(
+                "it is expected at {}, give or take {} ms",
+                seconds(from),
+                tolerance.as_micros() as f64 / 1000.0
+            );
+            return Err(fail(why, format!("{drawn} at {}", seconds(sent.at))));
+        }
+        self.check_header(packet, &sent).map_err(|why| fail(why, drawn))
+    }
+
+    /// The chunks of a packet as the script calls them; an INIT or INIT ACK says what that is.
+    fn read(&mut self, packet: &Packet, sent: &Sent) -> Result<Vec<Node>, String> {
+        let body = sent.bytes.get(12..).ok_or("a packet without a header")?;
+        let raw = chunk::decode_packet(body, Names::default())?;
+        let wanted = match &packet.body {
+            Body::Chunks(chunks) => &chunks[..],
+            Body::Bytes(_) => &[],
+        };
+        for (live, script) in raw.iter().zip(wanted) {
+            let number = |node: &Node, key| node.field(key).and_then(Value::int).map(|n| n as u32);
+            let both = |key| Some((number(live, key)?, number(script, key)?));
+            let same = live.name == script.name;
+            match live.name.as_str() {
+                "INIT" | "INIT_ACK" if same => {
+                    let known = self.names.tag.map(|(live, _)| live);
+                    let names = Names { tag: both("tag"), tsn: both("tsn").unwrap_or_default() };
+                    if live.name == "INIT_ACK" {
+                        let cookie = live.items.iter().find(|item| item.name == "STATE_COOKIE");
+                        self.stock.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
+                    }
+                    if names.tag.is_some() && known != number(live, "tag") {
+                        // A second INIT ACK is an offer: the peer may take it or leave it.
+                        if known.is_none() || live.name == "INIT" {
+                            self.names = names;
+                        } else {
+                            self.offered = Some(names);
+                            return chunk::decode_packet(body, names);
+                        }
+                    }
+                }
+                "HEARTBEAT" => {
+                    let info = live.items.first().and_then(|item| item.raw.get(4..));
+                    self.stock.heartbeat = info.unwrap_or_default().to_vec();
+                }
+                _ => {}
+            }
+        }
+        chunk::decode_packet(body, self.names)
+    }
+
+    /// RFC 9260 §6.8, §8.5: the checksum is right, and so is the tag if the script names it.
+    fn check_header(&self, packet: &Packet, sent: &Sent) -> Result<(), String> {
+        let mut bytes = sent.bytes.clone();
+        let told = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+        bytes[8..12].fill(0);
+        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
+        let right = if packet.zero_checksum { told == 0 } else { told == sum };
+        if !right {
+            return Err(format!("the checksum is {told:#010x}, and {sum:#010x} would be right"));
+        }
+        let tag = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        match packet.tag {
+            Some(wanted) if wanted != tag => Err(format!("tag={wanted} is expected, {tag} seen")),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn note(&mut self, line: String) {
+        self.course.log.push(format!("{:>10}   {line}", seconds(self.now)));
+    }
+}
+
+/// An instant in seconds, to the microsecond.
+fn seconds(at: Instant) -> String {
+    let us = at.as_nanos() / 1000;
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}

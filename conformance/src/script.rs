@@ -1,0 +1,222 @@
+//! A script as data: events in time, each a system call, a packet or a command.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// A whole script.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Script {
+    /// `--name=value` lines of its head.
+    pub(crate) options: Vec<(String, String)>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// Something that is to happen, or to be done, at a time.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Event {
+    pub(crate) line: usize,
+    pub(crate) time: Time,
+    pub(crate) action: Action,
+}
+
+/// When, in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Time {
+    /// Whenever it happens.
+    Any,
+    /// So long after the start.
+    At(i64),
+    /// So long after what came before.
+    After(i64),
+    /// Between two times after the start.
+    Between(i64, i64),
+    /// Between two times after what came before.
+    AfterBetween(i64, i64),
+}
+
+/// What happens.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Action {
+    Call(Call),
+    Inbound(Packet),
+    Outbound(Packet),
+    Shell(String),
+    Code(String),
+}
+
+/// A system call with what it is to return.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Call {
+    pub(crate) name: String,
+    pub(crate) args: Vec<Value>,
+    pub(crate) result: Value,
+    pub(crate) errno: Option<String>,
+    /// It blocks and is to return then, in microseconds of the same kind as the event's time.
+    pub(crate) until: Option<i64>,
+}
+
+/// A packet with what surrounds its chunks.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Packet {
+    pub(crate) source: Option<(IpAddr, Option<u16>)>,
+    pub(crate) target: Option<(IpAddr, Option<u16>)>,
+    pub(crate) ecn: Option<String>,
+    pub(crate) tag: Option<u32>,
+    pub(crate) bad_checksum: bool,
+    pub(crate) zero_checksum: bool,
+    /// UDP ports of RFC 6951, source and target.
+    pub(crate) udp: Option<(u16, u16)>,
+    pub(crate) body: Body,
+}
+
+/// What follows the common header.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Body {
+    Chunks(Vec<Node>),
+    Bytes(Vec<u8>),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Chunks(Vec::new())
+    }
+}
+
+/// A chunk, a parameter or a cause: `NAME[key=value, …, ITEM[…], …]`.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<(String, Value)>,
+    pub(crate) items: Vec<Node>,
+    /// It ends with `...`: more items may follow, or nothing inside counts.
+    pub(crate) open: bool,
+    /// The bytes it was read from, if any.
+    pub(crate) raw: Vec<u8>,
+}
+
+impl Node {
+    pub(crate) fn field(&self, key: &str) -> Option<&Value> {
+        self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
+        self.fields.push((key.to_owned(), value));
+        self
+    }
+}
+
+/// An argument, a field, a result.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Value {
+    /// `...`: whatever it is.
+    Any,
+    Int(i64),
+    Word(String),
+    Text(String),
+    Address(IpAddr),
+    /// `a | b`.
+    Or(Vec<Value>),
+    /// `a:b`.
+    Pair(i64, i64),
+    List(Vec<Value>),
+    /// `{key=value, …}`; a value without key has an empty one.
+    Struct(Vec<(String, Value)>),
+    /// `name(arguments)`.
+    Call(String, Vec<Value>),
+    Node(Box<Node>),
+}
+
+impl Value {
+    pub(crate) fn is_any(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::List(items) => items.len() == 1 && items[0].is_any(),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn int(&self) -> Option<i64> {
+        if let Self::Int(n) = self { Some(*n) } else { None }
+    }
+
+    /// The member `key` of a struct.
+    pub(crate) fn member(&self, key: &str) -> Option<&Value> {
+        let Self::Struct(fields) = self else { return None };
+        fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+}
+
+fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], between: &str) -> fmt::Result {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            f.write_str(between)?;
+        }
+        item.fmt(f)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("..."),
+            Self::Int(n) => n.fmt(f),
+            Self::Word(word) => f.write_str(word),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Address(address) => address.fmt(f),
+            Self::Or(items) => list(f, items, "|"),
+            Self::Pair(a, b) => write!(f, "{a}:{b}"),
+            Self::List(items) => {
+                f.write_str("[")?;
+                list(f, items, ", ")?;
+                f.write_str("]")
+            }
+            Self::Struct(fields) => {
+                f.write_str("{")?;
+                for (i, (key, value)) in fields.iter().enumerate() {
+                    f.write_str(if i > 0 { ", " } else { "" })?;
+                    if key.is_empty() { value.fmt(f)? } else { write!(f, "{key}={value}")? }
+                }
+                f.write_str("}")
+            }
+            Self::Call(name, args) => {
+                write!(f, "{name}(")?;
+                list(f, args, ", ")?;
+                f.write_str(")")
+            }
+            Self::Node(node) => node.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[", self.name)?;
+        let fields = self.fields.iter().map(|(key, value)| match (key.as_str(), value) {
+            ("flgs" | "type" | "code", Value::Int(n)) => format!("{key}={n:#04x}"),
+            ("val", Value::List(bytes)) if bytes.len() > 16 => format!("val=<{} bytes>", bytes.len()),
+            _ => format!("{key}={value}"),
+        });
+        let items = self.items.iter().map(ToString::to_string);
+        let dots = self.open.then(|| "...".to_owned());
+        list(f, &fields.chain(items).chain(dots).collect::<Vec<_>>(), ", ")?;
+        f.write_str("]")
+    }
+}
+
+impl fmt::Display for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chunks(chunks) => list(f, chunks, "; "),
+            Self::Bytes(bytes) => write!(f, "{bytes:02x?}"),
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.name)?;
+        list(f, &self.args, ", ")?;
+        f.write_str(")")
+    }
+}

@@ -1,0 +1,57 @@
+//! Shell lines of a script: settings of the system map to settings of the
+//! engine, everything else is let pass.
+
+use anabranch_sctp::Config;
+
+/// FreeBSD's settings under `net.inet.sctp.`, our knob, and the unit of the value.
+const SETTINGS: &[(&str, &str, Unit)] = &[
+    ("ecn_enable", "ecn", Unit::YesNo),
+    ("pr_enable", "partial_reliability", Unit::YesNo),
+    ("asconf_enable", "asconf", Unit::YesNo),
+    ("auth_enable", "auth", Unit::YesNo),
+    ("reconfig_enable", "reconfig", Unit::YesNo),
+    ("idata_enable", "interleaving", Unit::YesNo),
+    ("rto_initial", "rto_initial", Unit::Millis),
+    ("rto_min", "rto_min", Unit::Millis),
+    ("rto_max", "rto_max", Unit::Millis),
+    ("init_rto_max", "rto_max", Unit::Millis),
+    ("heartbeat_interval", "hb_interval", Unit::Millis),
+    ("valid_cookie_life", "cookie_life", Unit::Millis),
+    ("delayed_sack_time", "delack", Unit::Millis),
+    ("sack_freq", "ack_every", Unit::Count),
+    ("init_rtx_max", "init_max_retrans", Unit::Count),
+    ("assoc_rtx_max", "assoc_max_retrans", Unit::Count),
+    ("path_rtx_max", "path_max_retrans", Unit::Count),
+    ("outgoing_streams", "streams", Unit::Count),
+    ("incoming_streams", "inbound", Unit::Count),
+    ("maxburst", "max_burst", Unit::Count),
+    ("initial_cwnd", "iw", Unit::Count),
+];
+
+#[derive(Clone, Copy)]
+enum Unit {
+    YesNo,
+    Millis,
+    Count,
+}
+
+/// Does what a line asks for, as far as the engine knows it.
+pub(crate) fn obey(line: &str, config: &mut Config) {
+    for command in line.split([';', '\n']) {
+        if !command.trim_start().starts_with("sysctl") {
+            continue;
+        }
+        for word in command.split_whitespace() {
+            let Some((name, value)) = word.split_once('=') else { continue };
+            let Some(name) = name.strip_prefix("net.inet.sctp.") else { continue };
+            let Some((_, key, unit)) = SETTINGS.iter().find(|(known, ..)| *known == name) else { continue };
+            let value = match unit {
+                Unit::YesNo => if value == "0" { "no" } else { "yes" }.to_owned(),
+                Unit::Millis => format!("{value}ms"),
+                Unit::Count => value.to_owned(),
+            };
+            // A value that the engine does not take leaves it as it is, as `sysctl -i` does.
+            let _ = config.set(key, &value);
+        }
+    }
+}

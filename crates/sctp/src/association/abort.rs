@@ -19,8 +19,18 @@ impl Association {
         self.abort_with(ctx, &Cause::ProtocolViolation(rule.as_bytes()), CloseReason::PeerViolated(rule));
     }
 
+    /// The peer does not answer. Should it be there after all, it learns that nobody is here.
+    pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
+        // RFC 9260 §8.1: no more data goes there; an ABORT holds none.
+        self.abort_for(ctx, None, CloseReason::Unreachable);
+    }
+
     /// Sends an ABORT with `cause` and ends.
     pub(super) fn abort_with(&mut self, ctx: &mut Ctx<'_>, cause: &Cause<'_>, reason: CloseReason) {
+        self.abort_for(ctx, Some(cause), reason);
+    }
+
+    fn abort_for(&mut self, ctx: &mut Ctx<'_>, cause: Option<&Cause<'_>>, reason: CloseReason) {
         if matches!(self.state, State::Closed) {
             return;
         }
@@ -30,7 +40,9 @@ impl Association {
             let mut bytes = Vec::new();
             let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);
             let mut chunk = Abort::default().open(&mut bytes);
-            cause.emit(&mut chunk);
+            if let Some(cause) = cause {
+                cause.emit(&mut chunk);
+            }
             chunk.close();
             packet::finish(&mut bytes, start);
             self.stats.packets_sent += 1;

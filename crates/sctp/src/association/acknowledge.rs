@@ -7,7 +7,6 @@
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
-use crate::event::CloseReason;
 use crate::send::Probing;
 use crate::send::outstanding::ChunkState;
 use crate::send::retransmit;
@@ -215,7 +214,7 @@ impl Association {
             self.on_health(ctx, index, health);
             if self.errors > self.config.assoc_max_retrans {
                 // RFC 9260 §8.1: the peer is unreachable.
-                self.close(ctx, CloseReason::Unreachable);
+                self.give_up(ctx);
                 return;
             }
             self.paths.rotate();

@@ -77,7 +77,7 @@ impl Association {
         echo.retries += 1;
         if echo.retries > self.config.init_max_retrans {
             // RFC 9260 §5.1.4.
-            self.close(ctx, CloseReason::Unreachable);
+            self.give_up(ctx);
             return;
         }
         let path = self.outbox.handshake_path;

@@ -15,7 +15,7 @@ use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IForwardTsn, InitAck, Malformed,
-    RawChunk, ReConfig, Sack, SackView, UnknownChunk,
+    RawChunk, ReConfig, Sack, SackView, ShutdownComplete, UnknownChunk,
 };
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth};
 use std::net::SocketAddr;
@@ -48,6 +48,7 @@ impl Association {
         }
         let said_before = ctx.last_words.len();
         let mut data = false;
+        let mut at_start = true;
         let mut next = first;
         while let Some(raw) = next {
             // Nearly all chunks are DATA and SACK, which are not taken apart by way of the enum.
@@ -67,12 +68,15 @@ impl Association {
                     }
                     Err(_) => self.ill_formed(ctx),
                 },
+                // RFC 9260 §6.10: these come alone; a packet with more in it is no packet of theirs.
+                InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
                 _ => {
                     if !self.on_control(ctx, raw, arrived) {
                         break;
                     }
                 }
             }
+            at_start = false;
             if matches!(self.state, State::Closed) {
                 let aborted = raw.kind == Abort::KIND;
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
@@ -108,10 +112,9 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.speaks(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form.
-            Err(Malformed::Chunk { kind: InitAck::KIND }) if !matches!(self.state, State::CookieWait(_)) => {
-                return false;
-            }
+            // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form. As long as one is
+            // waited for, a good one may still follow: T1-init goes on.
+            Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
             Err(_) => {
                 self.ill_formed(ctx);
                 return true;

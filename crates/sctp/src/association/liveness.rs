@@ -128,7 +128,7 @@ impl Association {
         }
         self.on_health(ctx, index, health);
         if self.errors > self.config.assoc_max_retrans {
-            self.close(ctx, CloseReason::Unreachable);
+            self.give_up(ctx);
             return;
         }
         if !confirmed && active {

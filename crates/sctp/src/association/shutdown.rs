@@ -75,7 +75,7 @@ impl Association {
         let most = self.config.path_max_retrans;
         self.outbox.t2_retries += 1;
         if self.outbox.t2_retries > self.config.assoc_max_retrans {
-            self.close(ctx, CloseReason::Unreachable);
+            self.give_up(ctx);
             return;
         }
         let path = self.paths.at(index);

@@ -11,6 +11,7 @@ mod stray;
 mod tuning;
 
 use crate::association::inbound::Arrived;
+use crate::association::negotiate::is_unicast;
 use crate::association::state::Init;
 use crate::association::{Association, Ctx, LastWords, Local, Start, State, Trace, path_to};
 use crate::config::Config;
@@ -722,6 +723,10 @@ impl Engine for Endpoint {
             return;
         };
         match first.kind {
+            // RFC 9260 §8.4: nobody sets up associations with a group.
+            wire::Init::KIND | CookieEcho::KIND if !is_unicast(packet.source.ip()) => {
+                self.totals.discarded += 1;
+            }
             wire::Init::KIND => {
                 // RFC 9260 §8.5.1 A: an INIT is alone, and its packet has tag 0.
                 match Chunk::parse(first) {

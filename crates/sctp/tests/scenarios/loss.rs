@@ -142,12 +142,13 @@ fn the_peer_vanishes() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
     script.kill(1).send(A, 0, 100).run(20_000);
     script.check_drawn(expect![[r#"
-           1.000          network 1 fails
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
-           2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
-           4.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
-           8.000          A: path to 10.0.1.2 is down
-           8.000          A: closed: Unreachable
+        1.000          network 1 fails
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+        2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+        4.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+        8.000          A: path to 10.0.1.2 is down
+        8.000          A: closed: Unreachable
+        8.000  A ──► B   ABORT     ✗ lost
     "#]]);
 }
 

@@ -245,16 +245,18 @@ fn no_answer() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
     script.lose_times(B, "SHUTDOWN", 9).shutdown(A).run(9_000);
     script.check_drawn(expect![[r#"
-           1.000  A ──► B   SHUTDOWN      cum=0
-           1.025          B: peer wants to shut down
-           1.025  A ◄── B   SHUTDOWN ACK     ✗ lost
-           2.000  A ──► B   SHUTDOWN      cum=0
-           2.025  A ◄── B   SHUTDOWN ACK     ✗ lost
-           3.025  A ◄── B   SHUTDOWN ACK     ✗ lost
-           4.000  A ──► B   SHUTDOWN      cum=0
-           4.025  A ◄── B   SHUTDOWN ACK     ✗ lost
-           6.025  A ◄── B   SHUTDOWN ACK     ✗ lost
-           8.000          A: closed: Unreachable
+        1.000  A ──► B   SHUTDOWN      cum=0
+        1.025          B: peer wants to shut down
+        1.025  A ◄── B   SHUTDOWN ACK     ✗ lost
+        2.000  A ──► B   SHUTDOWN      cum=0
+        2.025  A ◄── B   SHUTDOWN ACK     ✗ lost
+        3.025  A ◄── B   SHUTDOWN ACK     ✗ lost
+        4.000  A ──► B   SHUTDOWN      cum=0
+        4.025  A ◄── B   SHUTDOWN ACK     ✗ lost
+        6.025  A ◄── B   SHUTDOWN ACK     ✗ lost
+        8.000          A: closed: Unreachable
+        8.000  A ──► B   ABORT
+        8.025          B: closed: Aborted(None)
     "#]]);
 }
 

@@ -57,6 +57,26 @@ pub enum SendError {
     Unknown,
 }
 
+/// Why a shared key was not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum KeyError {
+    /// No such association.
+    #[error("no such association")]
+    Unknown,
+    /// The association does not authenticate chunks: this side or the peer does not want it.
+    #[error("the association does not authenticate chunks")]
+    NotAuthenticated,
+    /// No key has this identifier.
+    #[error("no key has this identifier")]
+    NoSuchKey,
+    /// The key is the one that is signed with: another must become active first.
+    #[error("the key is the active one")]
+    Active,
+    /// There are 256 keys already.
+    #[error("there are too many keys")]
+    TooMany,
+}
+
 /// Why nothing can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecvError {

@@ -137,6 +137,22 @@ pub enum Event {
         /// Why.
         result: ReconfigResult,
     },
+    /// A shared key has come into use, gone out of use, or is missing (RFC 6458 §6.1.8).
+    Key {
+        /// Which association.
+        id: AssociationId,
+        /// The key's identifier.
+        key: u16,
+        /// What has become of it.
+        change: KeyChange,
+    },
+    /// What runs above the peer's SCTP, as it said in the handshake (RFC 5061 §4.2.6).
+    Adaptation {
+        /// Which association.
+        id: AssociationId,
+        /// The code point.
+        code: u32,
+    },
     /// The association has ended: its last event. What arrived and was not yet
     /// read can still be read.
     Closed {
@@ -199,6 +215,17 @@ impl ReconfigResult {
             _ => Self::Unknown,
         })
     }
+}
+
+/// What has become of a shared key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyChange {
+    /// The peer signs with it, and did not before.
+    PeerUses,
+    /// The peer signs with it, and it is not known here: what it signs is thrown away.
+    Unknown,
+    /// This side does not sign with it any more.
+    Free,
 }
 
 /// How an association ended, and whose doing it was.

@@ -74,6 +74,8 @@ pub struct AssociationStats {
     pub messages_sent: u64,
     /// Messages completed towards the application.
     pub messages_received: u64,
+    /// Chunks and packets thrown away because they were not authenticated as they should be.
+    pub auth_refused: u64,
     /// Paths found down.
     pub path_failures: u64,
     /// Paths found potentially failed (RFC 7829).
@@ -109,6 +111,7 @@ impl AssociationStats {
         self.ecn_reductions += other.ecn_reductions;
         self.messages_sent += other.messages_sent;
         self.messages_received += other.messages_received;
+        self.auth_refused += other.auth_refused;
         self.path_failures += other.path_failures;
         self.path_suspicions += other.path_suspicions;
     }

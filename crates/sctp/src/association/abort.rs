@@ -36,7 +36,6 @@ impl Association {
         }
         // Before the peer's tag is known there is nobody who would believe it.
         if self.peer_tag != 0 {
-            let path = self.paths.get(self.paths.current());
             let mut bytes = Vec::new();
             let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);
             let mut chunk = Abort::default().open(&mut bytes);
@@ -44,9 +43,11 @@ impl Association {
                 cause.emit(&mut chunk);
             }
             chunk.close();
+            self.sign(&mut bytes, start);
             packet::finish(&mut bytes, start);
             self.stats.packets_sent += 1;
             self.stats.bytes_sent += bytes.len() as u64;
+            let path = self.paths.get(self.paths.current());
             let words = LastWords { source: path.source, target: path.address, packet: bytes };
             ctx.last_words.push_back(words);
         }

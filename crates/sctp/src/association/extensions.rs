@@ -48,7 +48,8 @@ impl Extensions {
             partial_reliability: config.partial_reliability,
             interleaving: config.interleaving,
             auth: config.auth,
-            asconf: config.asconf,
+            // RFC 5061 §4.2.7: never without AUTH.
+            asconf: config.asconf && config.auth,
             reconfig: config.reconfig,
             zero_checksum: config.zero_checksum,
         }

@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
+use super::auth::keys::Said;
 use super::extensions::Extensions;
 use super::negotiate::{Offer, Refusal, read};
 use super::state::{Echo, Init};
@@ -140,6 +141,10 @@ impl Association {
                 self.refuse(ctx, from, tag, &Cause::UnresolvableAddress(param));
                 self.close(ctx, CloseReason::PeerIncompatible("it wants a host name resolved"));
             }
+            Refusal::Violates(rule) => {
+                self.refuse(ctx, from, tag, &Cause::ProtocolViolation(rule.as_bytes()));
+                self.close(ctx, CloseReason::PeerViolated(rule));
+            }
             Refusal::Malformed => {
                 let rule = "3.2.1: a parameter of the INIT ACK is malformed";
                 self.refuse(ctx, from, tag, &Cause::ProtocolViolation(rule.as_bytes()));
@@ -178,6 +183,8 @@ impl Association {
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.inbound_streams, segment);
         self.extensions = Extensions::of(&self.config).and(offer.extensions);
         self.ecn.on = self.extensions.ecn;
+        self.agree_on_auth(offer.auth.as_ref());
+        self.peer_adaptation = offer.adaptation;
         // RFC 9260 §5.1.2: the addresses listed and the one it came from.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none() && self.paths.len() < MOST {
@@ -236,6 +243,9 @@ impl Association {
         self.stats.established = Some(ctx.now);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Established);
         self.begin_heartbeats(ctx);
+        if let Some(code) = self.peer_adaptation {
+            ctx.events.push_back(Event::Adaptation { id: self.id, code });
+        }
         if std::mem::take(&mut self.shutdown_asked) {
             self.shutdown(ctx);
         }
@@ -297,7 +307,8 @@ impl Association {
             ..wire::Init::default()
         };
         let mut chunk = init.open(buffer);
-        write_common_params(&mut chunk, &self.config, ctx.locals.iter().map(|local| local.address));
+        let auth = self.auth.as_ref().map(|auth| &auth.ours);
+        write_common_params(&mut chunk, &self.config, ctx.locals.iter().map(|local| local.address), auth);
         if let Some(ms) = preserve {
             Param::CookiePreservative(ms).emit(&mut chunk);
         }
@@ -318,6 +329,7 @@ pub(crate) fn write_common_params(
     chunk: &mut ChunkWriter<'_>,
     config: &Config,
     addresses: impl ExactSizeIterator<Item = SocketAddr>,
+    auth: Option<&Said>,
 ) {
     // RFC 9260 §3.3.2.1: without a list the packet's source is the only address.
     if addresses.len() > 1 {
@@ -326,4 +338,11 @@ pub(crate) fn write_common_params(
         }
     }
     Extensions::of(config).announce(chunk);
+    if let Some(auth) = auth {
+        auth.emit(chunk);
+    }
+    if let Some(code) = config.adaptation {
+        // RFC 5061 §4.2.6: passed through to the peer's application.
+        Param::Adaptation(code).emit(chunk);
+    }
 }

@@ -6,6 +6,7 @@
 //! Home of RFC 9260 §6 (which chunk counts in which state) and of §3.2
 //! (unknown chunks).
 
+use super::auth::Admission;
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::CloseReason;
@@ -28,6 +29,8 @@ pub(crate) struct Arrived {
     pub(crate) ecn: Ecn,
     pub(crate) tag: u64,
     pub(crate) bytes: usize,
+    /// A good AUTH stood before its first chunk.
+    pub(crate) authenticated: bool,
 }
 
 impl Association {
@@ -50,7 +53,20 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
+        // One branch a chunk while nothing is authenticated.
+        let guarded = self.extensions.auth;
+        let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
+            if guarded {
+                match self.admit(ctx, raw, rest.rest(), arrived, &mut authenticated) {
+                    Admission::Take => {}
+                    Admission::Skip => {
+                        next = rest.next_raw().and_then(Result::ok);
+                        continue;
+                    }
+                    Admission::Stop => break,
+                }
+            }
             // Nearly all chunks are DATA and SACK, which are not taken apart by way of the enum.
             match raw.kind {
                 Data::KIND => match Data::parse(raw) {

@@ -8,6 +8,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
+pub(crate) mod auth;
 pub(crate) mod collision;
 pub(crate) mod extensions;
 mod forward;
@@ -36,6 +37,7 @@ use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
 use anabranch_wire::sctp::Data;
+use auth::Auth;
 use extensions::Extensions;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -127,6 +129,10 @@ pub(crate) struct Association {
     pub(crate) outbox: Outbox,
     /// What both sides support.
     pub(crate) extensions: Extensions,
+    /// What runs above the peer, as it says.
+    pub(crate) peer_adaptation: Option<u32>,
+    /// Authentication, where this side wants it; in force as `extensions` says.
+    pub(crate) auth: Option<Box<Auth>>,
     pub(crate) ecn: EcnState,
     /// RE-CONFIG, once it is used.
     pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
@@ -160,6 +166,7 @@ pub(crate) struct Start {
     pub(crate) rng: Rng,
     pub(crate) initiator: bool,
     pub(crate) state: State,
+    pub(crate) auth: Option<Box<Auth>>,
 }
 
 impl Association {
@@ -187,6 +194,8 @@ impl Association {
             recv: RecvHalf::new(&config, 0, streams, segment),
             outbox: Outbox::default(),
             extensions: Extensions::default(),
+            peer_adaptation: None,
+            auth: start.auth,
             ecn: EcnState::default(),
             reconfig: None,
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
@@ -214,7 +223,7 @@ impl Association {
     /// RFC 9260 §7.3: chunks are cut for the smallest path.
     pub(crate) fn measure(&mut self) {
         let smallest = self.paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-        let largest = (smallest - Data::HEADER) as u32;
+        let largest = (smallest - Data::HEADER - self.auth_room()) as u32;
         self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
         self.outcome.paths.resize(self.paths.len(), Default::default());
         self.timers.grow(self.paths.len());

@@ -5,6 +5,7 @@
 //!
 //! Home of RFC 9260 §5.1.1 and §5.1.2.
 
+use super::auth::keys::Said;
 use super::extensions::Extensions;
 use crate::path::MOST;
 use anabranch_wire::sctp::tlv::Tlvs;
@@ -25,6 +26,10 @@ pub(crate) struct Offer {
     pub(crate) preserve_ms: u32,
     /// What the sender supports.
     pub(crate) extensions: Extensions,
+    /// What it says of authentication, where this side wants it.
+    pub(crate) auth: Option<Said>,
+    /// The code point of what runs above it.
+    pub(crate) adaptation: Option<u32>,
     /// Unknown parameters to be reported, whole.
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
@@ -40,6 +45,8 @@ pub(crate) enum Refusal {
     HostName(Vec<u8>),
     /// The parameters cannot be read.
     Malformed,
+    /// They break this rule.
+    Violates(&'static str),
 }
 
 /// Reads an INIT or INIT ACK, knowing what this side supports.
@@ -59,11 +66,14 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
         tsn: init.tsn.0,
         ..Offer::default()
     };
+    let (mut random, mut chunks, mut hmacs) = (None, None, None);
     for raw in Tlvs::new(init.params.rest()) {
         let raw = raw.map_err(|_| Refusal::Malformed)?;
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: what has no place here is passed over, whatever its form.
-            _ if (0xc001..=0xc005).contains(&raw.kind) => Param::Unknown(raw),
+            _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
+            // To who does not know the extension they are unknown.
+            _ if (0xc001..=0xc006).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
             other => other.map_err(|_| Refusal::Malformed)?,
         };
         match param {
@@ -71,6 +81,11 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
             Param::CookiePreservative(ms) => offer.preserve_ms = ms,
             Param::EcnCapable => offer.extensions.ecn = true,
             Param::SupportedExtensions(kinds) => offer.extensions.note_kinds(kinds),
+            // RFC 4895 §3: once each; of several the first counts.
+            Param::Random(bytes) if ours.auth => random = random.or(Some(bytes)),
+            Param::ChunkList(kinds) if ours.auth => chunks = chunks.or(Some(kinds)),
+            Param::HmacAlgos(ids) if ours.auth => hmacs = hmacs.or(Some(ids)),
+            Param::Adaptation(code) => offer.adaptation = Some(code),
             Param::ForwardTsnSupported if ours.partial_reliability => {
                 offer.extensions.partial_reliability = true
             }
@@ -100,6 +115,15 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
                 }
             }
         }
+    }
+    if ours.auth {
+        offer.auth = Said::read(random, chunks, hmacs).map_err(Refusal::Violates)?;
+        // RFC 4895 §6.1: whoever speaks it sends these parameters, whatever the list of extensions says.
+        offer.extensions.auth = offer.auth.is_some();
+    }
+    // RFC 5061 §6: ASCONF without AUTH is not an offer but a trap.
+    if ours.asconf && offer.extensions.asconf && !offer.extensions.auth {
+        return Err(Refusal::Violates("RFC 5061 6: ASCONF is supported and AUTH is not"));
     }
     Ok(offer)
 }

@@ -116,7 +116,7 @@ impl Association {
                         && out.ecn == if self.ecn.on { Ecn::Ect0 } else { Ecn::NotEct }
                         && !self.recv.sack_pending()
                         && self.ecn.reduced.is_none()
-                        && self.first_chunk_fits(allowed, limit - packet::HEADER) =>
+                        && self.first_chunk_fits(allowed, limit - packet::HEADER - self.auth_room()) =>
                 {
                     job = next;
                 }
@@ -130,7 +130,7 @@ impl Association {
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.peer_tag };
         let start = packet::begin(buffer, self.local_port, self.peer_port, verification);
-        let end = start + limit;
+        let end = start + limit - self.auth_room();
         match job {
             Job::Init(path) => {
                 self.write_init(ctx, buffer);
@@ -149,6 +149,7 @@ impl Association {
             }
             Job::Sack(path) => self.write_sack(end, buffer, path),
         }
+        self.sign(buffer, start);
         packet::finish(buffer, start);
     }
 

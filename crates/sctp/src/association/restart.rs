@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9260 §5.2.4.
 
+use super::auth::Auth;
 use super::negotiate::Offer;
 use super::{Association, Ctx, State};
 use crate::endpoint::cookie::Cookie;
@@ -66,6 +67,7 @@ impl Association {
                     self.tell_established(ctx);
                 } else {
                     self.peer_tag = cookie.peer_tag;
+                    self.agree_on_auth(cookie.auth.as_ref().map(|auth| &auth.peer));
                 }
             }
             Case::Late | Case::Stray => return false,
@@ -100,8 +102,13 @@ impl Association {
             tsn: cookie.peer_tsn,
             addresses: cookie.addresses.clone(),
             extensions: cookie.extensions,
+            auth: cookie.auth.as_ref().map(|auth| auth.peer.clone()),
+            adaptation: cookie.adaptation,
             ..Offer::default()
         };
+        // RFC 4895 §6.1: with the tag goes the random number.
+        let keys = self.auth.take().map(|auth| auth.keys.clone()).unwrap_or_default();
+        self.auth = cookie.auth.as_ref().map(|auth| Box::new(Auth::new(auth.ours(&self.config), keys)));
         let from = SocketAddr::new(cookie.init_source, source.port());
         self.accept_offer(ctx, &offer, from);
     }

@@ -6,8 +6,10 @@
 //!
 //! Home of RFC 9260 §16.
 
+mod chunks;
 mod profiles;
 
+pub use chunks::ChunkSet;
 pub use profiles::PROFILES;
 
 use anabranch_base::Bytes;
@@ -65,6 +67,15 @@ pub enum SchedulerKind {
     Fcfs,
     /// One message of each stream in turn.
     RoundRobin,
+}
+
+/// Which HMACs an endpoint asks its peers to use (RFC 4895 §3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hmacs {
+    /// SHA-256, or SHA-1 where the peer has nothing better.
+    Sha256First,
+    /// SHA-1, which every implementation has.
+    Sha1Only,
 }
 
 /// All settings of an endpoint. Built from a profile, then changed by key.
@@ -132,6 +143,12 @@ pub struct Config {
     pub interleaving: bool,
     /// Chunks can be authenticated: AUTH (RFC 4895).
     pub auth: bool,
+    /// What is taken only authenticated, beside ASCONFs, which are always.
+    pub auth_chunks: ChunkSet,
+    /// Which HMACs the peer is asked to use.
+    pub auth_hmac: Hmacs,
+    /// Code point of what runs above, told to the peer (RFC 5061 §4.2.6).
+    pub adaptation: Option<u32>,
     /// Addresses come and go: ASCONF (RFC 5061); needs auth=yes.
     pub asconf: bool,
     /// Streams are reset and added: RE-CONFIG (RFC 6525).
@@ -191,6 +208,28 @@ impl Config {
         Ok(())
     }
 
+    /// Finds what two knobs together make impossible.
+    ///
+    /// # Errors
+    /// [`KnobError`]: one line that names both.
+    pub fn check(&self) -> Result<(), KnobError> {
+        if self.asconf && !self.auth {
+            return Err(KnobError("sctp:asconf=yes needs auth=yes (RFC 5061 §4.1.1)".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Chunks that are taken only authenticated, while authentication is on.
+    pub(crate) fn guarded_chunks(&self) -> ChunkSet {
+        let mut set = self.auth_chunks;
+        if self.asconf {
+            // RFC 5061 §4.1.1, §4.1.2.
+            set.insert(0xc1);
+            set.insert(0x80);
+        }
+        set
+    }
+
     /// Every knob with its value and the source of the value.
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
@@ -240,6 +279,9 @@ impl Config {
             partial_reliability: false,
             interleaving: false,
             auth: false,
+            auth_chunks: ChunkSet::default(),
+            auth_hmac: Hmacs::Sha256First,
+            adaptation: None,
             asconf: false,
             reconfig: false,
             max_streams: u16::MAX,
@@ -548,6 +590,35 @@ const KNOBS: &[Row] = &[
         help: "chunks can be authenticated: AUTH (RFC 4895): yes or no",
         print: |c| yes_no(c.auth),
         parse: |c, text| choose(text, &YES_NO, &mut c.auth),
+    },
+    Row {
+        key: "auth_chunks",
+        help: "what is taken only authenticated: none, all, or data, sack, heartbeat, abort, shutdown, error, cookie_echo, cookie_ack, reconfig and forward_tsn joined by +",
+        print: |c| c.auth_chunks.to_string(),
+        parse: |c, text| ChunkSet::parse(text).map(|set| c.auth_chunks = set),
+    },
+    Row {
+        key: "auth_hmac",
+        help: "HMACs that the peer is asked to use: sha256 (else sha1) or sha1",
+        print: |c| match c.auth_hmac {
+            Hmacs::Sha256First => "sha256".to_owned(),
+            Hmacs::Sha1Only => "sha1".to_owned(),
+        },
+        parse: |c, text| {
+            choose(text, &[("sha256", Hmacs::Sha256First), ("sha1", Hmacs::Sha1Only)], &mut c.auth_hmac)
+        },
+    },
+    Row {
+        key: "adaptation",
+        help: "code point of what runs above, told to the peer (RFC 5061 §4.2.6): a number; none = not told",
+        print: |c| c.adaptation.map_or_else(|| "none".to_owned(), |code| code.to_string()),
+        parse: |c, text| {
+            c.adaptation = match text {
+                "none" => None,
+                _ => Some(count(text, 0, u32::MAX)?),
+            };
+            Ok(())
+        },
     },
     Row {
         key: "asconf",

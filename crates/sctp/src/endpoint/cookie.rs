@@ -6,7 +6,9 @@
 //!
 //! Home of RFC 9260 §5.1.3 and §5.1.5.
 
+use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::extensions::Extensions;
+use crate::config::Config;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Instant, Rng};
 use hmac::{Hmac, Mac};
@@ -36,12 +38,33 @@ pub(crate) struct Cookie {
     pub(crate) tie_tags: (u32, u32),
     /// What the peer supports.
     pub(crate) extensions: Extensions,
+    /// What authentication needs of both sides.
+    pub(crate) auth: Option<SealedAuth>,
+    /// What runs above the peer.
+    pub(crate) adaptation: Option<u32>,
     /// Where the INIT came from.
     pub(crate) init_source: IpAddr,
     /// The local address it came to.
     pub(crate) local: IpAddr,
     /// The addresses that the INIT listed.
     pub(crate) addresses: Vec<IpAddr>,
+}
+
+/// RFC 4895 §6.3: what a responder without memory needs to check an AUTH. No
+/// endpoint pair shared key is in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SealedAuth {
+    /// The random number of this side; what else it says never changes.
+    pub(crate) random: [u8; RANDOM],
+    /// What the peer has said.
+    pub(crate) peer: Said,
+}
+
+impl SealedAuth {
+    /// What this side has said.
+    pub(crate) fn ours(&self, config: &Config) -> Said {
+        Said::ours(config, self.random)
+    }
 }
 
 /// What became of a cookie that was opened.
@@ -151,6 +174,7 @@ impl Cookie {
         ] {
             out.extend_from_slice(&word.to_be_bytes());
         }
+        self.write_extensions(out);
         out.push(self.extensions.bits());
         out.push(self.addresses.len() as u8);
         for &address in [self.init_source, self.local].iter().chain(&self.addresses) {
@@ -167,6 +191,40 @@ impl Cookie {
         }
     }
 
+    /// What only extensions need: a byte tells what follows.
+    fn write_extensions(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.auth.is_some()) | u8::from(self.adaptation.is_some()) << 1);
+        if let Some(SealedAuth { random, peer }) = &self.auth {
+            out.extend_from_slice(random);
+            out.extend_from_slice(&peer.random);
+            let chunks = peer.chunks.as_deref();
+            out.extend_from_slice(&chunks.map_or(u16::MAX, |kinds| kinds.len() as u16).to_be_bytes());
+            out.extend_from_slice(chunks.unwrap_or_default());
+            out.extend_from_slice(&(peer.hmacs.len() as u16).to_be_bytes());
+            out.extend_from_slice(&peer.hmacs);
+        }
+        if let Some(code) = self.adaptation {
+            out.extend_from_slice(&code.to_be_bytes());
+        }
+    }
+
+    fn read_extensions(from: &mut Reader<'_>) -> Option<(Option<SealedAuth>, Option<u32>)> {
+        let [present] = from.take()?;
+        let mut auth = None;
+        if present & 1 != 0 {
+            let (random, theirs) = (from.take()?, from.take()?);
+            let chunks = match from.half()? {
+                u16::MAX => None,
+                length => Some(from.bytes(length)?.to_vec()),
+            };
+            let length = from.half()?;
+            let hmacs = from.bytes(length)?.to_vec();
+            auth = Some(SealedAuth { random, peer: Said { random: theirs, chunks, hmacs } });
+        }
+        let adaptation = if present & 2 != 0 { Some(from.word()?) } else { None };
+        Some((auth, adaptation))
+    }
+
     fn read(from: &mut Reader<'_>) -> Option<Self> {
         let created = Instant::from_nanos(u64::from_be_bytes(from.take()?));
         let life = Duration::from_nanos(u64::from_be_bytes(from.take()?));
@@ -177,6 +235,7 @@ impl Cookie {
         let (local_tsn, peer_tsn) = (from.word()?, from.word()?);
         let window = from.word()?;
         let tie_tags = (from.word()?, from.word()?);
+        let (auth, adaptation) = Self::read_extensions(from)?;
         let [extensions, count] = from.take()?;
         let init_source = from.address()?;
         let local = from.address()?;
@@ -197,6 +256,8 @@ impl Cookie {
             peer_inbound,
             tie_tags,
             extensions: Extensions::from_bits(extensions),
+            auth,
+            adaptation,
             init_source,
             local,
             addresses,
@@ -211,6 +272,12 @@ impl Reader<'_> {
         let (head, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*head)
+    }
+
+    fn bytes(&mut self, length: u16) -> Option<&[u8]> {
+        let (head, rest) = self.0.split_at_checked(usize::from(length))?;
+        self.0 = rest;
+        Some(head)
     }
 
     fn half(&mut self) -> Option<u16> {
@@ -251,6 +318,11 @@ mod tests {
             peer_inbound: 9,
             tie_tags: (10, 11),
             extensions: Extensions::from_bits(1),
+            auth: Some(SealedAuth {
+                random: [7; 32],
+                peer: Said { random: [8; 32], chunks: Some(vec![0xc1]), hmacs: vec![0, 1] },
+            }),
+            adaptation: Some(9),
             init_source: [10, 0, 0, 1].into(),
             local: [10, 0, 0, 2].into(),
             addresses: vec![[10, 0, 0, 1].into(), Ipv6Addr::LOCALHOST.into()],

@@ -6,8 +6,9 @@
 //! Home of RFC 9260 §5.1 (the responder).
 
 use super::Endpoint;
-use super::cookie::Cookie;
+use super::cookie::{Cookie, SealedAuth};
 use super::demux::Pair;
+use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
 use crate::association::handshake::write_common_params;
@@ -34,6 +35,7 @@ impl Endpoint {
             }
         };
         let fresh = (self.new_tag(), self.rng.next_u32());
+        let mut random = self.new_random();
         let local_port = header.target_port;
         // RFC 9260 §5.1.2: any of its addresses may show that the association exists.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
@@ -41,10 +43,17 @@ impl Endpoint {
         let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
         let answer = match found.and_then(|slot| self.alive(slot).map(|_| slot)) {
             Some(slot) => {
-                let answer = self.slots[slot as usize]
-                    .association
-                    .as_mut()
-                    .map(|association| association.answer_init(&offer, packet.source.ip(), fresh));
+                let answer = self.slots[slot as usize].association.as_mut().map(|association| {
+                    let answer = association.answer_init(&offer, packet.source.ip(), fresh);
+                    if let Answer::InitAck { tag, .. } = answer
+                        && tag == association.local_tag
+                        && let Some(auth) = &association.auth
+                    {
+                        // RFC 4895 §6.1: with the tag goes the random number.
+                        random = auth.ours.random;
+                    }
+                    answer
+                });
                 self.settle(now, slot);
                 answer
             }
@@ -64,7 +73,7 @@ impl Endpoint {
         };
         match answer {
             Some(Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }) => {
-                let reply = Reply { tag, tsn, outbound, inbound, tie_tags };
+                let reply = Reply { tag, tsn, outbound, inbound, tie_tags, random };
                 self.answer_with(now, packet, header, &offer, reply);
             }
             Some(Answer::NewAddresses(addresses)) => {
@@ -104,6 +113,8 @@ impl Endpoint {
             peer_inbound: offer.inbound,
             tie_tags: reply.tie_tags,
             extensions: offer.extensions,
+            auth: offer.auth.clone().map(|peer| SealedAuth { random: reply.random, peer }),
+            adaptation: offer.adaptation,
             init_source: packet.source.ip(),
             local: packet.target.ip(),
             addresses: offer.addresses.clone(),
@@ -121,7 +132,9 @@ impl Endpoint {
         });
         let mut chunk = ack.open(&mut bytes);
         Param::StateCookie(&sealed).emit(&mut chunk);
-        write_common_params(&mut chunk, &self.config, self.locals.iter().map(|local| local.address));
+        let auth = self.config.auth.then(|| Said::ours(&self.config, reply.random));
+        let addresses = self.locals.iter().map(|local| local.address);
+        write_common_params(&mut chunk, &self.config, addresses, auth.as_ref());
         for param in &offer.unrecognized {
             // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.
             if chunk.length() + param.len() < 1200 {
@@ -160,6 +173,7 @@ impl Endpoint {
                 rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
                 initiator: false,
                 state: State::Closed,
+                auth: self.auth_of(cookie),
             },
             now,
         ));
@@ -193,6 +207,9 @@ impl Endpoint {
             }
             Refusal::HostName(param) => {
                 self.abort_init(packet, header, tag, &[Cause::UnresolvableAddress(param)]);
+            }
+            Refusal::Violates(rule) => {
+                self.abort_init(packet, header, tag, &[Cause::ProtocolViolation(rule.as_bytes())]);
             }
             Refusal::Malformed => {
                 self.abort_init(packet, header, tag, &[Cause::ProtocolViolation(b"malformed parameter")]);
@@ -231,6 +248,7 @@ struct Reply {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
+    random: [u8; RANDOM],
 }
 
 /// Appends an address parameter as a cause quotes it.

@@ -5,11 +5,13 @@
 pub(crate) mod cookie;
 mod demux;
 mod encap;
+mod keys;
 mod listen;
 mod spent;
 mod stray;
 mod tuning;
 
+use crate::association::auth::keys::SharedKeys;
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use crate::association::state::Init;
@@ -21,6 +23,7 @@ use crate::path::MOST;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange, Totals};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
+use anabranch_wire::sctp::Auth;
 use anabranch_wire::sctp::{self as wire, Chunk, Chunks, CookieEcho, PacketView, RawChunk};
 use cookie::Sealer;
 use demux::{Demux, Pair};
@@ -96,6 +99,8 @@ pub struct Endpoint {
     locals: Vec<Local>,
     rng: Rng,
     sealer: Sealer,
+    /// Endpoint pair shared keys that new associations begin with.
+    keys: SharedKeys,
     spent: Spent,
     listeners: BTreeSet<u16>,
     /// Listening ports with settings of their own.
@@ -150,6 +155,7 @@ impl Endpoint {
             locals,
             rng,
             sealer,
+            keys: SharedKeys::default(),
             spent: Spent::default(),
             listeners: BTreeSet::new(),
             tuned: BTreeMap::new(),
@@ -264,6 +270,7 @@ impl Endpoint {
             rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
             initiator: true,
             state: State::CookieWait(Init::default()),
+            auth: self.new_auth(),
         };
         self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
         self.with(now, slot, |association, ctx| association.begin(ctx));
@@ -698,6 +705,7 @@ impl Endpoint {
             ecn: packet.ecn,
             tag: packet.tag,
             bytes: packet.payload.len(),
+            authenticated: false,
         };
         // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
         association.handle_packet(&mut ctx, Some(first), rest, &arrived);
@@ -738,7 +746,11 @@ impl Engine for Endpoint {
             }
             CookieEcho::KIND => {
                 let echo = CookieEcho { cookie: first.value };
-                self.on_cookie_echo(now, &packet, view.header, echo, chunks);
+                self.on_cookie_echo(now, &packet, view.header, echo, chunks, None);
+            }
+            // RFC 4895 §6.3: an authenticated COOKIE ECHO, perhaps for an association that does not exist.
+            Auth::KIND if stray::leads_cookie_echo(chunks) => {
+                self.on_signed_cookie_echo(now, &packet, view.header, first, chunks);
             }
             // RFC 9260 §8.5.1 A: nothing else has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,

@@ -10,10 +10,16 @@ use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Packet};
+use anabranch_wire::sctp::RawChunk;
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, CookieAck, CookieEcho, Error, Header, PacketView, ShutdownAck,
     ShutdownComplete, packet,
 };
+
+/// The next chunk is a COOKIE ECHO.
+pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
+    matches!(chunks.next_raw(), Some(Ok(raw)) if raw.kind == CookieEcho::KIND)
+}
 
 impl Endpoint {
     /// A packet whose tag is no association's own.
@@ -43,6 +49,8 @@ impl Endpoint {
             matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::ShutdownAck(_))
         });
         match first {
+            // RFC 4895 §6.3: one that counts only authenticated cannot come from who has lost the keys.
+            Some(Chunk::Abort(_)) if association.guards(Abort::KIND) => self.totals.discarded += 1,
             Some(Chunk::Abort(abort)) if abort.reflected && reflected => {
                 self.with(now, slot, |association, ctx| association.on_abort(ctx, &abort));
             }
@@ -98,6 +106,7 @@ impl Endpoint {
         header: Header,
         echo: CookieEcho<'_>,
         rest: Chunks<'_>,
+        signature: Option<(RawChunk<'_>, &[u8])>,
     ) {
         let Some(opened) = self.sealer.open(now, echo.cookie) else {
             self.totals.discarded += 1;
@@ -116,6 +125,11 @@ impl Endpoint {
             return;
         }
         let slot = self.slot_of(&cookie, packet);
+        if !self.cookie_is_authentic(now, slot, &cookie, signature) {
+            self.totals.discarded += 1;
+            return;
+        }
+        let authenticated = signature.is_some();
         let owned =
             slot.and_then(|slot| self.alive(slot)).is_some_and(|association| association.owns(&cookie));
         if let Some(over) = over
@@ -129,14 +143,14 @@ impl Endpoint {
                 let goes_on = self
                     .with(now, slot, |association, ctx| association.on_cookie(ctx, &cookie, packet.source));
                 if goes_on == Some(true) {
-                    self.pass(now, slot, packet, rest);
+                    self.pass(now, slot, packet, rest, authenticated);
                 }
             }
             // Its association has come and gone. To a late copy the ABORT means nothing; a peer
             // that never had the COOKIE ACK learns from it.
             None if self.spent.contains(now, cookie.local_tag) => self.refuse_cookie(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
-                Some(slot) => self.pass(now, slot, packet, rest),
+                Some(slot) => self.pass(now, slot, packet, rest, authenticated),
                 // The listener is gone: nobody wants it any more.
                 None => self.refuse_cookie(packet, header, &cookie),
             },
@@ -173,7 +187,14 @@ impl Endpoint {
     }
 
     /// Hands chunks to an association.
-    pub(super) fn pass(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, mut chunks: Chunks<'_>) {
+    pub(super) fn pass(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        packet: &Packet<'_>,
+        mut chunks: Chunks<'_>,
+        authenticated: bool,
+    ) {
         let first = chunks.next_raw().and_then(Result::ok);
         self.with(now, slot, |association, ctx| {
             let path = association.paths.find(packet.source.ip());
@@ -183,6 +204,7 @@ impl Endpoint {
                 ecn: packet.ecn,
                 tag: packet.tag,
                 bytes: packet.payload.len(),
+                authenticated,
             };
             association.handle_packet(ctx, first, chunks, &arrived);
         });

@@ -34,6 +34,8 @@ impl Sockets {
         | Event::AssociationReset { id, .. }
         | Event::ResetFailed { id, .. }
         | Event::AddFailed { id, .. }
+        | Event::Key { id, .. }
+        | Event::Adaptation { id, .. }
         | Event::Closed { id, .. }) = event;
         if let Event::Accepted { port, outbound_streams, inbound_streams, .. } = event {
             self.take_accepted(now, id, port, (outbound_streams, inbound_streams));
@@ -81,6 +83,18 @@ impl Sockets {
             | Event::AssociationReset { .. }
             | Event::ResetFailed { .. }
             | Event::AddFailed { .. } => {}
+            Event::Key { key, change, .. } => {
+                let change = match change {
+                    crate::KeyChange::PeerUses => super::notification::KeyChange::New,
+                    crate::KeyChange::Free => super::notification::KeyChange::Free,
+                    // RFC 6458 §6.1.8 has no word for it.
+                    crate::KeyChange::Unknown => return,
+                };
+                socket.notify(Notification::Authentication { association: id, key, change });
+            }
+            Event::Adaptation { code, .. } => {
+                socket.notify(Notification::Adaptation { association: id, indication: code });
+            }
             Event::Restarted { .. } => socket.changed(id, AssociationChange::Restart),
             Event::PeerShutdown { .. } => {
                 member.peer_shutdown = true;

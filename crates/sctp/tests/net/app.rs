@@ -216,6 +216,8 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::AddFailed { outgoing, incoming, result, .. } => {
             format!("streams not added: {outgoing} out, {incoming} in: {result:?}")
         }
+        Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
+        Event::Adaptation { code, .. } => format!("adaptation {code}"),
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
     })
 }

@@ -9,6 +9,7 @@ mod net;
 mod script;
 
 mod acks;
+mod auth;
 mod corners;
 mod handshake;
 mod loss;

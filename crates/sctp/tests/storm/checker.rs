@@ -131,7 +131,9 @@ impl Checker {
         let lonely = has(|c| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_)));
         assert!(!lonely || chunks.len() == 1, "{from:?}: {} is not alone", chunks[0]);
         assert_eq!(has(|c| matches!(c, Chunk::Init(_))), packet.header.tag == 0, "{from:?}: tag 0 is INIT's");
-        let late = chunks.iter().skip(1).any(|c| matches!(c, Chunk::CookieEcho(_) | Chunk::CookieAck(_)));
+        // RFC 4895 §6.3: behind an AUTH, when that comes first.
+        let ahead = 1 + usize::from(matches!(chunks[0], Chunk::Auth(_)));
+        let late = chunks.iter().skip(ahead).any(|c| matches!(c, Chunk::CookieEcho(_) | Chunk::CookieAck(_)));
         assert!(!late, "{from:?}: a COOKIE chunk comes first");
         // RFC 9260 §3.3.7, §6.2: no DATA beside an ABORT, and one SACK at most.
         let data = has(|c| matches!(c, Chunk::Data(_)));

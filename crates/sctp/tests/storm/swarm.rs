@@ -139,6 +139,11 @@ fn configuration(rng: &mut Rng) -> Config {
         set("rto_min", pick(rng, &["10ms", "200ms", "1s"]));
     }
     set("rto_max", pick(rng, &["10s", "60s"]));
+    if on(rng) {
+        set("auth", "yes");
+        set("auth_hmac", pick(rng, &["sha1", "sha256"]));
+        set("auth_chunks", pick(rng, &["none", "data", "data+sack+heartbeat", "abort+cookie_echo", "all"]));
+    }
     // Without heartbeats a side that has nothing to send never learns that the other is gone.
     set("hb_interval", pick(rng, &["1s", "30s"]));
     set("path_max_retrans", pick(rng, &["0", "2", "5"]));
@@ -473,6 +478,8 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::AssociationReset { id, .. }
         | Event::ResetFailed { id, .. }
         | Event::AddFailed { id, .. }
+        | Event::Key { id, .. }
+        | Event::Adaptation { id, .. }
         | Event::Closed { id, .. } => *id,
     }
 }

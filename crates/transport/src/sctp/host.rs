@@ -209,6 +209,8 @@ impl Driven for Shared {
             | Event::AssociationReset { .. }
             | Event::ResetFailed { .. }
             | Event::AddFailed { .. } => {}
+            // Nor which keys sign what they send.
+            Event::Key { .. } | Event::Adaptation { .. } => {}
             Event::Restarted { id } => {
                 // Half of what was said is lost: no stream of bytes survives that.
                 self.engine.abort(now, id);

@@ -1,0 +1,278 @@
+//! Chunk authentication: what is signed, what is taken only signed, and with which key.
+//!
+//! A packet is built as ever; when one of its chunks is on the peer's list, an
+//! AUTH is put in front of the first such chunk. Received chunks on our own
+//! list are passed over unless a good AUTH stands before them. Each key is
+//! derived, and its HMAC keyed, when it is first used. [`keys`] derives,
+//! [`mac`] computes.
+//!
+//! Home of RFC 4895 §6.2 and §6.3.
+
+pub(crate) mod keys;
+pub(crate) mod mac;
+
+use super::inbound::Arrived;
+use super::{Association, Ctx};
+use crate::config::ChunkSet;
+use crate::event::{Event, KeyChange};
+use anabranch_wire::sctp::{Asconf, AsconfAck, Auth as AuthChunk, Cause, RawChunk, packet};
+use keys::{Said, SharedKeys, association_key};
+use mac::{Keyed, LONGEST};
+
+/// Authentication of one association.
+#[derive(Clone, Debug)]
+pub(crate) struct Auth {
+    /// What this side has said.
+    pub(crate) ours: Said,
+    /// What the peer has said; until then nothing can be signed or checked.
+    peer: Option<Said>,
+    /// Chunks that the peer takes only signed.
+    signed: ChunkSet,
+    /// Chunks that this side takes only signed.
+    guarded: ChunkSet,
+    /// Which HMAC the peer likes best.
+    algorithm: mac::Algorithm,
+    /// Bytes that an AUTH takes off any packet; 0 when only ASCONFs are signed.
+    room: usize,
+    pub(crate) keys: SharedKeys,
+    /// HMACs that were used already, by key and algorithm.
+    keyed: Vec<(u16, mac::Algorithm, Keyed)>,
+    /// The key that the peer used last.
+    peer_uses: u16,
+    /// The last unknown key that the application was told of.
+    told: Option<u16>,
+}
+
+/// What an AUTH is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is good.
+    Good,
+    /// It is not, or not one at all.
+    Bad,
+    /// There is no such key.
+    UnknownKey(u16),
+    /// This HMAC was not asked for.
+    UnknownHmac(u16),
+}
+
+/// Whether a chunk is to be looked at.
+pub(super) enum Admission {
+    Take,
+    Skip,
+    Stop,
+}
+
+impl Auth {
+    pub(crate) fn new(ours: Said, keys: SharedKeys) -> Self {
+        let guarded = ours.guarded();
+        Self {
+            ours,
+            peer: None,
+            signed: ChunkSet::default(),
+            guarded,
+            algorithm: mac::Algorithm::Sha1,
+            room: 0,
+            keys,
+            keyed: Vec::new(),
+            peer_uses: 0,
+            told: None,
+        }
+    }
+
+    /// Takes over what the peer says. False when there is no HMAC for both.
+    pub(crate) fn meet(&mut self, peer: &Said) -> bool {
+        let Some(algorithm) = peer.algorithm() else {
+            return false;
+        };
+        self.algorithm = algorithm;
+        self.signed = peer.guarded();
+        let mut beyond = self.signed;
+        beyond.remove(Asconf::KIND);
+        beyond.remove(AsconfAck::KIND);
+        self.room = if beyond.is_empty() { 0 } else { self.size() };
+        self.keyed.clear();
+        self.peer = Some(peer.clone());
+        true
+    }
+
+    /// Bytes of an AUTH.
+    pub(crate) fn size(&self) -> usize {
+        AuthChunk::HEADER + self.algorithm.size()
+    }
+
+    /// This side takes this chunk only signed.
+    #[inline]
+    pub(crate) fn guards(&self, kind: u8) -> bool {
+        self.guarded.has(kind)
+    }
+
+    /// A key has been changed or is gone: what was made of it is forgotten.
+    pub(crate) fn forget(&mut self, key: u16) {
+        self.keyed.retain(|(id, ..)| *id != key);
+        self.told = None;
+    }
+
+    /// The HMAC with this key. RFC 4895 §6.1; made at its first use.
+    fn keyed(&mut self, key: u16, algorithm: mac::Algorithm) -> Option<&Keyed> {
+        let found = self.keyed.iter().position(|(id, other, _)| (*id, *other) == (key, algorithm));
+        let at = match found {
+            Some(at) => at,
+            None => {
+                let shared = self.keys.find(key)?;
+                let secret = association_key(shared, &self.ours.vector(), &self.peer.as_ref()?.vector());
+                self.keyed.push((key, algorithm, Keyed::new(algorithm, &secret)));
+                self.keyed.len() - 1
+            }
+        };
+        Some(&self.keyed[at].2)
+    }
+
+    /// RFC 4895 §6.3: checks an AUTH with everything `behind` it.
+    pub(crate) fn verify(&mut self, raw: RawChunk<'_>, behind: &[u8]) -> Verdict {
+        let Ok(chunk) = AuthChunk::parse(raw) else {
+            return Verdict::Bad;
+        };
+        let algorithm = match mac::Algorithm::of(chunk.hmac) {
+            Some(algorithm) if self.ours.takes(chunk.hmac) => algorithm,
+            _ => return Verdict::UnknownHmac(chunk.hmac),
+        };
+        // An HMAC of the right size is a multiple of four: there is no padding to count.
+        if chunk.mac.len() != algorithm.size() {
+            return Verdict::Bad;
+        }
+        let Some(keyed) = self.keyed(chunk.key, algorithm) else {
+            return Verdict::UnknownKey(chunk.key);
+        };
+        let parts = [&raw.bytes[..AuthChunk::HEADER], &[0; LONGEST][..algorithm.size()], behind];
+        if !keyed.verify(&parts, chunk.mac) {
+            return Verdict::Bad;
+        }
+        Verdict::Good
+    }
+
+    /// RFC 4895 §6.2: puts an AUTH in front of the first chunk from `start` on
+    /// that the peer takes only signed, if there is one.
+    fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
+        let mut at = start + packet::HEADER;
+        while let Some(&[kind, _, high, low]) = buffer.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
+            if self.signed.has(kind) {
+                self.sign_from(buffer, at);
+                return;
+            }
+            at += usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4).max(4);
+        }
+    }
+
+    fn sign_from(&mut self, buffer: &mut Vec<u8>, at: usize) {
+        let (key, algorithm, size) = (self.keys.active, self.algorithm, self.size());
+        let end = buffer.len();
+        buffer.resize(end + size, 0);
+        buffer.copy_within(at..end, at + size);
+        let [k0, k1] = key.to_be_bytes();
+        let [h0, h1] = algorithm.id().to_be_bytes();
+        buffer[at..at + size].fill(0);
+        buffer[at..at + 8].copy_from_slice(&[AuthChunk::KIND, 0, 0, size as u8, k0, k1, h0, h1]);
+        if let Some(keyed) = self.keyed(key, algorithm) {
+            let mut mac = [0; LONGEST];
+            let mac = &mut mac[..algorithm.size()];
+            keyed.compute(&[&buffer[at..]], mac);
+            buffer[at + AuthChunk::HEADER..at + size].copy_from_slice(mac);
+        }
+    }
+}
+
+impl Association {
+    /// Both sides have spoken: from here on chunks are signed and checked, or never.
+    pub(super) fn agree_on_auth(&mut self, peer: Option<&Said>) {
+        let agreed = self.extensions.auth
+            && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.meet(peer)));
+        if !agreed {
+            self.auth = None;
+            self.extensions.auth = false;
+            self.extensions.asconf = false;
+        }
+    }
+
+    /// RFC 4895 §6.3: whether a chunk counts, in a packet of which `behind` follows it.
+    #[inline(never)]
+    pub(super) fn admit(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        raw: RawChunk<'_>,
+        behind: &[u8],
+        arrived: &Arrived,
+        authenticated: &mut bool,
+    ) -> Admission {
+        let Some(auth) = &self.auth else {
+            return Admission::Take;
+        };
+        if raw.kind != AuthChunk::KIND {
+            if *authenticated || !auth.guards(raw.kind) {
+                return Admission::Take;
+            }
+            self.stats.auth_refused += 1;
+            // RFC 5061 §5.2 D5: with an ASCONF goes the rest of the packet.
+            return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
+        }
+        // RFC 4895 §5.1: once in a packet.
+        if *authenticated || !self.verify(ctx, raw, behind, arrived.path) {
+            self.stats.auth_refused += 1;
+            return Admission::Stop;
+        }
+        *authenticated = true;
+        Admission::Skip
+    }
+
+    /// Checks an AUTH and tells who should know what came of it.
+    pub(crate) fn verify(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        raw: RawChunk<'_>,
+        behind: &[u8],
+        path: usize,
+    ) -> bool {
+        let Some(auth) = &mut self.auth else {
+            return false;
+        };
+        match auth.verify(raw, behind) {
+            Verdict::Good => {
+                let key = AuthChunk::parse(raw).map_or(0, |chunk| chunk.key);
+                if std::mem::replace(&mut auth.peer_uses, key) != key {
+                    ctx.events.push_back(Event::Key { id: self.id, key, change: KeyChange::PeerUses });
+                }
+                return true;
+            }
+            Verdict::Bad => {}
+            Verdict::UnknownKey(key) => {
+                if auth.told.replace(key) != Some(key) {
+                    ctx.events.push_back(Event::Key { id: self.id, key, change: KeyChange::Unknown });
+                }
+            }
+            // RFC 4895 §6.3: the one mistake that the peer hears of.
+            Verdict::UnknownHmac(hmac) => self.report(path, &Cause::UnsupportedHmac(hmac)),
+        }
+        false
+    }
+
+    /// This side takes chunks of this type only signed.
+    pub(crate) fn guards(&self, kind: u8) -> bool {
+        self.extensions.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
+    }
+
+    /// Signs the packet from `start` to the end of `buffer`, where the peer asks for it.
+    #[inline]
+    pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
+        if self.extensions.auth
+            && let Some(auth) = &mut self.auth
+        {
+            auth.sign(buffer, start);
+        }
+    }
+
+    /// Bytes to leave free in a packet for an AUTH.
+    #[inline]
+    pub(super) fn auth_room(&self) -> usize {
+        if self.extensions.auth { self.auth.as_ref().map_or(0, |auth| auth.room) } else { 0 }
+    }
+}

@@ -1,0 +1,161 @@
+//! Endpoint pair shared keys, and what authentication means to packets that
+//! come before their association.
+//!
+//! Keys are for the whole endpoint, and then for every association that begins
+//! later, or for one association. They are changed at run time; which one is
+//! active is said apart from their values.
+//!
+//! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
+
+use super::cookie::{Cookie, SealedAuth};
+use super::{AssociationId, Endpoint};
+use crate::association::auth::keys::{RANDOM, Said, SharedKeys};
+use crate::association::auth::{Auth, Verdict};
+use crate::error::KeyError;
+use crate::event::{Event, KeyChange};
+use anabranch_base::{Instant, Packet};
+use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
+
+impl Endpoint {
+    /// Adds or replaces the shared key `key`: of one association, or of those
+    /// that begin from now on. Key 0 is the empty one unless it is replaced.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn set_key(&mut self, id: Option<AssociationId>, key: u16, secret: &[u8]) -> Result<(), KeyError> {
+        self.change_keys(id, |keys| {
+            if !keys.has_room(key) {
+                return Err(KeyError::TooMany);
+            }
+            keys.insert(key, secret);
+            Ok(Some(key))
+        })
+    }
+
+    /// Signs with the shared key `key` from now on.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn activate_key(&mut self, id: Option<AssociationId>, key: u16) -> Result<(), KeyError> {
+        self.change_keys(id, |keys| {
+            keys.find(key).ok_or(KeyError::NoSuchKey)?;
+            keys.active = key;
+            Ok(None)
+        })
+    }
+
+    /// Says that the shared key `key` is no longer signed with, as is true of
+    /// every key that is not active: `Event::Key` with `KeyChange::Free`
+    /// follows. What the peer signs with it is still taken.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn deactivate_key(&mut self, id: AssociationId, key: u16) -> Result<(), KeyError> {
+        self.change_keys(Some(id), |keys| {
+            keys.find(key).ok_or(KeyError::NoSuchKey)?;
+            if keys.active == key { Err(KeyError::Active) } else { Ok(None) }
+        })?;
+        self.events.push_back(Event::Key { id, key, change: KeyChange::Free });
+        Ok(())
+    }
+
+    /// Forgets the shared key `key`: what the peer signs with it counts no more.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn delete_key(&mut self, id: Option<AssociationId>, key: u16) -> Result<(), KeyError> {
+        self.change_keys(id, |keys| {
+            keys.find(key).ok_or(KeyError::NoSuchKey)?;
+            if keys.active == key {
+                return Err(KeyError::Active);
+            }
+            keys.remove(key);
+            Ok(Some(key))
+        })
+    }
+
+    /// Changes keys; the change names the one whose value is another now.
+    fn change_keys(
+        &mut self,
+        id: Option<AssociationId>,
+        change: impl FnOnce(&mut SharedKeys) -> Result<Option<u16>, KeyError>,
+    ) -> Result<(), KeyError> {
+        let Some(id) = id else {
+            return change(&mut self.keys).map(|_| ());
+        };
+        let slot = self.find(id).ok_or(KeyError::Unknown)?;
+        let association = self.slots[slot as usize].association.as_mut().ok_or(KeyError::Unknown)?;
+        let auth = association.auth.as_mut().ok_or(KeyError::NotAuthenticated)?;
+        if let Some(key) = change(&mut auth.keys)? {
+            auth.forget(key);
+        }
+        Ok(())
+    }
+
+    /// A random number for INIT or INIT ACK; drawn only where it is wanted.
+    pub(super) fn new_random(&mut self) -> [u8; RANDOM] {
+        let mut random = [0; RANDOM];
+        if self.config.auth {
+            self.rng.fill(&mut random);
+        }
+        random
+    }
+
+    /// What an association that this side begins says of authentication.
+    pub(super) fn new_auth(&mut self) -> Option<Box<Auth>> {
+        let random = self.new_random();
+        let wanted = self.config.auth;
+        wanted.then(|| Box::new(Auth::new(Said::ours(&self.config, random), self.keys.clone())))
+    }
+
+    /// What both sides have said, as a cookie tells it; without what the peer said it does not count yet.
+    pub(super) fn auth_of(&self, cookie: &Cookie) -> Option<Box<Auth>> {
+        let sealed: &SealedAuth = cookie.auth.as_ref()?;
+        Some(Box::new(Auth::new(sealed.ours(&self.config), self.keys.clone())))
+    }
+
+    /// A packet with an AUTH in front of a COOKIE ECHO.
+    pub(super) fn on_signed_cookie_echo(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: Header,
+        auth: RawChunk<'_>,
+        mut chunks: Chunks<'_>,
+    ) {
+        let behind = chunks.rest();
+        if let Some(Ok(echo)) = chunks.next_raw() {
+            let echo = CookieEcho { cookie: echo.value };
+            self.on_cookie_echo(now, packet, header, echo, chunks, Some((auth, behind)));
+        }
+    }
+
+    /// RFC 4895 §6.3: whether a COOKIE ECHO is signed as it should be: by the
+    /// keys of its association, or by those that its cookie tells of.
+    pub(super) fn cookie_is_authentic(
+        &mut self,
+        now: Instant,
+        slot: Option<u32>,
+        cookie: &Cookie,
+        signature: Option<(RawChunk<'_>, &[u8])>,
+    ) -> bool {
+        let Some(sealed) = &cookie.auth else {
+            // Whoever does not speak of AUTH does not know the chunk either.
+            return signature.is_none();
+        };
+        let Some((auth, behind)) = signature else {
+            return !self.config.guarded_chunks().has(CookieEcho::KIND);
+        };
+        let alive = slot.filter(|&slot| self.alive(slot).is_some_and(|a| a.extensions.auth));
+        if let Some(slot) = alive {
+            return self
+                .with(now, slot, |association, ctx| {
+                    let path = association.paths.current();
+                    association.verify(ctx, auth, behind, path)
+                })
+                .unwrap_or(false);
+        }
+        let mut made = Auth::new(sealed.ours(&self.config), self.keys.clone());
+        made.meet(&sealed.peer) && made.verify(auth, behind) == Verdict::Good
+    }
+}

@@ -121,3 +121,14 @@ pub enum PrimaryError {
     #[error("the address is not verified yet")]
     Unconfirmed,
 }
+
+/// Why a scheduler, or a stream's value for it, was not set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SchedulerError {
+    /// No such association.
+    #[error("no such association")]
+    Unknown,
+    /// The association has fewer streams.
+    #[error("no such stream")]
+    NoSuchStream,
+}

@@ -70,10 +70,12 @@ pub mod testing;
 mod tests;
 
 pub use association::extensions::Extensions;
-pub use config::{ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES};
+pub use config::{ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, SchedulerKind};
 pub use endpoint::{Associate, AssociationId, Endpoint, Message, Received};
 pub use error::KeyError;
-pub use error::{AssociateError, ListenError, PrimaryError, RecvError, ResetError, SendError};
+pub use error::{
+    AssociateError, ListenError, PrimaryError, RecvError, ResetError, SchedulerError, SendError,
+};
 pub use event::KeyChange;
 pub use event::{CloseReason, Direction, Event, ReconfigResult};
 pub use stats::{

@@ -15,6 +15,12 @@ pub(crate) struct Streams<T> {
     slots: Vec<T>,
 }
 
+impl<T> Default for Streams<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Streams<T> {
     pub(crate) fn new() -> Self {
         Self { pages: Vec::new(), slots: Vec::new() }

@@ -273,7 +273,7 @@ impl Association {
             return;
         };
         if entry.state == ChunkState::InFlight && self.send.outstanding.end() == base + 1 {
-            let size = crate::send::chunk_size(entry.length);
+            let size = entry.size();
             self.send.outstanding.set(base, ChunkState::Lost(SendCause::Probe));
             self.send.peer_window += u64::from(entry.length);
             let index = usize::from(entry.path);

@@ -182,6 +182,8 @@ impl Association {
         let segment = self.paths.get(0).chunk_limit() as u64;
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.inbound_streams, segment);
         self.extensions = Extensions::of(&self.config).and(offer.extensions);
+        self.send.queue.set_interleaving(self.extensions.interleaving);
+        self.recv.set_interleaving(self.extensions.interleaving);
         self.ecn.on = self.extensions.ecn;
         self.agree_on_auth(offer.auth.as_ref());
         self.peer_adaptation = offer.adaptation;

@@ -12,11 +12,12 @@ use super::{Association, Ctx, State};
 use crate::event::CloseReason;
 use crate::recv::Taken;
 use crate::recv::ack::Due;
+use crate::recv::reassembly::Violation;
 use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::{
-    Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IForwardTsn, InitAck, Malformed,
-    RawChunk, ReConfig, Sack, SackView, ShutdownComplete, UnknownChunk,
+    Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IData, IForwardTsn, InitAck,
+    Malformed, RawChunk, ReConfig, Sack, SackView, ShutdownComplete, Tsn, UnknownChunk,
 };
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth};
 use std::net::SocketAddr;
@@ -86,6 +87,14 @@ impl Association {
                 },
                 // RFC 9260 §6.10: these come alone; a packet with more in it is no packet of theirs.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
+                // Without the extension it is an unknown chunk as any (see `on_control`).
+                IData::KIND if self.config.interleaving => match IData::parse(raw) {
+                    Ok(chunk) => {
+                        self.on_idata(ctx, &chunk, arrived, data);
+                        data = true;
+                    }
+                    Err(_) => self.ill_formed(ctx),
+                },
                 _ => {
                     if !self.on_control(ctx, raw, arrived) {
                         break;
@@ -193,29 +202,74 @@ impl Association {
             return;
         }
         if data.payload.is_empty() {
-            // RFC 9260 §6.2: no user data, no association.
-            let reason = CloseReason::PeerViolated("6.2: a DATA chunk without user data");
-            self.abort_with(ctx, &Cause::NoUserData(data.tsn), reason);
-            return;
+            return self.no_user_data(ctx, data.tsn);
         }
-        if self.reconfig.is_some() && self.comes_too_early(data) {
+        if self.extensions.interleaving {
+            return self.violated(ctx, "RFC 8260 2.2.3: DATA where I-DATA was agreed on");
+        }
+        if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
             self.recv.refuse();
             return;
         }
-        if !seen && arrived.ecn == Ecn::Ce && self.ecn.on {
-            // RFC 4960 Appendix A: echo the lowest TSN of the marked packet.
-            self.ecn.echo = Some(data.tsn.0);
+        self.note_mark(data.tsn, arrived, seen);
+        let taken = self.recv.on_data(data);
+        self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
+    }
+
+    fn on_idata(&mut self, ctx: &mut Ctx<'_>, data: &IData<'_>, arrived: &Arrived, seen: bool) {
+        if !self.state.may_receive_data() {
+            return;
         }
-        match self.recv.on_data(data) {
+        if !self.extensions.interleaving {
+            return self.violated(ctx, "RFC 8260 2.2.3: I-DATA where it was not agreed on");
+        }
+        if data.payload.is_empty() {
+            return self.no_user_data(ctx, data.tsn);
+        }
+        if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
+            self.recv.refuse();
+            return;
+        }
+        self.note_mark(data.tsn, arrived, seen);
+        let taken = self.recv.on_idata(data);
+        self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
+    }
+
+    /// RFC 9260 §6.2: no user data, no association.
+    #[cold]
+    fn no_user_data(&mut self, ctx: &mut Ctx<'_>, tsn: Tsn) {
+        let reason = CloseReason::PeerViolated("6.2: a DATA chunk without user data");
+        self.abort_with(ctx, &Cause::NoUserData(tsn), reason);
+    }
+
+    /// RFC 4960 Appendix A: echo the lowest TSN of the marked packet.
+    #[inline]
+    fn note_mark(&mut self, tsn: Tsn, arrived: &Arrived, seen: bool) {
+        if !seen && arrived.ecn == Ecn::Ce && self.ecn.on {
+            self.ecn.echo = Some(tsn.0);
+        }
+    }
+
+    /// Counts a chunk with user data, and answers where one was not taken.
+    #[inline]
+    fn on_taken(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        taken: Result<Taken, Violation>,
+        stream: u16,
+        length: usize,
+        arrived: &Arrived,
+    ) {
+        match taken {
             Ok(Taken::New(offset)) => {
                 self.stats.data_received += 1;
-                self.stats.data_bytes_received += data.payload.len() as u64;
+                self.stats.data_bytes_received += length as u64;
                 ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Received {
                     units: offset..offset + 1,
                     packet: arrived.tag,
                 });
             }
-            Ok(Taken::NoSuchStream) => self.report(arrived.path, &Cause::InvalidStream(data.stream)),
+            Ok(Taken::NoSuchStream) => self.report(arrived.path, &Cause::InvalidStream(stream)),
             Ok(Taken::Duplicate) => self.stats.duplicates_received += 1,
             Ok(Taken::Refused) => self.stats.refused_full += 1,
             Err(violation) => self.violated(ctx, violation.0),

@@ -13,7 +13,7 @@ use crate::stats::{PathChange, PathState};
 use anabranch_base::Icmp;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
-use anabranch_wire::sctp::{Data, Init};
+use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
 /// Most path failures and returns that an endpoint remembers.
@@ -245,7 +245,7 @@ impl Association {
             return;
         }
         self.measure();
-        let largest = (self.paths.get(index).chunk_limit() - Data::HEADER) as u32;
+        let largest = (self.paths.get(index).chunk_limit() - self.send.queue.header()) as u32;
         let outstanding = &mut self.send.outstanding;
         let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
         self.send.peer_window += bytes;

@@ -26,7 +26,7 @@ mod tuning;
 
 use crate::config::Config;
 use crate::endpoint::{AssociationId, Message, Received};
-use crate::error::{PrimaryError, SendError};
+use crate::error::{PrimaryError, SchedulerError, SendError};
 use crate::event::{CloseReason, Event};
 use crate::path::Path;
 use crate::path::select::{Paths, source_for};
@@ -36,7 +36,6 @@ use crate::send::sack::SackOutcome;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
-use anabranch_wire::sctp::Data;
 use auth::Auth;
 use extensions::Extensions;
 use std::collections::VecDeque;
@@ -223,7 +222,7 @@ impl Association {
     /// RFC 9260 §7.3: chunks are cut for the smallest path.
     pub(crate) fn measure(&mut self) {
         let smallest = self.paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-        let largest = (smallest - Data::HEADER - self.auth_room()) as u32;
+        let largest = (smallest - self.send.queue.header() - self.auth_room()) as u32;
         self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
         self.outcome.paths.resize(self.paths.len(), Default::default());
         self.timers.grow(self.paths.len());
@@ -256,6 +255,14 @@ impl Association {
             self.recv.sack_now();
         }
         Some(received)
+    }
+
+    pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) -> Result<(), SchedulerError> {
+        if stream >= self.outbound_streams {
+            return Err(SchedulerError::NoSuchStream);
+        }
+        self.send.queue.set_stream_value(stream, value);
+        Ok(())
     }
 
     pub(crate) fn set_primary(&mut self, path: usize) -> Result<(), PrimaryError> {

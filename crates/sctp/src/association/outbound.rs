@@ -12,12 +12,11 @@ mod choice;
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::path::heartbeat;
-use crate::send::chunk_size;
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn, Instant};
 use anabranch_wire::sctp::{
-    CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, Shutdown, ShutdownAck, Ssn, Tsn, packet,
+    CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, IData, Shutdown, ShutdownAck, Ssn, Tsn, packet,
 };
 use std::collections::VecDeque;
 
@@ -339,10 +338,10 @@ impl Association {
                 let Some(&entry) = self.send.outstanding.get(offset) else {
                     break;
                 };
-                let fits = buffer.len() + chunk_size(entry.length) as usize <= end;
+                let fits = buffer.len() + entry.size() as usize <= end;
                 // A chunk cut for a larger MTU goes out whole, alone (RFC 9260 §6.9).
-                let oversize = buffer.len() == begin
-                    && chunk_size(entry.length) as usize > self.paths.get(index).chunk_limit();
+                let oversize =
+                    buffer.len() == begin && entry.size() as usize > self.paths.get(index).chunk_limit();
                 if path != index || !(fits || oversize) {
                     break;
                 }
@@ -379,6 +378,7 @@ impl Association {
             self.send.recovery.free_packet = false;
         }
         if fresh {
+            self.send.queue.packet_done();
             self.burst_left = self.burst_left.saturating_sub(1);
             self.paths.at(index).last_used = ctx.now;
         }
@@ -408,11 +408,16 @@ impl Association {
             end: last,
             tsn: Tsn(self.send.outstanding.tsn(offset)),
             stream: message.stream,
-            ssn: Ssn(message.ssn),
+            ssn: Ssn(message.mid as u16),
             ppid: message.ppid,
             payload: &[],
         };
-        data.emit_parts(buffer, self.send.queue.payload(message, cut.offset, cut.length));
+        let payload = self.send.queue.payload(message, cut.offset, cut.length);
+        if self.extensions.interleaving {
+            IData::numbered(data, message.mid, cut.number).emit_parts(buffer, payload);
+        } else {
+            data.emit_parts(buffer, payload);
+        }
         let (stream, from) = (message.stream, message.begins + u64::from(cut.offset));
         let probing = self.send.probing.is_some_and(|probing| probing.allowed)
             && u64::from(cut.length) > self.send.peer_window;
@@ -423,23 +428,26 @@ impl Association {
             state.sent += 1;
         }
         self.send.queue.commit(cut);
-        self.send.outstanding.push(Entry {
+        let entry = Entry {
             sent_at: ctx.now,
             message: cut.message,
             offset: cut.offset,
             length: cut.length,
+            fsn: cut.number,
+            header: self.send.queue.header() as u8,
             state: ChunkState::InFlight,
             path: index as u8,
             misses: 0,
             fast: false,
             again: false,
-        });
+        };
+        self.send.outstanding.push(entry);
         let path = self.paths.at(index);
         if path.timed.is_none() {
             // RFC 9260 §6.3.1 C4: one measurement at a time.
             path.timed = Some((offset, ctx.now));
         }
-        self.count_sent(ctx, index, offset, cut.length, stream, from, tag, cause, false);
+        self.count_sent(ctx, index, offset, &entry, stream, from, tag, cause, false);
     }
 
     #[cold]
@@ -463,11 +471,16 @@ impl Association {
             end: entry.offset + entry.length == message.length,
             tsn: Tsn(self.send.outstanding.tsn(offset)),
             stream: message.stream,
-            ssn: Ssn(message.ssn),
+            ssn: Ssn(message.mid as u16),
             ppid: message.ppid,
             payload: &[],
         };
-        data.emit_parts(buffer, self.send.queue.payload(message, entry.offset, entry.length));
+        let payload = self.send.queue.payload(message, entry.offset, entry.length);
+        if self.extensions.interleaving {
+            IData::numbered(data, message.mid, entry.fsn).emit_parts(buffer, payload);
+        } else {
+            data.emit_parts(buffer, payload);
+        }
         let (stream, from) = (message.stream, message.begins + u64::from(entry.offset));
         self.send.outstanding.set(offset, ChunkState::InFlight);
         if let Some(entry) = self.send.outstanding.at(offset) {
@@ -494,7 +507,7 @@ impl Association {
             let path = self.paths.at(index);
             path.moved = path.moved.max(offset + 1);
         }
-        self.count_sent(ctx, index, offset, entry.length, stream, from, tag, cause, same_path);
+        self.count_sent(ctx, index, offset, &entry, stream, from, tag, cause, same_path);
     }
 
     /// Windows, timer, counters and trace of a chunk that was written.
@@ -508,18 +521,19 @@ impl Association {
         ctx: &mut Ctx<'_>,
         index: usize,
         offset: u64,
-        length: u32,
+        entry: &Entry,
         stream: u16,
         from: u64,
         packet: u64,
         cause: SendCause,
         same_path: bool,
     ) {
+        let length = entry.length;
         // RFC 9260 §6.2.1 B.
         self.send.peer_window = self.send.peer_window.saturating_sub(u64::from(length));
         let path = self.paths.at(index);
         let idle = path.flight == 0;
-        path.flight += chunk_size(length);
+        path.flight += entry.size();
         let timer = Timer::T3Rtx(index);
         // RFC 9260 §6.3.2 R1, §6.1: start it, or restart it when the earliest that was sent to this
         // address is sent there again; not for a chunk that moves here from another address.

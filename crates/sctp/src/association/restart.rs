@@ -120,8 +120,8 @@ impl Association {
         self.initial_tsn = cookie.local_tsn;
         self.tie_tags = (0, 0);
         self.initiator = false;
-        let before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
-        self.send.queue.inherit_wanted(&before.queue);
+        let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
+        self.send.queue.inherit(&mut before.queue);
         self.timers.stop_all();
         self.outbox = super::Outbox::default();
         for index in 0..self.paths.len() {

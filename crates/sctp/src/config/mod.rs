@@ -60,13 +60,25 @@ pub enum RetransmitPath {
     All,
 }
 
-/// In which order streams with something to send take turns.
+/// In which order streams with something to send take turns (RFC 8260 §3).
+///
+/// With interleaving the choice is made for each chunk, without it for each
+/// message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerKind {
     /// Messages leave in the order they were given to `send`.
     Fcfs,
-    /// One message of each stream in turn.
+    /// Each stream in turn.
     RoundRobin,
+    /// Each stream in turn, and a packet holds one stream's chunks only.
+    RoundRobinPacket,
+    /// The stream with the lowest value first (0 is the highest priority),
+    /// equals in turn.
+    Priority,
+    /// As many bytes of each stream.
+    Fair,
+    /// Bytes in proportion to the streams' values (0 counts as 1).
+    WeightedFair,
 }
 
 /// Which HMACs an endpoint asks its peers to use (RFC 4895 §3.3).
@@ -554,15 +566,27 @@ const KNOBS: &[Row] = &[
     },
     Row {
         key: "scheduler",
-        help: "order of the streams at the sender: fcfs (as written) or rr (a message of each in turn)",
+        help: "order of the streams at the sender: fcfs (as written), rr (in turn), rr_packet (in turn, a \
+               packet each), priority, fair (as many bytes each) or wfq (bytes by weight)",
         print: |c| match c.scheduler {
             SchedulerKind::Fcfs => "fcfs".to_owned(),
             SchedulerKind::RoundRobin => "rr".to_owned(),
+            SchedulerKind::RoundRobinPacket => "rr_packet".to_owned(),
+            SchedulerKind::Priority => "priority".to_owned(),
+            SchedulerKind::Fair => "fair".to_owned(),
+            SchedulerKind::WeightedFair => "wfq".to_owned(),
         },
         parse: |c, text| {
             choose(
                 text,
-                &[("fcfs", SchedulerKind::Fcfs), ("rr", SchedulerKind::RoundRobin)],
+                &[
+                    ("fcfs", SchedulerKind::Fcfs),
+                    ("rr", SchedulerKind::RoundRobin),
+                    ("rr_packet", SchedulerKind::RoundRobinPacket),
+                    ("priority", SchedulerKind::Priority),
+                    ("fair", SchedulerKind::Fair),
+                    ("wfq", SchedulerKind::WeightedFair),
+                ],
                 &mut c.scheduler,
             )
         },

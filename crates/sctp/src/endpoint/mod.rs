@@ -16,8 +16,10 @@ use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use crate::association::state::Init;
 use crate::association::{Association, Ctx, LastWords, Local, Start, State, Trace, path_to};
-use crate::config::Config;
-use crate::error::{AssociateError, ListenError, PrimaryError, RecvError, ResetError, SendError};
+use crate::config::{Config, SchedulerKind};
+use crate::error::{
+    AssociateError, ListenError, PrimaryError, RecvError, ResetError, SchedulerError, SendError,
+};
 use crate::event::{Direction, Event};
 use crate::path::MOST;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange, Totals};
@@ -450,6 +452,41 @@ impl Endpoint {
             return Err(if self.is_past(id) { ResetError::Closing } else { ResetError::Unknown });
         };
         self.with(now, slot, |association, _| ask(association)).unwrap_or(Err(ResetError::Unknown))
+    }
+
+    /// Changes the order in which streams with something to send take turns
+    /// (RFC 8260 §4.3.2): from the next message on, or from the next chunk on
+    /// with interleaving. The configuration says how an association begins.
+    ///
+    /// # Errors
+    /// [`SchedulerError`].
+    pub fn set_scheduler(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        kind: SchedulerKind,
+    ) -> Result<(), SchedulerError> {
+        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
+        let set = self.with(now, slot, |association, _| association.send.queue.set_scheduler(kind));
+        set.ok_or(SchedulerError::Unknown)
+    }
+
+    /// A stream's priority (0 goes first) or its weight (0 counts as 1), for
+    /// the schedulers that know one (RFC 8260 §4.3.3). It is kept when the
+    /// scheduler changes.
+    ///
+    /// # Errors
+    /// [`SchedulerError`].
+    pub fn set_stream_value(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        value: u16,
+    ) -> Result<(), SchedulerError> {
+        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
+        self.with(now, slot, |association, _| association.set_stream_value(stream, value))
+            .unwrap_or(Err(SchedulerError::Unknown))
     }
 
     /// The association as it stands.

@@ -23,22 +23,29 @@ impl RecvHalf {
 
     /// A message of one of `streams` (none: any) is under way.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
-        self.reassembly.is_inside(streams)
+        match &self.interleaved {
+            Some(interleaved) => interleaved.is_inside(streams),
+            None => self.reassembly.is_inside(streams),
+        }
     }
 
     /// Something is missing, or under way.
     pub(crate) fn is_unfinished(&self) -> bool {
-        self.tracker.has_gaps() || self.reassembly.is_inside(&[])
+        self.tracker.has_gaps() || self.is_inside(&[])
     }
 
     /// `streams` (none: all) expect number 0 next.
     pub(crate) fn begin_anew(&mut self, streams: &[u16]) {
+        if let Some(interleaved) = &mut self.interleaved {
+            // In turn and with no message in the way, nothing is refused.
+            interleaved.begin_anew(streams, &mut self.order).unwrap_or(());
+        }
         self.order.begin_anew(streams, self.reassembly.pool());
     }
 
     /// RFC 6525 §5.2.4 G4: the peer goes on with TSN `next`; what was missing will not come.
     pub(crate) fn renumber(&mut self, next: u32) {
-        if self.is_unfinished() {
+        if self.is_unfinished() && self.interleaved.is_none() {
             self.order.drop_tails();
             self.reassembly = Reassembly::default();
         }
@@ -46,6 +53,9 @@ impl RecvHalf {
         self.reassembly.go_to(self.tracker.next());
         self.begin_anew(&[]);
         self.order.take_dropped();
+        if let Some(interleaved) = &mut self.interleaved {
+            interleaved.take_dropped();
+        }
         self.window.hold(self.order.held_bytes());
     }
 

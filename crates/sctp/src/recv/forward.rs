@@ -61,7 +61,8 @@ impl RecvHalf {
 
     /// What was dropped no longer takes up room.
     pub(super) fn credit_dropped(&mut self) {
-        self.window.credit(self.reassembly.take_dropped() + self.order.take_dropped());
+        let interleaved = self.interleaved.as_mut().map_or(0, |interleaved| interleaved.take_dropped());
+        self.window.credit(self.reassembly.take_dropped() + self.order.take_dropped() + interleaved);
     }
 }
 

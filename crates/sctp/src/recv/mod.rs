@@ -2,12 +2,14 @@
 //!
 //! The receiving half of an association: [`tracker`] knows which TSNs have
 //! arrived, [`ack`] when to say so, [`window`] how much more may come,
-//! [`reassembly`] and [`order`] turn fragments into messages. It never sends:
-//! it marks that a SACK is due.
+//! [`reassembly`] and [`order`] turn fragments into messages, [`idata`] does
+//! where they are numbered apart from TSNs. It never sends: it marks that a
+//! SACK is due.
 
 pub(crate) mod ack;
 mod anew;
 pub(crate) mod forward;
+pub(crate) mod idata;
 pub(crate) mod order;
 pub(crate) mod reassembly;
 pub(crate) mod tracker;
@@ -16,7 +18,8 @@ pub(crate) mod window;
 use crate::config::Config;
 use crate::endpoint::Received;
 use ack::{Ack, Due};
-use anabranch_wire::sctp::{Data, GapBlock, Sack, Tsn};
+use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn};
+use idata::Interleaved;
 use order::Order;
 use reassembly::{Fragment, Reassembly, Violation};
 use tracker::{Arrival, Tracker};
@@ -42,6 +45,8 @@ pub(crate) struct RecvHalf {
     ack: Ack,
     window: Window,
     reassembly: Reassembly,
+    /// With interleaving: what takes the place of `reassembly`.
+    interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
     /// The peer has given up something (RFC 3758).
@@ -57,6 +62,7 @@ impl RecvHalf {
             ack: Ack::new(config.ack_every, !config.delack.is_zero()),
             window: Window::new(config.rcvbuf, segment),
             reassembly: Reassembly::default(),
+            interleaved: None,
             order: Order::new(config.partial_delivery),
             streams,
             forgiving: false,
@@ -64,35 +70,64 @@ impl RecvHalf {
         }
     }
 
-    /// Takes in one DATA chunk with a payload.
+    /// RFC 8260 §2.2.1: messages come as I-DATA, or as DATA.
+    pub(crate) fn set_interleaving(&mut self, on: bool) {
+        self.interleaved = on.then(Box::default);
+    }
+
+    /// What becomes of a chunk with these numbers; it is new only if it is to be put together.
     #[inline]
-    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<Taken, Violation> {
-        let offset = match self.tracker.classify(data.tsn.0) {
+    fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize, crowded: bool) -> Taken {
+        let offset = match self.tracker.classify(tsn.0) {
             Arrival::New(offset) => offset,
             Arrival::Duplicate => {
-                self.tracker.note_duplicate(data.tsn.0);
+                self.tracker.note_duplicate(tsn.0);
                 self.ack.on_duplicate();
-                return Ok(Taken::Duplicate);
+                return Taken::Duplicate;
             }
             Arrival::TooFar => {
                 self.ack.on_refused();
-                return Ok(Taken::Refused);
+                return Taken::Refused;
             }
         };
         // RFC 9260 §6.2: with the window closed nothing beyond the highest TSN is taken.
         // What fills a hole is: an honest sender has counted it before what came after
         // it, so only a bounded excess is possible, and beyond that bound it is refused.
-        if self.window.is_full() && (offset >= self.tracker.end() || self.window.is_overrun()) {
+        let full = self.window.is_full() || crowded;
+        if full && (offset >= self.tracker.end() || self.window.is_overrun()) {
             self.ack.on_refused();
-            return Ok(Taken::Refused);
+            return Taken::Refused;
         }
         self.tracker.insert(offset);
-        self.ack.on_new(data.immediate);
-        if data.stream >= self.streams {
+        self.ack.on_new(immediate);
+        if stream >= self.streams {
             // RFC 9260 §6.5: acknowledge it, report it, drop it.
-            return Ok(Taken::NoSuchStream);
+            return Taken::NoSuchStream;
         }
-        self.window.charge(data.payload.len() as u64);
+        self.window.charge(length as u64);
+        Taken::New(offset)
+    }
+
+    /// Takes in one I-DATA chunk with a payload.
+    pub(crate) fn on_idata(&mut self, data: &IData<'_>) -> Result<Taken, Violation> {
+        let crowded = self.interleaved.as_ref().is_some_and(|interleaved| interleaved.is_crowded());
+        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), crowded);
+        let (Taken::New(offset), Some(interleaved)) = (taken, &mut self.interleaved) else {
+            return Ok(taken);
+        };
+        let eager = self.window.is_pressed();
+        interleaved.accept(data, offset, self.tracker.next(), &mut self.order, eager)?;
+        self.credit_dropped();
+        Ok(taken)
+    }
+
+    /// Takes in one DATA chunk with a payload.
+    #[inline]
+    pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<Taken, Violation> {
+        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), false);
+        let Taken::New(offset) = taken else {
+            return Ok(taken);
+        };
         let fragment = Fragment {
             offset,
             stream: data.stream,

@@ -5,7 +5,6 @@
 //!
 //! Home of RFC 9260 §7.2.4.
 
-use super::chunk_size;
 use super::outstanding::{ChunkState, Outstanding};
 use super::sack::PathAck;
 use anabranch_base::Instant;
@@ -68,11 +67,11 @@ pub(crate) fn count_misses(
             if entry.misses >= threshold {
                 // RFC 9260 §7.2.4: marked, and never again for fast retransmit.
                 entry.fast = true;
-                let (length, path) = (entry.length, usize::from(entry.path));
+                let (length, size, path) = (entry.length, entry.size(), usize::from(entry.path));
                 outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
                 marked += u64::from(length);
                 if let Some(path) = paths.get_mut(path) {
-                    path.lost += chunk_size(length);
+                    path.lost += size;
                 }
             }
         }

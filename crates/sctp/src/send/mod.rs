@@ -16,7 +16,6 @@ pub(crate) mod sack;
 pub(crate) mod scheduler;
 
 use crate::config::Config;
-use anabranch_wire::sctp::Data;
 use loss::Recovery;
 use outstanding::Outstanding;
 use queue::Queue;
@@ -61,10 +60,4 @@ impl SendHalf {
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
     }
-}
-
-/// Size of a DATA chunk with header and padding: what counts as flight.
-#[inline]
-pub(crate) fn chunk_size(length: u32) -> u64 {
-    Data::HEADER as u64 + ((u64::from(length) + 3) & !3)
 }

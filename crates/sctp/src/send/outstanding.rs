@@ -32,6 +32,10 @@ pub(crate) struct Entry {
     pub(crate) message: u32,
     pub(crate) offset: u32,
     pub(crate) length: u32,
+    /// The fragment's number in its message (RFC 8260 §2.1).
+    pub(crate) fsn: u32,
+    /// Bytes in front of the user data: of DATA or I-DATA.
+    pub(crate) header: u8,
     pub(crate) state: ChunkState,
     /// The path it was last sent to.
     pub(crate) path: u8,
@@ -40,6 +44,14 @@ pub(crate) struct Entry {
     pub(crate) fast: bool,
     /// It has been sent more than once.
     pub(crate) again: bool,
+}
+
+impl Entry {
+    /// Size of the chunk with header and padding: what counts as flight.
+    #[inline]
+    pub(crate) fn size(&self) -> u64 {
+        u64::from(self.header) + ((u64::from(self.length) + 3) & !3)
+    }
 }
 
 /// The ring.

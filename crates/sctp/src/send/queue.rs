@@ -15,6 +15,7 @@ use crate::config::SchedulerKind;
 use crate::endpoint::Message;
 use crate::error::SendError;
 use crate::streams::Streams;
+use anabranch_wire::sctp::{Data, IData};
 use hold::Hold;
 pub(crate) use hold::Ticket;
 use std::ops::Range;
@@ -25,7 +26,8 @@ pub(crate) struct Stored {
     /// Bytes in all.
     pub(crate) length: u32,
     pub(crate) stream: u16,
-    pub(crate) ssn: u16,
+    /// Its number in its stream: MID, or in the low half SSN.
+    pub(crate) mid: u32,
     pub(crate) ppid: u32,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
@@ -35,8 +37,9 @@ pub(crate) struct Stored {
     slot: u32,
     /// Where its bytes lie in what that stream holds.
     place: u64,
-    /// Bytes that have been cut into chunks.
+    /// Bytes that have been cut into chunks, and into how many.
     cut: u32,
+    chunks: u32,
     /// Bytes that have been acknowledged for good.
     released: u32,
 }
@@ -47,11 +50,14 @@ pub(crate) struct Cut {
     pub(crate) message: u32,
     pub(crate) offset: u32,
     pub(crate) length: u32,
+    /// How many chunks of the message went before.
+    pub(crate) number: u32,
 }
 
 #[derive(Debug, Default)]
 struct Stream {
-    next_ssn: u16,
+    next_ordered: u32,
+    next_unordered: u32,
     /// Bytes of the messages that have a number.
     sent: u64,
     bytes: StreamBytes,
@@ -66,6 +72,8 @@ pub(crate) struct Queue {
     streams: Streams<Stream>,
     /// Streams that are being reset (RFC 6525).
     hold: Option<Box<Hold>>,
+    /// Bytes in front of the user data of a chunk.
+    header: usize,
     limit: u64,
     buffered: u64,
     unsent: u64,
@@ -85,6 +93,7 @@ impl Queue {
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
             hold: None,
+            header: Data::HEADER,
             limit,
             buffered: 0,
             unsent: 0,
@@ -151,6 +160,7 @@ impl Queue {
         stored.unordered = message.unordered;
         stored.immediate = message.immediate;
         stored.cut = 0;
+        stored.chunks = 0;
         stored.released = 0;
         match &mut self.hold {
             Some(hold) if held => hold.keep(index),
@@ -170,11 +180,11 @@ impl Queue {
         }
         let stored = &mut self.messages[cut.message as usize];
         let stream = self.streams.at(stored.slot as usize);
-        stored.ssn = stream.next_ssn;
-        if !stored.unordered {
-            // RFC 9260 §6.5: one number to each ordered message, none to others.
-            stream.next_ssn = stored.ssn.wrapping_add(1);
-        }
+        // RFC 9260 §6.5: one number to each ordered message, none to others.
+        // RFC 8260 §2.1: those are counted, too, apart; both counts may wrap.
+        let next = if stored.unordered { &mut stream.next_unordered } else { &mut stream.next_ordered };
+        stored.mid = *next;
+        *next = next.wrapping_add(1);
         stored.begins = stream.sent;
         stream.sent += u64::from(stored.length);
     }
@@ -196,8 +206,8 @@ impl Queue {
     pub(crate) fn next_cut(&self, largest: u32, room: usize) -> Option<Cut> {
         let message = self.scheduler.head()?;
         let stored = &self.messages[message as usize];
-        let length = fragment::cut(stored.length, stored.cut, largest, room)?;
-        Some(Cut { message, offset: stored.cut, length })
+        let length = fragment::cut(stored.length, stored.cut, largest, room, self.header)?;
+        Some(Cut { message, offset: stored.cut, length, number: stored.chunks })
     }
 
     /// The chunk has been sent.
@@ -206,12 +216,12 @@ impl Queue {
         let stored = &mut self.messages[cut.message as usize];
         assert!(stored.cut == cut.offset, "a chunk was cut twice");
         stored.cut += cut.length;
+        stored.chunks += 1;
         self.unsent -= u64::from(cut.length);
-        if stored.cut == stored.length {
-            self.scheduler.pop();
-            if let Some(hold) = &mut self.hold {
-                hold.done(stored.stream);
-            }
+        let done = stored.cut == stored.length;
+        self.scheduler.cut(cut.length, done);
+        if done && let Some(hold) = &mut self.hold {
+            hold.done(stored.stream);
         }
     }
 
@@ -285,27 +295,58 @@ impl Queue {
     /// RFC 9260 §5.1.1: the peer takes only `granted` streams: messages on others
     /// that were given before that was known are dropped.
     pub(crate) fn drop_beyond(&mut self, granted: u16) {
-        let order: Vec<u32> = std::iter::from_fn(|| {
-            let head = self.scheduler.head()?;
-            self.scheduler.pop();
-            Some(head)
-        })
-        .collect();
-        for message in order {
-            let stored = &self.messages[message as usize];
-            let (stream, length) = (stored.stream, stored.length);
-            if stream < granted || stored.cut > 0 {
-                self.scheduler.push(stream, message);
-            } else {
-                self.unsent -= u64::from(length);
-                self.release(message, length);
+        let mut dropped = Vec::new();
+        let messages = &self.messages;
+        self.scheduler.retain(|message| {
+            let stored = &messages[message as usize];
+            let kept = stored.stream < granted || stored.cut > 0;
+            if !kept {
+                dropped.push(message);
             }
+            kept
+        });
+        for message in dropped {
+            let length = self.messages[message as usize].length;
+            self.unsent -= u64::from(length);
+            self.release(message, length);
         }
     }
 
-    /// Somebody was turned away and must be told although everything is gone.
-    pub(crate) fn inherit_wanted(&mut self, before: &Self) {
+    /// RFC 8260 §2.2.1: from now on messages go as I-DATA, or as DATA.
+    pub(crate) fn set_interleaving(&mut self, on: bool) {
+        self.scheduler.set_interleaving(on);
+        self.header = if on { IData::HEADER } else { Data::HEADER };
+    }
+
+    /// Bytes in front of the user data of a chunk.
+    #[inline]
+    pub(crate) fn header(&self) -> usize {
+        self.header
+    }
+
+    /// A packet with new chunks is complete.
+    #[inline]
+    pub(crate) fn packet_done(&mut self) {
+        self.scheduler.packet_done();
+    }
+
+    /// RFC 8260 §3: another order of streams from now on.
+    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
+        let messages = &self.messages;
+        let begun = self.scheduler.head().is_some_and(|head| messages[head as usize].cut > 0);
+        self.scheduler.set_kind(kind, begun, |message| messages[message as usize].stream);
+    }
+
+    /// A stream's priority or weight.
+    pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) {
+        self.scheduler.set_value(stream, value);
+    }
+
+    /// What outlives a restart: somebody was turned away and must be told although everything is
+    /// gone; and how streams take turns.
+    pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.wanted = before.wanted;
+        self.scheduler.inherit(&mut before.scheduler);
     }
 }
 
@@ -316,12 +357,13 @@ impl Stored {
             slot: 0,
             place: 0,
             stream: 0,
-            ssn: 0,
+            mid: 0,
             ppid: 0,
             unordered: false,
             immediate: false,
             begins: 0,
             cut: 0,
+            chunks: 0,
             released: 0,
         }
     }

@@ -36,10 +36,10 @@ pub(crate) fn mark_larger(
             break;
         };
         if entry.path == path && entry.state == ChunkState::InFlight && entry.length > largest {
-            let length = entry.length;
+            let (length, size) = (entry.length, entry.size());
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);
-            flight += super::chunk_size(length);
+            flight += size;
         }
     }
     (marked, flight)

@@ -7,7 +7,7 @@
 //! Home of RFC 9260 §6.2.1.
 
 use super::outstanding::ChunkState;
-use super::{SendHalf, chunk_size, loss};
+use super::{SendHalf, loss};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
@@ -202,7 +202,7 @@ impl SendHalf {
             }
             run += 1;
             bytes += u64::from(entry.length);
-            size += chunk_size(entry.length);
+            size += entry.size();
             newest.sent_at = newest.sent_at.max(entry.sent_at);
             self.queue.release_later(entry.message, entry.length);
         }
@@ -315,11 +315,11 @@ impl SendHalf {
                 return;
             };
             entry.misses = entry.misses.saturating_add(1);
-            let (length, path) = (entry.length, usize::from(entry.path));
+            let (size, path) = (entry.size(), usize::from(entry.path));
             self.outstanding.miss_floor = self.outstanding.miss_floor.min(offset);
             self.outstanding.set(offset, ChunkState::InFlight);
             if let Some(path) = outcome.paths.get_mut(path) {
-                path.reneged += chunk_size(length);
+                path.reneged += size;
             }
         }
     }
@@ -355,7 +355,7 @@ fn acknowledge(
     let Some(ack) = outcome.paths.get_mut(usize::from(entry.path)) else {
         return;
     };
-    let size = chunk_size(entry.length);
+    let size = entry.size();
     ack.acked += size;
     let expected = waiting(usize::from(entry.path));
     if landed {

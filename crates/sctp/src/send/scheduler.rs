@@ -1,104 +1,306 @@
 //! Which message is cut next.
 //!
-//! Without interleaving (RFC 8260) a message that has been begun is finished
-//! first: its fragments carry consecutive TSNs. Streams take turns between
-//! messages only.
+//! Without interleaving a message that has been begun is finished first: its
+//! fragments carry consecutive TSNs. With it any chunk may be another
+//! stream's; within a stream messages always go one after the other. Only
+//! streams with something waiting cost anything: those are kept in a heap by
+//! the rank that the scheduler gives them.
+//!
+//! Home of RFC 8260 §3.
 
 use crate::config::SchedulerKind;
 use crate::streams::Streams;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Messages waiting to be sent, by their number in the queue.
 #[derive(Debug)]
-pub(crate) enum Scheduler {
+pub(crate) struct Scheduler {
+    kind: SchedulerKind,
+    interleaving: bool,
+    /// Priority or weight of the streams that were given one.
+    values: BTreeMap<u16, u16>,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
     /// In the order of `send`.
     Fcfs(VecDeque<u32>),
-    /// A message of each stream in turn.
-    RoundRobin {
-        /// Streams with something waiting; the first is being served.
-        ready: VecDeque<u16>,
-        /// Their messages.
-        waiting: Streams<VecDeque<u32>>,
-    },
+    /// Streams take turns.
+    Turns(Box<Turns>),
+}
+
+/// Streams by whose turn it is.
+#[derive(Debug)]
+struct Turns {
+    lines: Streams<Line>,
+    /// Streams with something waiting, but for the one that is being served.
+    ready: BinaryHeap<Reverse<Turn>>,
+    /// The stream that must be served further, until its message or the packet ends.
+    served: Option<u16>,
+    /// The first message of that stream has been begun.
+    begun: bool,
+    /// Turns and messages so far, to tell which came first.
+    turns: u64,
+    arrivals: u64,
+    /// Fair queueing's virtual time: when the latest chunk began, in bytes over weight.
+    now: u64,
+}
+
+/// A place in the heap: the least is next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Turn {
+    rank: u64,
+    number: u64,
+    stream: u16,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Messages, each behind its place in the order of `send`.
+    waiting: VecDeque<(u64, u32)>,
+    /// Priority or weight.
+    value: u16,
+    /// When, in virtual time, what it has sent is paid for.
+    paid: u64,
 }
 
 impl Scheduler {
     pub(crate) fn new(kind: SchedulerKind) -> Self {
-        match kind {
-            SchedulerKind::Fcfs => Self::Fcfs(VecDeque::new()),
-            SchedulerKind::RoundRobin => Self::RoundRobin { ready: VecDeque::new(), waiting: Streams::new() },
+        Self { kind, interleaving: false, values: BTreeMap::new(), order: Order::new(kind) }
+    }
+
+    /// As the one before it was last set.
+    pub(crate) fn inherit(&mut self, before: &mut Self) {
+        self.kind = before.kind;
+        self.order = Order::new(before.kind);
+        self.values = std::mem::take(&mut before.values);
+    }
+
+    /// Whether chunks of several messages may be mixed.
+    pub(crate) fn set_interleaving(&mut self, on: bool) {
+        self.interleaving = on;
+    }
+
+    /// Changes the scheduler. `begun` says that the head has been cut into,
+    /// `stream_of` which stream a message is on.
+    pub(crate) fn set_kind(&mut self, kind: SchedulerKind, begun: bool, stream_of: impl Fn(u32) -> u16) {
+        // A message that must be finished keeps its place in front of all others.
+        let first = self.head().filter(|_| begun && !self.interleaving);
+        let waiting = match &mut self.order {
+            Order::Fcfs(queue) => std::mem::take(queue).into(),
+            Order::Turns(turns) => turns.drain(),
+        };
+        self.kind = kind;
+        self.order = Order::new(kind);
+        if let Some(message) = first {
+            self.push(stream_of(message), message);
+            if let Order::Turns(turns) = &mut self.order {
+                turns.ready.clear();
+                turns.served = Some(stream_of(message));
+                turns.begun = true;
+            }
+        }
+        for message in waiting.into_iter().filter(|&message| Some(message) != first) {
+            self.push(stream_of(message), message);
+        }
+    }
+
+    /// Priority (0 first) or weight (0 as 1) of a stream.
+    pub(crate) fn set_value(&mut self, stream: u16, value: u16) {
+        self.values.insert(stream, value);
+        if let Order::Turns(turns) = &mut self.order
+            && let Some(slot) = turns.lines.find(stream)
+        {
+            turns.lines.at(slot).value = value;
+            if self.kind == SchedulerKind::Priority {
+                // Its place in the heap may be another now.
+                let rank = |turn: Turn| if turn.stream == stream { value.into() } else { turn.rank };
+                let ready = std::mem::take(&mut turns.ready).into_vec().into_iter();
+                turns.ready = ready.map(|Reverse(turn)| Reverse(Turn { rank: rank(turn), ..turn })).collect();
+            }
         }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, stream: u16, message: u32) {
-        match self {
-            Self::Fcfs(queue) => queue.push_back(message),
-            Self::RoundRobin { ready, waiting } => {
-                let slot = waiting.slot(stream, VecDeque::new);
-                let queue = waiting.at(slot);
-                if queue.is_empty() {
-                    ready.push_back(stream);
+        match &mut self.order {
+            Order::Fcfs(queue) => queue.push_back(message),
+            Order::Turns(turns) => {
+                let values = &self.values;
+                let begin = || Line { value: values.get(&stream).copied().unwrap_or(0), ..Line::default() };
+                let slot = turns.lines.slot(stream, begin);
+                let line = turns.lines.at(slot);
+                let idle = line.waiting.is_empty();
+                line.waiting.push_back((turns.arrivals, message));
+                turns.arrivals += 1;
+                if idle && turns.served != Some(stream) {
+                    turns.queue(self.kind, stream, slot);
                 }
-                queue.push_back(message);
             }
         }
     }
 
-    /// The message that is being cut.
+    /// The message that is cut next.
     #[inline]
     pub(crate) fn head(&self) -> Option<u32> {
-        match self {
-            Self::Fcfs(queue) => queue.front().copied(),
-            Self::RoundRobin { ready, waiting } => {
-                waiting.get(*ready.front()?).and_then(|queue| queue.front().copied())
-            }
+        match &self.order {
+            Order::Fcfs(queue) => queue.front().copied(),
+            Order::Turns(turns) => turns.head(),
         }
     }
 
-    /// The head has been cut to its end.
+    /// `bytes` of the head have been cut, its last ones when it is `done`.
     #[inline]
-    pub(crate) fn pop(&mut self) {
-        match self {
-            Self::Fcfs(queue) => {
-                queue.pop_front();
-            }
-            Self::RoundRobin { ready, waiting } => {
-                let Some(stream) = ready.pop_front() else {
-                    return;
-                };
-                if let Some(slot) = waiting.find(stream) {
-                    let queue = waiting.at(slot);
+    pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
+        match &mut self.order {
+            Order::Fcfs(queue) => {
+                if done {
                     queue.pop_front();
-                    if !queue.is_empty() {
-                        ready.push_back(stream);
-                    }
                 }
             }
+            Order::Turns(turns) => turns.cut(self.kind, self.interleaving, bytes, done),
+        }
+    }
+
+    /// A packet with new chunks is complete.
+    #[inline]
+    pub(crate) fn packet_done(&mut self) {
+        if let Order::Turns(turns) = &mut self.order
+            && self.kind == SchedulerKind::RoundRobinPacket
+            && (self.interleaving || !turns.begun)
+            && let Some(stream) = turns.served.take()
+        {
+            turns.queue_again(self.kind, stream);
+        }
+    }
+
+    /// Takes off the messages that `keep` does not want to be sent (further).
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(u32) -> bool) {
+        match &mut self.order {
+            Order::Fcfs(queue) => queue.retain(|&message| keep(message)),
+            Order::Turns(turns) => turns.retain(self.kind, keep),
         }
     }
 }
+
+impl Order {
+    fn new(kind: SchedulerKind) -> Self {
+        match kind {
+            SchedulerKind::Fcfs => Self::Fcfs(VecDeque::new()),
+            _ => Self::Turns(Box::new(Turns {
+                lines: Streams::new(),
+                ready: BinaryHeap::new(),
+                served: None,
+                begun: false,
+                turns: 0,
+                arrivals: 0,
+                now: 0,
+            })),
+        }
+    }
+}
+
+impl Turns {
+    /// Gives a stream with something waiting its place.
+    fn queue(&mut self, kind: SchedulerKind, stream: u16, slot: usize) {
+        let line = self.lines.at(slot);
+        let rank = match kind {
+            // RFC 8260 §3.2, §3.3: in turn.
+            SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
+            // RFC 8260 §3.4: 0 is the highest priority (§4.3.2); in turn among equals.
+            SchedulerKind::Priority => line.value.into(),
+            // RFC 8260 §3.5, §3.6: when it has paid for what it has sent, not before now: who was
+            // idle has saved up nothing.
+            SchedulerKind::Fair | SchedulerKind::WeightedFair => {
+                line.paid = line.paid.max(self.now);
+                line.paid
+            }
+        };
+        self.ready.push(Reverse(Turn { rank, number: self.turns, stream }));
+        self.turns += 1;
+    }
+
+    fn queue_again(&mut self, kind: SchedulerKind, stream: u16) {
+        if let Some(slot) = self.lines.find(stream)
+            && !self.lines.at(slot).waiting.is_empty()
+        {
+            self.queue(kind, stream, slot);
+        }
+    }
+
+    fn head(&self) -> Option<u32> {
+        let stream = match self.served {
+            Some(stream) => stream,
+            None => self.ready.peek()?.0.stream,
+        };
+        self.lines.get(stream)?.waiting.front().map(|&(_, message)| message)
+    }
+
+    fn cut(&mut self, kind: SchedulerKind, interleaving: bool, bytes: u32, done: bool) {
+        let stream = match self.served.take() {
+            Some(stream) => stream,
+            None => match self.ready.pop() {
+                Some(Reverse(turn)) => {
+                    self.now = self.now.max(turn.rank);
+                    turn.stream
+                }
+                None => return,
+            },
+        };
+        let Some(slot) = self.lines.find(stream) else {
+            return;
+        };
+        let line = self.lines.at(slot);
+        let weight = if kind == SchedulerKind::WeightedFair { line.value.max(1) } else { 1 };
+        line.paid = line.paid.saturating_add(u64::from(bytes) * BYTE / u64::from(weight));
+        if done {
+            line.waiting.pop_front();
+        }
+        self.begun = !done;
+        // RFC 8260 §3.3: a packet is of one stream. RFC 9260 §6.9: the fragments of a message follow
+        // one another, unless they are numbered.
+        if kind == SchedulerKind::RoundRobinPacket || (self.begun && !interleaving) {
+            self.served = Some(stream);
+        } else if !line.waiting.is_empty() {
+            self.queue(kind, stream, slot);
+        }
+    }
+
+    /// Takes all messages off, in the order of `send`.
+    fn drain(&mut self) -> Vec<u32> {
+        let mut all = Vec::new();
+        self.ready.clear();
+        self.served = None;
+        for line in self.lines.iter_mut() {
+            all.extend(line.waiting.drain(..));
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(_, message)| message).collect()
+    }
+
+    fn retain(&mut self, kind: SchedulerKind, mut keep: impl FnMut(u32) -> bool) {
+        let head = self.served.and_then(|_| self.head());
+        for line in self.lines.iter_mut() {
+            line.waiting.retain(|&(_, message)| keep(message));
+        }
+        let lines = &self.lines;
+        let waits = |stream| lines.get(stream).is_some_and(|line| !line.waiting.is_empty());
+        self.ready.retain(|Reverse(turn)| waits(turn.stream));
+        // What was to be finished is gone: the next stream is free to be chosen.
+        if self.begun
+            && self.head() != head
+            && let Some(stream) = self.served.take()
+        {
+            self.begun = false;
+            self.queue_again(kind, stream);
+        }
+    }
+}
+
+/// What a byte costs at weight 1: weights divide it.
+const BYTE: u64 = 1 << 16;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn streams_take_turns_or_do_not() {
-        for (kind, want) in
-            [(SchedulerKind::Fcfs, [1, 2, 3, 4, 5]), (SchedulerKind::RoundRobin, [1, 3, 5, 2, 4])]
-        {
-            let mut scheduler = Scheduler::new(kind);
-            for (stream, message) in [(7, 1), (7, 2), (9, 3), (9, 4), (400, 5)] {
-                scheduler.push(stream, message);
-            }
-            let order: Vec<_> = std::iter::from_fn(|| {
-                let head = scheduler.head()?;
-                scheduler.pop();
-                Some(head)
-            })
-            .collect();
-            assert_eq!(order, want);
-        }
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ mod acks;
 mod auth;
 mod corners;
 mod handshake;
+mod interleaving;
 mod loss;
 mod messages;
 mod mtu;

@@ -8,7 +8,6 @@
 use super::{Allowed, Job};
 use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
-use crate::send::chunk_size;
 use crate::send::outstanding::ChunkState;
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause, TraceEvent};
@@ -83,9 +82,10 @@ impl Association {
     #[cold]
     fn wide_path(&self, path: usize, length: u32) -> usize {
         let n = self.paths.len();
+        let size = self.send.queue.header() + (length as usize).next_multiple_of(4);
         let takes = |&path: &usize| {
             let path = self.paths.get(path);
-            path.is_usable() && path.chunk_limit() as u64 >= chunk_size(length)
+            path.is_usable() && path.chunk_limit() >= size
         };
         (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
     }
@@ -203,7 +203,7 @@ impl Association {
         if allowed.again {
             let entry =
                 self.send.outstanding.next_lost().and_then(|offset| self.send.outstanding.get(offset));
-            return entry.is_some_and(|entry| chunk_size(entry.length) as usize <= room);
+            return entry.is_some_and(|entry| entry.size() as usize <= room);
         }
         allowed.new
             && self.send.queue.next_cut(self.largest, room).is_some_and(|cut| self.window_takes(cut.length))

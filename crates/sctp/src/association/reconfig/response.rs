@@ -7,7 +7,7 @@ use super::super::{Association, Ctx, State};
 use super::request::{Ask, Kind};
 use super::{covers, decode};
 use crate::event::{Direction, Event};
-use anabranch_wire::sctp::{Data, ReConfig, ReConfigParam, Tsn};
+use anabranch_wire::sctp::{ReConfig, ReConfigParam, Tsn};
 
 /// RFC 6525 §4.4, Table 3.
 mod result {
@@ -210,7 +210,7 @@ impl Association {
 
     /// A chunk that may be of the numbering to come: it is not taken yet.
     #[cold]
-    pub(in crate::association) fn comes_too_early(&self, data: &Data<'_>) -> bool {
+    pub(in crate::association) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         let Some(reconfig) = self.reconfig.as_deref() else {
             return false;
         };
@@ -220,9 +220,10 @@ impl Association {
             return true;
         }
         // RFC 6525 §5.2.2 E2: held back until the reset is done; the peer holds it for us.
-        reconfig.deferred.as_ref().is_some_and(|deferred| {
-            covers(&deferred.streams, &[data.stream]) && data.tsn.after(Tsn(deferred.last))
-        })
+        reconfig
+            .deferred
+            .as_ref()
+            .is_some_and(|deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last)))
     }
 
     /// RFC 6525 §5.2.3: the peer wants our streams to begin anew.

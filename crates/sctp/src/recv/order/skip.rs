@@ -89,6 +89,14 @@ impl Order {
         self.tell(slot, stream);
     }
 
+    /// The ordered message that comes next, where somebody else knows.
+    pub(crate) fn expect_next(&mut self, stream: u16, ssn: u16) {
+        match self.streams.find(stream) {
+            Some(slot) => self.streams.at(slot).next_ssn = ssn,
+            None => drop(self.skips.next.insert(stream, ssn)),
+        }
+    }
+
     /// RFC 3758 §3.6: no ordered message up to `ssn` is waited for any more;
     /// those that have arrived are delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {

@@ -49,11 +49,13 @@ impl Hold {
 impl Stream {
     /// RFC 6525 §5.1.2: the next message is number 0 again.
     fn begin_anew(&mut self) {
-        self.next_ssn = 0;
+        // RFC 8260 §2.3.2: both counts.
+        self.next_ordered = 0;
+        self.next_unordered = 0;
     }
 
     fn is_numbered(&self) -> bool {
-        self.next_ssn != 0
+        self.next_ordered != 0 || self.next_unordered != 0
     }
 }
 

@@ -89,10 +89,12 @@ impl<'a> IData<'a> {
         })
     }
 
-    /// Appends the whole chunk with its padding. More payload than fits a chunk is a bug.
+    /// Appends the whole chunk with a payload that lies in two pieces; the one
+    /// in `self` is not looked at. More than fit a chunk is a bug.
     #[inline]
-    pub fn emit(&self, buffer: &mut Vec<u8>) {
-        let total = Self::HEADER + self.payload.len();
+    pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
+        let length = front.len() + back.len();
+        let total = Self::HEADER + length;
         assert!(total <= usize::from(u16::MAX), "an I-DATA chunk of {total} bytes");
         let flags = u8::from(self.immediate) << 3
             | u8::from(self.unordered) << 2
@@ -106,8 +108,15 @@ impl<'a> IData<'a> {
         let number = if self.begin { self.ppid } else { self.fsn };
         head[16..20].copy_from_slice(&number.to_be_bytes());
         buffer.extend_from_slice(&head);
-        buffer.extend_from_slice(self.payload);
-        pad(buffer, self.payload.len());
+        buffer.extend_from_slice(front);
+        buffer.extend_from_slice(back);
+        pad(buffer, length);
+    }
+
+    /// Appends the whole chunk with its padding.
+    #[inline]
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        self.emit_parts(buffer, (self.payload, &[]));
     }
 
     /// Writes what follows stream in the one-line form: numbers, length, flags.

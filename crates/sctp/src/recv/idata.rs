@@ -1,0 +1,451 @@
+//! From I-DATA fragments to messages.
+//!
+//! Owns the messages of which fragments have arrived, by stream, order and
+//! message identifier. Identifiers and fragment numbers are counted on in 64
+//! bits, so that they never wrap here. A message whose turn it is in its stream
+//! is put together in the stream's own buffer, others in one of their own.
+//! What is complete goes to [`order`](super::order), which sees messages in
+//! their order only. TSNs say nothing about messages, but for one thing: what
+//! may be handed out in parts.
+//!
+//! Home of RFC 8260 §2.2.3.
+
+use super::order::{Delivery, Order};
+use super::reassembly::{Pool, Violation};
+use crate::streams::Streams;
+use anabranch_wire::sctp::IData;
+use std::collections::BTreeMap;
+
+/// Most fragments and messages that wait for something before them. A sender
+/// never comes near with fewer chunks outstanding.
+const MOST: usize = 1 << 15;
+
+/// Where identifiers begin, so that those before the first can be told.
+const FIRST: u64 = 1 << 32;
+
+/// Messages of an association with interleaving.
+#[derive(Debug, Default)]
+pub(crate) struct Interleaved {
+    streams: Streams<Stream>,
+    /// Messages that have begun, are not complete and not handed out in parts:
+    /// by the offset of their first TSN.
+    begun: BTreeMap<u64, Name>,
+    /// Fragments and messages that wait for something before them.
+    aside: usize,
+    /// Numbers that come next on streams that are not in use: by stream, ordered and unordered.
+    skipped: BTreeMap<(u16, bool), u64>,
+    /// Bytes dropped, to be credited to the window.
+    dropped: u64,
+    pool: Pool,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    stream: u16,
+    unordered: bool,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    ordered: Lane,
+    unordered: Lane,
+}
+
+#[derive(Debug)]
+struct Lane {
+    /// Ordered: the message whose turn it is. Unordered: one past the highest seen.
+    next: u64,
+    /// What lies below has been given up.
+    floor: u64,
+    messages: BTreeMap<u64, Assembly>,
+}
+
+/// A message of which something has arrived.
+#[derive(Debug, Default)]
+struct Assembly {
+    /// Offset of the TSN of its first fragment, and its PPID, once that is here.
+    begin: Option<(u64, u32)>,
+    /// The fragment that comes next.
+    next: u64,
+    /// The last fragment, once that is here.
+    last: Option<u64>,
+    /// Its bytes, in so far as they are not in the stream's buffer.
+    buffer: Vec<u8>,
+    /// They go straight to the stream's buffer.
+    direct: bool,
+    /// Fragments behind a missing one.
+    held: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Assembly {
+    fn is_complete(&self) -> bool {
+        self.last.is_some_and(|last| self.next > last)
+    }
+}
+
+/// `number` counted on from `near`: the closest that ends in these bits
+/// (RFC 8260 §2.1: serial number arithmetic of 32 bits).
+fn count_on(near: u64, number: u32) -> Option<u64> {
+    near.checked_add_signed(i64::from(number.wrapping_sub(near as u32).cast_signed()))
+}
+
+impl Interleaved {
+    /// So much waits that nothing but what fills holes can be taken in.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.aside >= MOST
+    }
+
+    /// Takes in a fragment; its TSN is `offset`, `next` the lowest offset that
+    /// is missing after it.
+    #[inline]
+    pub(crate) fn accept(
+        &mut self,
+        data: &IData<'_>,
+        offset: u64,
+        next: u64,
+        order: &mut Order,
+        eager: bool,
+    ) -> Result<(), Violation> {
+        let slot = self.slot(data.stream);
+        let lane = self.streams.at(slot).lane(data.unordered);
+        let Some(number) = count_on(lane.next, data.mid) else {
+            return Err(Violation("RFC 8260 2.1: a message identifier lies behind"));
+        };
+        if number < lane.floor {
+            self.dropped += data.payload.len() as u64;
+            return Ok(());
+        }
+        if data.unordered {
+            lane.next = lane.next.max(number + 1);
+        } else if number < lane.next {
+            return Err(Violation("RFC 8260 2.1: a message identifier was used twice"));
+        }
+        let whole = data.begin && data.end;
+        if whole && !lane.messages.contains_key(&number) && (data.unordered || number == lane.next) {
+            order.deliver(
+                delivery(data.stream, data.unordered, number, data.ppid),
+                data.payload,
+                &mut self.pool,
+            )?;
+            if !data.unordered {
+                lane.next += 1;
+                self.release(slot, data.stream, order)?;
+            }
+        } else {
+            let name = Name { stream: data.stream, unordered: data.unordered, number };
+            self.accept_part(slot, name, data, offset, order)?;
+            self.hand_out_large(slot, name, next, order);
+        }
+        if eager && !self.begun.is_empty() {
+            self.hand_out_all(next, order);
+        }
+        Ok(())
+    }
+
+    /// No message up to `mid` is waited for any more in this lane of a stream:
+    /// what is complete is delivered, the rest dropped (RFC 8260 §2.3.1).
+    #[cfg_attr(not(test), expect(dead_code, reason = "I-FORWARD-TSN will call it"))]
+    pub(crate) fn skip_to(
+        &mut self,
+        stream: u16,
+        unordered: bool,
+        mid: u32,
+        order: &mut Order,
+    ) -> Result<(), Violation> {
+        let Some(slot) = self.streams.find(stream) else {
+            let next = self.skipped.entry((stream, unordered)).or_insert(FIRST);
+            if let Some(number) = count_on(*next, mid)
+                && number >= *next
+            {
+                *next = number + 1;
+                if !unordered {
+                    order.expect_next(stream, mid.wrapping_add(1) as u16);
+                }
+            }
+            return Ok(());
+        };
+        let lane = self.streams.at(slot).lane(unordered);
+        let Some(number) = count_on(lane.next, mid).filter(|&number| number >= lane.floor) else {
+            return Ok(());
+        };
+        if !unordered && number < lane.next {
+            return Ok(());
+        }
+        let later = lane.messages.split_off(&(number + 1));
+        let up_to = std::mem::replace(&mut lane.messages, later);
+        let turn = if unordered { u64::MAX } else { lane.next };
+        lane.floor = number + 1;
+        lane.next = lane.next.max(number + 1);
+        for (number, message) in up_to {
+            self.aside -= message.held.len() + usize::from(number > turn && !unordered);
+            let name = Name { stream, unordered, number };
+            self.give_up(name, message, order)?;
+        }
+        if !unordered {
+            order.expect_next(stream, mid.wrapping_add(1) as u16);
+            self.release(slot, stream, order)?;
+        }
+        Ok(())
+    }
+
+    /// Delivers a message that is complete, although others before it will not
+    /// come, and drops one that is not.
+    fn give_up(&mut self, name: Name, message: Assembly, order: &mut Order) -> Result<(), Violation> {
+        if let Some((begin, ppid)) = message.begin {
+            self.begun.remove(&begin);
+            if message.is_complete() {
+                if !name.unordered {
+                    order.expect_next(name.stream, name.number as u16);
+                }
+                let to = delivery(name.stream, name.unordered, name.number, ppid);
+                order.deliver(to, &message.buffer, &mut self.pool)?;
+                self.pool.put(message.buffer);
+                return Ok(());
+            }
+        }
+        if message.direct {
+            order.cut_short(name.stream, name.unordered, name.number as u16, &mut self.pool);
+        }
+        self.dropped += message.buffer.len() as u64;
+        for (_, payload) in message.held {
+            self.dropped += payload.len() as u64;
+            self.pool.put(payload);
+        }
+        Ok(())
+    }
+
+    /// A message of one of `streams` (none: any) is under way.
+    pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
+        let lane = |lane: &Lane| lane.messages.values().any(|message| !message.is_complete());
+        let inside = |stream: &Stream| lane(&stream.ordered) || lane(&stream.unordered);
+        if streams.is_empty() {
+            return self.streams.iter().any(inside);
+        }
+        streams.iter().any(|&stream| self.streams.get(stream).is_some_and(inside))
+    }
+
+    /// RFC 8260 §2.3.2: `streams` (none: all) count from 0 again, ordered and unordered messages.
+    /// What is complete is delivered, the rest dropped.
+    pub(crate) fn begin_anew(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
+        let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
+        if streams.is_empty() {
+            self.skipped.clear();
+        }
+        for &stream in streams.iter().chain(&all) {
+            for unordered in [false, true] {
+                self.skipped.remove(&(stream, unordered));
+                let Some(slot) = self.streams.find(stream) else {
+                    continue;
+                };
+                let fresh = Lane { next: FIRST, floor: 0, messages: BTreeMap::new() };
+                let lane = std::mem::replace(self.streams.at(slot).lane(unordered), fresh);
+                for (number, message) in lane.messages {
+                    self.aside -= message.held.len() + usize::from(number > lane.next && !unordered);
+                    self.give_up(Name { stream, unordered, number }, message, order)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes dropped since the last call.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// The slot of a stream, which begins with the numbers after those given up.
+    #[inline]
+    fn slot(&mut self, stream: u16) -> usize {
+        let skipped = &mut self.skipped;
+        self.streams.slot(stream, || {
+            let mut lane = |unordered| {
+                let next = skipped.remove(&(stream, unordered));
+                Lane { next: next.unwrap_or(FIRST), floor: next.unwrap_or(0), messages: BTreeMap::new() }
+            };
+            Stream { ordered: lane(false), unordered: lane(true) }
+        })
+    }
+
+    fn accept_part(
+        &mut self,
+        slot: usize,
+        name: Name,
+        data: &IData<'_>,
+        offset: u64,
+        order: &mut Order,
+    ) -> Result<(), Violation> {
+        let lane = self.streams.at(slot).lane(name.unordered);
+        let turn = name.unordered || name.number == lane.next;
+        let aside = &mut self.aside;
+        let assembly = lane.messages.entry(name.number).or_insert_with(|| {
+            *aside += usize::from(!turn);
+            Assembly::default()
+        });
+        let fsn = if data.begin { Some(0) } else { count_on(assembly.next, data.fsn) };
+        let Some(fsn) = fsn.filter(|&fsn| (fsn == 0) == data.begin) else {
+            return Err(Violation("RFC 8260 2.1: a fragment number lies behind, or is 0 and not the first"));
+        };
+        if fsn < assembly.next || assembly.held.contains_key(&fsn) {
+            return Err(Violation("RFC 8260 2.1: a fragment number was used twice"));
+        }
+        let highest = assembly.held.last_key_value().map_or(0, |(&fsn, _)| fsn);
+        if assembly.last.is_some_and(|last| fsn > last || data.end) || (data.end && fsn < highest) {
+            return Err(Violation("RFC 8260 2.1: a fragment lies behind the last of its message"));
+        }
+        if data.end {
+            assembly.last = Some(fsn);
+        }
+        if data.begin {
+            assembly.begin = Some((offset, data.ppid));
+            self.begun.insert(offset, name);
+            assembly.direct =
+                turn && !name.unordered && order.begin_direct(name.stream, name.number as u16, data.ppid)?;
+            if !assembly.direct {
+                assembly.buffer = self.pool.take();
+            }
+        }
+        if fsn > assembly.next {
+            let mut copy = self.pool.take();
+            copy.extend_from_slice(data.payload);
+            assembly.held.insert(fsn, copy);
+            self.aside += 1;
+            return Ok(());
+        }
+        append(assembly, name, data.payload, order);
+        while let Some(entry) = assembly.held.first_entry()
+            && *entry.key() == assembly.next
+        {
+            let payload = entry.remove();
+            self.aside -= 1;
+            append(assembly, name, &payload, order);
+            self.pool.put(payload);
+        }
+        if turn && assembly.is_complete() {
+            self.finish(slot, name, order)?;
+            if !name.unordered {
+                self.release(slot, name.stream, order)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A message whose turn it is is complete.
+    fn finish(&mut self, slot: usize, name: Name, order: &mut Order) -> Result<(), Violation> {
+        let lane = self.streams.at(slot).lane(name.unordered);
+        let Some(assembly) = lane.messages.remove(&name.number) else {
+            return Ok(());
+        };
+        if !name.unordered {
+            lane.next += 1;
+        }
+        let Some((begin, ppid)) = assembly.begin else {
+            return Ok(());
+        };
+        self.begun.remove(&begin);
+        if assembly.direct {
+            let mid = name.number as u16;
+            return order.finish_direct(name.stream, name.unordered, mid, &mut self.pool);
+        }
+        let to = delivery(name.stream, name.unordered, name.number, ppid);
+        order.deliver(to, &assembly.buffer, &mut self.pool)?;
+        self.pool.put(assembly.buffer);
+        Ok(())
+    }
+
+    /// Lets those go whose turn has come.
+    #[inline]
+    fn release(&mut self, slot: usize, stream: u16, order: &mut Order) -> Result<(), Violation> {
+        loop {
+            let lane = &self.streams.at(slot).ordered;
+            let Some((&number, assembly)) = lane.messages.first_key_value() else {
+                return Ok(());
+            };
+            if number != lane.next {
+                return Ok(());
+            }
+            let complete = assembly.is_complete();
+            self.aside -= 1;
+            if !complete {
+                return Ok(());
+            }
+            self.finish(slot, Name { stream, unordered: false, number }, order)?;
+        }
+    }
+
+    /// RFC 9260 §6.9: a large message is handed out in parts before it is complete.
+    fn hand_out_large(&mut self, slot: usize, name: Name, next: u64, order: &mut Order) {
+        let lane = self.streams.at(slot).lane(name.unordered);
+        let Some(assembly) = lane.messages.get(&name.number) else {
+            return;
+        };
+        // What lies in the stream's buffer is counted there.
+        let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
+        if large && assembly.begin.is_some_and(|(begin, _)| begin < next) {
+            self.hand_out(slot, name, false, order);
+        }
+    }
+
+    /// Room is short: all messages are handed out in parts whose fragments may
+    /// take the room that is left. What was sent before such a message is here:
+    /// nothing complete in its stream waits behind it while it waits for room.
+    #[cold]
+    fn hand_out_all(&mut self, next: u64, order: &mut Order) {
+        while let Some(entry) = self.begun.first_entry()
+            && *entry.key() < next
+        {
+            let name = entry.remove();
+            if let Some(slot) = self.streams.find(name.stream) {
+                self.hand_out(slot, name, true, order);
+            }
+        }
+    }
+
+    fn hand_out(&mut self, slot: usize, name: Name, eager: bool, order: &mut Order) {
+        let lane = self.streams.at(slot).lane(name.unordered);
+        let turn = name.unordered || name.number == lane.next;
+        let Some(assembly) = lane.messages.get_mut(&name.number).filter(|_| turn) else {
+            return;
+        };
+        if assembly.direct {
+            order.expose(name.stream, name.unordered, eager);
+            return;
+        }
+        let Some((begin, ppid)) = assembly.begin else {
+            return;
+        };
+        let mid = name.number as u16;
+        if order.adopt(name.stream, mid, ppid, name.unordered, &assembly.buffer) {
+            assembly.direct = true;
+            self.pool.put(std::mem::take(&mut assembly.buffer));
+            self.begun.remove(&begin);
+        }
+    }
+}
+
+impl Stream {
+    #[inline]
+    fn lane(&mut self, unordered: bool) -> &mut Lane {
+        if unordered { &mut self.unordered } else { &mut self.ordered }
+    }
+}
+
+/// `order` counts in 16 bits, which is enough for what comes in its turn.
+fn delivery(stream: u16, unordered: bool, number: u64, ppid: u32) -> Delivery {
+    Delivery { stream, ssn: number as u16, ppid, unordered }
+}
+
+/// Appends the fragment that comes next.
+fn append(assembly: &mut Assembly, name: Name, payload: &[u8], order: &mut Order) {
+    assembly.next += 1;
+    if assembly.direct {
+        order.extend_direct(name.stream, name.unordered, name.number as u16, payload);
+    } else {
+        assembly.buffer.extend_from_slice(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
 //! The controllers as one closed set, so that a transport can hold any of them
-//! without a box or a type parameter.
+//! without a trait object or a type parameter.
 
 use crate::{Acked, Controller, Cubic, InitialWindow, Reno, Sctp, cubic, reno, sctp};
 use anabranch_base::Instant;
@@ -43,8 +43,8 @@ pub enum Algorithm {
     Reno(Reno),
     /// SCTP's (RFC 9260 §7.2 and its forerunners).
     Sctp(Sctp),
-    /// CUBIC (RFC 9438).
-    Cubic(Cubic),
+    /// CUBIC (RFC 9438). It remembers much, and is in a box so that the others need no room for it.
+    Cubic(Box<Cubic>),
 }
 
 impl Algorithm {
@@ -54,7 +54,7 @@ impl Algorithm {
         match kind {
             Kind::Reno(config) => Self::Reno(Reno::new(config, params)),
             Kind::Sctp(config) => Self::Sctp(Sctp::new(config, params)),
-            Kind::Cubic(config) => Self::Cubic(Cubic::new(config, params)),
+            Kind::Cubic(config) => Self::Cubic(Box::new(Cubic::new(config, params))),
         }
     }
 }

@@ -48,6 +48,10 @@ impl<T> Streams<T> {
         if self.pages.len() <= page {
             self.pages.resize_with(page + 1, || None);
         }
+        if self.slots.len() < 4 {
+            // Most associations use few.
+            self.slots.reserve_exact(1);
+        }
         self.slots.push(state);
         let entry = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]));
         entry[usize::from(stream) % PAGE] = self.slots.len() as u32;

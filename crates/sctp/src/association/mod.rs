@@ -224,6 +224,8 @@ impl Association {
         let smallest = self.paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
         let largest = (smallest - self.send.queue.header() - self.auth_room()) as u32;
         self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
+        let more = self.paths.len().saturating_sub(self.outcome.paths.len());
+        self.outcome.paths.reserve_exact(more);
         self.outcome.paths.resize(self.paths.len(), Default::default());
         self.timers.grow(self.paths.len());
     }

@@ -665,6 +665,7 @@ impl Endpoint {
             self.demux.add_tag(association.local_tag, slot);
         }
         let (peer_port, local_port) = (association.peer_port, association.local_port);
+        place.pairs.reserve_exact(association.paths.len().saturating_sub(place.pairs.len()));
         for path in association.paths.iter().skip(place.pairs.len()) {
             let pair = Pair { peer: path.address.ip(), peer_port, local_port };
             place.pairs.push(pair);

@@ -18,8 +18,10 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    pub(crate) fn new(list: Vec<Path>) -> Self {
+    pub(crate) fn new(mut list: Vec<Path>) -> Self {
         assert!(!list.is_empty(), "an association without a path");
+        // Paths are large, and most associations have one.
+        list.shrink_to_fit();
         Self { list, primary: 0, current: 0 }
     }
 
@@ -43,6 +45,7 @@ impl Paths {
     }
 
     pub(crate) fn push(&mut self, path: Path) {
+        self.list.reserve_exact(1);
         self.list.push(path);
     }
 

@@ -128,6 +128,8 @@ pub struct Totals {
     pub stray_sent: u64,
     /// Packets thrown away: bad checksum, bad tag, malformed, not for anybody.
     pub discarded: u64,
+    /// Of those, the ones with a wrong checksum (or without one where it has to be), port 0 or no header.
+    pub unreadable: u64,
     /// Paths that went down or came back, in order of time (the first 4096).
     pub path_changes: Vec<PathChange>,
 }

@@ -4,7 +4,7 @@
 //! travels in the cookie, and what is in force on an association are all
 //! values of [`Extensions`].
 //!
-//! Home of RFC 5061 §4.2.7 (Supported Extensions).
+//! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
 
 use crate::config::Config;
 use anabranch_wire::sctp::{ChunkWriter, Param};
@@ -27,6 +27,9 @@ pub struct Extensions {
     /// Packets without a checksum are taken (RFC 9653).
     pub zero_checksum: bool,
 }
+
+/// RFC 9653 §6: the lower layer is DTLS, or protects packets as well.
+pub(super) const OVER_DTLS: u32 = 1;
 
 /// Chunk types by which an extension is known.
 mod kind {
@@ -93,6 +96,10 @@ impl Extensions {
         if self.partial_reliability {
             // RFC 3758 §3.1.
             Param::ForwardTsnSupported.emit(chunk);
+        }
+        if self.zero_checksum {
+            // RFC 9653 §5.1.
+            Param::ZeroChecksum(OVER_DTLS).emit(chunk);
         }
         let mut kinds = Vec::new();
         for (on, list) in [

@@ -6,7 +6,7 @@
 //! Home of RFC 9260 §5.1.1 and §5.1.2.
 
 use super::auth::keys::Said;
-use super::extensions::Extensions;
+use super::extensions::{Extensions, OVER_DTLS};
 use crate::path::MOST;
 use anabranch_wire::sctp::tlv::Tlvs;
 use anabranch_wire::sctp::{Init, Param, Unrecognized};
@@ -49,6 +49,9 @@ pub(crate) enum Refusal {
     Violates(&'static str),
 }
 
+/// Type of the Zero Checksum Acceptable parameter.
+const ZERO_CHECKSUM: u16 = 0x8001;
+
 /// Reads an INIT or INIT ACK, knowing what this side supports.
 pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> {
     // RFC 9260 §3.3.2: neither tag nor streams may be 0; a_rwnd below 1500 is invalid.
@@ -74,11 +77,14 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
             // To who does not know the extension they are unknown.
             _ if (0xc001..=0xc006).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
+            // RFC 9653 §4: to be passed over by those who do not support it.
+            _ if raw.kind == ZERO_CHECKSUM && !ours.zero_checksum => Param::Unknown(raw),
             other => other.map_err(|_| Refusal::Malformed)?,
         };
         match param {
             Param::StateCookie(cookie) => offer.cookie = Some(cookie.to_vec()),
             Param::CookiePreservative(ms) => offer.preserve_ms = ms,
+            Param::ZeroChecksum(OVER_DTLS) => offer.extensions.zero_checksum = true,
             Param::EcnCapable => offer.extensions.ecn = true,
             Param::SupportedExtensions(kinds) => offer.extensions.note_kinds(kinds),
             // RFC 4895 §3: once each; of several the first counts.

@@ -16,7 +16,8 @@ use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn, Instant};
 use anabranch_wire::sctp::{
-    CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, IData, Shutdown, ShutdownAck, Ssn, Tsn, packet,
+    Asconf, Chunks, CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, IData, Shutdown, ShutdownAck, Ssn,
+    Tsn, packet,
 };
 use std::collections::VecDeque;
 
@@ -65,6 +66,14 @@ impl Job {
             | Self::Shutdown(path) => path,
         }
     }
+}
+
+/// RFC 9653 §5.2 (1) to (3): the packets that have a checksum although the peer can do without.
+#[cold]
+fn needs_checksum(job: Job, packet: &[u8]) -> bool {
+    let mut chunks = Chunks::new(&packet[packet::HEADER..]);
+    let carries_asconf = std::iter::from_fn(|| chunks.next_raw()?.ok()).any(|raw| raw.kind == Asconf::KIND);
+    matches!(job, Job::Init(_) | Job::CookieEcho(_)) || carries_asconf
 }
 
 /// Which DATA may go to a path now.
@@ -149,7 +158,9 @@ impl Association {
             Job::Sack(path) => self.write_sack(end, buffer, path),
         }
         self.sign(buffer, start);
-        packet::finish(buffer, start);
+        if !self.extensions.zero_checksum || needs_checksum(job, &buffer[start..]) {
+            packet::finish(buffer, start);
+        }
     }
 
     fn write_cookie_echo(

@@ -664,7 +664,7 @@ const KNOBS: &[Row] = &[
     },
     Row {
         key: "zero_checksum",
-        help: "packets without a checksum are accepted where a lower layer protects them (RFC 9653): yes or no",
+        help: "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors as DTLS does, which none here is",
         print: |c| yes_no(c.zero_checksum),
         parse: |c, text| choose(text, &YES_NO, &mut c.zero_checksum),
     },

@@ -24,3 +24,4 @@ mod strays;
 mod suspects;
 mod unknown;
 mod window;
+mod zero_checksum;

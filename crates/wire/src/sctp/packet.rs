@@ -88,6 +88,22 @@ impl<'a> PacketView<'a> {
         Ok(packet)
     }
 
+    /// Reads a packet of which the checksum field is zero, which says nothing
+    /// of its bytes (RFC 9653 §5.3). What protects it instead is the caller's to know.
+    ///
+    /// # Errors
+    /// Too short, a checksum that is not zero, or a port that is 0.
+    pub fn parse_without_checksum(bytes: &'a [u8]) -> Result<Self, PacketError> {
+        let packet = Self::parse_unverified(bytes)?;
+        if !has_zero_checksum(bytes) {
+            return Err(PacketError::Checksum);
+        }
+        if packet.header.source_port == 0 || packet.header.target_port == 0 {
+            return Err(PacketError::PortZero);
+        }
+        Ok(packet)
+    }
+
     /// Reads a packet without looking at its checksum: for tools.
     ///
     /// # Errors
@@ -172,6 +188,13 @@ pub fn begin(buffer: &mut Vec<u8>, source_port: u16, target_port: u16, tag: u32)
 #[inline]
 pub fn finish(buffer: &mut [u8], start: usize) {
     crc32c::put(&mut buffer[start..]);
+}
+
+/// The checksum field is zero.
+#[must_use]
+#[inline]
+pub fn has_zero_checksum(bytes: &[u8]) -> bool {
+    bytes.get(8..12) == Some(&[0; 4])
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod state_cookie;
 mod supported_addresses;
 mod supported_extensions;
 mod unrecognized;
+mod zero_checksum;
 
 pub use auth::hmacs;
 pub use supported_addresses::AddressTypes;
@@ -49,6 +50,8 @@ pub enum Param<'a> {
     SupportedExtensions(&'a [u8]),
     /// The sender supports partial reliability (type 0xC000, RFC 3758 §3.1).
     ForwardTsnSupported,
+    /// Packets may come without a checksum, protected by this method (type 0x8001, RFC 9653 §4).
+    ZeroChecksum(u32),
     /// A random number for the keys of chunk authentication (type 0x8002, RFC 4895 §3.1).
     Random(&'a [u8]),
     /// Chunk types that the sender takes only authenticated (type 0x8003, RFC 4895 §3.2).
@@ -109,6 +112,7 @@ impl<'a> Param<'a> {
             ecn_capable::KIND => Self::EcnCapable,
             supported_extensions::KIND => Self::SupportedExtensions(raw.value),
             forward_tsn::KIND => Self::ForwardTsnSupported,
+            zero_checksum::KIND => Self::ZeroChecksum(zero_checksum::parse(raw)?),
             auth::RANDOM => Self::Random(raw.value),
             auth::CHUNKS => Self::ChunkList(raw.value),
             auth::HMAC_ALGO => Self::HmacAlgos(raw.value),
@@ -161,6 +165,7 @@ impl<'a> Param<'a> {
             Self::EcnCapable => chunk.tlv(ecn_capable::KIND, &[]),
             Self::SupportedExtensions(kinds) => chunk.tlv(supported_extensions::KIND, &[kinds]),
             Self::ForwardTsnSupported => chunk.tlv(forward_tsn::KIND, &[]),
+            Self::ZeroChecksum(method) => chunk.tlv(zero_checksum::KIND, &[&method.to_be_bytes()]),
             Self::Random(bytes) => chunk.tlv(auth::RANDOM, &[bytes]),
             Self::ChunkList(kinds) => chunk.tlv(auth::CHUNKS, &[kinds]),
             Self::HmacAlgos(bytes) => chunk.tlv(auth::HMAC_ALGO, &[bytes]),
@@ -212,6 +217,7 @@ impl fmt::Display for Param<'_> {
                 Ok(())
             }
             Self::ForwardTsnSupported => f.write_str("forward-tsn"),
+            Self::ZeroChecksum(method) => write!(f, "zero-checksum={method}"),
             Self::Random(bytes) if bytes.len() == 32 => f.write_str("random"),
             Self::Random(bytes) => write!(f, "random={}", bytes.len()),
             Self::ChunkList(kinds) => auth::fmt_chunks(f, kinds),

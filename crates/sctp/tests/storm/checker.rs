@@ -12,7 +12,7 @@ use crate::net::{A, B, Flight, Net, Watch, network};
 use anabranch_base::Engine;
 use anabranch_sctp::{AssociationState, PathState};
 use anabranch_wire::ladder::Side;
-use anabranch_wire::sctp::{Chunk, PacketView, ReConfigParam, SackView, Tsn};
+use anabranch_wire::sctp::{Chunk, Data, IData, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
 
 /// What one side has sent.
@@ -20,6 +20,10 @@ use std::collections::BTreeMap;
 struct Sender {
     /// Highest TSN sent, once there is one.
     highest: Option<Tsn>,
+    /// Bytes in front of user data: of DATA or I-DATA.
+    header: usize,
+    /// By stream, the message that is under way: unordered, identifier, fragment.
+    open: BTreeMap<u16, (bool, u32, u32)>,
     /// Content of every TSN: length and hash.
     content: BTreeMap<u32, (usize, u64)>,
     /// Cumulative TSN and window of the last SACK it was handed.
@@ -41,9 +45,15 @@ impl Sender {
         self.content
             .iter()
             .filter(|(tsn, _)| beyond(**tsn))
-            .map(|(_, (length, _))| (16 + length.next_multiple_of(4)) as u64)
+            .map(|(_, (length, _))| (self.header + length.next_multiple_of(4)) as u64)
             .sum()
     }
+}
+
+/// What was agreed on, as far as `side` knows.
+fn interleaves(net: &Net, side: Side) -> bool {
+    let end = &net.ends[side as usize];
+    end.ids.last().and_then(|&id| end.engine.info(id)).is_some_and(|info| info.extensions.interleaving)
 }
 
 /// Watches one association.
@@ -123,6 +133,23 @@ impl Checker {
         }
     }
 
+    /// RFC 8260 §2.2.2: in a stream one message after the other, fragments numbered from 0.
+    fn fragment_sent(&mut self, net: &Net, from: Side, data: &IData<'_>) {
+        assert!(interleaves(net, from), "{from:?}: I-DATA where it was not agreed on");
+        let mine = &mut self.sides[from as usize];
+        mine.header = IData::HEADER;
+        if mine.highest.is_some_and(|highest| highest.next() != data.tsn) {
+            return;
+        }
+        let this = (data.unordered, data.mid, data.fsn);
+        let due = mine.open.remove(&data.stream);
+        assert!(due.unwrap_or(this) == this, "{from:?}: {data} while fragment {due:?} was due");
+        assert_eq!(due.is_none(), data.begin, "{from:?}: {data} is not where a message begins");
+        if !data.end {
+            mine.open.insert(data.stream, (data.unordered, data.mid, data.fsn + 1));
+        }
+    }
+
     /// What may be together in a packet, and go where.
     fn bundled_well(&self, net: &Net, from: Side, flight: &Flight, packet: &PacketView<'_>) {
         let chunks: Vec<Chunk<'_>> = packet.chunks().flatten().collect();
@@ -136,7 +163,7 @@ impl Checker {
         let late = chunks.iter().skip(ahead).any(|c| matches!(c, Chunk::CookieEcho(_) | Chunk::CookieAck(_)));
         assert!(!late, "{from:?}: a COOKIE chunk comes first");
         // RFC 9260 §3.3.7, §6.2: no DATA beside an ABORT, and one SACK at most.
-        let data = has(|c| matches!(c, Chunk::Data(_)));
+        let data = has(|c| matches!(c, Chunk::Data(_) | Chunk::IData(_)));
         assert!(!data || !has(|c| matches!(c, Chunk::Abort(_))), "{from:?}: DATA beside an ABORT");
         assert!(chunks.iter().filter(|c| matches!(c, Chunk::Sack(_))).count() <= 1, "{from:?}: two SACKs");
         // RFC 9260 §5.4: an address that is not verified gets HEARTBEATs, and what answers.
@@ -151,7 +178,7 @@ impl Checker {
             for chunk in &chunks {
                 let allowed = match chunk {
                     Chunk::CookieEcho(_) | Chunk::CookieAck(_) => heartbeat,
-                    Chunk::Data(_) | Chunk::Sack(_) | Chunk::Init(_) => false,
+                    Chunk::Data(_) | Chunk::IData(_) | Chunk::Sack(_) | Chunk::Init(_) => false,
                     Chunk::Shutdown(_) | Chunk::ShutdownAck(_) => false,
                     _ => true,
                 };
@@ -213,13 +240,25 @@ impl Watch for Checker {
         let mut data_seen = None;
         for chunk in packet.chunks() {
             match chunk.expect("engines send good chunks") {
-                Chunk::Data(data) => {
+                chunk @ (Chunk::Data(_) | Chunk::IData(_)) => {
+                    let (tsn, stream, payload) = match chunk {
+                        Chunk::IData(data) => {
+                            self.fragment_sent(net, from, &data);
+                            (data.tsn, data.stream, data.payload)
+                        }
+                        Chunk::Data(data) => {
+                            self.sides[from as usize].header = Data::HEADER;
+                            assert!(!interleaves(net, from), "{from:?}: DATA where I-DATA was agreed on");
+                            (data.tsn, data.stream, data.payload)
+                        }
+                        _ => continue,
+                    };
                     // RFC 9260 §6.10: ascending TSNs.
-                    if let Some(before) = data_seen.replace(data.tsn) {
-                        assert!(data.tsn.after(before), "{from:?}: {} behind {before}", data.tsn);
+                    if let Some(before) = data_seen.replace(tsn) {
+                        assert!(tsn.after(before), "{from:?}: {tsn} behind {before}");
                     }
-                    assert!(!data.payload.is_empty(), "{from:?}: DATA without data");
-                    self.data_sent(net, from, flight, data.tsn, data.stream, data.payload);
+                    assert!(!payload.is_empty(), "{from:?}: DATA without data");
+                    self.data_sent(net, from, flight, tsn, stream, payload);
                 }
                 // RFC 9260 §6.10: control chunks come first.
                 other if data_seen.is_some() => panic!("{from:?}: {other} behind DATA"),

@@ -4,7 +4,9 @@ use crate::checker::Checker;
 use crate::net::{self, A, B, Flight, Net};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Ratio, Rng};
-use anabranch_sctp::{AssociationState, CloseReason, Config, Direction, Event, Message, SendError};
+use anabranch_sctp::{
+    AssociationState, CloseReason, Config, Direction, Event, Message, SchedulerKind, SendError,
+};
 use anabranch_wire::ladder::Side;
 
 /// What came of a storm (or of many).
@@ -153,6 +155,15 @@ fn configuration(rng: &mut Rng) -> Config {
     config
 }
 
+const SCHEDULERS: &[SchedulerKind] = &[
+    SchedulerKind::Fcfs,
+    SchedulerKind::RoundRobin,
+    SchedulerKind::RoundRobinPacket,
+    SchedulerKind::Priority,
+    SchedulerKind::Fair,
+    SchedulerKind::WeightedFair,
+];
+
 /// What one side wants to send, and how it ends.
 struct Work {
     messages: Vec<(Message, usize)>,
@@ -163,6 +174,8 @@ struct Work {
     next: Instant,
     shutdown: bool,
     abort_at: Option<Instant>,
+    /// It changes the order of its streams now and then, by this luck.
+    turns: Option<Rng>,
     /// When it asks for streams to begin anew, or for more of them.
     wishes: Vec<Instant>,
     asked: bool,
@@ -182,6 +195,15 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         set.expect("a knob");
         config.set("pf_max_retrans", pick(&mut wishes, &["off", "0", "1"])).expect("a knob");
         config.set("primary_switch", pick(&mut wishes, &["off", "0", "3"])).expect("a knob");
+    }
+    let mut turns = root.fork("turns");
+    let mixed = on(&mut turns);
+    for config in &mut configs {
+        let set = config.set("interleaving", if mixed { "yes" } else { pick(&mut turns, &["yes", "no"]) });
+        set.expect("a knob");
+        if on(&mut turns) {
+            config.scheduler = pick(&mut turns, SCHEDULERS);
+        }
     }
     let mut net = Net::new(seed, configs, &delays);
     net.drawing = drawing;
@@ -224,6 +246,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     for side in &mut work {
         side.wishes = (0..wishes.below(12)).map(|_| Instant::from_millis(wishes.below(15_000))).collect();
         side.wishes.sort_unstable();
+        side.turns = on(&mut turns).then(|| turns.fork("changes"));
     }
     let abort = rng.below(12) == 0;
     if abort {
@@ -304,6 +327,7 @@ fn plan(rng: &mut Rng, side: Side) -> Work {
         next: Instant::ZERO,
         shutdown: false,
         abort_at: None,
+        turns: None,
         wishes: Vec::new(),
         asked: side == B,
     }
@@ -329,6 +353,14 @@ fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut u64) {
         end.engine.abort(now, id);
         work.asked = true;
         return;
+    }
+    if let Some(rng) = &mut work.turns
+        && rng.below(4) == 0
+    {
+        end.engine.set_scheduler(now, id, pick(rng, SCHEDULERS)).expect("the association is there");
+        let (stream, value) = (rng.below(30) as u16, rng.below(5) as u16);
+        let set = end.engine.set_stream_value(now, id, stream, value);
+        assert_eq!(set.is_ok(), stream < info.outbound_streams, "{side:?}: {set:?}");
     }
     while work.sent < work.messages.len() && work.next <= now {
         let (mut message, length) = work.messages[work.sent];

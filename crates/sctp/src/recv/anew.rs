@@ -50,7 +50,7 @@ impl RecvHalf {
             self.reassembly = Reassembly::default();
         }
         self.tracker.renumber(next);
-        self.reassembly.go_to(self.tracker.next());
+        self.reassembly.forget_held();
         self.begin_anew(&[]);
         self.order.take_dropped();
         if let Some(interleaved) = &mut self.interleaved {

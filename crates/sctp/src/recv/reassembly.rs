@@ -9,7 +9,7 @@
 //! Home of RFC 9260 §6.9 (the receiver's half).
 
 use super::order::{Delivery, Order};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// One DATA chunk, its TSN as an offset.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +57,8 @@ struct Assembly {
 /// Fragments and unfinished messages of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// Fragments by offset, from `held_base` on.
-    held: VecDeque<Option<Held>>,
-    held_base: u64,
-    held_count: usize,
+    /// Fragments by offset. A tree, so that one that lies far ahead costs no more than its bytes.
+    held: BTreeMap<u64, Held>,
     /// The peer has given up something: pieces of it may be left over.
     forgiving: bool,
     /// Bytes of what was given up, to be credited to the window.
@@ -223,66 +221,51 @@ impl Reassembly {
     /// A message of one of `streams` (none: any), or part of one, waits for more.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
-            return !self.assemblies.is_empty() || self.held_count > 0;
+            return !self.assemblies.is_empty() || !self.held.is_empty();
         }
         self.assemblies.iter().any(|assembly| streams.contains(&assembly.stream))
     }
 
-    /// Nothing is held, and what comes next has this offset.
-    pub(super) fn go_to(&mut self, next: u64) {
+    /// Fragments that wait are given up.
+    pub(super) fn forget_held(&mut self) {
         self.held.clear();
-        self.held_base = next;
     }
 
     fn hold(&mut self, fragment: Fragment<'_>) {
-        assert!(fragment.offset >= self.held_base, "a fragment below the cumulative TSN");
-        let at = (fragment.offset - self.held_base) as usize;
-        if self.held.len() <= at {
-            self.held.resize_with(at + 1, || None);
-        }
         let mut payload = self.pool.take();
         payload.extend_from_slice(fragment.payload);
-        self.held[at] = Some(Held {
+        let held = Held {
             stream: fragment.stream,
             ssn: fragment.ssn,
             ppid: fragment.ppid,
             unordered: fragment.unordered,
             end: fragment.end,
             payload,
-        });
-        self.held_count += 1;
+        };
+        self.held.insert(fragment.offset, held);
     }
 
+    #[inline]
     fn take_held(&mut self, offset: u64) -> Option<Held> {
-        if self.held_count == 0 {
-            return None;
-        }
-        let at = offset.checked_sub(self.held_base)? as usize;
-        let held = self.held.get_mut(at)?.take()?;
-        self.held_count -= 1;
-        Some(held)
+        if self.held.is_empty() { None } else { self.held.remove(&offset) }
     }
 
     /// Everything below `next` has arrived: what is held there belongs to no message.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
-        if self.held_count == 0 {
-            if !self.held.is_empty() {
-                self.held.clear();
+        if self.held.is_empty() { Ok(()) } else { self.advance_held(next) }
+    }
+
+    fn advance_held(&mut self, next: u64) -> Result<(), Violation> {
+        while let Some(first) = self.held.first_entry()
+            && *first.key() < next
+        {
+            if !self.forgiving {
+                return Err(Violation("6.9: a fragment follows no beginning"));
             }
-            self.held_base = next;
-            return Ok(());
-        }
-        while self.held_base < next {
-            if let Some(held) = self.held.pop_front().flatten() {
-                if !self.forgiving {
-                    return Err(Violation("6.9: a fragment follows no beginning"));
-                }
-                self.held_count -= 1;
-                self.dropped += held.payload.len() as u64;
-                self.pool.put(held.payload);
-            }
-            self.held_base += 1;
+            let held = first.remove();
+            self.dropped += held.payload.len() as u64;
+            self.pool.put(held.payload);
         }
         Ok(())
     }

@@ -14,6 +14,10 @@ use std::ops::Range;
 /// say in 16 bits (RFC 9260 §3.3.4). What lies beyond is not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
+/// Most runs beyond the cumulative TSN. More would be more than five full SACKs
+/// can say, and every one of them costs something when a TSN comes between.
+const RUNS: usize = 2_048;
+
 /// Most duplicates reported in one SACK.
 const DUPLICATES: usize = 16;
 
@@ -24,7 +28,7 @@ pub(crate) enum Arrival {
     New(u64),
     /// Seen before.
     Duplicate,
-    /// Too far ahead to be accepted.
+    /// Too far ahead to be accepted, or apart from too much else.
     TooFar,
 }
 
@@ -97,7 +101,20 @@ impl Tracker {
             return Arrival::TooFar;
         }
         let offset = self.next + u64::from(ahead);
-        if self.contains(offset) { Arrival::Duplicate } else { Arrival::New(offset) }
+        if self.contains(offset) {
+            return Arrival::Duplicate;
+        }
+        if self.runs.len() >= RUNS && !self.touches(offset) {
+            return Arrival::TooFar;
+        }
+        Arrival::New(offset)
+    }
+
+    /// `offset` continues a run, or comes before one.
+    #[cold]
+    fn touches(&self, offset: u64) -> bool {
+        let at = self.runs.partition_point(|run| run.end < offset);
+        self.runs.get(at).is_some_and(|run| run.end == offset || run.start == offset + 1)
     }
 
     fn contains(&self, offset: u64) -> bool {
@@ -221,6 +238,23 @@ mod tests {
                 assert_eq!(covered, beyond);
             }
         }
+    }
+
+    /// However it is scattered, what arrives costs little: new runs are refused, not those there are.
+    #[test]
+    fn runs_are_bounded() {
+        let mut tracker = Tracker::new(0);
+        for run in 0..RUNS as u64 {
+            tracker.insert(2 * run + 10);
+        }
+        let last = 2 * RUNS as u32 + 8;
+        assert_eq!(tracker.classify(last + 9), Arrival::TooFar);
+        assert_eq!(tracker.classify(last + 1), Arrival::New(u64::from(last) + 1));
+        assert_eq!(tracker.classify(9), Arrival::New(9));
+        assert_eq!(tracker.classify(8), Arrival::TooFar);
+        assert_eq!(tracker.classify(0), Arrival::New(0), "the lowest that is missing is always taken");
+        assert_eq!(tracker.classify(11), Arrival::New(11));
+        assert_eq!(tracker.classify(10), Arrival::Duplicate);
     }
 
     #[test]

@@ -327,7 +327,8 @@ impl SendHalf {
     /// A duplicate of something that was sent again: one of both was needless.
     fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
         let mut spurious = 0;
-        for tsn in sack.duplicates() {
+        // As many as honest peers report; each is looked for among those sent again.
+        for tsn in sack.duplicates().take(64) {
             let repeated = &self.outstanding.repeated;
             let found = repeated.iter().position(|&offset| self.outstanding.tsn(offset) == tsn.0);
             if let Some(at) = found {

@@ -179,6 +179,10 @@ pub struct PathStats {
     pub heartbeats_sent: u64,
     /// HEARTBEAT ACKs that matched.
     pub heartbeats_acked: u64,
+    /// Probes of its MTU sent to it (RFC 8899).
+    pub mtu_probes: u64,
+    /// Times packets of the present size seemed to vanish.
+    pub black_holes: u64,
     /// Times it went down.
     pub failures: u64,
     /// When it last went down.

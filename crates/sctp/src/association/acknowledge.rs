@@ -178,6 +178,9 @@ impl Association {
             self.send.peer_window == 0 || self.send.outstanding.end() - self.send.outstanding.base() == 1
         });
         let most = self.config.path_max_retrans;
+        if self.paths.get(index).search.is_some() && probing.is_none() {
+            self.suspect_black_hole(ctx, index);
+        }
         self.stats.t3_expirations += 1;
         let path = self.paths.at(index);
         path.stats.t3_expirations += 1;

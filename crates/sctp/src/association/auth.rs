@@ -270,6 +270,12 @@ impl Association {
         }
     }
 
+    /// Bytes of the AUTH that a packet of these chunks gets.
+    pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
+        let auth = self.auth.as_ref().filter(|_| self.extensions.auth);
+        auth.filter(|auth| kinds.iter().any(|&kind| auth.signed.has(kind))).map_or(0, |auth| auth.size())
+    }
+
     /// Bytes to leave free in a packet for an AUTH.
     #[inline]
     pub(super) fn auth_room(&self) -> usize {

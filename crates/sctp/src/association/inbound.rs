@@ -175,6 +175,8 @@ impl Association {
             // Where the extension is switched off its chunk is not known.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
             Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) => {}
+            // RFC 4820 §3: it has done its work by being there.
+            Chunk::Pad(_) => {}
             Chunk::Unknown(unknown) => return self.on_unknown(unknown, arrived),
         }
         true

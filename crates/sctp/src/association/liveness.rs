@@ -8,11 +8,9 @@ use crate::event::{CloseReason, Event};
 use crate::path::health::Health;
 use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
-use crate::send::retransmit;
 use crate::stats::{PathChange, PathState};
 use anabranch_base::Icmp;
 use anabranch_base::time::Duration;
-use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
@@ -30,6 +28,7 @@ impl Association {
             }
             if self.paths.get(index).confirmed {
                 self.schedule_heartbeat(ctx, index);
+                self.begin_mtu_search(ctx, index);
             } else if unconfirmed == 0 {
                 self.paths.at(index).heartbeat.wanted = true;
                 unconfirmed += 1;
@@ -85,6 +84,10 @@ impl Association {
     }
 
     pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Ctx<'_>, info: &[u8]) {
+        if let Some((index, nonce)) = heartbeat::read_probe_info(info) {
+            self.on_mtu_probe_ack(ctx, index, nonce);
+            return;
+        }
         let Some((index, nonce)) = heartbeat::read_info(info) else {
             return;
         };
@@ -163,6 +166,7 @@ impl Association {
             return;
         }
         self.stats.path_failures += 1;
+        self.stop_mtu_search(index);
         let address = self.paths.get(index).address.ip();
         self.note_path(ctx, address, PathState::Inactive);
         ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
@@ -206,6 +210,9 @@ impl Association {
         }
         ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
         self.paths.reselect();
+        if self.may_heartbeat() {
+            self.begin_mtu_search(ctx, index);
+        }
     }
 
     fn note_path(&self, ctx: &mut Ctx<'_>, address: IpAddr, state: PathState) {
@@ -228,7 +235,7 @@ impl Association {
         };
         match icmp::advice(report.kind, report.target.is_ipv6()) {
             Advice::Ignore => {}
-            Advice::Shrink(mtu) => self.shrink(ctx, index, mtu),
+            Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
                     self.close(ctx, CloseReason::Unreachable);
@@ -237,25 +244,6 @@ impl Association {
             // T3-rtx and HEARTBEAT count errors: a forged or passing report must not add to them.
             Advice::Error => {}
         }
-    }
-
-    /// A path takes less than was thought: what is on its way and too large is lost.
-    fn shrink(&mut self, ctx: &mut Ctx<'_>, index: usize, mtu: u32) {
-        if !self.paths.at(index).reduce_mtu(mtu) {
-            return;
-        }
-        self.measure();
-        let largest = (self.paths.get(index).chunk_limit() - self.send.queue.header()) as u32;
-        let outstanding = &mut self.send.outstanding;
-        let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
-        self.send.peer_window += bytes;
-        let path = self.paths.at(index);
-        path.flight = path.flight.saturating_sub(flight);
-        path.earliest = self.send.outstanding.earliest_on(index as u8, 0).unwrap_or(u64::MAX);
-        if path.flight == 0 {
-            self.timers.stop(Timer::T3Rtx(index));
-        }
-        let _ = ctx;
     }
 
     /// The round trip of a handshake packet that was sent once.

@@ -15,6 +15,7 @@ mod forward;
 pub(crate) mod handshake;
 pub(crate) mod inbound;
 pub(crate) mod liveness;
+mod mtu;
 pub(crate) mod negotiate;
 pub(crate) mod outbound;
 pub(crate) mod reconfig;
@@ -325,6 +326,7 @@ impl Association {
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
                 Timer::HeartbeatLost(path) => self.on_heartbeat_lost(ctx, path),
+                Timer::PathMtu(path) => self.on_mtu_timer(ctx, path),
             }
             if matches!(self.state, State::Closed) {
                 self.timers.stop_all();

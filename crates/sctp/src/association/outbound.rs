@@ -37,6 +37,8 @@ pub(crate) struct Outbox {
     pub(super) heartbeat_acks: VecDeque<(usize, Vec<u8>)>,
     /// ERROR chunks, and where to.
     pub(super) errors: Vec<(usize, Vec<u8>)>,
+    /// Some path may want a probe of its MTU.
+    pub(super) mtu_probes: bool,
     pub(super) shutdown: bool,
     pub(super) shutdown_ack: bool,
     /// Where SHUTDOWN and SHUTDOWN ACK go after a timeout.
@@ -50,6 +52,7 @@ enum Job {
     Init(usize),
     CookieEcho(usize),
     Control(usize),
+    MtuProbe(usize),
     Data(usize, Allowed),
     Sack(usize),
     Shutdown(usize),
@@ -61,6 +64,7 @@ impl Job {
             Self::Init(path)
             | Self::CookieEcho(path)
             | Self::Control(path)
+            | Self::MtuProbe(path)
             | Self::Data(path, _)
             | Self::Sack(path)
             | Self::Shutdown(path) => path,
@@ -96,7 +100,10 @@ impl Association {
         out.target = path.address;
         out.ecn = if self.ecn.on && matches!(job, Job::Data(..)) { Ecn::Ect0 } else { Ecn::NotEct };
         out.first_tag = *tag;
-        let mut limit = path.packet_limit();
+        let mut limit = match &path.search {
+            Some(search) if matches!(job, Job::MtuProbe(_)) => search.probed() as usize - path.headers(),
+            _ => path.packet_limit(),
+        };
         loop {
             let bytes = out.push_with(|buffer| {
                 let before = buffer.len();
@@ -113,7 +120,7 @@ impl Association {
             let path = self.paths.at(index);
             path.stats.packets_sent += 1;
             path.stats.bytes_sent += bytes as u64;
-            if out.may_fragment || !out.has_room() {
+            if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
             // More of the same: DATA to the same path that fits the size of the batch.
@@ -148,13 +155,18 @@ impl Association {
             Job::Shutdown(path) => self.write_shutdown(ctx, path, end, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                let allowed =
-                    self.data_path(ctx.now).filter(|&(target, _)| target == path).map(|(_, allowed)| allowed);
+                // A HEARTBEAT that is to show that small packets pass stays small.
+                let small = self.paths.get(path).search.as_ref().is_some_and(|search| !search.is_idle());
+                let allowed = self
+                    .data_path(ctx.now)
+                    .filter(|&(target, _)| target == path && !small)
+                    .map(|(_, allowed)| allowed);
                 self.write_sack_and_data(ctx, path, end, buffer, tag, allowed);
             }
             Job::Data(path, allowed) => {
                 self.write_sack_and_data(ctx, path, end, buffer, tag, Some(allowed));
             }
+            Job::MtuProbe(path) => self.write_mtu_probe(ctx, path, buffer),
             Job::Sack(path) => self.write_sack(end, buffer, path),
         }
         self.sign(buffer, start);
@@ -180,8 +192,11 @@ impl Association {
         }
         // RFC 9260 §3.3.10 allows ERROR with it: what the INIT ACK held that we do not know.
         self.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may ride along.
-        if self.config.cookie_data && self.paths.get(index).confirmed {
+        // RFC 9260 §5.1 C: DATA may ride along; RFC 8899 §4.3: not for ever, where nobody has shown yet
+        // that packets of this size pass.
+        let small = self.paths.get(index).search.is_some()
+            && matches!(&self.state, State::CookieEchoed(echo) if echo.retries >= 2);
+        if self.config.cookie_data && self.paths.get(index).confirmed && !small {
             let open = self.paths.get(index).flight == 0;
             let allowed = Allowed { again: open, new: open && self.cookie_takes_new() };
             self.write_data(ctx, index, end, buffer, tag, allowed);
@@ -351,8 +366,9 @@ impl Association {
                 };
                 let fits = buffer.len() + entry.size() as usize <= end;
                 // A chunk cut for a larger MTU goes out whole, alone (RFC 9260 §6.9).
-                let oversize =
-                    buffer.len() == begin && entry.size() as usize > self.paths.get(index).chunk_limit();
+                let alone = buffer.len() == begin
+                    && end - begin + self.auth_room() >= self.paths.get(index).chunk_limit();
+                let oversize = alone && entry.size() as usize > self.paths.get(index).chunk_limit();
                 if path != index || !(fits || oversize) {
                     break;
                 }

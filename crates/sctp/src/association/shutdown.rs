@@ -59,6 +59,7 @@ impl Association {
             self.timers.stop(Timer::Heartbeat(index));
             self.timers.stop(Timer::HeartbeatLost(index));
             self.paths.at(index).heartbeat.wanted = false;
+            self.stop_mtu_search(index);
         }
     }
 

@@ -29,10 +29,13 @@ pub(crate) enum Timer {
     Heartbeat(usize),
     /// A HEARTBEAT to a path has not been answered within its RTO.
     HeartbeatLost(usize),
+    /// A probe of a path's MTU has not been answered, or it is time to try a larger one (RFC 8899
+    /// §5.1.1: PROBE_TIMER, PMTU_RAISE_TIMER).
+    PathMtu(usize),
 }
 
 const SINGLE: usize = 7;
-const PER_PATH: usize = 3;
+const PER_PATH: usize = 4;
 
 /// The table. An absent deadline is `Instant::MAX`.
 #[derive(Debug)]
@@ -65,6 +68,7 @@ impl Timers {
             Timer::T3Rtx(path) => SINGLE + PER_PATH * path,
             Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 1,
             Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 2,
+            Timer::PathMtu(path) => SINGLE + PER_PATH * path + 3,
         }
     }
 
@@ -80,7 +84,8 @@ impl Timers {
             6 => Timer::Reconfig,
             _ if (index - SINGLE).is_multiple_of(PER_PATH) => Timer::T3Rtx(path),
             _ if (index - SINGLE) % PER_PATH == 1 => Timer::Heartbeat(path),
-            _ => Timer::HeartbeatLost(path),
+            _ if (index - SINGLE) % PER_PATH == 2 => Timer::HeartbeatLost(path),
+            _ => Timer::PathMtu(path),
         }
     }
 
@@ -149,17 +154,19 @@ mod tests {
             Timer::T3Rtx(0),
             Timer::Heartbeat(0),
             Timer::HeartbeatLost(0),
+            Timer::PathMtu(0),
             Timer::T3Rtx(1),
             Timer::Heartbeat(1),
             Timer::HeartbeatLost(1),
+            Timer::PathMtu(1),
         ];
         for (i, timer) in all.into_iter().enumerate().rev() {
             timers.set(timer, Instant::from_millis(20 - i as u64));
         }
-        assert_eq!(timers.next(), Some(Instant::from_millis(8)));
+        assert_eq!(timers.next(), Some(Instant::from_millis(6)));
         timers.stop(Timer::Probe);
         assert!(!timers.is_set(Timer::Probe) && timers.is_set(Timer::Sack));
-        assert_eq!(timers.expired(Instant::from_millis(7)), None);
+        assert_eq!(timers.expired(Instant::from_millis(5)), None);
         let run: Vec<_> = std::iter::from_fn(|| timers.expired(Instant::from_millis(20))).collect();
         let expected: Vec<_> = all.into_iter().filter(|&t| t != Timer::Probe).collect();
         assert_eq!(run, expected);

@@ -60,6 +60,15 @@ pub enum RetransmitPath {
     All,
 }
 
+/// How a path's MTU is found out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathMtu {
+    /// By what ICMP tells of packets that were too large (RFC 9260 §7.3).
+    Icmp,
+    /// By probes (RFC 8899), with what ICMP tells as a hint.
+    Plpmtud,
+}
+
 /// In which order streams with something to send take turns (RFC 8260 §3).
 ///
 /// With interleaving the choice is made for each chunk, without it for each
@@ -149,6 +158,8 @@ pub struct Config {
     pub scheduler: SchedulerKind,
     /// In-order bytes of an unfinished message from which on it is handed out in parts.
     pub partial_delivery: u64,
+    /// How path MTUs are found out.
+    pub pmtud: PathMtu,
     /// Messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496).
     pub partial_reliability: bool,
     /// Large messages do not hold up others: I-DATA (RFC 8260).
@@ -288,6 +299,7 @@ impl Config {
             inbound: None,
             scheduler: SchedulerKind::Fcfs,
             partial_delivery: 1 << 16,
+            pmtud: PathMtu::Icmp,
             partial_reliability: false,
             interleaving: false,
             auth: false,
@@ -596,6 +608,17 @@ const KNOBS: &[Row] = &[
         help: "bytes of an unfinished message from which on it is handed out in parts, such as 64KiB",
         print: |c| bytes(c.partial_delivery),
         parse: |c, text| size(text, 1, 1 << 30).map(|n| c.partial_delivery = n),
+    },
+    Row {
+        key: "pmtud",
+        help: "how the path MTU is found out: icmp (messages of the network) or plpmtud (probes, RFC 8899)",
+        print: |c| match c.pmtud {
+            PathMtu::Icmp => "icmp".to_owned(),
+            PathMtu::Plpmtud => "plpmtud".to_owned(),
+        },
+        parse: |c, text| {
+            choose(text, &[("icmp", PathMtu::Icmp), ("plpmtud", PathMtu::Plpmtud)], &mut c.pmtud)
+        },
     },
     Row {
         key: "partial_reliability",

@@ -39,6 +39,23 @@ pub(crate) fn read_info(info: &[u8]) -> Option<(usize, u64)> {
     Some((u32::from_be_bytes(*path) as usize, u64::from_be_bytes(*nonce)))
 }
 
+/// Bytes of the heartbeat information of a probe of the path MTU.
+const PROBE_INFO: usize = INFO + 4;
+
+/// RFC 8899 §6.2.1.2: the information of a HEARTBEAT that probes a size.
+pub(crate) fn write_probe_info(path: usize, nonce: u64, now: Instant, size: u32) -> [u8; PROBE_INFO] {
+    let mut info = [0; PROBE_INFO];
+    info[..INFO].copy_from_slice(&write_info(path, nonce, now));
+    info[INFO..].copy_from_slice(&size.to_be_bytes());
+    info
+}
+
+/// Path index and nonce of a returned probe, if it has our form.
+pub(crate) fn read_probe_info(info: &[u8]) -> Option<(usize, u64)> {
+    let info: &[u8; PROBE_INFO] = info.try_into().ok()?;
+    read_info(&info[..INFO])
+}
+
 impl Path {
     /// RFC 9260 §8.3: RTO plus HB.interval, jittered by half an RTO either way.
     pub(crate) fn heartbeat_period(&self, interval: Duration, rng: &mut Rng) -> Duration {

@@ -57,6 +57,8 @@ pub(crate) struct Path {
     pub(crate) heartbeat: Heartbeat,
     /// IP header included.
     pub(crate) mtu: u32,
+    /// The search for a larger one, when it is by probes.
+    pub(crate) search: Option<Box<mtu::Search>>,
     /// When something that can measure the round trip was last sent.
     pub(crate) last_used: Instant,
     /// When DATA was last sent.
@@ -80,6 +82,8 @@ impl Path {
             rto_max: config.rto_max,
             granularity: GRANULARITY,
         });
+        let search = mtu::search(config, address.is_ipv6(), mtu);
+        let mtu = search.as_ref().map_or(mtu, |search| search.size());
         let mut path = Self {
             address,
             source,
@@ -96,6 +100,7 @@ impl Path {
             timed: None,
             heartbeat: Heartbeat::default(),
             mtu,
+            search,
             last_used: now,
             last_data: None,
             one_packet: false,

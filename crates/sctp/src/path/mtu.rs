@@ -1,11 +1,18 @@
 //! How large a packet to a destination may be.
 //!
-//! The path MTU begins as the interface's and shrinks as ICMP tells. Sizes of
-//! packets and chunks follow from it.
+//! The path MTU begins as the interface's and shrinks as ICMP tells, or is
+//! searched for by probes ([`search`]). Sizes of packets and chunks follow from
+//! it.
 //!
-//! Home of RFC 9260 §7.3.
+//! Home of RFC 9260 §7.3, and of the timers of RFC 8899 §5.1.1.
+
+mod search;
+
+pub(crate) use search::{Change, Search};
 
 use super::Path;
+use crate::config::{Config, PathMtu};
+use anabranch_base::time::Duration;
 use anabranch_congestion::Controller;
 use anabranch_wire::sctp::{Data, packet};
 
@@ -14,13 +21,33 @@ use anabranch_wire::sctp::{Data, packet};
 const SMALLEST_V4: u32 = 512;
 const SMALLEST_V6: u32 = 1280;
 
+/// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, and no less than this. (The 15 s that it
+/// advises are for those who measure no round trips.)
+pub(crate) const PROBE_TIMER: Duration = Duration::from_secs(1);
+/// RFC 8899 §5.1.1: PMTU_RAISE_TIMER.
+pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
+
+/// The search of a new path, when the configuration has one.
+pub(crate) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
+    let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
+    match config.pmtud {
+        PathMtu::Icmp => None,
+        PathMtu::Plpmtud => Some(Box::new(Search::new(v6, interface, smallest))),
+    }
+}
+
 impl Path {
+    /// Bytes in front of an SCTP packet: IP header, and UDP's.
+    #[inline]
+    pub(crate) fn headers(&self) -> usize {
+        let ip = if self.address.is_ipv6() { 40 } else { 20 };
+        ip + if self.address.port() == 0 { 0 } else { 8 }
+    }
+
     /// Largest SCTP packet, its common header included.
     #[inline]
     pub(crate) fn packet_limit(&self) -> usize {
-        let ip = if self.address.is_ipv6() { 40 } else { 20 };
-        let udp = if self.address.port() == 0 { 0 } else { 8 };
-        ((self.mtu as usize).saturating_sub(ip + udp) & !3).max(packet::HEADER + Data::HEADER + 64)
+        ((self.mtu as usize).saturating_sub(self.headers()) & !3).max(packet::HEADER + Data::HEADER + 64)
     }
 
     /// PMDCS: the largest DATA chunk, its header included.
@@ -36,9 +63,14 @@ impl Path {
         if mtu >= self.mtu {
             return false;
         }
+        self.set_mtu(mtu);
+        true
+    }
+
+    /// Packets have this size at most from now on.
+    pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
         self.congestion.set_mss(chunk);
-        true
     }
 }

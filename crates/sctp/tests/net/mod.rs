@@ -18,7 +18,7 @@ use anabranch_wire::ladder::{Ladder, Side, Transport};
 use app::App;
 use rules::{Action, Rule};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub const A: Side = Side::Left;
 pub const B: Side = Side::Right;
@@ -75,6 +75,8 @@ pub struct Net {
     pub ends: [End; 2],
     pub flying: BTreeMap<(Instant, u64), Flight>,
     launched: u64,
+    /// The number of the first network.
+    first: usize,
     /// One-way delay of each network.
     pub delays: Vec<Duration>,
     pub rules: Vec<Rule>,
@@ -90,14 +92,26 @@ pub struct Net {
 
 /// The address of `side` in network `n`, counted from 1.
 pub fn address(side: Side, n: usize) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::new(10, 0, n as u8, if side == A { 1 } else { 2 }), 0))
+    let host = if side == A { 1 } else { 2 };
+    match n {
+        V6 => SocketAddr::from((Ipv6Addr::new(0x2001, 0xdb8, 0, n as u16, 0, 0, 0, host), 0)),
+        _ => {
+            let port = if n == IN_UDP { 9899 } else { 0 };
+            SocketAddr::from((Ipv4Addr::new(10, 0, n as u8, host as u8), port))
+        }
+    }
 }
+
+/// The network of IPv6.
+pub const V6: usize = 6;
+/// The network in which SCTP is carried in UDP.
+pub const IN_UDP: usize = 9;
 
 /// Which network an address is in.
 pub fn network(address: IpAddr) -> usize {
     match address {
         IpAddr::V4(v4) => usize::from(v4.octets()[2]),
-        IpAddr::V6(_) => 1,
+        IpAddr::V6(v6) => usize::from(v6.segments()[3]),
     }
 }
 
@@ -113,10 +127,16 @@ pub fn config(profile: &str, changes: &[(&str, &str)]) -> Config {
 impl Net {
     /// Two endpoints with one address in each of `delays.len()` networks; B listens on [`PORT`].
     pub fn new(seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
+        Self::numbered_from(1, seed, configs, delays)
+    }
+
+    /// The same, the first network being number `first`.
+    pub fn numbered_from(first: usize, seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
+        let numbers = || first..first + delays.len();
         let rng = Rng::new(seed);
         let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
         for side in [A, B] {
-            for n in 1..=delays.len() {
+            for n in numbers() {
                 let letter = if side == A { "A" } else { "B" };
                 let name = if delays.len() == 1 { letter.to_owned() } else { format!("{letter}.{n}") };
                 ladder.place(address(side, n).ip(), side, &name);
@@ -124,11 +144,7 @@ impl Net {
         }
         let [a, b] = configs;
         let end = |side: Side, config: Config, label: &str| End {
-            engine: Endpoint::new(
-                config,
-                (1..=delays.len()).map(|n| address(side, n)).collect(),
-                rng.fork(label),
-            ),
+            engine: Endpoint::new(config, numbers().map(|n| address(side, n)).collect(), rng.fork(label)),
             app: App::default(),
             ids: Vec::new(),
             events: Vec::new(),
@@ -140,6 +156,7 @@ impl Net {
             ends,
             flying: BTreeMap::new(),
             launched: 0,
+            first,
             delays: delays.to_vec(),
             rules: Vec::new(),
             ladder,
@@ -172,7 +189,7 @@ impl Net {
         local_port: Option<u16>,
         peer_port: u16,
     ) -> AssociationId {
-        let peer = (1..=known).map(|n| address(side.other(), n)).collect();
+        let peer = (self.first..self.first + known).map(|n| address(side.other(), n)).collect();
         let ask = Associate { peer, peer_port, local_port, streams: None };
         let now = self.now;
         self.end(side.other()).app.forget_history();
@@ -363,7 +380,7 @@ impl Net {
         }
         let to_network = network(flight.target.ip());
         let dead = self.dead.contains(&to_network) || self.dead.contains(&network(flight.source.ip()));
-        let delay = self.delays[to_network - 1];
+        let delay = self.delays[to_network - self.first];
         let headers =
             if flight.target.is_ipv6() { 40 } else { 20 } + if flight.target.port() == 0 { 0 } else { 8 };
         let narrow = self.narrow.get(&to_network).filter(|narrow| flight.bytes.len() + headers > narrow.mtu);

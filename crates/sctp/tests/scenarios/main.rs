@@ -17,6 +17,7 @@ mod loss;
 mod messages;
 mod mtu;
 mod paths;
+mod plpmtud;
 mod reconfig;
 mod restart;
 mod shutdown;

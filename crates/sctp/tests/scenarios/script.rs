@@ -35,6 +35,13 @@ impl Script {
         Self { net: Net::new(1, [a, b], &delays), sent: 0 }
     }
 
+    /// The network of this number, 25 ms.
+    pub fn in_network(n: usize, changes: &[(&str, &str)]) -> Self {
+        let delays = [Duration::from_millis(25)];
+        let configs = [configured(changes), configured(changes)];
+        Self { net: Net::numbered_from(n, 1, configs, &delays), sent: 0 }
+    }
+
     /// An association, set up and quiet; its ladder is thrown away.
     pub fn established(changes: &[(&str, &str)]) -> Self {
         let mut script = Self::new(changes);

@@ -1,7 +1,7 @@
 //! One storm: what a seed chooses, and how it is run to its end.
 
 use crate::checker::Checker;
-use crate::net::{self, A, B, Flight, Net};
+use crate::net::{self, A, B, Flight, Narrow, Net};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{
@@ -164,6 +164,32 @@ const SCHEDULERS: &[SchedulerKind] = &[
     SchedulerKind::WeightedFair,
 ];
 
+/// A network that takes smaller packets from some moment on.
+#[derive(Clone, Copy)]
+struct Narrowing {
+    network: usize,
+    at: Instant,
+    to: Narrow,
+}
+
+impl Narrowing {
+    /// Decides how MTUs are found out, and whether a network narrows; it tells of it unless both
+    /// sides probe.
+    fn of(mut rng: Rng, configs: &mut [Config; 2], networks: usize) -> Option<Self> {
+        let mut silent = true;
+        for config in configs {
+            let probes = on(&mut rng);
+            silent &= probes;
+            config.set("pmtud", if probes { "plpmtud" } else { "icmp" }).expect("a knob");
+        }
+        let mtu = pick(&mut rng, &[600, 1_000, 1_280, 1_400]);
+        let to = Narrow { mtu, tells: !silent || on(&mut rng) };
+        let network = 1 + rng.below(networks as u64) as usize;
+        let at = Instant::from_millis(rng.below(10_000));
+        on(&mut rng).then_some(Self { network, at, to })
+    }
+}
+
 /// What one side wants to send, and how it ends.
 struct Work {
     messages: Vec<(Message, usize)>,
@@ -205,6 +231,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             config.scheduler = pick(&mut turns, SCHEDULERS);
         }
     }
+
+    let narrowing = Narrowing::of(root.fork("mtu"), &mut configs, networks);
     let mut net = Net::new(seed, configs, &delays);
     net.drawing = drawing;
     let heavy = rng.below(8) == 0;
@@ -265,6 +293,9 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let limit = Instant::from_millis(3_600_000);
     let mut number = 0;
     loop {
+        if let Some(narrowing) = narrowing.filter(|narrowing| narrowing.at <= net.now) {
+            net.narrow.insert(narrowing.network, narrowing.to);
+        }
         for side in [A, B] {
             act(&mut net, side, &mut work, &mut number);
             wish(&mut net, side, &mut work[side as usize], &mut wishes);
@@ -294,9 +325,10 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             panic!("still not over after an hour: {states:#?}");
         }
     }
-    // What is still under way arrives at ended associations; nothing may come of it.
+    // What is still under way arrives at ended associations; nothing may come of it. (An endpoint
+    // looks at a deadline that was put off or given up when it comes, at PMTU_RAISE_TIMER the latest.)
     net.run_until(
-        net.now + Duration::from_secs(400),
+        net.now + Duration::from_secs(700),
         &mut |now, _, flight| faults.fate(now, flight),
         Some(&mut checker),
     );

@@ -39,6 +39,11 @@ impl Association {
         if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
             return Some(Job::Control(path));
         }
+        if self.outbox.mtu_probes
+            && let Some(path) = self.next_mtu_probe()
+        {
+            return Some(Job::MtuProbe(path));
+        }
         if let Some((path, allowed)) = self.data_path(now) {
             return Some(Job::Data(path, allowed));
         }

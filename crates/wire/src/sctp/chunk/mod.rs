@@ -15,6 +15,7 @@ mod forward_tsn;
 mod heartbeat;
 mod idata;
 mod init;
+mod pad;
 mod re_config;
 mod sack;
 mod shutdown;
@@ -36,6 +37,7 @@ pub use forward_tsn::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use idata::IData;
 pub use init::{Init, InitAck};
+pub use pad::Pad;
 pub use re_config::{ReConfig, ReConfigParam, StreamList};
 pub use sack::{GapBlock, Sack, SackView};
 pub use shutdown::Shutdown;
@@ -66,6 +68,7 @@ pub enum Chunk<'a> {
     Ecne(Ecne),
     Cwr(Cwr),
     ShutdownComplete(ShutdownComplete),
+    Pad(Pad<'a>),
     ForwardTsn(ForwardTsn<'a>),
     IForwardTsn(IForwardTsn<'a>),
     Auth(Auth<'a>),
@@ -105,6 +108,7 @@ impl<'a> Chunk<'a> {
             Ecne::KIND => Self::Ecne(Ecne::parse(raw)?),
             Cwr::KIND => Self::Cwr(Cwr::parse(raw)?),
             ShutdownComplete::KIND => Self::ShutdownComplete(ShutdownComplete::parse(raw)?),
+            Pad::KIND => Self::Pad(Pad::parse(raw)),
             ForwardTsn::KIND => Self::ForwardTsn(ForwardTsn::parse(raw)?),
             IForwardTsn::KIND => Self::IForwardTsn(IForwardTsn::parse(raw)?),
             Auth::KIND => Self::Auth(Auth::parse(raw)?),
@@ -135,6 +139,7 @@ impl<'a> Chunk<'a> {
             Self::Ecne(_) => Ecne::KIND,
             Self::Cwr(_) => Cwr::KIND,
             Self::ShutdownComplete(_) => ShutdownComplete::KIND,
+            Self::Pad(_) => Pad::KIND,
             Self::ForwardTsn(_) => ForwardTsn::KIND,
             Self::IForwardTsn(_) => IForwardTsn::KIND,
             Self::Auth(_) => Auth::KIND,
@@ -165,6 +170,7 @@ impl<'a> Chunk<'a> {
             Self::Ecne(_) => "ECNE",
             Self::Cwr(_) => "CWR",
             Self::ShutdownComplete(_) => "SHUTDOWN COMPLETE",
+            Self::Pad(_) => "PAD",
             Self::ForwardTsn(_) => "FORWARD TSN",
             Self::IForwardTsn(_) => "I-FORWARD-TSN",
             Self::Auth(_) => "AUTH",
@@ -194,6 +200,7 @@ impl<'a> Chunk<'a> {
             Self::Ecne(chunk) => chunk.emit(buffer),
             Self::Cwr(chunk) => chunk.emit(buffer),
             Self::ShutdownComplete(chunk) => chunk.emit(buffer),
+            Self::Pad(chunk) => chunk.emit(buffer),
             Self::ForwardTsn(chunk) => chunk.emit(buffer),
             Self::IForwardTsn(chunk) => chunk.emit(buffer),
             Self::Auth(chunk) => chunk.emit(buffer),
@@ -224,6 +231,7 @@ impl fmt::Display for Chunk<'_> {
             Self::Ecne(chunk) => chunk.fmt(f),
             Self::Cwr(chunk) => chunk.fmt(f),
             Self::ShutdownComplete(chunk) => chunk.fmt(f),
+            Self::Pad(chunk) => chunk.fmt(f),
             Self::ForwardTsn(chunk) => chunk.fmt(f),
             Self::IForwardTsn(chunk) => chunk.fmt(f),
             Self::Auth(chunk) => chunk.fmt(f),

@@ -1,0 +1,192 @@
+//! What an association does about path MTUs: probes, timers, and what a change means.
+//!
+//! The size itself is the path's (`path/mtu.rs`, `path/mtu/search.rs`); here it
+//! meets outstanding data, timers and packets. A probe is a HEARTBEAT with a PAD
+//! behind it, whole or not at all; that it is lost says nothing of congestion or
+//! of the path's health.
+//!
+//! Home of RFC 8899 §6.2 (SCTP: probes §6.2.1.2, ICMP §6.2.1.4, in UDP §6.2.2).
+
+use super::timers::Timer;
+use super::{Association, Ctx};
+use crate::path::heartbeat;
+use crate::path::mtu::{Change, PROBE_TIMER, RAISE_TIMER};
+use crate::send::retransmit;
+use anabranch_base::trace::SendCause;
+use anabranch_wire::sctp::{Heartbeat, Pad, packet};
+
+impl Association {
+    /// A path can be used: its search begins, or goes on.
+    pub(super) fn begin_mtu_search(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let Some(search) = &mut self.paths.at(index).search else {
+            return;
+        };
+        search.suspend();
+        search.begin();
+        self.searched(ctx, index, Change::Same);
+    }
+
+    /// A path cannot be used, or nothing is sent any more.
+    pub(super) fn stop_mtu_search(&mut self, index: usize) {
+        self.timers.stop(Timer::PathMtu(index));
+        if let Some(search) = &mut self.paths.at(index).search {
+            search.suspend();
+        }
+    }
+
+    /// The path whose probe is to be sent.
+    pub(super) fn next_mtu_probe(&mut self) -> Option<usize> {
+        let wants = |path: &crate::path::Path| {
+            path.is_usable() && path.search.as_ref().is_some_and(|search| search.wanted)
+        };
+        let found = self.paths.iter().position(wants);
+        self.outbox.mtu_probes = found.is_some();
+        found.filter(|_| self.state.may_send_data())
+    }
+
+    /// RFC 8899 §6.2.1.2: HEARTBEAT and PAD; the heartbeat information tells the probe's size.
+    pub(super) fn write_mtu_probe(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
+        let nonce = self.rng.next_u64();
+        let auth = self.auth_size_of(&[Heartbeat::KIND, Pad::KIND]);
+        let path = self.paths.at(index);
+        let overhead = path.headers();
+        let answered = path.stats.heartbeats_acked;
+        path.stats.mtu_probes += 1;
+        // The RTO may have been backed off far, by the very packets that do not pass.
+        let timeout = path.rtt.smoothed().map_or(path.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
+        let Some(search) = &mut path.search else {
+            return;
+        };
+        search.probe_sent(nonce, answered);
+        let size = search.probed();
+        let before = buffer.len();
+        let info = heartbeat::write_probe_info(index, nonce, ctx.now, size);
+        Heartbeat { info: &info, rest: &[] }.emit(buffer);
+        let filled = overhead + packet::HEADER + auth + (buffer.len() - before);
+        Pad::emit_zeros((size as usize).saturating_sub(filled).max(Pad::HEADER), buffer);
+        self.timers.set(Timer::PathMtu(index), ctx.now + timeout);
+    }
+
+    /// A HEARTBEAT ACK that answers a probe.
+    pub(super) fn on_mtu_probe_ack(&mut self, ctx: &mut Ctx<'_>, index: usize, nonce: u64) {
+        if index >= self.paths.len() || !self.state.may_send_data() {
+            return;
+        }
+        let Some(search) = &mut self.paths.at(index).search else {
+            return;
+        };
+        let probing = search.is_probing();
+        let change = search.on_ack(nonce);
+        if probing && !search.is_probing() {
+            self.timers.stop(Timer::PathMtu(index));
+        }
+        self.searched(ctx, index, change);
+    }
+
+    /// PROBE_TIMER or PMTU_RAISE_TIMER.
+    pub(super) fn on_mtu_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        if !self.state.may_send_data() {
+            return;
+        }
+        let path = self.paths.at(index);
+        let Some(search) = &mut path.search else {
+            return;
+        };
+        if !search.is_probing() {
+            search.on_raise();
+            self.searched(ctx, index, Change::Same);
+            return;
+        }
+        // RFC 8899 §3: only where small packets pass does the loss of large ones tell of sizes.
+        // Whether they do, a HEARTBEAT of the usual size finds out.
+        let pass = search.small_ones_pass(path.stats.heartbeats_acked);
+        path.heartbeat.wanted |= !pass && path.heartbeat.outstanding.is_none();
+        let change = search.on_probe_lost(pass);
+        self.searched(ctx, index, change);
+    }
+
+    /// The network says that a packet of ours was too large (the quote has been verified).
+    pub(super) fn on_too_big(&mut self, ctx: &mut Ctx<'_>, index: usize, mtu: u32) {
+        let path = self.paths.at(index);
+        match &mut path.search {
+            Some(search) => {
+                let probing = search.is_probing();
+                let change = search.on_too_big(mtu);
+                if probing && !search.is_probing() {
+                    self.timers.stop(Timer::PathMtu(index));
+                }
+                self.searched(ctx, index, change);
+            }
+            None => {
+                if path.reduce_mtu(mtu) {
+                    self.shrunk(index);
+                }
+            }
+        }
+    }
+
+    /// RFC 8899 §4.3: T3-rtx has run out twice for the same chunk, sent whole each time: perhaps
+    /// it is its size. That costs two probes when it was not.
+    #[cold]
+    pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let Some(offset) = self.send.outstanding.earliest_on(index as u8, 0) else {
+            return;
+        };
+        let path = self.paths.get(index);
+        let limit = path.chunk_limit() as u64;
+        let again =
+            self.send.outstanding.get(offset).is_some_and(|entry| entry.again && entry.size() <= limit);
+        if !again {
+            return;
+        }
+        let path = self.paths.at(index);
+        let Some(search) = &mut path.search else {
+            return;
+        };
+        let change = search.on_black_hole();
+        if change == Change::Reduced {
+            path.stats.black_holes += 1;
+            self.timers.stop(Timer::PathMtu(index));
+        }
+        self.searched(ctx, index, change);
+    }
+
+    /// Takes over what a search has found, and sets its timer.
+    fn searched(&mut self, ctx: &mut Ctx<'_>, index: usize, change: Change) {
+        let path = self.paths.at(index);
+        let Some(search) = &path.search else {
+            return;
+        };
+        let (size, wanted, idle) = (search.size(), search.wanted, search.is_idle());
+        self.outbox.mtu_probes |= wanted;
+        if idle && search.may_rise() && self.state.may_send_data() {
+            self.timers.set(Timer::PathMtu(index), ctx.now + RAISE_TIMER);
+        }
+        match change {
+            Change::Same => {}
+            Change::Raised => {
+                self.paths.at(index).set_mtu(size);
+                self.measure();
+            }
+            Change::Reduced => {
+                self.paths.at(index).set_mtu(size);
+                self.shrunk(index);
+            }
+        }
+    }
+
+    /// A path takes less than was thought: what is on its way and too large is lost.
+    fn shrunk(&mut self, index: usize) {
+        self.measure();
+        let largest = (self.paths.get(index).chunk_limit() - self.send.queue.header()) as u32;
+        let outstanding = &mut self.send.outstanding;
+        let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
+        self.send.peer_window += bytes;
+        let path = self.paths.at(index);
+        path.flight = path.flight.saturating_sub(flight);
+        path.earliest = self.send.outstanding.earliest_on(index as u8, 0).unwrap_or(u64::MAX);
+        if path.flight == 0 {
+            self.timers.stop(Timer::T3Rtx(index));
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The path MTU found by probes (RFC 8899 §6.2): a HEARTBEAT with a PAD behind it.
+
+use crate::net::{self, A, B, IN_UDP, Narrow, V6};
+use crate::script::Script;
+use anabranch_base::engine::{Icmp, IcmpKind};
+use anabranch_wire::sctp::packet;
+use expect_test::expect;
+
+const PROBING: &[(&str, &str)] = &[("pmtud", "plpmtud")];
+
+/// An association in network `n`, whose links take `mtu` and tell of it or not, after `ms`.
+fn on(n: usize, mtu: usize, tells: bool, ms: u64) -> Script {
+    let mut script = Script::in_network(n, PROBING);
+    script.net.narrow.insert(n, Narrow { mtu, tells });
+    script.associate().run(ms);
+    script
+}
+
+fn mtu(script: &Script) -> u32 {
+    script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].mtu
+}
+
+/// What A probes and how that ends, one line a probe.
+fn probes(script: &mut Script) -> String {
+    let drawn = script.net.ladder.take();
+    let lines: Vec<_> = drawn
+        .lines()
+        .filter(|line| line.contains("PAD") && line.contains("──►"))
+        .map(|line| {
+            let (time, rest) = line.trim_start().split_once(' ').expect("a time");
+            let (_, size) = rest.split_once("PAD len=").expect("a size");
+            let (filling, fate) = size.split_once(' ').unwrap_or((size, ""));
+            // 20 of IP, 12 of SCTP, 32 of HEARTBEAT, 4 of PAD.
+            let size = filling.parse::<usize>().expect("a number") + 68;
+            format!("{time} {size} {}", fate.trim()).trim_end().to_owned()
+        })
+        .collect();
+    lines.join("\n")
+}
+
+/// RFC 8899 §5.2: the usual path: BASE_PLPMTU and MAX_PLPMTU are answered, and that is all; new
+/// messages are cut for what passes, from then on.
+#[test]
+fn a_path_as_wide_as_the_interface() {
+    let mut script = Script::new(PROBING);
+    script.associate().run(90).send(A, 0, 3_000).run(1_000).send(A, 0, 3_000).run(1_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075  A ◄── B   COOKIE ACK
+        0.075  A ◄── B   HEARTBEAT; PAD len=1132
+        0.100          A: established, 10 streams out, 10 in
+        0.100  A ──► B   HEARTBEAT; PAD len=1132
+        0.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1152 B
+        0.100  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1152
+        0.100  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=696 E
+        0.100  A ──► B   HEARTBEAT ACK
+        0.125  A ◄── B   HEARTBEAT ACK
+        0.125  A ◄── B   SACK          cum=1 rwnd=64384
+        0.125          B: received sid=0 len=3000
+        0.125  A ◄── B   SACK          cum=3 rwnd=64k
+        0.125  A ◄── B   HEARTBEAT; PAD len=1432
+        0.150  A ──► B   HEARTBEAT; PAD len=1432
+        0.150  A ──► B   HEARTBEAT ACK
+        0.175  A ◄── B   HEARTBEAT ACK
+        1.090  A ──► B   DATA          tsn=4 sid=0 ssn=1 len=1452 B
+        1.090  A ──► B   DATA          tsn=5 sid=0 ssn=1 len=1452
+        1.090  A ──► B   DATA          tsn=6 sid=0 ssn=1 len=96 E
+        1.115  A ◄── B   SACK          cum=5 rwnd=62632
+        1.115          B: received sid=0 len=3000
+        1.315  A ◄── B   SACK          cum=6 rwnd=64k
+    "#]]);
+    assert_eq!(mtu(&script), 1_500);
+}
+
+/// RFC 8899 §5.3: a link of 1400 that tells nobody: upward from 1200. Three lost probes refuse a
+/// size; none of them is an error of the path or a sign of congestion.
+#[test]
+fn a_silent_link_of_1400() {
+    let mut script = on(1, 1_400, false, 30_000);
+    expect![[r#"
+        0.100 1200
+        0.150 1500 ✗ too big
+        1.150 1500 ✗ too big
+        2.150 1500 ✗ too big
+        3.150 1348
+        3.200 1424 ✗ too big
+        4.200 1424 ✗ too big
+        5.200 1424 ✗ too big
+        6.200 1384
+        6.250 1404 ✗ too big
+        7.250 1404 ✗ too big
+        8.250 1404 ✗ too big
+        9.250 1392
+        9.300 1396
+        9.350 1400"#]]
+    .assert_eq(&probes(&mut script));
+    assert_eq!(mtu(&script), 1_400);
+    let path = script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0];
+    assert_eq!((path.errors, path.rto.as_millis(), path.stats.black_holes), (0, 1_000, 0));
+    script.forget();
+    // RFC 8899 §5.1.1: PMTU_RAISE_TIMER, 600 s; meanwhile the link has become wider.
+    script.net.narrow.clear();
+    script.run(700_000);
+    expect!["609.400 1500"].assert_eq(&probes(&mut script));
+    assert_eq!(mtu(&script), 1_500);
+}
+
+/// RFC 8899 §4.6.2: what ICMP tells of a probe is probed next, and the search is over.
+#[test]
+fn a_link_of_1400_that_tells() {
+    let mut script = on(1, 1_400, true, 5_000);
+    expect![[r#"
+        0.100 1200
+        0.150 1500 ✗ too big, told
+        0.150 1400"#]]
+    .assert_eq(&probes(&mut script));
+    assert_eq!(mtu(&script), 1_400);
+}
+
+/// RFC 8899 §4.3: the link narrows to 1300 in mid-transfer and tells nobody. The second T3-rtx of
+/// the same chunk has the size suspected: back to BASE_PLPMTU, what has its TSN is cut by IP, and
+/// the search finds 1300.
+#[test]
+fn a_black_hole() {
+    let mut script = on(1, 1_500, false, 1_000);
+    script.forget();
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.send(A, 0, 4_000).run(4_000);
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ too big
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ too big
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E
+        1.025  A ◄── B   SACK          cum=0 rwnd=64440 gaps=3
+        2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ too big
+        4.000  A ──► B   HEARTBEAT; PAD len=1132
+        4.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     in fragments
+        4.025  A ◄── B   HEARTBEAT ACK
+        4.025  A ◄── B   SACK          cum=1 rwnd=62988 gaps=3
+        4.050  A ──► B   HEARTBEAT; PAD len=1432     ✗ too big
+        4.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     in fragments
+        4.075          B: received sid=0 len=4000
+        4.075  A ◄── B   SACK          cum=3 rwnd=64k
+    "#]]);
+    script.run(30_000);
+    expect![[r#"
+        5.050 1500 ✗ too big
+        6.050 1500 ✗ too big
+        7.050 1348 ✗ too big
+        8.050 1348 ✗ too big
+        9.050 1348 ✗ too big
+        10.050 1272
+        10.100 1308 ✗ too big
+        11.100 1308 ✗ too big
+        12.100 1308 ✗ too big
+        13.100 1288
+        13.150 1296
+        13.200 1300
+        13.250 1304 ✗ too big
+        14.250 1304 ✗ too big
+        15.250 1304 ✗ too big"#]]
+    .assert_eq(&probes(&mut script));
+    assert_eq!(mtu(&script), 1_300);
+    script.send(A, 0, 2_000).run(1_000);
+    script.check(expect![[r#"
+        35.000  A ──► B   DATA          tsn=4 sid=0 ssn=1 len=1252 B
+        35.000  A ──► B   DATA          tsn=5 sid=0 ssn=1 len=748 E
+        35.025          B: received sid=0 len=2000
+        35.025  A ◄── B   SACK          cum=5 rwnd=64k
+    "#]]);
+    assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].stats.black_holes, 1);
+}
+
+/// The same path still takes what it took: two losses were bad luck, and two probes show it.
+#[test]
+fn bad_luck_costs_two_probes() {
+    let mut script = on(1, 1_500, false, 1_000);
+    script.forget();
+    script.lose_times(A, "DATA tsn=1 ", 2);
+    script.send(A, 0, 1_400).run(8_000);
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1400 BE     ✗ lost
+        2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1400 BE     ✗ lost
+        4.000  A ──► B   HEARTBEAT; PAD len=1132
+        4.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1400 BE
+        4.025  A ◄── B   HEARTBEAT ACK
+        4.025          B: received sid=0 len=1400
+        4.025  A ◄── B   SACK          cum=1 rwnd=64k
+        4.050  A ──► B   HEARTBEAT; PAD len=1432
+        4.075  A ◄── B   HEARTBEAT ACK
+    "#]]);
+    assert_eq!(mtu(&script), 1_500);
+}
+
+/// RFC 8899 §6.2.2: in UDP all is the same with 8 bytes less.
+#[test]
+fn in_udp() {
+    let mut script = on(IN_UDP, 1_400, true, 3_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075  A ◄── B   COOKIE ACK
+        0.075  A ◄── B   HEARTBEAT; PAD len=1124
+        0.100          A: established, 10 streams out, 10 in
+        0.100  A ──► B   HEARTBEAT; PAD len=1124
+        0.100  A ──► B   HEARTBEAT ACK
+        0.125  A ◄── B   HEARTBEAT ACK
+        0.125  A ◄── B   HEARTBEAT; PAD len=1424     ✗ too big, told
+        0.125  A ◄── B   HEARTBEAT; PAD len=1324
+        0.150  A ──► B   HEARTBEAT; PAD len=1424     ✗ too big, told
+        0.150  A ──► B   HEARTBEAT; PAD len=1324
+        0.150  A ──► B   HEARTBEAT ACK
+        0.175  A ◄── B   HEARTBEAT ACK
+    "#]]);
+    assert_eq!(mtu(&script), 1_400);
+    assert_eq!(script.net.ends[0].engine.fragment_size(script.id(A)), 1_400 - 20 - 8 - 12 - 16);
+}
+
+/// RFC 8899 §5.1.2: BASE_PLPMTU of IPv6 is 1280, and nothing smaller.
+#[test]
+fn in_ipv6() {
+    let mut script = on(V6, 1_400, true, 3_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v6
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075  A ◄── B   COOKIE ACK
+        0.075  A ◄── B   HEARTBEAT; PAD len=1192
+        0.100          A: established, 10 streams out, 10 in
+        0.100  A ──► B   HEARTBEAT; PAD len=1192
+        0.100  A ──► B   HEARTBEAT ACK
+        0.125  A ◄── B   HEARTBEAT ACK
+        0.125  A ◄── B   HEARTBEAT; PAD len=1412     ✗ too big, told
+        0.125  A ◄── B   HEARTBEAT; PAD len=1312
+        0.150  A ──► B   HEARTBEAT; PAD len=1412     ✗ too big, told
+        0.150  A ──► B   HEARTBEAT; PAD len=1312
+        0.150  A ──► B   HEARTBEAT ACK
+        0.175  A ◄── B   HEARTBEAT ACK
+    "#]]);
+    assert_eq!(mtu(&script), 1_400);
+    let mut script = on(V6, 1_280, false, 40_000);
+    assert_eq!(mtu(&script), 1_280);
+    script.send(A, 0, 2_000).run(1_000);
+    let drawn = script.net.ladder.take();
+    assert!(drawn.ends_with("SACK          cum=2 rwnd=64k\n"), "{drawn}");
+}
+
+/// RFC 8899 §5.2: a link that takes less than BASE_PLPMTU and tells nobody: ERROR, and the search
+/// goes on below. Nothing was heard on the idle path, so that a HEARTBEAT asks before a probe counts.
+#[test]
+fn narrower_than_base() {
+    let mut script = on(1, 600, false, 60_000);
+    assert_eq!(mtu(&script), 600);
+    script.forget();
+    script.send(A, 0, 1_000).run(1_000);
+    script.check(expect![[r#"
+        60.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=552 B
+        60.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=448 E
+        60.025  A ◄── B   SACK          cum=1 rwnd=64984
+        60.025          B: received sid=0 len=1000
+        60.225  A ◄── B   SACK          cum=2 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §5.1 C, RFC 8899 §4.3: DATA that rides with the COOKIE ECHO must not keep it from
+/// passing: the third goes alone.
+#[test]
+fn cookie_echo_with_too_much_data() {
+    let mut script = Script::in_network(1, PROBING);
+    script.net.narrow.insert(1, Narrow { mtu: 600, tells: false });
+    script.associate().send(A, 0, 900).run(3_900);
+    script.check_drawn(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
+        1.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
+        3.050  A ──► B   COOKIE ECHO
+        3.075          B: accepted, 10 streams out, 10 in
+        3.075  A ◄── B   COOKIE ACK
+        3.075  A ◄── B   HEARTBEAT; PAD len=1132     ✗ too big
+        3.100          A: established, 10 streams out, 10 in
+        3.100  A ──► B   HEARTBEAT; PAD len=1132     ✗ too big
+        3.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
+    "#]]);
+    script.run(60_000);
+    assert!(script.app(B).is_served());
+    assert_eq!(mtu(&script), 600);
+}
+
+/// RFC 8899 §4.6.1: messages that nobody on the path can have sent, or that say what cannot be.
+#[test]
+fn forged_icmp() {
+    let mut script = on(1, 1_500, false, 1_000);
+    let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
+    let (source, target) = script.ports(A);
+    let mut quoted = Vec::new();
+    packet::begin(&mut quoted, source, target, tag);
+    let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
+    let tell = |script: &mut Script, mtu: u32, quoted: &[u8]| {
+        script.net.icmp(A, &Icmp { kind: IcmpKind::TooBig(mtu), source, target }, quoted);
+    };
+    for size in [0, 1, 68, 296, 508, 1_500, 1_501, 65_535, u32::MAX] {
+        tell(&mut script, size, &quoted[..8]);
+        assert_eq!(mtu(&script), 1_500, "{size} says nothing");
+    }
+    let mut wrong = quoted.clone();
+    wrong[4] ^= 1;
+    tell(&mut script, 1_300, &wrong[..8]);
+    tell(&mut script, 1_300, &quoted[..7]);
+    assert_eq!(mtu(&script), 1_500, "another tag, or none");
+    script.forget();
+    script.run(10_000);
+    script.check(expect![[""]]);
+    // With the right tag it is believed, but only until the probes have shown otherwise.
+    tell(&mut script, 1_300, &quoted[..8]);
+    assert_eq!(mtu(&script), 1_200);
+    script.run(1_000);
+    assert_eq!(mtu(&script), 1_300);
+    script.run(610_000);
+    assert_eq!(mtu(&script), 1_500);
+}
+
+/// An outage says nothing about sizes.
+#[test]
+fn an_outage() {
+    let mut script = Script::new(PROBING);
+    script.associate().run(90).kill(1).run(20_000).heal(1).run(10_000);
+    assert_eq!(mtu(&script), 1_500);
+}

@@ -196,6 +196,8 @@ pub struct PathStats {
 pub struct PathInfo {
     /// Its destination address.
     pub address: IpAddr,
+    /// The UDP port that packets to it go to (RFC 6951); 0 without encapsulation.
+    pub encapsulation_port: u16,
     /// The local address packets to it leave from.
     pub source: IpAddr,
     /// Whether it is usable.

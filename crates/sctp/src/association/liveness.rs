@@ -233,7 +233,8 @@ impl Association {
         let Some(index) = self.paths.find(report.target) else {
             return;
         };
-        match icmp::advice(report.kind, report.target.is_ipv6()) {
+        let encapsulated = self.paths.get(index).address.port() != 0;
+        match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
             Advice::Abort => {

@@ -1,20 +1,64 @@
 //! UDP encapsulation.
 //!
 //! The sockets add and strip the UDP header; here lies what the protocol must
-//! remember of it: which UDP port a peer's address is reached at.
+//! remember of it: which UDP port a peer's address is reached at. Only packets
+//! that prove to be the peer's, by Verification Tag or by State Cookie, change
+//! that; an INIT from another port is answered there and changes nothing.
 //!
-//! Home of RFC 6951 §5.4.
+//! Home of RFC 6951 §5.1, §5.4 and §5.6.
 
+use super::{AssociationId, Endpoint};
 use crate::association::Association;
+use crate::error::PrimaryError;
+use anabranch_base::Instant;
 use std::net::SocketAddr;
 
-/// A packet with the right Verification Tag came from `source`: replies go to
-/// the UDP port it came from.
+/// A packet that is the peer's came from `source`: replies go to the UDP port it came from.
 #[inline]
 pub(super) fn follow_port(association: &mut Association, path: usize, source: SocketAddr) {
-    let path = association.paths.at(path);
-    // RFC 6951 §5.4: the port of the last valid packet (a NAT may have changed it).
-    if path.address.port() != source.port() {
-        path.address.set_port(source.port());
+    // RFC 6951 §5.4: the port of the last valid packet (a NAT may have changed it); one that came
+    // without UDP header ends the encapsulation.
+    if association.paths.get(path).address.port() != source.port() {
+        move_port(association, path, source.port());
+    }
+}
+
+#[cold]
+fn move_port(association: &mut Association, path: usize, port: u16) {
+    association.paths.at(path).address.set_port(port);
+    // RFC 6951 §5.6: with or without eight bytes for the UDP header.
+    association.measure();
+}
+
+/// A cookie that was accepted for a living association came from `source`.
+pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
+    if let Some(path) = association.paths.find(source.ip()) {
+        follow_port(association, path, source);
+    }
+}
+
+impl Endpoint {
+    /// Sets the UDP port that packets to a path of the peer go to, 0 for no
+    /// encapsulation (RFC 6951 §6.1). It holds until a packet of the peer
+    /// comes from another.
+    ///
+    /// # Errors
+    /// [`PrimaryError::Unknown`] when there is no such association or path.
+    pub fn set_encapsulation_port(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        path: usize,
+        port: u16,
+    ) -> Result<(), PrimaryError> {
+        let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
+        let set = self.with(now, slot, |association, _| {
+            let known = path < association.paths.len();
+            if known {
+                move_port(association, path, port);
+            }
+            known
+        });
+        if set == Some(true) { Ok(()) } else { Err(PrimaryError::Unknown) }
     }
 }

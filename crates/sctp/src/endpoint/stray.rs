@@ -5,6 +5,7 @@
 use super::Endpoint;
 use super::cookie::{Cookie, Opened};
 use super::demux::Pair;
+use super::encap;
 use crate::association::State;
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
@@ -140,8 +141,13 @@ impl Endpoint {
         }
         match slot {
             Some(slot) => {
-                let goes_on = self
-                    .with(now, slot, |association, ctx| association.on_cookie(ctx, &cookie, packet.source));
+                let goes_on = self.with(now, slot, |association, ctx| {
+                    let taken = association.on_cookie(ctx, &cookie, packet.source);
+                    if taken {
+                        encap::follow_cookie(association, packet.source);
+                    }
+                    taken
+                });
                 if goes_on == Some(true) {
                     self.pass(now, slot, packet, rest, authenticated);
                 }

@@ -2,7 +2,7 @@
 //!
 //! Only a message whose quote carries the right Verification Tag is believed.
 //!
-//! Home of RFC 9260 §10.
+//! Home of RFC 9260 §10 and of RFC 6951 §5.5.
 
 use anabranch_base::IcmpKind;
 
@@ -20,10 +20,12 @@ pub(crate) enum Advice {
 }
 
 /// Reads the message.
-pub(crate) fn advice(kind: IcmpKind, v6: bool) -> Advice {
+pub(crate) fn advice(kind: IcmpKind, v6: bool, encapsulated: bool) -> Advice {
     match (kind, v6) {
         // RFC 9260 §10: path MTU discovery.
         (IcmpKind::TooBig(mtu), _) => Advice::Shrink(mtu),
+        // RFC 6951 §5.5: nobody listens on the UDP port: as if the host did not speak SCTP.
+        (IcmpKind::Unreachable(3), false) | (IcmpKind::Unreachable(4), true) if encapsulated => Advice::Abort,
         // RFC 9260 §10: port unreachable is ignored (ICMPv4 code 3, ICMPv6 code 4).
         (IcmpKind::Unreachable(3), false) | (IcmpKind::Unreachable(4), true) => Advice::Ignore,
         // RFC 9260 §10: protocol unreachable is as good as an ABORT (ICMPv4 code 2; ICMPv6 says

@@ -141,6 +141,7 @@ impl Path {
     pub(crate) fn info(&self, primary: bool) -> PathInfo {
         PathInfo {
             address: self.address.ip(),
+            encapsulation_port: self.address.port(),
             source: self.source.ip(),
             state: match (self.confirmed, self.active) {
                 (_, false) => PathState::Inactive,

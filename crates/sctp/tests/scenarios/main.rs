@@ -11,6 +11,7 @@ mod script;
 mod acks;
 mod auth;
 mod corners;
+mod encapsulated;
 mod handshake;
 mod interleaving;
 mod loss;

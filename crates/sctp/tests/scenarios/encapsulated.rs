@@ -1,0 +1,202 @@
+//! Which UDP port a peer is reached at (RFC 6951).
+//!
+//! A NAT between A and the network gives A's packets the source port it likes;
+//! B is at port 9899.
+
+use crate::net::{self, A, B, Flight};
+use crate::script::Script;
+use anabranch_base::time::Duration;
+use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet};
+use anabranch_sctp::{CloseReason, Event, PrimaryError};
+use anabranch_wire::ladder::Side;
+use anabranch_wire::sctp::{CookieAck, Init, Tsn, packet};
+
+/// A world with such a NAT.
+struct Natted {
+    script: Script,
+    /// The source port that A's packets get, 0: they come without UDP header.
+    port: u16,
+    /// Where B's packets went to.
+    heard: Vec<u16>,
+}
+
+impl Natted {
+    fn new() -> Self {
+        let mut script = Script::new(&[]);
+        script.associate();
+        let mut natted = Self { script, port: 40_000, heard: Vec::new() };
+        natted.run(1_000);
+        natted
+    }
+
+    fn run(&mut self, ms: u64) {
+        let until = self.script.net.now + Duration::from_millis(ms);
+        let Self { script, port, heard } = self;
+        let mut fate = |_: Instant, from: Side, flight: &Flight| {
+            let mut copy = flight.clone();
+            if from == A {
+                copy.source.set_port(*port);
+            } else {
+                copy.source.set_port(9_899);
+                heard.push(flight.target.port());
+            }
+            vec![(Duration::ZERO, copy)]
+        };
+        script.net.run_until(until, &mut fate, None);
+    }
+
+    /// The ports of B's packets since the last call, without repetitions.
+    fn heard(&mut self) -> Vec<u16> {
+        let mut heard = std::mem::take(&mut self.heard);
+        heard.dedup();
+        heard
+    }
+
+    /// The port at which a side takes the other to be.
+    fn port_of_peer(&self, side: Side) -> u16 {
+        let info = self.script.net.ends[side as usize].engine.info(self.script.id(side));
+        info.expect("it is up").paths[0].encapsulation_port
+    }
+
+    /// Hands B a packet as if from A at this port.
+    fn inject(&mut self, port: u16, tag: u32, write: impl FnOnce(&mut Vec<u8>)) {
+        let (from, to) = self.script.ports(A);
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, from, to, tag);
+        write(&mut bytes);
+        packet::finish(&mut bytes, start);
+        let mut source = net::address(A, 1);
+        source.set_port(port);
+        let (now, target) = (self.script.net.now, net::address(B, 1));
+        let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
+        self.script.net.end(B).engine.handle_packet(now, packet);
+    }
+}
+
+/// RFC 6951 §5.1, §5.4: learned from the handshake, kept per destination, and followed when a NAT
+/// changes its mind.
+#[test]
+fn ports_are_learned_and_followed() {
+    let mut natted = Natted::new();
+    assert_eq!((natted.port_of_peer(A), natted.port_of_peer(B)), (9_899, 40_000));
+    assert_eq!(natted.heard(), [40_000]);
+    natted.port = 40_001;
+    natted.script.send(A, 0, 10).send(A, 0, 10);
+    natted.run(1_000);
+    assert_eq!(natted.port_of_peer(B), 40_001);
+    assert_eq!(natted.heard(), [40_001]);
+    natted.script.check_drawn(expect_test::expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075  A ◄── B   COOKIE ACK
+        0.100          A: established, 10 streams out, 10 in
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE; DATA tsn=2 sid=0 ssn=1 len=10 BE
+        1.025          B: received sid=0 len=10
+        1.025          B: received sid=0 len=10
+        1.025  A ◄── B   SACK          cum=2 rwnd=64k
+    "#]]);
+}
+
+/// RFC 6951 §5.4, §5.6: a packet without UDP header ends the encapsulation, and eight bytes more fit.
+#[test]
+fn encapsulation_ends_and_begins() {
+    let mut natted = Natted::new();
+    let id = natted.script.id(B);
+    assert_eq!(natted.script.net.end(B).engine.fragment_size(id), 1_444);
+    natted.port = 0;
+    natted.script.send(A, 0, 10);
+    natted.run(1_000);
+    assert_eq!(natted.port_of_peer(B), 0);
+    assert_eq!(natted.script.net.end(B).engine.fragment_size(id), 1_452);
+    natted.port = 5;
+    natted.script.send(A, 0, 10);
+    natted.run(1_000);
+    assert_eq!((natted.port_of_peer(B), natted.script.net.end(B).engine.fragment_size(id)), (5, 1_444));
+}
+
+/// RFC 6951 §5.4: only after the Verification Tag was checked. An INIT is answered where it came
+/// from, and the association stays where it was.
+#[test]
+fn what_proves_nothing_moves_nothing() {
+    let mut natted = Natted::new();
+    natted.heard();
+    let tag = natted.script.net.ladder.numbers().latest_tag(B).expect("a tag");
+    natted.inject(6_666, tag ^ 1, |b| CookieAck.emit(b));
+    let init = Init { tag: 7, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
+    natted.inject(6_667, 0, |b| init.emit(b));
+    natted.run(10);
+    assert_eq!(natted.port_of_peer(B), 40_000);
+    // RFC 9260 §8.4: the stray COOKIE ACK is not answered; the INIT is.
+    assert_eq!(natted.heard(), [6_667]);
+    natted.inject(6_668, tag, |b| CookieAck.emit(b));
+    assert_eq!(natted.port_of_peer(B), 6_668);
+}
+
+/// RFC 6951 §5.4, RFC 9260 §5.2.4 A: a peer that restarts behind another port is followed there by
+/// its cookie, not before.
+#[test]
+fn a_restart_from_another_port() {
+    let mut natted = Natted::new();
+    let (local, _) = natted.script.ports(A);
+    let now = natted.script.net.now;
+    let old = natted.script.id(A);
+    natted.script.net.end(A).engine.release(now, old);
+    // The ABORT that this sends is lost: B does not know.
+    natted.script.lose(A, "ABORT");
+    natted.run(1);
+    natted.port = 50_000;
+    natted.heard();
+    natted.script.net.associate_from(A, 1, Some(local), net::PORT);
+    natted.run(30);
+    assert_eq!((natted.port_of_peer(B), natted.heard()), (40_000, vec![50_000]));
+    natted.run(1_000);
+    assert_eq!((natted.port_of_peer(B), natted.heard()), (50_000, vec![50_000]));
+    assert!(natted.script.net.end(B).events.iter().any(|event| matches!(event, Event::Restarted { .. })));
+}
+
+/// RFC 6951 §5.5: a closed UDP port is as good as no SCTP at all, if the quote has the tag; without
+/// encapsulation it means nothing (RFC 9260 §10).
+#[test]
+fn port_unreachable() {
+    for (port, ends) in [(9_899, true), (0, false)] {
+        let mut natted = Natted::new();
+        let (id, now) = (natted.script.id(A), natted.script.net.now);
+        let engine = &mut natted.script.net.end(A).engine;
+        engine.set_encapsulation_port(now, id, 0, port).expect("a path");
+        assert_eq!(engine.set_encapsulation_port(now, id, 1, port), Err(PrimaryError::Unknown));
+        let (from, to) = natted.script.ports(A);
+        let tag = natted.script.net.ladder.numbers().latest_tag(B).expect("a tag");
+        for tag in [tag ^ 1, tag] {
+            let mut quoted = Vec::new();
+            packet::begin(&mut quoted, from, to, tag);
+            let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
+            let icmp = Icmp { kind: IcmpKind::Unreachable(3), source, target };
+            natted.script.net.icmp(A, &icmp, &quoted);
+            natted.run(1);
+        }
+        let closed = natted
+            .script
+            .net
+            .end(A)
+            .events
+            .iter()
+            .filter(|event| matches!(event, Event::Closed { reason: CloseReason::Unreachable, .. }));
+        assert_eq!(closed.count(), usize::from(ends));
+    }
+}
+
+/// RFC 6951 §6.1: the application may say where a peer is.
+#[test]
+fn the_application_sets_the_port() {
+    let mut natted = Natted::new();
+    natted.heard();
+    let (id, now) = (natted.script.id(B), natted.script.net.now);
+    natted.script.net.end(B).engine.set_encapsulation_port(now, id, 0, 12_345).expect("a path");
+    natted.script.send(B, 0, 10);
+    natted.run(10);
+    assert_eq!(natted.heard(), [12_345]);
+    natted.run(1_000);
+    assert_eq!(natted.port_of_peer(B), 40_000, "its answer came from there");
+}

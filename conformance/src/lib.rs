@@ -28,6 +28,7 @@ mod report;
 mod run;
 mod script;
 mod shell;
+pub mod suite;
 
 pub use deviations::{Deviation, Deviations};
-pub use report::{Outcome, Summary, check, check_file, scripts_in};
+pub use report::{Outcome, Summary, check, check_file, check_suite, check_to_the_end, scripts_in};

@@ -3,7 +3,7 @@
 //! Exit code 0 when all pass or are known deviations, 1 when one fails, 2 when
 //! there is nothing to run.
 
-use anabranch_conformance::{Deviations, Summary, check_file, scripts_in};
+use anabranch_conformance::{Deviations, Outcome, Summary, check_file, check_suite, scripts_in};
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// Scripts, or folders with scripts (*.pkt).
+    /// Scripts (*.pkt), suites (*.suite), or folders with such.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// Prints every packet and call, also of scripts that pass.
@@ -49,18 +49,25 @@ fn run(cli: &Cli) -> Result<Summary, String> {
         scripts.extend(scripts_in(path)?);
     }
     if scripts.is_empty() {
-        return Err("there are no scripts (*.pkt) here".to_owned());
+        return Err("there are no scripts (*.pkt) or suites (*.suite) here".to_owned());
     }
     let mut summary = Summary::default();
-    for path in &scripts {
-        let outcome = check_file(path);
-        let said = summary.count(path, &outcome, &deviations);
+    let mut tell = |name: &str, outcome: &Outcome| {
+        let said = summary.count(name, outcome, &deviations);
         if cli.verbose {
-            println!("{}", path.display());
+            println!("{name}");
             outcome.log().iter().for_each(|line| println!("{line}"));
         }
         if let Some(said) = said {
             println!("{said}");
+        }
+    };
+    for path in &scripts {
+        if path.extension().is_some_and(|extension| extension == "suite") {
+            check_suite(path)?.iter().for_each(|(name, outcome)| tell(name, outcome));
+        } else {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            tell(&name, &check_file(path));
         }
     }
     println!("{summary}");

@@ -1,6 +1,7 @@
 //! From files to verdicts.
 
 use crate::deviations::Deviations;
+use crate::suite::{self, Content, Preludes};
 use crate::{parse, run};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -68,6 +69,16 @@ impl fmt::Display for Outcome {
 /// Runs the script `text`; `name` is what messages call it.
 #[must_use]
 pub fn check(name: &str, text: &str) -> Outcome {
+    run_text(name, text, false)
+}
+
+/// Runs the script `text` as those of suites are run: no packet may be left over at its end.
+#[must_use]
+pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
+    run_text(name, text, true)
+}
+
+fn run_text(name: &str, text: &str, to_the_end: bool) -> Outcome {
     let defines = BTreeSet::from(["FreeBSD".to_owned()]);
     let place = |line: usize| format!("{name}:{line}");
     let script = match parse::script(text, &defines) {
@@ -77,7 +88,7 @@ pub fn check(name: &str, text: &str) -> Outcome {
     if script.events.is_empty() {
         return Outcome::Error { place: place(1), what: "there is nothing in it".to_owned() };
     }
-    let (course, result) = run::run(&script, 1);
+    let (course, result) = run::run(&script, 1, to_the_end);
     let log = course.log;
     match result {
         Ok(()) => Outcome::Pass { log },
@@ -105,7 +116,29 @@ pub fn check_file(path: &Path) -> Outcome {
     }
 }
 
-/// The scripts (`*.pkt`) at and below a path, in order.
+/// Runs the scripts of a suite (`*.suite`), by their names. What the suites beside it offer
+/// in `preludes.suite` can be used.
+///
+/// # Errors
+/// What cannot be read, in one line.
+pub fn check_suite(path: &Path) -> Result<Vec<(String, Outcome)>, String> {
+    let name = path.display().to_string();
+    let said = |error: std::io::Error| format!("{name}: {error}");
+    let text = std::fs::read_to_string(path).map_err(said)?;
+    let mut preludes = Preludes::default();
+    if let Ok(shared) = std::fs::read_to_string(path.with_file_name("preludes.suite")) {
+        preludes.add(&shared);
+    }
+    preludes.add(&text);
+    let cases = suite::cases(&text, &preludes).map_err(|why| format!("{name}:{why}"))?;
+    let scripts = cases.into_iter().filter_map(|case| match case.content {
+        Content::Script(script) => Some((case.id, check_to_the_end(&name, &script))),
+        Content::InCode(_) | Content::NotTested(_) => None,
+    });
+    Ok(scripts.collect())
+}
+
+/// The scripts (`*.pkt`) and suites (`*.suite`) at and below a path, in order.
 ///
 /// # Errors
 /// What cannot be read, in one line.
@@ -119,7 +152,7 @@ pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
         let inside = entry.map_err(said)?.path();
         if inside.is_dir() && !inside.is_symlink() {
             found.extend(scripts_in(&inside)?);
-        } else if inside.extension().is_some_and(|extension| extension == "pkt") {
+        } else if inside.extension().is_some_and(|extension| extension == "pkt" || extension == "suite") {
             found.push(inside);
         }
     }
@@ -142,9 +175,8 @@ pub struct Summary {
 
 impl Summary {
     /// Counts one script and says what is to be printed of it.
-    pub fn count(&mut self, path: &Path, outcome: &Outcome, deviations: &Deviations) -> Option<String> {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        match (outcome.is_pass(), deviations.of(&name)) {
+    pub fn count(&mut self, name: &str, outcome: &Outcome, deviations: &Deviations) -> Option<String> {
+        match (outcome.is_pass(), deviations.of(name)) {
             (true, None) => {
                 self.passed += 1;
                 None

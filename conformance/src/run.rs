@@ -67,6 +67,8 @@ pub(crate) struct Machine {
     /// Names and cookie of the last INIT ACK: they count from its COOKIE ECHO on.
     offered: Option<Names>,
     stock: Stock,
+    /// The script names addresses of the peer: every packet counts, wherever it goes.
+    all_addresses: bool,
     /// The peer's initiate tag.
     peer_tag: u32,
     tolerance: Duration,
@@ -78,8 +80,9 @@ pub(crate) struct Machine {
 /// Longest wait for an outbound packet whose time is open.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs a script. `seed` is where the engine's tags and TSNs come from.
-pub(crate) fn run(script: &Script, seed: u64) -> (Course, Result<(), Failure>) {
+/// Runs a script. `seed` is where the engine's tags and TSNs come from; when `to_the_end`, no
+/// packet may be left over.
+pub(crate) fn run(script: &Script, seed: u64, to_the_end: bool) -> (Course, Result<(), Failure>) {
     let mut config = Config::default();
     // Settings of the system come before there is a system.
     let begun = script.events.iter().position(|event| !matches!(event.action, Action::Shell(_)));
@@ -98,6 +101,7 @@ pub(crate) fn run(script: &Script, seed: u64) -> (Course, Result<(), Failure>) {
     };
     let result = script.events[begun..].iter().try_for_each(|event| machine.step(event));
     let result = result.and_then(|()| machine.finish_blocked());
+    let result = result.and_then(|()| if to_the_end { machine.silent(script) } else { Ok(()) });
     (machine.course, result)
 }
 
@@ -147,6 +151,10 @@ impl Machine {
             names: Names::default(),
             offered: None,
             stock: Stock::default(),
+            all_addresses: script
+                .events
+                .iter()
+                .any(|event| matches!(&event.action, Action::Outbound(packet) if packet.target.is_some())),
             peer_tag: 0,
             tolerance,
             percent,
@@ -299,6 +307,21 @@ impl Machine {
         Ok(())
     }
 
+    /// Nothing was sent that the script does not speak of.
+    fn silent(&mut self, script: &Script) -> Result<(), Failure> {
+        let Some(sent) = self.sent.pop_front() else {
+            return Ok(());
+        };
+        let body = sent.bytes.get(12..).unwrap_or_default();
+        let seen = chunk::decode_packet(body, self.names).map(Body::Chunks).unwrap_or_default();
+        Err(Failure {
+            line: script.events.last().map_or(1, |event| event.line),
+            why: "a packet is left over at the end".to_owned(),
+            expected: "nothing".to_owned(),
+            seen: format!("{seen} at {}", seconds(sent.at)),
+        })
+    }
+
     // Packets in.
 
     fn inject(&mut self, packet: &Packet) -> Result<(), String> {
@@ -381,7 +404,7 @@ impl Machine {
     fn next_sent(&mut self, to: Option<IpAddr>, limit: Instant) -> Result<Option<Sent>, Failure> {
         loop {
             while let Some(sent) = self.sent.pop_front() {
-                if sent.target.ip() == to.unwrap_or(self.place.remote) {
+                if self.all_addresses || sent.target.ip() == to.unwrap_or(self.place.remote) {
                     return Ok(Some(sent));
                 }
                 // What goes to other addresses of the peer is not in this script's sight.
@@ -481,6 +504,10 @@ impl Machine {
         let right = if packet.zero_checksum { told == 0 } else { told == sum };
         if !right {
             return Err(format!("the checksum is {told:#010x}, and {sum:#010x} would be right"));
+        }
+        let target = packet.target.map_or(self.place.remote, |target| target.0);
+        if target != sent.target.ip() {
+            return Err(format!("it is expected to go to {target}, and goes to {}", sent.target.ip()));
         }
         let tag = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         match packet.tag {

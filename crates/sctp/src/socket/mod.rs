@@ -213,9 +213,14 @@ impl Sockets {
         let to_send = |(&association, member): (&AssociationId, &Member)| {
             member.established && !member.closed && self.endpoint.writable_bytes(association) > 0
         };
+        // A stream that was read to its end is still listed: it tells when more comes.
+        let waits = |item: &Item| match item {
+            Item::Data(association, stream) => self.endpoint.readable_bytes(*association, *stream) > 0,
+            Item::Notification(_) => true,
+        };
         let eof = single.is_some_and(|(_, member)| member.peer_shutdown || member.closed);
         Ok(Ready {
-            readable: !socket.inbox.is_empty() || !socket.pending.is_empty() || error || eof,
+            readable: socket.inbox.iter().any(waits) || !socket.pending.is_empty() || error || eof,
             writable: match socket.style {
                 Style::OneToOne => ended || error || socket.associations.iter().any(to_send),
                 Style::OneToMany => socket.associations.is_empty() || socket.associations.iter().any(to_send),

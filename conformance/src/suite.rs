@@ -1,0 +1,129 @@
+//! Suites: many short scripts in one file, with beginnings and endings they share.
+//!
+//! ```text
+//! @ client: what follows can be used by its name
+//! 0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
+//!
+//! == as-i-1-2-1: what the case is to show
+//! use client
+//! +0 connect(3, ..., ...) = -1 EINPROGRESS
+//!
+//! == as-i-1-4: a case that is no script
+//! in code: the name of a test
+//! ```
+//!
+//! Lines that begin with `#` and a blank are comments. Lines of a script keep
+//! their numbers, so that messages name the line of the suite.
+
+use std::collections::BTreeMap;
+
+/// What a case consists of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A script.
+    Script(String),
+    /// A test in code, by its name.
+    InCode(String),
+    /// Nothing, and why.
+    NotTested(String),
+}
+
+/// One case of a suite.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// Its name, such as `as-v-1-1-1`.
+    pub id: String,
+    /// What it is to show, in a line.
+    pub purpose: String,
+    /// The line its heading is on, from 1.
+    pub line: usize,
+    /// What it consists of.
+    pub content: Content,
+}
+
+/// Texts that cases use by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Preludes(BTreeMap<String, String>);
+
+impl Preludes {
+    /// Adds the `@` sections of a suite.
+    pub fn add(&mut self, text: &str) {
+        let mut name = None;
+        for line in text.lines() {
+            if let Some(heading) = line.strip_prefix("@ ") {
+                let key = heading.split(':').next().unwrap_or_default().trim().to_owned();
+                self.0.insert(key.clone(), String::new());
+                name = Some(key);
+            } else if line.starts_with("== ") {
+                name = None;
+            } else if let Some(body) = name.as_ref().and_then(|name| self.0.get_mut(name))
+                && !line.starts_with("# ")
+            {
+                body.push_str(line);
+                body.push(' ');
+            }
+        }
+    }
+}
+
+/// The cases of a suite, with what they use put in.
+///
+/// # Errors
+/// The line and what is wrong with it.
+pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
+    let mut all: Vec<Case> = Vec::new();
+    let mut script: Option<String> = None;
+    for (number, line) in text.lines().enumerate() {
+        let at = number + 1;
+        if line.starts_with("== ") || line.starts_with("@ ") {
+            close(&mut all, script.take());
+        }
+        if let Some(heading) = line.strip_prefix("== ") {
+            let (id, purpose) =
+                heading.split_once(": ").ok_or(format!("{at}: a heading is '== id: purpose'"))?;
+            let content = Content::NotTested(String::new());
+            all.push(Case {
+                id: id.trim().to_owned(),
+                purpose: purpose.trim().to_owned(),
+                line: at,
+                content,
+            });
+            // Lines before it count, so that numbers are those of the file.
+            script = Some("\n".repeat(at));
+            continue;
+        }
+        let Some(body) = &mut script else { continue };
+        if let Some(name) = line.strip_prefix("in code: ") {
+            set(&mut all, Content::InCode(name.trim().to_owned()));
+            script = None;
+        } else if let Some(reason) = line.strip_prefix("not tested: ") {
+            set(&mut all, Content::NotTested(reason.trim().to_owned()));
+            script = None;
+        } else if let Some(names) = line.strip_prefix("use ") {
+            for name in names.split_whitespace() {
+                let prelude = preludes.0.get(name).ok_or(format!("{at}: there is no '{name}' to use"))?;
+                body.push_str(prelude);
+            }
+            body.push('\n');
+        } else {
+            if !line.starts_with("# ") {
+                body.push_str(line);
+            }
+            body.push('\n');
+        }
+    }
+    close(&mut all, script);
+    Ok(all)
+}
+
+fn set(all: &mut [Case], content: Content) {
+    if let Some(case) = all.last_mut() {
+        case.content = content;
+    }
+}
+
+fn close(all: &mut [Case], script: Option<String>) {
+    if let Some(script) = script {
+        set(all, Content::Script(script));
+    }
+}

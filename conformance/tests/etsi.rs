@@ -1,0 +1,232 @@
+//! The test purposes of ETSI TS 102 369, in our own words.
+//!
+//! `etsi/*.suite` holds a case for each purpose; here they run, the table of
+//! them is kept complete, and every expectation is shown to matter.
+
+use anabranch_base::{Batch, Engine, Instant, Packet, Rng};
+use anabranch_conformance::suite::{Case, Content, Preludes, cases};
+use anabranch_conformance::{Deviations, Outcome, check_to_the_end};
+use anabranch_sctp::{Associate, Config, Endpoint};
+use anabranch_wire::sctp::{Chunk, Init, PacketView, packet};
+use expect_test::expect_file;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// The functions of the standard, in its order, each with how many purposes it has.
+const FUNCTIONS: &[(&str, usize, &str)] = &[
+    ("as", 33, "association setup"),
+    ("at", 16, "association termination"),
+    ("imh", 10, "invalid message handling"),
+    ("dm", 15, "duplicate messages"),
+    ("fh", 8, "fault handling"),
+    ("e", 6, "errors"),
+    ("bdc", 8, "bundling of DATA with control chunks"),
+    ("d", 15, "data"),
+    ("a", 3, "acknowledgement"),
+    ("m", 4, "miscellaneous"),
+    ("rt", 3, "retransmission timer"),
+];
+
+fn folder() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("etsi")
+}
+
+/// All cases, with the file each is in.
+fn suite() -> Vec<(String, Case)> {
+    let read = |name: &str| std::fs::read_to_string(folder().join(name)).expect("a suite");
+    let mut preludes = Preludes::default();
+    preludes.add(&read("preludes.suite"));
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".suite"))
+        .collect();
+    names.sort();
+    let mut all = Vec::new();
+    for name in names {
+        for case in cases(&read(&name), &preludes).expect("a well-formed suite") {
+            all.push((name.clone(), case));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_case_holds() {
+    let mut run = 0;
+    for (file, case) in suite() {
+        let Content::Script(script) = &case.content else { continue };
+        run += 1;
+        let outcome = check_to_the_end(&file, script);
+        assert!(outcome.is_pass(), "{}: {}\n{outcome}\n{}", case.id, case.purpose, outcome.log().join("\n"));
+    }
+    assert!(run > 110, "only {run} scripts ran");
+}
+
+#[test]
+fn every_test_purpose_has_a_line() {
+    let suite = suite();
+    let in_code = ["nothing is kept of an INIT", "tags are random and never zero"];
+    let mut table = String::from(
+        "# The test purposes of ETSI TS 102 369, and where each is held\n\n\
+         Written by `cargo test -p anabranch-conformance` (`UPDATE_EXPECT=1` renews it). The cases are our own; run them with\n\
+         `cargo run -p anabranch-conformance -- conformance/etsi`.\n",
+    );
+    let mut seen = BTreeSet::new();
+    for &(function, count, title) in FUNCTIONS {
+        let _ = write!(
+            table,
+            "\n## {}: {title}\n\n| purpose | shows | held by |\n|---|---|---|\n",
+            function.to_uppercase()
+        );
+        let of_function = |id: &str| id.split('-').next() == Some(function);
+        let mut found: Vec<_> = suite.iter().filter(|(_, case)| of_function(&case.id)).collect();
+        // 2-10 comes after 2-9.
+        let numbers = |id: &str| id.split('-').filter_map(|part| part.parse().ok()).collect::<Vec<u32>>();
+        found.sort_by_key(|(_, case)| numbers(&case.id));
+        assert_eq!(found.len(), count, "{function}");
+        for (file, case) in found {
+            assert!(seen.insert(case.id.clone()), "{} comes twice", case.id);
+            let held = match &case.content {
+                Content::Script(_) => format!("`{file}`"),
+                Content::InCode(name) => {
+                    assert!(in_code.contains(&name.as_str()), "{name}");
+                    format!("`tests/etsi.rs`: {name}")
+                }
+                Content::NotTested(why) => format!("none: {why}"),
+            };
+            let _ = writeln!(table, "| {} | {} | {held} |", case.id, case.purpose);
+        }
+    }
+    assert_eq!(seen.len(), 121);
+    let known = Deviations::known();
+    table.push_str("\n## Known deviations\n\nScripts of others after the same purposes that fail, and why that is right.\n\n");
+    table.push_str("| script | why | its rule | ours |\n|---|---|---|---|\n");
+    for deviation in &known.deviation {
+        let own = deviation.name.trim_start_matches("sctp-");
+        assert!(seen.contains(own), "{}: no case of ours holds the purpose", deviation.name);
+        let (old, new) = (&deviation.rfc4960, &deviation.rfc9260);
+        assert!(old.contains('§') && new.contains('§'), "{}: both sections are to be named", deviation.name);
+        let _ = writeln!(table, "| {} | {} | {old} | {new} |", deviation.name, deviation.reason);
+    }
+    assert!(known.deviation.len() <= 5);
+    expect_file!["../etsi/README.md"].assert_eq(&table);
+}
+
+/// One number of one expectation is altered at a time: each alteration fails, at its line, and
+/// shows what was expected and what was seen.
+#[test]
+fn every_expectation_matters() {
+    let fields = ["flgs=", "cum_tsn=", "sid=", "ssn=", "len=", "staleness=", "type="];
+    let mut altered = 0;
+    for (file, case) in suite() {
+        let Content::Script(script) = &case.content else { continue };
+        for (at, _) in script.match_indices(" > sctp") {
+            // Up to where the next event begins: the last bracket closes the packet.
+            let rest = &script[at..];
+            let ends = [" +", "\n+", "\n*"].iter().filter_map(|sign| rest.find(sign));
+            let end = ends.min().unwrap_or(rest.len());
+            for field in fields {
+                let Some(place) = rest[..end].find(field).map(|found| at + found + field.len()) else {
+                    continue;
+                };
+                let word =
+                    script[place..].find([',', ']']).map_or("", |length| &script[place..place + length]);
+                if word == "..." {
+                    continue;
+                }
+                let other = if word == "0x7b" { "0x7c" } else { "123" };
+                let text = format!("{}{other}{}", &script[..place], &script[place + word.len()..]);
+                let outcome = check_to_the_end(&file, &text);
+                let shown = outcome.to_string();
+                let Outcome::Fail { expected, seen, .. } = &outcome else {
+                    panic!("{}: {field}{word} as {other}: {shown}", case.id);
+                };
+                assert!(!expected.is_empty() && !seen.is_empty() && shown.contains("expected"), "{shown}");
+                assert_ne!(expected, seen, "{shown}");
+                altered += 1;
+            }
+        }
+    }
+    assert!(altered > 700, "only {altered} alterations");
+}
+
+// What no script can say.
+
+fn endpoint(seed: u64) -> Endpoint {
+    let mut endpoint =
+        Endpoint::new(Config::default(), vec![SocketAddr::from(([10, 0, 0, 1], 0))], Rng::new(seed));
+    endpoint.listen(80).expect("a free port");
+    endpoint
+}
+
+/// Sends an INIT from this port, and returns the tag of the INIT ACK.
+fn ask(endpoint: &mut Endpoint, now: Instant, port: u16) -> u32 {
+    let mut bytes = Vec::new();
+    let start = packet::begin(&mut bytes, port, 80, 0);
+    let init = Init { tag: 7, window: 8000, outbound: 5, inbound: 5, ..Init::default() };
+    init.open(&mut bytes).close();
+    packet::finish(&mut bytes, start);
+    let (source, target) = (SocketAddr::from(([10, 0, 0, 2], 0)), SocketAddr::from(([10, 0, 0, 1], 0)));
+    let ecn = anabranch_base::Ecn::NotEct;
+    endpoint.handle_packet(now, Packet { source, target, ecn, tag: 0, payload: &bytes });
+    let mut batch = Batch::new(1);
+    assert!(endpoint.poll_transmit(now, &mut batch), "an answer");
+    tag_of(&batch)
+}
+
+/// The initiate tag of the INIT or INIT ACK in a batch.
+fn tag_of(batch: &Batch) -> u32 {
+    let bytes = batch.segments().next().expect("a packet");
+    let view = PacketView::parse(bytes).expect("a packet");
+    match view.chunks().next() {
+        Some(Ok(Chunk::Init(init))) => init.tag,
+        Some(Ok(Chunk::InitAck(ack))) => ack.0.tag,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// RFC 9260 §5.1.3, AS-I-1.4: nothing is kept of an INIT: not a byte, however many come.
+#[test]
+fn nothing_is_kept_of_an_init() {
+    let mut endpoint = endpoint(1);
+    let now = Instant::from_millis(1);
+    ask(&mut endpoint, now, 1000);
+    let size = |endpoint: &Endpoint| format!("{endpoint:?}").len();
+    let before = size(&endpoint);
+    for n in 0..2_000 {
+        ask(&mut endpoint, now, 1001 + n);
+    }
+    // Counters and random numbers have more digits, queues and maps have no more entries.
+    assert!(size(&endpoint) < before + 200, "{} bytes of text, {before} before", size(&endpoint));
+    assert_eq!(endpoint.poll_timeout(), None, "no timer runs");
+    assert_eq!(endpoint.poll_event(), None);
+}
+
+/// RFC 9260 §5.3.1, AS-V-1.5.1 and 1.5.2: tags are drawn anew each time, over the whole range,
+/// and are never zero.
+#[test]
+fn tags_are_random_and_never_zero() {
+    let now = Instant::from_millis(1);
+    let mut endpoint = endpoint(1);
+    let acks: BTreeSet<u32> = (0..2_000).map(|n| ask(&mut endpoint, now, 1000 + n)).collect();
+    let inits: BTreeSet<u32> = (0..500)
+        .map(|n| {
+            let peer = SocketAddr::from(([10, 0, 1, (n % 250) as u8], 0));
+            endpoint.associate(now, Associate::to(peer, 1000 + n)).expect("it begins");
+            let mut batch = Batch::new(1);
+            assert!(endpoint.poll_transmit(now, &mut batch), "an INIT");
+            tag_of(&batch)
+        })
+        .collect();
+    for tags in [&acks, &inits] {
+        assert!(!tags.contains(&0));
+        for bit in 0..32 {
+            let set = tags.iter().filter(|&&tag| tag >> bit & 1 == 1).count();
+            assert!((tags.len() * 2 / 5..tags.len() * 3 / 5).contains(&set), "bit {bit}: {set}");
+        }
+    }
+    assert!(acks.len() >= 1_999 && inits.len() >= 499, "tags are repeated");
+}

@@ -3,6 +3,7 @@
 //! Home of RFC 9260 §11.2 (notifications from SCTP to its user).
 
 use crate::endpoint::AssociationId;
+use crate::reliability::Policy;
 use std::net::IpAddr;
 
 /// Something the application should know.
@@ -44,6 +45,27 @@ pub enum Event {
     Writable {
         /// Which.
         id: AssociationId,
+    },
+    /// A message was given up, as its `Reliability` has it (RFC 3758 §4.1 TR3,
+    /// RFC 9260 §11.2.2). Told once for each message, unless some 65,000 events
+    /// wait to be taken: the counters count on.
+    Abandoned {
+        /// Which association.
+        id: AssociationId,
+        /// The stream it was for.
+        stream: u16,
+        /// Its payload protocol identifier.
+        ppid: u32,
+        /// The context it was sent with.
+        context: u32,
+        /// Its length.
+        bytes: u32,
+        /// It was to be delivered without regard to order.
+        unordered: bool,
+        /// Why it was given up.
+        policy: Policy,
+        /// At least a part of it had been sent: it may have arrived all the same.
+        sent: bool,
     },
     /// A destination address works: verified for the first time, or back after a failure
     /// or the fear of one.

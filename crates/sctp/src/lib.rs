@@ -60,6 +60,7 @@ mod error;
 mod event;
 mod path;
 mod recv;
+mod reliability;
 mod send;
 pub mod socket;
 mod stats;
@@ -78,6 +79,7 @@ pub use error::{
 };
 pub use event::KeyChange;
 pub use event::{CloseReason, Direction, Event, ReconfigResult};
+pub use reliability::{Abandoned, Policy, Reliability};
 pub use stats::{
     AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,
 };

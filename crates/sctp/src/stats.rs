@@ -76,6 +76,10 @@ pub struct AssociationStats {
     pub messages_received: u64,
     /// Chunks and packets thrown away because they were not authenticated as they should be.
     pub auth_refused: u64,
+    /// Messages given up of which nothing had been sent.
+    pub abandoned_unsent: u64,
+    /// Messages given up of which at least a part had been sent.
+    pub abandoned_sent: u64,
     /// Paths found down.
     pub path_failures: u64,
     /// Paths found potentially failed (RFC 7829).
@@ -112,6 +116,8 @@ impl AssociationStats {
         self.messages_sent += other.messages_sent;
         self.messages_received += other.messages_received;
         self.auth_refused += other.auth_refused;
+        self.abandoned_unsent += other.abandoned_unsent;
+        self.abandoned_sent += other.abandoned_sent;
         self.path_failures += other.path_failures;
         self.path_suspicions += other.path_suspicions;
     }

@@ -123,6 +123,7 @@ fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
                     ppid: n,
                     unordered: rng.below(5) == 0,
                     immediate: rng.below(10) == 0,
+                    ..Message::default()
                 };
                 (message, payload)
             })

@@ -78,7 +78,7 @@ impl Association {
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
             lost_on_any |= ack.lost > 0;
-            if ack.acked == 0 && ack.lost == 0 && ack.reneged == 0 {
+            if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
                 continue;
             }
             let path = self.paths.at(index);
@@ -131,7 +131,11 @@ impl Association {
                 ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Spurious);
             }
         }
+        let skipped = outcome.skipped;
         self.outcome = outcome;
+        if self.send.limits.is_some() {
+            self.on_forward_answered(ctx, skipped);
+        }
         self.after_acknowledgement(ctx);
     }
 
@@ -206,6 +210,7 @@ impl Association {
         let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
         // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
         self.send.peer_window += marked;
+        self.on_forward_lost();
         self.send.recovery.exit = None;
         self.send.recovery.free_packet = false;
         if probing.is_none() {

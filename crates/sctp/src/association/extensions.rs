@@ -88,6 +88,11 @@ impl Extensions {
         }
     }
 
+    /// I-FORWARD-TSN is among the chunk types of a Supported Extensions parameter.
+    pub(super) fn names_i_forward(kinds: &[u8]) -> bool {
+        kinds.contains(&kind::I_FORWARD_TSN)
+    }
+
     /// Appends the parameters that announce them.
     pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>) {
         if self.ecn {

@@ -1,12 +1,18 @@
 //! Partial reliability: what a FORWARD TSN does to an association, and what
 //! giving up does to its paths and timers.
 //!
-//! Home of RFC 3758 §3.3 (who may use it) and §3.5 (A2, C5 and F5: windows and timers).
+//! Home of RFC 3758 §3.3 (who may use it) and §3.5 (C5: timers).
 
 use super::inbound::Arrived;
+use super::timers::Timer;
 use super::{Association, Ctx};
+use crate::event::Event;
 use crate::recv::forward::Forwarded;
-use anabranch_wire::sctp::{Cause, ForwardTsn, IForwardTsn, RawChunk};
+use crate::recv::reassembly::Violation;
+use crate::reliability::{Abandoned, Policy};
+use crate::send::outstanding::ChunkState;
+use anabranch_base::Instant;
+use anabranch_wire::sctp::{Cause, Chunk, IForwardTsn, RawChunk};
 
 impl Association {
     /// A FORWARD TSN or I-FORWARD-TSN has arrived.
@@ -24,15 +30,157 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
-        let Ok(forward) = ForwardTsn::parse(raw) else {
-            self.violated(ctx, "3.3: a chunk does not have the form of its type");
-            return;
+        let forwarded = match Chunk::parse(raw) {
+            Ok(Chunk::ForwardTsn(forward)) => self.recv.on_forward(forward.cumulative, forward.streams()),
+            Ok(Chunk::IForwardTsn(forward)) => self.recv.on_iforward(forward.cumulative, forward.streams()),
+            _ => Err(Violation("3.3: a chunk does not have the form of its type")),
         };
-        match self.recv.on_forward(forward.cumulative, forward.streams()) {
+        match forwarded {
             Ok(Forwarded::New) => {}
             Ok(Forwarded::Old) => self.stats.duplicates_received += 1,
             Ok(Forwarded::Refused) => self.stats.refused_full += 1,
             Err(violation) => self.violated(ctx, violation.0),
         }
+    }
+
+    /// A FORWARD TSN is to be sent now.
+    #[inline]
+    pub(super) fn forward_wanted(&self) -> bool {
+        self.send.limits.as_ref().is_some_and(|limits| limits.wanted) && self.state.may_send_data()
+    }
+
+    /// Appends a FORWARD TSN if it is wanted and goes to this path.
+    pub(super) fn write_forward(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        index: usize,
+        end: usize,
+        buffer: &mut Vec<u8>,
+    ) {
+        if !self.forward_wanted() || index != self.paths.current() {
+            return;
+        }
+        let room = end.saturating_sub(buffer.len());
+        if self.send.write_forward(ctx.now, self.extensions.interleaving, buffer, room) {
+            if let Some(limits) = &mut self.send.limits {
+                limits.said_to = index;
+            }
+            self.guard_forward(ctx.now);
+        }
+    }
+
+    /// RFC 3758 §3.5 C5: as long as a FORWARD TSN is unanswered some T3-rtx runs;
+    /// one that runs for nothing else stops with the answer.
+    fn guard_forward(&mut self, now: Instant) {
+        let base = self.send.outstanding.base();
+        let pending = self.send.limits.as_ref().is_some_and(|limits| limits.is_pending(base));
+        let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();
+        if pending && running == 0 {
+            let index = self.paths.current();
+            self.timers.set(Timer::T3Rtx(index), now + self.paths.get(index).rto());
+        }
+        if !pending && running > 0 {
+            for index in 0..self.paths.len() {
+                if self.paths.get(index).flight == 0 {
+                    self.timers.stop(Timer::T3Rtx(index));
+                }
+            }
+        }
+    }
+
+    /// A SACK has come, and has perhaps moved over what was given up.
+    #[cold]
+    pub(super) fn on_forward_answered(&mut self, ctx: &mut Ctx<'_>, skipped: bool) {
+        let base = self.send.outstanding.base();
+        let Some(limits) = &mut self.send.limits else {
+            return;
+        };
+        let index = limits.said_to;
+        let path = self.paths.at(index);
+        limits.repeat(ctx.now, base, path.rtt.smoothed().unwrap_or(path.rto()));
+        if skipped {
+            // RFC 9260 §8.1, §8.2: an answered FORWARD TSN shows as much as acknowledged DATA.
+            path.one_packet = false;
+            let revived = path.on_answer(ctx.now);
+            self.errors = 0;
+            if revived {
+                self.on_path_up(ctx, index, true);
+            }
+        }
+    }
+
+    /// RFC 3758 §3.5 A5: T3-rtx has run out: a FORWARD TSN is sent again.
+    pub(super) fn on_forward_lost(&mut self) {
+        let base = self.send.outstanding.base();
+        if let Some(limits) = &mut self.send.limits {
+            limits.say_again(base);
+        }
+    }
+
+    /// After any change: what is due is given up, and everybody told.
+    #[inline]
+    pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
+        if self.send.limits.is_some() {
+            self.give_up_now(ctx);
+        }
+    }
+
+    #[cold]
+    fn give_up_now(&mut self, ctx: &mut Ctx<'_>) {
+        /// More events than this nobody reads: the counters still tell.
+        const MOST_EVENTS: usize = 1 << 16;
+        if matches!(self.state, super::State::Closed) {
+            return;
+        }
+        self.send.give_up_due(ctx.now, self.extensions.partial_reliability);
+        let given_up = self.send.take_given_up();
+        for failed in &given_up.failed {
+            match failed.sent {
+                true => self.stats.abandoned_sent += 1,
+                false => self.stats.abandoned_unsent += 1,
+            }
+            if ctx.events.len() < MOST_EVENTS {
+                ctx.events.push_back(Event::Abandoned {
+                    id: self.id,
+                    stream: failed.stream,
+                    ppid: failed.ppid,
+                    context: failed.context,
+                    bytes: failed.bytes,
+                    unordered: failed.unordered,
+                    policy: failed.policy,
+                    sent: failed.sent,
+                });
+            }
+        }
+        if !given_up.paths.is_empty() {
+            self.disregard(&given_up.paths);
+        }
+        self.guard_forward(ctx.now);
+        if !given_up.failed.is_empty() {
+            self.after_acknowledgement(ctx);
+        }
+        match self.send.limits.as_ref().and_then(|limits| limits.next_expiry()) {
+            Some(at) => self.timers.set(Timer::Lifetime, at),
+            None => self.timers.stop(Timer::Lifetime),
+        }
+    }
+
+    /// What was given up measures no round trip, and no timer runs for it in particular.
+    fn disregard(&mut self, paths: &[u8]) {
+        for index in 0..self.paths.len() {
+            if !paths.iter().any(|&touched| usize::from(touched) == index) {
+                continue;
+            }
+            let outstanding = &self.send.outstanding;
+            let path = self.paths.at(index);
+            path.earliest = outstanding.earliest_on(index as u8, 0).unwrap_or(outstanding.end());
+            let flying = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::InFlight);
+            path.timed = path.timed.filter(|&(timed, _)| flying(timed));
+        }
+    }
+
+    /// How many messages were given up (RFC 7496 §4.3, §4.4).
+    pub(crate) fn abandoned(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
+        self.send.limits.as_ref().map(|limits| limits.count(stream, policy)).unwrap_or_default()
     }
 }

@@ -239,13 +239,14 @@ impl Association {
     // What the application asks for.
 
     pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
+        let skips = self.extensions.partial_reliability;
         if !self.state.accepts_messages() || self.shutdown_asked {
             return Err(SendError::Closing);
         }
         if message.stream >= self.outbound_streams {
             return Err(SendError::NoSuchStream);
         }
-        self.send.queue.push(message, payload)?;
+        self.send.push(now, message, payload, skips)?;
         self.stats.messages_sent += 1;
         self.check_probe(now);
         Ok(())
@@ -323,6 +324,8 @@ impl Association {
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.on_probe_timer(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
+                // What is due is given up after any change.
+                Timer::Lifetime => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
                 Timer::HeartbeatLost(path) => self.on_heartbeat_lost(ctx, path),

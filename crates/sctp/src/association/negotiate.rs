@@ -70,6 +70,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
         ..Offer::default()
     };
     let (mut random, mut chunks, mut hmacs) = (None, None, None);
+    let mut i_forward = false;
     for raw in Tlvs::new(init.params.rest()) {
         let raw = raw.map_err(|_| Refusal::Malformed)?;
         let param = match Param::parse(raw) {
@@ -86,7 +87,10 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
             Param::CookiePreservative(ms) => offer.preserve_ms = ms,
             Param::ZeroChecksum(OVER_DTLS) => offer.extensions.zero_checksum = true,
             Param::EcnCapable => offer.extensions.ecn = true,
-            Param::SupportedExtensions(kinds) => offer.extensions.note_kinds(kinds),
+            Param::SupportedExtensions(kinds) => {
+                offer.extensions.note_kinds(kinds);
+                i_forward |= Extensions::names_i_forward(kinds);
+            }
             // RFC 4895 §3: once each; of several the first counts.
             Param::Random(bytes) if ours.auth => random = random.or(Some(bytes)),
             Param::ChunkList(kinds) if ours.auth => chunks = chunks.or(Some(kinds)),
@@ -121,6 +125,10 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
                 }
             }
         }
+    }
+    // RFC 8260 §2.3.1: with I-DATA only I-FORWARD-TSN can skip anything.
+    if ours.interleaving && offer.extensions.interleaving && !i_forward {
+        offer.extensions.partial_reliability = false;
     }
     if ours.auth {
         offer.auth = Said::read(random, chunks, hmacs).map_err(Refusal::Violates)?;

@@ -248,6 +248,7 @@ impl Association {
         if self.paths.get(index).heartbeat.wanted && buffer.len() + 8 + heartbeat::INFO <= end {
             self.write_heartbeat(ctx, index, buffer);
         }
+        self.write_forward(ctx, index, end, buffer);
     }
 
     fn write_errors(&mut self, index: usize, end: usize, buffer: &mut Vec<u8>, alone: bool) {
@@ -422,6 +423,9 @@ impl Association {
     ) {
         let offset = self.send.outstanding.end();
         self.send.queue.number(cut);
+        if self.send.queue.begins_limited(cut) {
+            self.send.begin_limited(cut.message);
+        }
         let message = self.send.queue.message(cut.message);
         let last = cut.offset + cut.length == message.length;
         // RFC 9260 §6.1: the SACK is wanted at once where the application says so, and at the
@@ -467,6 +471,7 @@ impl Association {
             misses: 0,
             fast: false,
             again: false,
+            repeats: 0,
         };
         self.send.outstanding.push(entry);
         let path = self.paths.at(index);
@@ -514,6 +519,7 @@ impl Association {
             entry.sent_at = ctx.now;
             entry.path = index as u8;
             entry.again = true;
+            entry.repeats = entry.repeats.saturating_add(1);
         }
         self.send.outstanding.note_repeated(offset);
         // RFC 9260 §6.3.1 C5 (Karn): what was sent twice measures nothing, nor does what was first

@@ -23,6 +23,8 @@ pub(crate) enum Timer {
     Probe,
     /// A RE-CONFIG request has not been answered (RFC 6525 §5.1.1).
     Reconfig,
+    /// The lifetime of a message ends (RFC 3758).
+    Lifetime,
     /// T3-rtx of a path.
     T3Rtx(usize),
     /// The next HEARTBEAT to a path.
@@ -34,7 +36,7 @@ pub(crate) enum Timer {
     PathMtu(usize),
 }
 
-const SINGLE: usize = 7;
+const SINGLE: usize = 8;
 const PER_PATH: usize = 4;
 
 /// The table. An absent deadline is `Instant::MAX`.
@@ -65,6 +67,7 @@ impl Timers {
             Timer::Sack => 4,
             Timer::Probe => 5,
             Timer::Reconfig => 6,
+            Timer::Lifetime => 7,
             Timer::T3Rtx(path) => SINGLE + PER_PATH * path,
             Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 1,
             Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 2,
@@ -82,6 +85,7 @@ impl Timers {
             4 => Timer::Sack,
             5 => Timer::Probe,
             6 => Timer::Reconfig,
+            7 => Timer::Lifetime,
             _ if (index - SINGLE).is_multiple_of(PER_PATH) => Timer::T3Rtx(path),
             _ if (index - SINGLE) % PER_PATH == 1 => Timer::Heartbeat(path),
             _ if (index - SINGLE) % PER_PATH == 2 => Timer::HeartbeatLost(path),
@@ -151,6 +155,7 @@ mod tests {
             Timer::Sack,
             Timer::Probe,
             Timer::Reconfig,
+            Timer::Lifetime,
             Timer::T3Rtx(0),
             Timer::Heartbeat(0),
             Timer::HeartbeatLost(0),
@@ -163,10 +168,10 @@ mod tests {
         for (i, timer) in all.into_iter().enumerate().rev() {
             timers.set(timer, Instant::from_millis(20 - i as u64));
         }
-        assert_eq!(timers.next(), Some(Instant::from_millis(6)));
+        assert_eq!(timers.next(), Some(Instant::from_millis(5)));
         timers.stop(Timer::Probe);
         assert!(!timers.is_set(Timer::Probe) && timers.is_set(Timer::Sack));
-        assert_eq!(timers.expired(Instant::from_millis(5)), None);
+        assert_eq!(timers.expired(Instant::from_millis(4)), None);
         let run: Vec<_> = std::iter::from_fn(|| timers.expired(Instant::from_millis(20))).collect();
         let expected: Vec<_> = all.into_iter().filter(|&t| t != Timer::Probe).collect();
         assert_eq!(run, expected);

@@ -23,6 +23,7 @@ use crate::error::{
 };
 use crate::event::{Direction, Event};
 use crate::path::MOST;
+use crate::reliability::{Abandoned, Policy, Reliability};
 use crate::stats::{AssociationInfo, AssociationStats, PathChange, Totals};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
@@ -76,6 +77,10 @@ pub struct Message {
     pub unordered: bool,
     /// Ask the peer to acknowledge at once (RFC 7053).
     pub immediate: bool,
+    /// How far it is to be delivered (RFC 3758).
+    pub reliability: Reliability,
+    /// Comes back with `Event::Abandoned`, for the application's use.
+    pub context: u32,
 }
 
 /// What a `recv` has put into the buffer.
@@ -317,6 +322,18 @@ impl Endpoint {
         };
         self.with(now, slot, |association, _| association.send(now, message, payload))
             .unwrap_or(Err(SendError::Unknown))
+    }
+
+    /// How many messages were given up: on one stream or on all, by one policy
+    /// or by any (RFC 7496 §4.3, §4.4). `None` when there is no such association.
+    #[must_use]
+    pub fn abandoned(
+        &self,
+        id: AssociationId,
+        stream: Option<u16>,
+        policy: Option<Policy>,
+    ) -> Option<Abandoned> {
+        self.association(id).map(|association| association.abandoned(stream, policy))
     }
 
     /// Reads from a stream: at most the rest of one message a call. `None`
@@ -596,6 +613,7 @@ impl Endpoint {
         let association = slots.get_mut(slot as usize)?.association.as_deref_mut()?;
         let was_established = association.stats.established.is_some();
         let result = change(association, &mut ctx);
+        association.give_up_due(&mut ctx);
         if !was_established && association.stats.established.is_some() {
             self.totals.associations += 1;
         }
@@ -748,6 +766,7 @@ impl Endpoint {
         };
         // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
         association.handle_packet(&mut ctx, Some(first), rest, &arrived);
+        association.give_up_due(&mut ctx);
         if !was_established && association.stats.established.is_some() {
             self.totals.associations += 1;
         }

@@ -5,12 +5,12 @@
 //! refused: the next SACK tells where this side stands. The work is that of
 //! dropping and delivering what had arrived, never that of the numbers skipped.
 //!
-//! Home of RFC 3758 §3.6.
+//! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
 use super::RecvHalf;
 use super::reassembly::Violation;
 use super::tracker::SPAN;
-use anabranch_wire::sctp::{Skipped, Tsn};
+use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 
 /// Most streams in one chunk: a packet of 9,000 bytes has room for them.
 const STREAMS: usize = 2_300;
@@ -33,30 +33,58 @@ impl RecvHalf {
         cumulative: Tsn,
         streams: impl ExactSizeIterator<Item = Skipped>,
     ) -> Result<Forwarded, Violation> {
+        let (forwarded, end) = self.skip_tsns(cumulative, streams.len());
+        if forwarded == Forwarded::New {
+            self.reassembly.skip_to(end, self.tracker.next(), &mut self.order)?;
+            for Skipped { stream, ssn } in streams {
+                if stream < self.streams {
+                    self.order.skip(stream, ssn.0, self.reassembly.pool());
+                }
+            }
+            self.credit_dropped();
+        }
+        Ok(forwarded)
+    }
+
+    /// Takes in an I-FORWARD-TSN: messages, not TSNs, say what is dropped.
+    pub(crate) fn on_iforward(
+        &mut self,
+        cumulative: Tsn,
+        streams: impl ExactSizeIterator<Item = SkippedMessage>,
+    ) -> Result<Forwarded, Violation> {
+        let (forwarded, _) = self.skip_tsns(cumulative, streams.len());
+        if forwarded == Forwarded::New
+            && let Some(interleaved) = &mut self.interleaved
+        {
+            for SkippedMessage { stream, unordered, mid } in streams {
+                if stream < self.streams {
+                    interleaved.skip_to(stream, unordered, mid, &mut self.order)?;
+                }
+            }
+            self.credit_dropped();
+        }
+        Ok(forwarded)
+    }
+
+    /// Moves the cumulative TSN; with what it begins then, before it moves on by itself.
+    fn skip_tsns(&mut self, cumulative: Tsn, streams: usize) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
+        let end = self.tracker.next();
         if ahead <= 0 {
             // RFC 3758 §3.6: out of date; the last SACK may be lost, so another goes out.
             self.ack.on_duplicate();
-            return Ok(Forwarded::Old);
+            return (Forwarded::Old, end);
         }
         let ahead = u64::from(ahead.unsigned_abs());
-        if ahead > SPAN || streams.len() > STREAMS {
+        if ahead > SPAN || streams > STREAMS {
             self.ack.on_refused();
-            return Ok(Forwarded::Refused);
+            return (Forwarded::Refused, end);
         }
         // RFC 3758 §3.6: acknowledged by the same rules as a DATA chunk.
         self.ack.on_new(false);
         self.forgiving = true;
-        let end = self.tracker.next() + ahead;
-        self.tracker.skip_to(end);
-        self.reassembly.skip_to(end, self.tracker.next(), &mut self.order)?;
-        for Skipped { stream, ssn } in streams {
-            if stream < self.streams {
-                self.order.skip(stream, ssn.0, self.reassembly.pool());
-            }
-        }
-        self.credit_dropped();
-        Ok(Forwarded::New)
+        self.tracker.skip_to(end + ahead);
+        (Forwarded::New, end + ahead)
     }
 
     /// What was dropped no longer takes up room.

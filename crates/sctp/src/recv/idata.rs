@@ -147,7 +147,6 @@ impl Interleaved {
 
     /// No message up to `mid` is waited for any more in this lane of a stream:
     /// what is complete is delivered, the rest dropped (RFC 8260 §2.3.1).
-    #[cfg_attr(not(test), expect(dead_code, reason = "I-FORWARD-TSN will call it"))]
     pub(crate) fn skip_to(
         &mut self,
         stream: u16,

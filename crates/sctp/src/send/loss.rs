@@ -62,7 +62,8 @@ pub(crate) fn count_misses(
         };
         // A chunk that was sent again counts only what was sent after it.
         let eligible = !entry.fast && (!entry.again || evidence > entry.sent_at);
-        if eligible && entry.state == ChunkState::InFlight {
+        let state = entry.state;
+        if eligible && state == ChunkState::InFlight {
             entry.misses = entry.misses.saturating_add(1);
             if entry.misses >= threshold {
                 // RFC 9260 §7.2.4: marked, and never again for fast retransmit.
@@ -75,6 +76,9 @@ pub(crate) fn count_misses(
                 }
             }
         }
+        if eligible && state == ChunkState::Abandoned {
+            missed_anyway(outstanding, offset, threshold, paths);
+        }
         let settled = outstanding.get(offset).is_some_and(|entry| entry.fast);
         floor_holds &= settled;
         if floor_holds {
@@ -83,4 +87,21 @@ pub(crate) fn count_misses(
         offset += 1;
     }
     marked
+}
+
+/// RFC 3758 §3.5 F5: what was given up on its way is not sent again, but its
+/// loss says what any loss says.
+#[cold]
+fn missed_anyway(outstanding: &mut Outstanding, offset: u64, threshold: u8, paths: &mut [PathAck]) {
+    let Some(entry) = outstanding.at(offset) else {
+        return;
+    };
+    entry.misses = entry.misses.saturating_add(1);
+    if entry.misses >= threshold {
+        entry.fast = true;
+        let (size, path) = (entry.size(), usize::from(entry.path));
+        if let Some(path) = paths.get_mut(path) {
+            path.lost += size;
+        }
+    }
 }

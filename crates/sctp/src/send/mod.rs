@@ -6,6 +6,7 @@
 //! decides what was lost, [`retransmit`] what a timeout means. It never sends:
 //! `association::outbound` asks it for the next chunk.
 
+pub(crate) mod abandon;
 mod bytes;
 pub(crate) mod fragment;
 pub(crate) mod loss;
@@ -31,6 +32,8 @@ pub(crate) struct SendHalf {
     /// A closed window is being probed; the interval doubles.
     pub(crate) probing: Option<Probing>,
     dupthresh: u8,
+    /// Messages that may be given up, once there was one.
+    pub(crate) limits: Option<Box<abandon::Limits>>,
 }
 
 /// The state of probing a closed window (RFC 9260 §6.1 A).
@@ -53,6 +56,7 @@ impl SendHalf {
             peer_window: 0,
             probing: None,
             dupthresh: config.dupthresh.min(255) as u8,
+            limits: None,
         }
     }
 

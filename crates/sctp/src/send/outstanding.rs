@@ -23,6 +23,8 @@ pub(crate) enum ChunkState {
     Acked,
     /// To be sent again, for this cause.
     Lost(SendCause),
+    /// Given up (RFC 3758): never sent again. On its way all the same unless `fast` is set.
+    Abandoned,
 }
 
 /// One chunk.
@@ -40,10 +42,13 @@ pub(crate) struct Entry {
     /// The path it was last sent to.
     pub(crate) path: u8,
     pub(crate) misses: u8,
-    /// It has been fast-retransmitted: never again (RFC 9260 §7.2.4).
+    /// It has been fast-retransmitted: never again (RFC 9260 §7.2.4). Of what was given up: it is
+    /// known to have arrived or to be lost.
     pub(crate) fast: bool,
     /// It has been sent more than once.
     pub(crate) again: bool,
+    /// How many times it has been sent again.
+    pub(crate) repeats: u32,
 }
 
 impl Entry {
@@ -73,6 +78,9 @@ pub(crate) struct Outstanding {
     in_flight: u64,
     /// Offsets sent again of late, to know needless ones by duplicate reports.
     pub(super) repeated: VecDeque<u64>,
+    /// Chunks that are marked as lost are noted down, as some of them may be given up.
+    pub(super) noting: bool,
+    pub(super) noted: Vec<u64>,
 }
 
 impl Outstanding {
@@ -88,6 +96,8 @@ impl Outstanding {
             lost: 0,
             in_flight: 0,
             repeated: VecDeque::new(),
+            noting: false,
+            noted: Vec::new(),
         }
     }
 
@@ -155,6 +165,30 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
+    /// There is a TSN to spare for what is given up.
+    pub(super) fn has_spare(&self) -> bool {
+        self.entries.len() < MOST + 1024
+    }
+
+    /// A TSN that is never sent, for the rest of a message that was given up.
+    pub(super) fn push_abandoned(&mut self, message: u32) {
+        self.entries.push_back(Entry {
+            sent_at: Instant::ZERO,
+            message,
+            offset: 0,
+            length: 0,
+            fsn: 0,
+            header: 0,
+            state: ChunkState::Abandoned,
+            path: 0,
+            misses: 0,
+            // Nobody will miss it.
+            fast: true,
+            again: false,
+            repeats: 0,
+        });
+    }
+
     /// Takes the lowest entry off: it is acknowledged for good.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Entry> {
@@ -163,7 +197,7 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked => {}
+            ChunkState::Acked | ChunkState::Abandoned => {}
         }
         Some(entry)
     }
@@ -194,15 +228,18 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked => {}
+            ChunkState::Acked | ChunkState::Abandoned => {}
         }
         match state {
             ChunkState::InFlight => self.in_flight += u64::from(entry.length),
             ChunkState::Lost(_) => {
                 self.lost_floor = if self.lost == 0 { offset } else { self.lost_floor.min(offset) };
                 self.lost += 1;
+                if self.noting {
+                    self.noted.push(offset);
+                }
             }
-            ChunkState::Acked => {}
+            ChunkState::Acked | ChunkState::Abandoned => {}
         }
         entry.state = state;
     }

@@ -7,6 +7,7 @@
 //! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
 mod hold;
+mod limited;
 
 use super::bytes::StreamBytes;
 use super::fragment;
@@ -18,6 +19,7 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::{Data, IData};
 use hold::Hold;
 pub(crate) use hold::Ticket;
+use limited::Promise;
 use std::ops::Range;
 
 /// A message.
@@ -42,6 +44,10 @@ pub(crate) struct Stored {
     chunks: u32,
     /// Bytes that have been acknowledged for good.
     released: u32,
+    /// Whether it may be given up (RFC 3758).
+    promise: Promise,
+    /// Its bytes, if it may be: they can go at any time.
+    own: Option<Box<[u8]>>,
 }
 
 /// The next chunk of a message.
@@ -68,6 +74,10 @@ struct Stream {
 pub(crate) struct Queue {
     messages: Vec<Stored>,
     free: Vec<u32>,
+    /// Messages that could be given up and are done with.
+    gone: Vec<u32>,
+    /// The number of the latest message.
+    latest: u32,
     scheduler: Scheduler,
     streams: Streams<Stream>,
     /// Streams that are being reset (RFC 6525).
@@ -90,6 +100,8 @@ impl Queue {
         Self {
             messages: Vec::new(),
             free: Vec::new(),
+            gone: Vec::new(),
+            latest: 0,
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
             hold: None,
@@ -139,11 +151,14 @@ impl Queue {
         let held = self.hold.as_deref().is_some_and(|hold| hold.ticket(message.stream).is_some());
         let slot = self.streams.slot(message.stream, Stream::default);
         let bytes = &mut self.streams.at(slot).bytes;
-        if bytes.is_empty() {
-            self.resting -= bytes.capacity();
-        }
+        let promise = Promise::of(&message);
         let place = bytes.end();
-        bytes.push(payload);
+        if promise == Promise::Full {
+            if bytes.is_empty() {
+                self.resting -= bytes.capacity();
+            }
+            bytes.push(payload);
+        }
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -162,6 +177,11 @@ impl Queue {
         stored.cut = 0;
         stored.chunks = 0;
         stored.released = 0;
+        stored.promise = promise;
+        if promise != Promise::Full {
+            stored.own = Some(payload.into());
+        }
+        self.latest = index;
         match &mut self.hold {
             Some(hold) if held => hold.keep(index),
             _ => self.scheduler.push(message.stream, index),
@@ -196,7 +216,15 @@ impl Queue {
 
     /// `length` bytes of a message at `offset`, in up to two pieces.
     #[inline]
-    pub(crate) fn payload(&self, message: &Stored, offset: u32, length: u32) -> (&[u8], &[u8]) {
+    pub(crate) fn payload<'a>(
+        &'a self,
+        message: &'a Stored,
+        offset: u32,
+        length: u32,
+    ) -> (&'a [u8], &'a [u8]) {
+        if let Some(own) = &message.own {
+            return (&own[offset as usize..(offset + length) as usize], &[]);
+        }
         let bytes = &self.streams.slots()[message.slot as usize].bytes;
         bytes.slices(message.place + u64::from(offset), length as usize)
     }
@@ -237,6 +265,9 @@ impl Queue {
     #[inline]
     pub(crate) fn release_later(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
+        if stored.promise != Promise::Full {
+            return self.release_limited(message, length);
+        }
         let from = stored.place + u64::from(stored.released);
         let to = from + u64::from(length);
         stored.released += length;
@@ -365,6 +396,8 @@ impl Stored {
             cut: 0,
             chunks: 0,
             released: 0,
+            promise: Promise::Full,
+            own: None,
         }
     }
 }

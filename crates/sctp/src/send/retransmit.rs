@@ -17,6 +17,9 @@ pub(crate) fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCaus
             let length = entry.length;
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);
+        } else if entry.path == path && entry.state == ChunkState::Abandoned {
+            // Lost as well, though nobody minds (RFC 3758 §3.5 F5).
+            entry.fast = true;
         }
     }
     marked

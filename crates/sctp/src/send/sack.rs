@@ -47,6 +47,8 @@ pub(crate) struct SackOutcome {
     pub(crate) paths: Vec<PathAck>,
     /// The cumulative acknowledgement moved.
     pub(crate) cumulative: bool,
+    /// It moved over something that was given up.
+    pub(crate) skipped: bool,
     /// Chunks were marked for fast retransmit.
     pub(crate) marked: bool,
     /// Duplicates it reports of chunks that were sent again.
@@ -135,6 +137,7 @@ impl SendHalf {
             *path = PathAck::default();
         }
         outcome.cumulative = count > 0;
+        outcome.skipped = false;
         outcome.marked = false;
         outcome.spurious = 0;
         Ok(count)
@@ -159,7 +162,10 @@ impl SendHalf {
             let Some(entry) = self.outstanding.pop() else {
                 break;
             };
-            if entry.state != ChunkState::Acked {
+            if entry.state == ChunkState::Abandoned {
+                outcome.skipped = true;
+                land_anyway(&entry, outcome);
+            } else if entry.state != ChunkState::Acked {
                 acknowledge(now, offset, &entry, false, waiting, outcome, newest);
             }
             self.queue.release_later(entry.message, entry.length);
@@ -298,6 +304,13 @@ impl SendHalf {
             let Some(&entry) = self.outstanding.get(offset) else {
                 return;
             };
+            if entry.state == ChunkState::Abandoned {
+                land_anyway(&entry, outcome);
+                if let Some(entry) = self.outstanding.at(offset) {
+                    entry.fast = true;
+                }
+                continue;
+            }
             if entry.state == ChunkState::Acked {
                 continue;
             }
@@ -314,6 +327,9 @@ impl SendHalf {
             let Some(entry) = self.outstanding.at(offset) else {
                 return;
             };
+            if entry.state == ChunkState::Abandoned {
+                continue;
+            }
             entry.misses = entry.misses.saturating_add(1);
             let (size, path) = (entry.size(), usize::from(entry.path));
             self.outstanding.miss_floor = self.outstanding.miss_floor.min(offset);
@@ -337,6 +353,16 @@ impl SendHalf {
             }
         }
         spurious
+    }
+}
+
+/// RFC 3758 §3.5 A2: what was given up earns nothing if it arrives; but it is no longer on its way.
+#[cold]
+fn land_anyway(entry: &super::outstanding::Entry, outcome: &mut SackOutcome) {
+    if !entry.fast
+        && let Some(ack) = outcome.paths.get_mut(usize::from(entry.path))
+    {
+        ack.landed += entry.size();
     }
 }
 

@@ -151,6 +151,19 @@ impl Scheduler {
         }
     }
 
+    /// A message that waits, or has been cut in part, is given up.
+    #[cold]
+    pub(crate) fn remove(&mut self, stream: u16, message: u32) {
+        match &mut self.order {
+            Order::Fcfs(queue) => {
+                if let Some(at) = queue.iter().position(|&other| other == message) {
+                    queue.remove(at);
+                }
+            }
+            Order::Turns(turns) => turns.remove(self.kind, stream, message),
+        }
+    }
+
     /// `bytes` of the head have been cut, its last ones when it is `done`.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
@@ -278,6 +291,25 @@ impl Turns {
         }
         all.sort_unstable();
         all.into_iter().map(|(_, message)| message).collect()
+    }
+
+    fn remove(&mut self, kind: SchedulerKind, stream: u16, message: u32) {
+        let Some(slot) = self.lines.find(stream) else {
+            return;
+        };
+        let line = self.lines.at(slot);
+        let Some(at) = line.waiting.iter().position(|&(_, other)| other == message) else {
+            return;
+        };
+        line.waiting.remove(at);
+        if line.waiting.is_empty() {
+            self.ready.retain(|Reverse(turn)| turn.stream != stream);
+        }
+        // What was to be finished is gone: the next stream is free to be chosen.
+        if at == 0 && self.begun && self.served == Some(stream) {
+            (self.served, self.begun) = (None, false);
+            self.queue_again(kind, stream);
+        }
     }
 
     fn retain(&mut self, kind: SchedulerKind, mut keep: impl FnMut(u32) -> bool) {

@@ -24,6 +24,7 @@ impl Sockets {
         | Event::Accepted { id, .. }
         | Event::Readable { id, .. }
         | Event::Writable { id }
+        | Event::Abandoned { id, .. }
         | Event::PathUp { id, .. }
         | Event::PathDown { id, .. }
         | Event::PathPotentiallyFailed { id, .. }
@@ -66,7 +67,7 @@ impl Sockets {
                 member.used_at = now;
                 socket.inbox.push_back(Item::Data(id, stream));
             }
-            Event::Writable { .. } | Event::Accepted { .. } => {}
+            Event::Writable { .. } | Event::Accepted { .. } | Event::Abandoned { .. } => {}
             Event::PathUp { address, .. } => {
                 let change = AddressChange::Available;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });

@@ -3,7 +3,7 @@
 use super::End;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_sctp::{AssociationId, Event, Message, SendError};
+use anabranch_sctp::{AssociationId, Event, Message, Reliability, SendError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A message that the peer has sent and this side has to receive.
@@ -12,6 +12,8 @@ pub struct Expected {
     pub number: u64,
     pub length: usize,
     pub ppid: u32,
+    /// It may be given up.
+    pub limited: bool,
 }
 
 /// What is owed to one side.
@@ -23,6 +25,10 @@ pub struct App {
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
     /// All that was ever owed by the peer's present association: stream, unordered, what.
     owed_so_far: Vec<(u16, bool, Expected)>,
+    /// Messages that did not come: those behind them have.
+    pub missing: BTreeSet<u64>,
+    /// Messages this side's engine has given up (their numbers are their contexts).
+    pub given_up: BTreeSet<u64>,
     /// The part of a message read so far, by stream.
     partial: BTreeMap<u16, Vec<u8>>,
     /// Messages and bytes received.
@@ -48,9 +54,18 @@ pub fn content(number: u64, length: usize) -> Vec<u8> {
 }
 
 impl App {
-    /// Nothing is owed any more.
-    pub fn is_served(&self) -> bool {
-        self.ordered.values().all(VecDeque::is_empty) && self.unordered.values().all(BTreeSet::is_empty)
+    /// Nothing is owed any more, but for what the peer says it has given up.
+    pub fn is_served(&self, peer_gave_up: &BTreeSet<u64>) -> bool {
+        let ordered = self.ordered.values().flatten();
+        let unordered = self.unordered.values().flatten();
+        let owed = ordered.chain(unordered).map(|expected| &expected.number);
+        owed.chain(&self.missing).all(|number| peer_gave_up.contains(number))
+    }
+
+    /// How many messages did not come.
+    pub fn count_missing(&self) -> u64 {
+        let owed = self.ordered.values().map(VecDeque::len).chain(self.unordered.values().map(BTreeSet::len));
+        owed.sum::<usize>() as u64 + self.missing.len() as u64
     }
 
     /// What is owed, in words.
@@ -64,6 +79,7 @@ impl App {
     pub fn forgive(&mut self) {
         self.ordered.clear();
         self.unordered.clear();
+        self.missing.clear();
         self.partial.clear();
         self.readable.clear();
         self.owed_so_far.clear();
@@ -77,9 +93,10 @@ impl App {
     /// This side gave up an association that the peer never saw established, and has now accepted
     /// the peer's COOKIE ECHO again: a new association for this side, the same one for the peer, who
     /// owes everything again. `unacknowledged` bytes wait at the peer.
-    pub fn owe_again(&mut self, unacknowledged: u64) {
+    pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.owed_so_far);
-        let bytes: usize = all.iter().map(|(_, _, expected)| expected.length).sum();
+        let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
+        let bytes: usize = kept.map(|(_, _, expected)| expected.length).sum();
         assert_eq!(bytes as u64, unacknowledged, "acknowledged by an association that has ended");
         self.forgive();
         for (stream, unordered, expected) in all {
@@ -101,6 +118,11 @@ impl App {
         }
     }
 
+    /// The message that is being read will not be completed. Says how much of it was read.
+    fn drop_part(&mut self, stream: u16) -> usize {
+        std::mem::take(self.partial.entry(stream).or_default()).len()
+    }
+
     fn take(&mut self, stream: u16, ppid: u32, unordered: bool, end: bool, part: &[u8]) -> Option<usize> {
         let whole = self.partial.entry(stream).or_default();
         whole.extend_from_slice(part);
@@ -112,15 +134,22 @@ impl App {
         self.messages += 1;
         let expected = if unordered {
             let number = u64::from_be_bytes(whole[..8].try_into().expect("eight bytes"));
-            let expected = Expected { number, length: whole.len(), ppid };
             let owed = self.unordered.entry(stream).or_default();
-            assert!(
-                owed.remove(&expected),
-                "stream {stream}: unordered {expected:?} was not owed (any more)"
-            );
+            let expected = owed.iter().find(|expected| expected.number == number).copied();
+            let expected = expected
+                .unwrap_or_else(|| panic!("stream {stream}: unordered {number} was not owed (any more)"));
+            owed.remove(&expected);
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
+            // What may be given up may be missing, and then never comes.
+            while let Some(first) = owed.front()
+                && first.limited
+                && (first.ppid != ppid || whole != content(first.number, first.length))
+            {
+                self.missing.insert(first.number);
+                owed.pop_front();
+            }
             owed.pop_front()
                 .unwrap_or_else(|| panic!("stream {stream}: {} bytes that were not owed", whole.len()))
         };
@@ -144,13 +173,19 @@ impl End {
         length: usize,
         peer: &mut App,
     ) -> Result<(), SendError> {
+        let limited = message.reliability != Reliability::Full;
+        let message = Message { context: number as u32, ..message };
         self.engine.send(now, id, message, &content(number, length))?;
-        peer.owe(message.stream, message.unordered, Expected { number, length, ppid: message.ppid });
+        peer.owe(message.stream, message.unordered, Expected { number, length, ppid: message.ppid, limited });
         Ok(())
     }
 
     /// Reacts to an event; returns lines worth drawing.
     pub fn hear(&mut self, now: Instant, event: &Event) -> Vec<String> {
+        if let Event::Abandoned { context, .. } = *event {
+            let new = self.app.given_up.insert(u64::from(context));
+            assert!(new, "message {context} is given up twice");
+        }
         let Event::Readable { id, stream } = *event else { return Vec::new() };
         if self.app.reading_pause.is_zero() {
             return self.read(now, id, stream);
@@ -175,6 +210,12 @@ impl End {
         while let Ok(Some(got)) = self.engine.recv(now, id, stream, &mut buffer) {
             assert!(got.bytes > 0 || got.end_of_message, "an empty part");
             let part = &buffer[..got.bytes];
+            if got.incomplete {
+                let read = self.app.drop_part(stream);
+                assert!(read > 0 && got.end_of_message && got.bytes == 0, "told of what it never saw");
+                lines.push(format!("sid={stream} ends after {read}"));
+                continue;
+            }
             let whole = self.app.take(stream, got.ppid, got.unordered, got.end_of_message, part);
             if let Some(length) = whole {
                 lines.push(format!("received sid={stream} len={length}"));
@@ -197,6 +238,10 @@ pub fn describe(event: &Event) -> Option<String> {
         }
         Event::Readable { .. } => return None,
         Event::Writable { .. } => "writable".into(),
+        Event::Abandoned { stream, bytes, context, policy, sent, .. } => {
+            let sent = if *sent { "sent" } else { "unsent" };
+            format!("gave up sid={stream} len={bytes} context={context}, {sent}, by {policy:?}")
+        }
         Event::PathUp { address, .. } => format!("path to {address} is up"),
         Event::PathPotentiallyFailed { address, .. } => format!("path to {address} may have failed"),
         Event::PathDown { address, .. } => format!("path to {address} is down"),

@@ -330,7 +330,8 @@ impl Net {
             && info.state == AssociationState::CookieEchoed
             && !end.ids.is_empty()
         {
-            end.app.owe_again(info.buffered);
+            let given_up = peer.app.given_up.clone();
+            end.app.owe_again(info.buffered, &given_up);
             peer.app.forgive();
         }
     }

@@ -17,6 +17,7 @@ mod interleaving;
 mod loss;
 mod messages;
 mod mtu;
+mod partial;
 mod paths;
 mod plpmtud;
 mod reconfig;

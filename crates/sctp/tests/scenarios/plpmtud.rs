@@ -288,7 +288,7 @@ fn cookie_echo_with_too_much_data() {
         3.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
     "#]]);
     script.run(60_000);
-    assert!(script.app(B).is_served());
+    assert!(script.app(B).is_served(&Default::default()));
     assert_eq!(mtu(&script), 600);
 }
 

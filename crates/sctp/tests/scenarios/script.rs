@@ -227,7 +227,8 @@ impl Script {
     pub fn check(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));
         for (side, name) in [(A, "A"), (B, "B")] {
-            assert!(self.net.end(side).app.is_served(), "{name} did not get everything");
+            let peer_gave_up = self.net.end(side.other()).app.given_up.clone();
+            assert!(self.net.end(side).app.is_served(&peer_gave_up), "{name} did not get everything");
         }
     }
 

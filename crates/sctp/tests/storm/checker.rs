@@ -1,6 +1,7 @@
 //! What must hold at every packet and at every instant, seen from outside.
 //!
-//! TSNs are dense and never change their content; a SACK never takes back its
+//! TSNs are dense (but for those that stand for what was given up) and never
+//! change their content; a SACK never takes back its
 //! cumulative TSN, never acknowledges what was not sent, and its gap blocks
 //! are ascending and apart; what is new goes out only within the peer's window
 //! and the path's (with the overbooking of one packet that RFC 9260 §6.1
@@ -10,7 +11,7 @@
 
 use crate::net::{A, B, Flight, Net, Watch, network};
 use anabranch_base::Engine;
-use anabranch_sctp::{AssociationState, PathState};
+use anabranch_sctp::{AssociationState, AssociationStats, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Chunk, Data, IData, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
@@ -24,6 +25,10 @@ struct Sender {
     header: usize,
     /// By stream, the message that is under way: unordered, identifier, fragment.
     open: BTreeMap<u16, (bool, u32, u32)>,
+    /// TSNs that were left out.
+    never_sent: u64,
+    /// Highest TSN that it has asked to skip.
+    skipped: Option<Tsn>,
     /// Content of every TSN: length and hash.
     content: BTreeMap<u32, (usize, u64)>,
     /// Cumulative TSN and window of the last SACK it was handed.
@@ -63,6 +68,12 @@ pub struct Checker {
     lives: [usize; 2],
     pub packets: u64,
     pub digest: u64,
+}
+
+/// The counters of the latest association of a side.
+fn stats_of(net: &Net, side: Side) -> AssociationStats {
+    let end = &net.ends[side as usize];
+    end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default()
 }
 
 fn hash(mut seed: u64, bytes: &[u8]) -> u64 {
@@ -112,6 +123,7 @@ impl Checker {
         let peer = &mut self.sides[from.other() as usize];
         peer.highest = Some(before);
         peer.acknowledged = None;
+        peer.skipped = None;
         peer.content.clear();
     }
 
@@ -119,7 +131,15 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         let content = (payload.len(), hash(u64::from(stream), payload));
         let expected = mine.highest.map(Tsn::next);
-        if expected.is_none_or(|expected| expected == tsn) {
+        // RFC 3758: a TSN for what is left of a message that was given up is never sent.
+        let passed = expected.filter(|expected| tsn.after(*expected)).map_or(0, |e| tsn.distance_from(e));
+        if passed > 0 {
+            mine.never_sent += u64::from(passed);
+            let given_up = stats_of(net, from).abandoned_sent;
+            assert!(mine.never_sent <= given_up, "{from:?}: TSNs before {tsn} are left out");
+        }
+        let mine = &mut self.sides[from as usize];
+        if expected.is_none_or(|expected| expected == tsn) || passed > 0 {
             mine.highest = Some(tsn);
             mine.content.insert(tsn.0, content);
             self.new_data_fits(net, from, flight, tsn);
@@ -138,16 +158,46 @@ impl Checker {
         assert!(interleaves(net, from), "{from:?}: I-DATA where it was not agreed on");
         let mine = &mut self.sides[from as usize];
         mine.header = IData::HEADER;
-        if mine.highest.is_some_and(|highest| highest.next() != data.tsn) {
+        if mine.highest.is_some_and(|highest| highest.at_or_after(data.tsn)) {
             return;
         }
         let this = (data.unordered, data.mid, data.fsn);
-        let due = mine.open.remove(&data.stream);
+        // What was under way may have been given up (RFC 3758): then another message begins.
+        let given_up = stats_of(net, from).abandoned_sent > 0;
+        let due = mine.open.remove(&data.stream).filter(|_| !(given_up && data.begin));
         assert!(due.unwrap_or(this) == this, "{from:?}: {data} while fragment {due:?} was due");
         assert_eq!(due.is_none(), data.begin, "{from:?}: {data} is not where a message begins");
         if !data.end {
             mine.open.insert(data.stream, (data.unordered, data.mid, data.fsn + 1));
         }
+    }
+
+    /// RFC 3758 §3.5: only where both sides support it, only over what was given up, each stream once.
+    fn forward_sent(&mut self, net: &Net, from: Side, point: Tsn, mids: bool, mut names: Vec<(u16, bool)>) {
+        let end = &net.ends[from as usize];
+        let Some(&id) = end.ids.last() else { return };
+        let stats = end.engine.stats(id).unwrap_or_default();
+        assert!(stats.abandoned_sent > 0, "{from:?}: FORWARD TSN {point} and nothing was given up");
+        let extensions = end.engine.info(id).map(|info| info.extensions).unwrap_or_default();
+        assert!(extensions.partial_reliability && extensions.interleaving == mids, "{from:?}: FORWARD TSN");
+        let mine = &mut self.sides[from as usize];
+        if let Some((acknowledged, _)) = mine.acknowledged {
+            assert!(point.after(acknowledged), "{from:?}: FORWARD TSN {point}, which is acknowledged");
+        }
+        if let Some(highest) = mine.highest {
+            let beyond = if point.after(highest) { point.distance_from(highest) } else { 0 };
+            mine.never_sent += u64::from(beyond);
+            assert!(mine.never_sent <= stats.abandoned_sent, "{from:?}: FORWARD TSN {point} after {highest}");
+            mine.highest = Some(if beyond > 0 { point } else { highest });
+        }
+        let back = mine.skipped.is_some_and(|before| before.after(point));
+        assert!(!back, "{from:?}: FORWARD TSN {point} goes back from {:?}", mine.skipped);
+        mine.skipped = Some(point);
+        names.sort_unstable();
+        assert!(
+            names.windows(2).all(|pair| pair[0] < pair[1]),
+            "{from:?}: a stream is named twice: {names:?}"
+        );
     }
 
     /// What may be together in a packet, and go where.
@@ -179,6 +229,7 @@ impl Checker {
                 let allowed = match chunk {
                     Chunk::CookieEcho(_) | Chunk::CookieAck(_) => heartbeat,
                     Chunk::Data(_) | Chunk::IData(_) | Chunk::Sack(_) | Chunk::Init(_) => false,
+                    Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => false,
                     Chunk::Shutdown(_) | Chunk::ShutdownAck(_) => false,
                     _ => true,
                 };
@@ -195,7 +246,9 @@ impl Checker {
         // RFC 9260 §6.2.1 C: what is marked for retransmission gives its room back, so that the
         // rule can be seen from outside only as long as nothing was.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
-        let undisturbed = stats.fast_recoveries + stats.t3_expirations + stats.retransmitted_fast == 0;
+        let undisturbed =
+            stats.fast_recoveries + stats.t3_expirations + stats.retransmitted_fast + stats.abandoned_sent
+                == 0;
         if let Some((cumulative, window)) = mine.acknowledged.filter(|_| undisturbed && !mine.window_unknown)
         {
             let beyond: u64 = (1..=tsn.distance_from(cumulative))
@@ -270,6 +323,15 @@ impl Watch for Checker {
                         }
                     }
                 }
+                Chunk::ForwardTsn(forward) => {
+                    let names = forward.streams().map(|skipped| (skipped.stream, false)).collect();
+                    self.forward_sent(net, from, forward.cumulative, false, names);
+                }
+                Chunk::IForwardTsn(forward) => {
+                    let names =
+                        forward.streams().map(|skipped| (skipped.stream, skipped.unordered)).collect();
+                    self.forward_sent(net, from, forward.cumulative, true, names);
+                }
                 Chunk::Unknown(unknown) => panic!("{from:?}: {unknown}"),
                 _ => {}
             }
@@ -337,7 +399,12 @@ impl Watch for Checker {
             let flight: u64 = info.paths.iter().map(|path| path.flight).sum();
             let most = self.sides[side as usize].unacknowledged();
             assert!(flight <= most, "{side:?}: {flight} in flight on paths, {most} not acknowledged");
-            assert!(flight == 0 || info.outstanding > 0, "{side:?}: {flight} in flight, nothing outstanding");
+            let given_up =
+                end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default().abandoned_sent;
+            assert!(
+                flight == 0 || info.outstanding + given_up > 0,
+                "{side:?}: {flight} in flight, nothing outstanding"
+            );
             assert!(info.buffered >= info.outstanding, "{side:?}: outstanding bytes stay in the send buffer");
             assert!(
                 info.outstanding == 0 || end.engine.poll_timeout().is_some(),

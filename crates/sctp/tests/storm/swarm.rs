@@ -5,7 +5,7 @@ use crate::net::{self, A, B, Flight, Narrow, Net};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{
-    AssociationState, CloseReason, Config, Direction, Event, Message, SchedulerKind, SendError,
+    AssociationState, CloseReason, Config, Direction, Event, Message, Reliability, SchedulerKind, SendError,
 };
 use anabranch_wire::ladder::Side;
 
@@ -22,6 +22,10 @@ pub struct Outcome {
     pub retransmitted: u64,
     /// Streams and TSNs that began anew, and streams that were added, as the sides were told.
     pub reconfigured: u64,
+    /// Messages given up, sent or not.
+    pub given_up: u64,
+    /// Messages given up that are missing at the peer.
+    pub missing: u64,
     /// Over every packet and its time.
     pub digest: u64,
 }
@@ -35,6 +39,8 @@ impl Outcome {
         self.packets += other.packets;
         self.retransmitted += other.retransmitted;
         self.reconfigured += other.reconfigured;
+        self.given_up += other.given_up;
+        self.missing += other.missing;
         self.digest ^= other.digest;
     }
 }
@@ -137,6 +143,7 @@ fn configuration(rng: &mut Rng) -> Config {
         set("max_burst", pick(rng, &["0", "1", "4"]));
         set("dupthresh", pick(rng, &["1", "3", "4"]));
     }
+    set("partial_reliability", pick(rng, &["yes", "yes", "no"]));
     if on(rng) {
         set("rto_min", pick(rng, &["10ms", "200ms", "1s"]));
     }
@@ -335,21 +342,35 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     conclude(&mut net, &checker, abort || outage || heavy)
 }
 
+fn reliability(rng: &mut Rng) -> Reliability {
+    match rng.below(3) {
+        0 => Reliability::Lifetime(Duration::from_millis(pick(rng, &[0, 1, 50, 400, 3_000, 30_000]))),
+        1 => Reliability::Retransmissions(pick(rng, &[0, 0, 1, 3])),
+        _ => Reliability::Priority(rng.below(5) as u32),
+    }
+}
+
 fn plan(rng: &mut Rng, side: Side) -> Work {
     let count = if rng.below(5) == 0 { 0 } else { rng.below(60) as usize };
     let largest = pick(rng, &[10, 500, 3_000, 20_000]);
     let unordered = pick(rng, &[0, 0, 3, 10]);
+    let limited = pick(rng, &[0, 0, 3, 10]);
     let messages = (0..count)
         .map(|_| {
             let unordered = rng.below(10) < unordered;
+            let limited = rng.below(10) < limited;
+            let reliability = if limited { reliability(rng) } else { Reliability::Full };
             let message = Message {
                 stream: rng.below(25) as u16,
                 ppid: rng.next_u32(),
                 unordered,
                 immediate: rng.below(10) == 0,
+                reliability,
+                ..Message::default()
             };
-            // An unordered message carries its number.
-            (message, (1 + rng.below(largest) as usize).max(if unordered { 8 } else { 1 }))
+            // One that is unordered or may be missing carries its number.
+            let least = if unordered || limited { 8 } else { 1 };
+            (message, (1 + rng.below(largest) as usize).max(least))
         })
         .collect();
     Work {
@@ -490,6 +511,7 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool) -> Outcome {
         outcome.messages += end.app.messages;
         outcome.bytes += end.app.bytes;
         let totals = end.engine.totals().sum;
+        outcome.given_up += totals.abandoned_sent + totals.abandoned_unsent;
         outcome.retransmitted += totals.retransmitted_fast + totals.retransmitted_timeout;
         // Nothing is left behind: no timer runs for an ended association.
         assert_eq!(end.engine.poll_timeout(), None, "{side:?}: a timer still runs");
@@ -508,8 +530,10 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool) -> Outcome {
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;
         for side in [A, B] {
-            let app = &net.end(side).app;
-            assert!(app.is_served(), "{side:?} did not get {}: {reasons:?}", app.owed());
+            let [a, b] = &net.ends;
+            let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
+            outcome.missing += app.count_missing();
+            assert!(app.is_served(&peer.given_up), "{side:?} did not get {}: {reasons:?}", app.owed());
         }
     } else {
         outcome.broken = 1;
@@ -532,6 +556,7 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::Accepted { id, .. }
         | Event::Readable { id, .. }
         | Event::Writable { id }
+        | Event::Abandoned { id, .. }
         | Event::PathUp { id, .. }
         | Event::PathDown { id, .. }
         | Event::PathPotentiallyFailed { id, .. }

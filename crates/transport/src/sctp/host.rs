@@ -204,7 +204,8 @@ impl Driven for Shared {
             // The engine keeps count of them; sessions do not care which path carries them.
             Event::PathUp { .. } | Event::PathDown { .. } | Event::PathPotentiallyFailed { .. } => {}
             // Nobody here asks for them.
-            Event::StreamsReset { .. }
+            Event::Abandoned { .. }
+            | Event::StreamsReset { .. }
             | Event::StreamsAdded { .. }
             | Event::AssociationReset { .. }
             | Event::ResetFailed { .. }

@@ -39,6 +39,9 @@ impl Association {
         if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
             return Some(Job::Control(path));
         }
+        if self.forward_wanted() {
+            return Some(Job::Control(self.paths.current()));
+        }
         if self.outbox.mtu_probes
             && let Some(path) = self.next_mtu_probe()
         {

@@ -36,6 +36,13 @@ impl Hold {
         self.waiting.push_back(message);
     }
 
+    /// A message that is kept back is given up; false when it is not kept back.
+    pub(super) fn drop_kept(&mut self, message: u32) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|&kept| kept != message);
+        self.waiting.len() < before
+    }
+
     /// A message that was given before has been cut to its end, or is gone.
     pub(super) fn done(&mut self, stream: u16) {
         if let Some(ticket) = self.ticket(stream)

@@ -201,3 +201,28 @@ fn messages_are_taken_off() {
         assert_eq!(left, [1, 2], "{kind:?}");
     }
 }
+
+#[test]
+fn what_is_given_up_is_passed_over() {
+    for kind in ALL {
+        for interleaving in [false, true] {
+            let mut sender = Sender::new(kind, interleaving);
+            sender.push(7, 3).push(7, 1).push(9, 1).push(7, 1).push(9, 2);
+            // One that has been begun, one that waits, one that is gone already.
+            assert_eq!(sender.chunk(), Some(0), "{kind:?}");
+            for message in [0, 2, 2] {
+                let stream = sender.messages[message as usize].0;
+                sender.scheduler.remove(stream, message);
+            }
+            sender.scheduler.packet_done();
+            let mut left: Vec<u32> = std::iter::from_fn(|| {
+                let message = sender.chunk();
+                sender.scheduler.packet_done();
+                message
+            })
+            .collect();
+            left.sort_unstable();
+            assert_eq!(left, [1, 3, 4, 4], "{kind:?}");
+        }
+    }
+}

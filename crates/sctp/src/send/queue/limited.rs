@@ -1,0 +1,120 @@
+//! Messages that may be given up, as far as the send buffer is concerned.
+//!
+//! Such a message has its bytes to itself, not in the ring of its stream, so
+//! that they can go at once. What was sent of it keeps its place, without
+//! bytes, until the peer has acknowledged or skipped its TSNs.
+
+use super::{Cut, Queue};
+use crate::endpoint::Message;
+use crate::error::SendError;
+use crate::reliability::Reliability;
+
+/// Whether a message may be given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Promise {
+    /// It is delivered in full.
+    Full,
+    /// It may be.
+    Limited,
+    /// It has been; so many of its chunks are still outstanding.
+    Abandoned(u32),
+}
+
+impl Promise {
+    pub(super) const fn of(message: &Message) -> Self {
+        match message.reliability {
+            Reliability::Full => Self::Full,
+            _ => Self::Limited,
+        }
+    }
+}
+
+impl Queue {
+    /// Takes in a message and says under which number, given that there is room.
+    pub(crate) fn push_limited(&mut self, message: Message, payload: &[u8]) -> Result<u32, SendError> {
+        self.push(message, payload)?;
+        Ok(self.latest)
+    }
+
+    /// So many bytes are wanted: are they missing?
+    pub(crate) fn missing(&self, wanted: u64) -> Option<u64> {
+        let missing = wanted.saturating_sub(self.writable_bytes());
+        (missing > 0 && wanted <= self.limit).then_some(missing)
+    }
+
+    /// Bytes that it takes up.
+    pub(crate) fn held_by(&self, message: u32) -> u64 {
+        let stored = &self.messages[message as usize];
+        u64::from(stored.length - stored.released)
+    }
+
+    /// Bytes of it that are in chunks and not acknowledged for good.
+    pub(crate) fn outstanding_of(&self, message: u32) -> u32 {
+        let stored = &self.messages[message as usize];
+        stored.cut - stored.released
+    }
+
+    /// A part of it has been sent, and all of it has been.
+    pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
+        let stored = &self.messages[message as usize];
+        (stored.cut > 0, stored.cut == stored.length)
+    }
+
+    /// Chunks of a message that may be given up have been acknowledged, or skipped.
+    pub(super) fn release_limited(&mut self, message: u32, length: u32) {
+        let stored = &mut self.messages[message as usize];
+        let done = if let Promise::Abandoned(left) = &mut stored.promise {
+            *left -= 1;
+            *left == 0
+        } else {
+            stored.released += length;
+            self.buffered -= u64::from(length);
+            stored.released == stored.length
+        };
+        if done {
+            self.forget(message);
+        }
+    }
+
+    fn forget(&mut self, message: u32) {
+        let stored = &mut self.messages[message as usize];
+        stored.own = None;
+        stored.promise = Promise::Full;
+        self.free.push(message);
+        self.gone.push(message);
+    }
+
+    /// Gives a message up: `left` of its chunks stay outstanding.
+    pub(crate) fn abandon(&mut self, message: u32, left: u32) {
+        let stored = &mut self.messages[message as usize];
+        assert!(stored.promise == Promise::Limited, "a message is given up that must not be, or twice");
+        let rest = stored.length - stored.cut;
+        self.buffered -= u64::from(stored.length - stored.released);
+        self.unsent -= u64::from(rest);
+        stored.own = None;
+        stored.promise = Promise::Abandoned(left);
+        // Nothing of it waits any more.
+        stored.cut = stored.length;
+        let stream = stored.stream;
+        if rest > 0 && !self.hold.as_mut().is_some_and(|hold| hold.drop_kept(message)) {
+            self.scheduler.remove(stream, message);
+            if let Some(hold) = &mut self.hold {
+                hold.done(stream);
+            }
+        }
+        if left == 0 {
+            self.forget(message);
+        }
+    }
+
+    /// The first chunk of a message that may be given up is being sent.
+    #[inline]
+    pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
+        cut.offset == 0 && self.messages[cut.message as usize].promise != Promise::Full
+    }
+
+    /// Messages whose last chunk was acknowledged or skipped, since the last call.
+    pub(crate) fn take_gone(&mut self) -> Option<u32> {
+        self.gone.pop()
+    }
+}

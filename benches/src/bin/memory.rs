@@ -107,11 +107,11 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
 /// What a packet costs with little and with much behind it in the queue.
 fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
-    println!("{:12}{:>10}{:>10}", "", "1 MiB", "64 MiB");
+    println!("{:12}{:>10}{:>10}{:>10}{:>10}", "", "1 MiB", "16 MiB", "64 MiB", "256 MiB");
     for (stack, name) in NAMES.iter().enumerate().take(stacks) {
-        let mut figures = [Vec::new(), Vec::new()];
+        let mut figures = [const { Vec::new() }; 4];
         for _ in 0..runs {
-            for (column, depth) in [1 << 20, 64 << 20].into_iter().enumerate() {
+            for (column, depth) in [1 << 20, 16 << 20, 64 << 20, 256 << 20].into_iter().enumerate() {
                 let total = 128 << 20;
                 let transfer = match stack {
                     0 => {
@@ -123,7 +123,11 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
                 figures[column].push(transfer.cpu / transfer.packets as f64 * 1e9);
             }
         }
-        println!("{name:12}{:10.0}{:10.0}", median(&figures[0]), median(&figures[1]));
+        print!("{name:12}");
+        for figures in &figures {
+            print!("{:10.0}", median(figures));
+        }
+        println!();
     }
     Ok(())
 }

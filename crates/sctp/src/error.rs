@@ -57,6 +57,17 @@ pub enum SendError {
     Unknown,
 }
 
+/// Why an association's addresses were not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AddressError {
+    /// No such association.
+    #[error("no such association")]
+    Unknown,
+    /// Its addresses are not dynamic: this side or the peer does not speak ASCONF.
+    #[error("the association's addresses are fixed")]
+    NotDynamic,
+}
+
 /// Why a shared key was not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyError {

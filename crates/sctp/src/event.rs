@@ -159,6 +159,42 @@ pub enum Event {
         /// Why.
         result: ReconfigResult,
     },
+    /// The peer has one more address (RFC 5061); `PathUp` follows when it is verified.
+    PathAdded {
+        /// Which association.
+        id: AssociationId,
+        /// Index of the path, as in `info` and `stats`: new, or that of one that was removed.
+        path: usize,
+        /// Its destination address.
+        address: IpAddr,
+    },
+    /// The peer has given an address up (RFC 5061). Its index names nothing until a `PathAdded` reuses it.
+    PathRemoved {
+        /// Which association.
+        id: AssociationId,
+        /// Index of the path.
+        path: usize,
+        /// Its destination address.
+        address: IpAddr,
+    },
+    /// The peer wanted another primary path, and it is so now (RFC 5061 §5.4).
+    PrimaryChanged {
+        /// Which association.
+        id: AssociationId,
+        /// Index of the path.
+        path: usize,
+        /// Its destination address.
+        address: IpAddr,
+    },
+    /// The peer has answered to a change of this side's addresses (RFC 5061).
+    LocalAddress {
+        /// Which association.
+        id: AssociationId,
+        /// The local address.
+        address: IpAddr,
+        /// What it is to the peer now.
+        change: AddressChange,
+    },
     /// A shared key has come into use, gone out of use, or is missing (RFC 6458 §6.1.8).
     Key {
         /// Which association.
@@ -237,6 +273,19 @@ impl ReconfigResult {
             _ => Self::Unknown,
         })
     }
+}
+
+/// What a local address is to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddressChange {
+    /// Part of the association.
+    Added,
+    /// Not part of it any more.
+    Removed,
+    /// Where it is asked to send first.
+    Primary,
+    /// What was asked for was refused with this cause code, or 0 without one.
+    Refused(u16),
 }
 
 /// What has become of a shared key.

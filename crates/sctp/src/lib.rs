@@ -73,10 +73,12 @@ mod tests;
 pub use association::extensions::Extensions;
 pub use config::{ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, SchedulerKind};
 pub use endpoint::{Associate, AssociationId, Endpoint, Message, Received};
+pub use error::AddressError;
 pub use error::KeyError;
 pub use error::{
     AssociateError, ListenError, PrimaryError, RecvError, ResetError, SchedulerError, SendError,
 };
+pub use event::AddressChange;
 pub use event::KeyChange;
 pub use event::{CloseReason, Direction, Event, ReconfigResult};
 pub use reliability::{Abandoned, Policy, Reliability};

@@ -83,6 +83,9 @@ impl Association {
                 self.on_stale_cookie(ctx, micros);
                 return;
             }
+            if let Cause::UnrecognizedChunk(chunk) = cause {
+                self.on_unrecognized(chunk);
+            }
         }
     }
 

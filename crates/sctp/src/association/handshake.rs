@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
+use super::asconf::Asconf;
 use super::auth::keys::Said;
 use super::extensions::Extensions;
 use super::negotiate::{Offer, Refusal, read};
@@ -187,13 +188,17 @@ impl Association {
         self.ecn.on = self.extensions.ecn;
         self.agree_on_auth(offer.auth.as_ref());
         self.peer_adaptation = offer.adaptation;
+        self.asconf = self.extensions.asconf.then(|| {
+            let known = ctx.locals.iter().map(|local| local.address.ip()).collect();
+            Box::new(Asconf::new(self.initial_tsn, offer.tsn, known))
+        });
         // RFC 9260 §5.1.2: the addresses listed and the one it came from.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
-            if self.paths.find(address).is_none() && self.paths.len() < MOST {
-                let turn = self.paths.len();
-                if let Some(path) = self.new_path(ctx, SocketAddr::new(address, from.port()), turn) {
-                    self.paths.push(path);
-                }
+            if self.paths.find(address).is_none()
+                && let Some(turn) = self.paths.free_place(address, MOST)
+                && let Some(path) = self.new_path(ctx, SocketAddr::new(address, from.port()), turn)
+            {
+                self.paths.put(turn, path);
             }
         }
         // RFC 9260 §5.1.2: these, and no others that the application may have named.
@@ -227,9 +232,17 @@ impl Association {
     pub(super) fn tell_established(&mut self, ctx: &mut Ctx<'_>) {
         let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
+        self.tell_adaptation(ctx);
         // Messages on streams that were not granted may have made room.
         if self.send.queue.take_writable() && self.state.accepts_messages() {
             ctx.events.push_back(Event::Writable { id: self.id });
+        }
+    }
+
+    /// RFC 5061 §4.2.6: what runs above the peer, if it has said so.
+    pub(super) fn tell_adaptation(&self, ctx: &mut Ctx<'_>) {
+        if let Some(code) = self.peer_adaptation {
+            ctx.events.push_back(Event::Adaptation { id: self.id, code });
         }
     }
 
@@ -245,9 +258,7 @@ impl Association {
         self.stats.established = Some(ctx.now);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Established);
         self.begin_heartbeats(ctx);
-        if let Some(code) = self.peer_adaptation {
-            ctx.events.push_back(Event::Adaptation { id: self.id, code });
-        }
+        self.locals_changed(ctx);
         if std::mem::take(&mut self.shutdown_asked) {
             self.shutdown(ctx);
         }

@@ -174,9 +174,11 @@ impl Association {
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
             // Where the extension is switched off its chunk is not known.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
-            Chunk::Auth(_) | Chunk::Asconf(_) | Chunk::AsconfAck(_) => {}
             // RFC 4820 §3: it has done its work by being there.
             Chunk::Pad(_) => {}
+            Chunk::Auth(_) => {}
+            Chunk::Asconf(asconf) => self.on_asconf(ctx, &asconf, arrived),
+            Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, &ack),
             Chunk::Unknown(unknown) => return self.on_unknown(unknown, arrived),
         }
         true

@@ -126,7 +126,8 @@ impl Association {
         path.rtt.back_off();
         let active = path.active;
         // RFC 9260 §8.1, §5.4: only the path in use, and no unverified one, counts for the association.
-        if confirmed && index == self.paths.current() {
+        let stranded = self.is_stranded();
+        if (confirmed || stranded) && index == self.paths.current() {
             self.errors += 1;
         }
         self.on_health(ctx, index, health);
@@ -134,7 +135,10 @@ impl Association {
             self.give_up(ctx);
             return;
         }
-        if !confirmed && active {
+        if stranded && index == self.paths.current() {
+            // RFC 5061 §5.3 F14: it is all there is, and nothing goes on before it is verified.
+            self.paths.at(index).heartbeat.wanted = true;
+        } else if !confirmed && active {
             // RFC 9260 §5.4: once an RTO until it is verified or fails; of several, HB.Max.Burst (1)
             // an RTO, in turn.
             let unverified = self.paths.iter().filter(|path| path.active && !path.confirmed).count() as u32;
@@ -213,6 +217,7 @@ impl Association {
         if self.may_heartbeat() {
             self.begin_mtu_search(ctx, index);
         }
+        self.grant_primary(ctx);
     }
 
     fn note_path(&self, ctx: &mut Ctx<'_>, address: IpAddr, state: PathState) {

@@ -8,6 +8,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
+pub(crate) mod asconf;
 pub(crate) mod auth;
 pub(crate) mod collision;
 pub(crate) mod extensions;
@@ -37,6 +38,7 @@ use crate::send::sack::SackOutcome;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
+use asconf::Asconf;
 use auth::Auth;
 use extensions::Extensions;
 use std::collections::VecDeque;
@@ -129,6 +131,8 @@ pub(crate) struct Association {
     pub(crate) outbox: Outbox,
     /// What both sides support.
     pub(crate) extensions: Extensions,
+    /// Dynamic addresses, where both sides speak of them.
+    pub(crate) asconf: Option<Box<Asconf>>,
     /// What runs above the peer, as it says.
     pub(crate) peer_adaptation: Option<u32>,
     /// Authentication, where this side wants it; in force as `extensions` says.
@@ -194,6 +198,7 @@ impl Association {
             recv: RecvHalf::new(&config, 0, streams, segment),
             outbox: Outbox::default(),
             extensions: Extensions::default(),
+            asconf: None,
             peer_adaptation: None,
             auth: start.auth,
             ecn: EcnState::default(),
@@ -222,7 +227,8 @@ impl Association {
 
     /// RFC 9260 §7.3: chunks are cut for the smallest path.
     pub(crate) fn measure(&mut self) {
-        let smallest = self.paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
+        let smallest =
+            self.paths.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512);
         let largest = (smallest - self.send.queue.header() - self.auth_room()) as u32;
         self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
         let more = self.paths.len().saturating_sub(self.outcome.paths.len());
@@ -326,6 +332,7 @@ impl Association {
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
                 // What is due is given up after any change.
                 Timer::Lifetime => {}
+                Timer::Asconf => self.on_t4(ctx),
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
                 Timer::HeartbeatLost(path) => self.on_heartbeat_lost(ctx, path),

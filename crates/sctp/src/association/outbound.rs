@@ -48,8 +48,10 @@ pub(crate) struct Outbox {
 
 /// What the next packet is for, and its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Job {
+pub(super) enum Job {
     Init(usize),
+    Asconf(usize),
+    AsconfAck(usize),
     CookieEcho(usize),
     Control(usize),
     MtuProbe(usize),
@@ -62,6 +64,8 @@ impl Job {
     fn path(self) -> usize {
         match self {
             Self::Init(path)
+            | Self::Asconf(path)
+            | Self::AsconfAck(path)
             | Self::CookieEcho(path)
             | Self::Control(path)
             | Self::MtuProbe(path)
@@ -82,7 +86,7 @@ fn needs_checksum(job: Job, packet: &[u8]) -> bool {
 
 /// Which DATA may go to a path now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Allowed {
+pub(super) struct Allowed {
     again: bool,
     new: bool,
 }
@@ -98,8 +102,14 @@ impl Association {
         let path = self.paths.get(index);
         out.source = path.source;
         out.target = path.address;
+        if matches!(job, Job::Asconf(_) | Job::AsconfAck(_))
+            && let Some(ends) = self.asconf_ends(job)
+        {
+            (out.source, out.target) = ends;
+        }
         out.ecn = if self.ecn.on && matches!(job, Job::Data(..)) { Ecn::Ect0 } else { Ecn::NotEct };
         out.first_tag = *tag;
+        let path = self.paths.get(index);
         let mut limit = match &path.search {
             Some(search) if matches!(job, Job::MtuProbe(_)) => search.probed() as usize - path.headers(),
             _ => path.packet_limit(),
@@ -153,6 +163,8 @@ impl Association {
             }
             Job::CookieEcho(path) => self.write_cookie_echo(ctx, path, end, buffer, tag),
             Job::Shutdown(path) => self.write_shutdown(ctx, path, end, buffer),
+            Job::Asconf(path) => self.write_asconf(ctx, path, buffer),
+            Job::AsconfAck(path) => self.write_asconf_ack(ctx, path, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
                 // A HEARTBEAT that is to show that small packets pass stays small.
@@ -272,7 +284,7 @@ impl Association {
         }
     }
 
-    fn write_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
+    pub(super) fn write_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
         let nonce = self.rng.next_u64();
         let info = heartbeat::write_info(index, nonce, ctx.now);
         Heartbeat { info: &info, rest: &[] }.emit(buffer);

@@ -140,6 +140,7 @@ impl Association {
         self.ecn = super::EcnState::default();
         self.accept_cookie(ctx, cookie, source);
         ctx.events.push_back(Event::Restarted { id: self.id });
+        self.tell_adaptation(ctx);
         self.establish(ctx);
         self.after_acknowledgement(ctx);
     }

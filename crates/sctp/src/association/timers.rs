@@ -25,6 +25,8 @@ pub(crate) enum Timer {
     Reconfig,
     /// The lifetime of a message ends (RFC 3758).
     Lifetime,
+    /// T4: an ASCONF has not been answered (RFC 5061 §5.1).
+    Asconf,
     /// T3-rtx of a path.
     T3Rtx(usize),
     /// The next HEARTBEAT to a path.
@@ -36,7 +38,7 @@ pub(crate) enum Timer {
     PathMtu(usize),
 }
 
-const SINGLE: usize = 8;
+const SINGLE: usize = 9;
 const PER_PATH: usize = 4;
 
 /// The table. An absent deadline is `Instant::MAX`.
@@ -68,6 +70,7 @@ impl Timers {
             Timer::Probe => 5,
             Timer::Reconfig => 6,
             Timer::Lifetime => 7,
+            Timer::Asconf => 8,
             Timer::T3Rtx(path) => SINGLE + PER_PATH * path,
             Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 1,
             Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 2,
@@ -86,6 +89,7 @@ impl Timers {
             5 => Timer::Probe,
             6 => Timer::Reconfig,
             7 => Timer::Lifetime,
+            8 => Timer::Asconf,
             _ if (index - SINGLE).is_multiple_of(PER_PATH) => Timer::T3Rtx(path),
             _ if (index - SINGLE) % PER_PATH == 1 => Timer::Heartbeat(path),
             _ if (index - SINGLE) % PER_PATH == 2 => Timer::HeartbeatLost(path),
@@ -156,6 +160,7 @@ mod tests {
             Timer::Probe,
             Timer::Reconfig,
             Timer::Lifetime,
+            Timer::Asconf,
             Timer::T3Rtx(0),
             Timer::Heartbeat(0),
             Timer::HeartbeatLost(0),
@@ -168,10 +173,10 @@ mod tests {
         for (i, timer) in all.into_iter().enumerate().rev() {
             timers.set(timer, Instant::from_millis(20 - i as u64));
         }
-        assert_eq!(timers.next(), Some(Instant::from_millis(5)));
+        assert_eq!(timers.next(), Some(Instant::from_millis(4)));
         timers.stop(Timer::Probe);
         assert!(!timers.is_set(Timer::Probe) && timers.is_set(Timer::Sack));
-        assert_eq!(timers.expired(Instant::from_millis(4)), None);
+        assert_eq!(timers.expired(Instant::from_millis(3)), None);
         let run: Vec<_> = std::iter::from_fn(|| timers.expired(Instant::from_millis(20))).collect();
         let expected: Vec<_> = all.into_iter().filter(|&t| t != Timer::Probe).collect();
         assert_eq!(run, expected);

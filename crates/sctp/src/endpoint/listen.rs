@@ -192,6 +192,9 @@ impl Endpoint {
             inbound_streams: association.inbound_streams,
         };
         self.events.push_back(event);
+        if let Some(code) = association.peer_adaptation {
+            self.events.push_back(Event::Adaptation { id, code });
+        }
         self.totals.associations += 1;
         self.slots[slot as usize].association = Some(association);
         self.settle(now, slot);

@@ -2,6 +2,7 @@
 //!
 //! Home of RFC 9260 §11.1 (what the application may ask).
 
+mod addresses;
 mod checksum;
 pub(crate) mod cookie;
 mod demux;
@@ -143,6 +144,8 @@ struct Slot {
     /// What the demultiplexer knows of it.
     tag: Option<u32>,
     pairs: Vec<Pair>,
+    /// The count of address changes that `pairs` takes account of.
+    changes: u32,
 }
 
 /// RFC 6335 §6: dynamic ports.
@@ -575,6 +578,7 @@ impl Endpoint {
             armed: Instant::MAX,
             tag: None,
             pairs: Vec::new(),
+            changes: 0,
         });
         (self.slots.len() - 1) as u32
     }
@@ -635,7 +639,7 @@ impl Endpoint {
             self.retire(now, slot);
             return;
         }
-        let moved = place.tag != Some(association.local_tag) || place.pairs.len() != association.paths.len();
+        let moved = place.tag != Some(association.local_tag) || place.changes != association.paths.changes();
         let next = association.timeout_before(place.armed);
         if !place.queued {
             place.queued = true;
@@ -684,12 +688,20 @@ impl Endpoint {
             self.demux.add_tag(association.local_tag, slot);
         }
         let (peer_port, local_port) = (association.peer_port, association.local_port);
-        place.pairs.reserve_exact(association.paths.len().saturating_sub(place.pairs.len()));
-        for path in association.paths.iter().skip(place.pairs.len()) {
-            let pair = Pair { peer: path.address.ip(), peer_port, local_port };
-            place.pairs.push(pair);
+        if place.changes == association.paths.changes() {
+            return;
+        }
+        place.changes = association.paths.changes();
+        let present = association.paths.iter().filter(|path| !path.removed);
+        let pairs: Vec<_> =
+            present.map(|path| Pair { peer: path.address.ip(), peer_port, local_port }).collect();
+        for &pair in place.pairs.iter().filter(|pair| !pairs.contains(pair)) {
+            self.demux.remove_pair(pair, slot);
+        }
+        for &pair in &pairs {
             self.demux.add_pair(pair, slot);
         }
+        place.pairs = pairs;
     }
 
     /// An association has ended: nobody finds it any more. It is forgotten
@@ -711,6 +723,7 @@ impl Endpoint {
                 }
             }
         }
+        place.changes = 0;
         for pair in std::mem::take(&mut place.pairs) {
             self.demux.remove_pair(pair, slot);
         }
@@ -748,12 +761,24 @@ impl Endpoint {
         let header = view.header;
         let known = association.paths.find(packet.source.ip());
         let known = known.or_else(|| association.path_of_init_ack(view.chunks()));
+        let stranger = known.is_none();
+        // RFC 5061 §5.2 D2: an ASCONF may come from an address that is only now becoming the peer's.
+        let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports =
             association.local_port == header.target_port && association.peer_port == header.source_port;
         let Some(path) = known.filter(|_| ports) else {
             self.totals.discarded += 1;
             return;
         };
+        let (mut first, mut rest) = (first, rest);
+        if stranger {
+            // Of such a packet only what is authenticated counts.
+            while first.kind != Auth::KIND
+                && let Some(Ok(next)) = rest.next_raw()
+            {
+                first = next;
+            }
+        }
         encap::follow_port(association, path, packet.source);
         let was_established = association.stats.established.is_some();
         let arrived = Arrived {

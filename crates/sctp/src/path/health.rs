@@ -53,6 +53,10 @@ impl Path {
         if self.active {
             return std::mem::take(&mut self.suspect);
         }
+        if self.removed {
+            // RFC 5061 §5.3 F13: what was sent there arrived, and that is all.
+            return false;
+        }
         self.active = true;
         self.stats.last_up = Some(now);
         true

@@ -36,6 +36,10 @@ pub(crate) struct Path {
     pub(crate) source: SocketAddr,
     /// RFC 9260 §5.4: it is known to be the peer's.
     pub(crate) confirmed: bool,
+    /// RFC 5061 §5.3 F13: the peer has taken it away; the place is kept for what still names it.
+    pub(crate) removed: bool,
+    /// RFC 5061 §5.3 F1: no local address may be used towards it now.
+    pub(crate) sourceless: bool,
     /// RFC 9260 §8.2: it answers.
     pub(crate) active: bool,
     /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
@@ -88,6 +92,8 @@ impl Path {
             address,
             source,
             confirmed: false,
+            removed: false,
+            sourceless: false,
             active: true,
             suspect: false,
             pf_max: config.pf_max_retrans,
@@ -121,6 +127,18 @@ impl Path {
         self.active = false;
     }
 
+    /// Packets leave from another local address: another way, of which nothing is known yet.
+    pub(crate) fn leave_from(&mut self, config: &Config, source: SocketAddr, mtu: u32) {
+        let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
+        fresh.confirmed = self.confirmed;
+        fresh.flight = self.flight;
+        fresh.earliest = self.earliest;
+        fresh.heartbeat = std::mem::take(&mut self.heartbeat);
+        fresh.last_data = self.last_data;
+        fresh.stats = self.stats;
+        *self = fresh;
+    }
+
     #[inline]
     pub(crate) fn rto(&self) -> Duration {
         self.rtt.rto()
@@ -129,7 +147,7 @@ impl Path {
     /// Verified and answering: data may go there.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
-        self.confirmed && self.active
+        self.confirmed && self.active && !self.sourceless
     }
 
     /// Nothing speaks against it.

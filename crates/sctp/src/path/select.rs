@@ -15,6 +15,8 @@ pub(crate) struct Paths {
     primary: usize,
     /// Where data goes: the primary, or an alternate while it has failed.
     current: usize,
+    /// How often addresses were put in or taken out.
+    changes: u32,
 }
 
 impl Paths {
@@ -22,7 +24,7 @@ impl Paths {
         assert!(!list.is_empty(), "an association without a path");
         // Paths are large, and most associations have one.
         list.shrink_to_fit();
-        Self { list, primary: 0, current: 0 }
+        Self { list, primary: 0, current: 0, changes: 1 }
     }
 
     #[inline]
@@ -44,13 +46,46 @@ impl Paths {
         self.list.iter()
     }
 
-    pub(crate) fn push(&mut self, path: Path) {
-        self.list.reserve_exact(1);
-        self.list.push(path);
+    /// How often addresses were put in or taken out.
+    #[inline]
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// A place for one more address: the one it had, that of another which is gone, or a new one.
+    pub(crate) fn free_place(&self, address: IpAddr, most: usize) -> Option<usize> {
+        let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
+        let gone = || self.list.iter().position(|path| path.removed);
+        had.or_else(gone).or_else(|| (self.list.len() < most).then_some(self.list.len()))
+    }
+
+    /// Puts a path into a free place.
+    pub(crate) fn put(&mut self, place: usize, path: Path) {
+        if place < self.list.len() {
+            self.list[place] = path;
+        } else {
+            self.list.reserve_exact(1);
+            self.list.push(path);
+        }
+        self.changes += 1;
+    }
+
+    /// Takes a path out; `heir` takes its part. Its index stays its own until it is put to new use.
+    pub(crate) fn remove(&mut self, path: usize, heir: usize) {
+        self.list[path].removed = true;
+        self.list[path].withdraw();
+        self.changes += 1;
+        if self.primary == path {
+            self.primary = heir;
+        }
+        self.reselect();
+        if self.current == path {
+            self.current = heir;
+        }
     }
 
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
-        self.list.iter().position(|path| path.address.ip() == address)
+        self.list.iter().position(|path| path.address.ip() == address && !path.removed)
     }
 
     #[inline]

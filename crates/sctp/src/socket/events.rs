@@ -35,6 +35,10 @@ impl Sockets {
         | Event::AssociationReset { id, .. }
         | Event::ResetFailed { id, .. }
         | Event::AddFailed { id, .. }
+        | Event::PathAdded { id, .. }
+        | Event::PathRemoved { id, .. }
+        | Event::PrimaryChanged { id, .. }
+        | Event::LocalAddress { id, .. }
         | Event::Key { id, .. }
         | Event::Adaptation { id, .. }
         | Event::Closed { id, .. }) = event;
@@ -84,6 +88,20 @@ impl Sockets {
             | Event::AssociationReset { .. }
             | Event::ResetFailed { .. }
             | Event::AddFailed { .. } => {}
+            Event::PathAdded { address, .. } => {
+                let change = AddressChange::Added;
+                socket.notify(Notification::PeerAddressChange { association: id, address, change });
+            }
+            Event::PathRemoved { address, .. } => {
+                let change = AddressChange::Removed;
+                socket.notify(Notification::PeerAddressChange { association: id, address, change });
+            }
+            Event::PrimaryChanged { address, .. } => {
+                let change = AddressChange::MadePrimary;
+                socket.notify(Notification::PeerAddressChange { association: id, address, change });
+            }
+            // RFC 6458 has no notification of what becomes of one's own.
+            Event::LocalAddress { .. } => {}
             Event::Key { key, change, .. } => {
                 let change = match change {
                     crate::KeyChange::PeerUses => super::notification::KeyChange::New,

@@ -261,6 +261,10 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::AddFailed { outgoing, incoming, result, .. } => {
             format!("streams not added: {outgoing} out, {incoming} in: {result:?}")
         }
+        Event::PathAdded { address, .. } => format!("peer has {address}"),
+        Event::PathRemoved { address, .. } => format!("peer gives {address} up"),
+        Event::PrimaryChanged { address, .. } => format!("peer wants {address} first"),
+        Event::LocalAddress { address, change, .. } => format!("{address}: {change:?}"),
         Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
         Event::Adaptation { code, .. } => format!("adaptation {code}"),
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),

@@ -9,6 +9,7 @@ mod net;
 mod script;
 
 mod acks;
+mod asconf;
 mod auth;
 mod corners;
 mod encapsulated;

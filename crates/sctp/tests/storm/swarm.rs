@@ -567,6 +567,10 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::AssociationReset { id, .. }
         | Event::ResetFailed { id, .. }
         | Event::AddFailed { id, .. }
+        | Event::PathAdded { id, .. }
+        | Event::PathRemoved { id, .. }
+        | Event::PrimaryChanged { id, .. }
+        | Event::LocalAddress { id, .. }
         | Event::Key { id, .. }
         | Event::Adaptation { id, .. }
         | Event::Closed { id, .. } => *id,

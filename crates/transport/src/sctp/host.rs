@@ -212,6 +212,11 @@ impl Driven for Shared {
             | Event::AddFailed { .. } => {}
             // Nor which keys sign what they send.
             Event::Key { .. } | Event::Adaptation { .. } => {}
+            // Nor from where to where, while the addresses change.
+            Event::PathAdded { .. }
+            | Event::PathRemoved { .. }
+            | Event::PrimaryChanged { .. }
+            | Event::LocalAddress { .. } => {}
             Event::Restarted { id } => {
                 // Half of what was said is lost: no stream of bytes survives that.
                 self.engine.abort(now, id);

@@ -6,6 +6,7 @@
 //! Home of RFC 9260 §6.1 (rules A to D), §6.4 and §6.4.1 (the choice of a path).
 
 use super::{Allowed, Job};
+use crate::association::asconf::Turn;
 use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
 use crate::send::outstanding::ChunkState;
@@ -26,6 +27,13 @@ impl Association {
         }
         if let Some(path) = self.outbox.cookie_ack {
             return Some(Job::Control(path));
+        }
+        if self.asconf.is_some() {
+            match self.asconf_turn() {
+                Turn::Job(job) => return Some(job),
+                Turn::Wait => return None,
+                Turn::Go => {}
+            }
         }
         if let Some(&(path, _)) = self.outbox.errors.first() {
             return Some(Job::Control(path));

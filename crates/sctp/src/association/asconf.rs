@@ -1,0 +1,474 @@
+//! Addresses that come and go: what this side asks of the peer.
+//!
+//! There is no queue of changes. What the peer knows of this side is compared
+//! with what this side has, and the difference asked for in one ASCONF at a
+//! time; whatever changes meanwhile is part of the next difference. [`answer`]
+//! does what the peer asks for.
+//!
+//! An address that the peer does not know yet carries nothing but ASCONFs. When
+//! no other is left, the association stands still until the peer has agreed.
+//!
+//! Home of RFC 5061 §5.1 and of §5.3 F0 to F6.
+
+mod answer;
+
+use super::outbound::Job;
+use super::timers::Timer;
+use super::{Association, Ctx, State};
+use crate::event::{AddressChange, CloseReason, Event};
+use crate::path::select::source_for;
+use anabranch_base::trace::SendCause;
+use anabranch_wire::sctp::{Asconf as Chunk, AsconfAck, Cause, Param, Params, cause::Causes};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// Requests in one ASCONF; the rest waits for the next.
+const MOST_REQUESTS: usize = 12;
+
+/// Dynamic addresses of one association.
+#[derive(Debug)]
+pub(crate) struct Asconf {
+    /// Sequence number of the next ASCONF.
+    serial: u32,
+    /// Correlation id of the next request.
+    next_id: u32,
+    /// This side's addresses as the peer knows them.
+    known: Vec<IpAddr>,
+    /// Addresses that this association leaves alone: by the application's wish or the peer's.
+    withheld: Vec<IpAddr>,
+    /// Addresses that the peer does not let go of.
+    stuck: Vec<IpAddr>,
+    /// Where this side wants to be reached.
+    wish: Option<IpAddr>,
+    outstanding: Option<Outstanding>,
+    /// The peer does not do such things.
+    refused: bool,
+    answers: answer::Answers,
+}
+
+/// The ASCONF that has not been answered.
+#[derive(Debug)]
+struct Outstanding {
+    serial: u32,
+    chunk: Vec<u8>,
+    requests: Vec<(u32, Request)>,
+    path: usize,
+    ends: (SocketAddr, SocketAddr),
+    /// It is to be sent with the next poll.
+    wanted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Request {
+    Add(IpAddr),
+    Delete(IpAddr),
+    Primary(IpAddr),
+}
+
+/// What there is to do before anything else.
+pub(super) enum Turn {
+    /// This.
+    Job(Job),
+    /// Nothing: no address can be used now.
+    Wait,
+    /// Anything.
+    Go,
+}
+
+impl Asconf {
+    /// RFC 5061 §5.1 A2: the sequence numbers begin with the first TSNs.
+    pub(super) fn new(local_tsn: u32, peer_tsn: u32, known: Vec<IpAddr>) -> Self {
+        Self {
+            serial: local_tsn,
+            next_id: 1,
+            known,
+            withheld: Vec::new(),
+            stuck: Vec::new(),
+            wish: None,
+            outstanding: None,
+            refused: false,
+            answers: answer::Answers::new(peer_tsn),
+        }
+    }
+}
+
+impl Association {
+    /// Local addresses that this association should have.
+    fn wanted_locals(&self, ctx: &Ctx<'_>) -> Vec<SocketAddr> {
+        let withheld: &[IpAddr] = self.asconf.as_ref().map_or(&[], |asconf| &asconf.withheld);
+        let all = ctx.locals.iter().map(|local| local.address);
+        all.filter(|address| !withheld.contains(&address.ip())).collect()
+    }
+
+    /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from.
+    fn usable_locals(&self, ctx: &Ctx<'_>) -> Vec<SocketAddr> {
+        let known: &[IpAddr] = self.asconf.as_ref().map_or(&[], |asconf| &asconf.known);
+        self.wanted_locals(ctx).into_iter().filter(|address| known.contains(&address.ip())).collect()
+    }
+
+    /// The endpoint has other addresses than before, or the peer knows others.
+    pub(crate) fn locals_changed(&mut self, ctx: &mut Ctx<'_>) {
+        if self.asconf.is_none() || !self.state.is_up() {
+            return;
+        }
+        self.choose_sources(ctx);
+        let wanted = self.wanted_locals(ctx);
+        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut())
+            && !wanted.contains(&outstanding.ends.0)
+        {
+            // It was sent from an address that is gone: at once again, from another.
+            let path = outstanding.path;
+            self.aim_asconf(ctx, path);
+        }
+        self.plan_asconf(ctx);
+    }
+
+    /// The application wants or does not want a local address in this association.
+    pub(crate) fn use_address(&mut self, ctx: &mut Ctx<'_>, address: IpAddr, wanted: bool) -> bool {
+        let Some(asconf) = &mut self.asconf else {
+            return false;
+        };
+        asconf.withheld.retain(|other| *other != address);
+        asconf.stuck.retain(|other| *other != address);
+        if !wanted {
+            if asconf.withheld.len() >= MOST_REQUESTS * 2 {
+                return false;
+            }
+            asconf.withheld.push(address);
+        }
+        self.locals_changed(ctx);
+        true
+    }
+
+    /// The application wants the peer to send to `address` first.
+    pub(crate) fn set_peer_primary(&mut self, ctx: &mut Ctx<'_>, address: IpAddr) -> bool {
+        let Some(asconf) = &mut self.asconf else {
+            return false;
+        };
+        asconf.wish = Some(address);
+        self.plan_asconf(ctx);
+        true
+    }
+
+    /// Gives every path a source that the peer knows; a path without one stands still.
+    fn choose_sources(&mut self, ctx: &mut Ctx<'_>) {
+        let usable = self.usable_locals(ctx);
+        for index in 0..self.paths.len() {
+            let path = self.paths.get(index);
+            if path.removed || usable.contains(&path.source) && !path.sourceless {
+                continue;
+            }
+            let Some(source) = source_for(&usable, path.address.ip(), index) else {
+                if !self.paths.get(index).sourceless {
+                    self.give_up_flight(index);
+                    self.paths.at(index).sourceless = true;
+                }
+                continue;
+            };
+            let mtu = ctx.locals.iter().find(|local| local.address == source).map_or(1500, |local| local.mtu);
+            let config = self.config.clone();
+            self.paths.at(index).leave_from(&config, source, mtu);
+            if self.paths.get(index).confirmed {
+                self.schedule_heartbeat(ctx, index);
+                self.begin_mtu_search(ctx, index);
+            } else {
+                self.paths.at(index).heartbeat.wanted = true;
+            }
+        }
+        self.measure();
+        self.paths.reselect();
+        if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
+            // Every wait ends: what counts errors while nothing can be sent.
+            let rto = self.paths.get(self.paths.current()).rto();
+            self.timers.set(Timer::Asconf, ctx.now + rto);
+        }
+    }
+
+    /// What is in flight on a path that is no more is lost; its timers stop.
+    fn give_up_flight(&mut self, index: usize) {
+        let outstanding = &mut self.send.outstanding;
+        self.send.peer_window +=
+            crate::send::retransmit::mark_path(outstanding, index as u8, SendCause::Timeout);
+        let path = self.paths.at(index);
+        path.flight = 0;
+        path.timed = None;
+        path.one_packet = false;
+        path.heartbeat = Default::default();
+        for timer in [Timer::T3Rtx(index), Timer::Heartbeat(index), Timer::HeartbeatLost(index)] {
+            self.timers.stop(timer);
+        }
+        self.stop_mtu_search(index);
+        self.outbox.forget_path(index);
+    }
+
+    /// Where data goes nothing may be sent: the peer has not verified it, or there is no source.
+    pub(super) fn is_stranded(&self) -> bool {
+        let path = self.paths.get(self.paths.current());
+        self.asconf.is_some() && (!path.confirmed || path.sourceless)
+    }
+
+    /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is.
+    pub(super) fn plan_asconf(&mut self, ctx: &mut Ctx<'_>) {
+        let wanted = self.wanted_locals(ctx);
+        let up = self.state.is_up() && !matches!(self.state, State::ShutdownAckSent);
+        let Some(asconf) = &mut self.asconf else {
+            return;
+        };
+        if !up || asconf.outstanding.is_some() || asconf.refused || wanted.is_empty() {
+            return;
+        }
+        let wanted: Vec<IpAddr> = wanted.iter().map(SocketAddr::ip).collect();
+        // RFC 5061 §5.3 F5: what is added stands before what is deleted, so that something is left.
+        let adds = wanted.iter().filter(|address| !asconf.known.contains(address)).map(|&a| Request::Add(a));
+        let known = |address: &IpAddr| asconf.known.contains(address) || wanted.contains(address);
+        let primary = asconf.wish.filter(known).map(Request::Primary);
+        let gone = asconf.known.iter().filter(|a| !wanted.contains(a) && !asconf.stuck.contains(a));
+        let requests: Vec<Request> =
+            adds.chain(primary).chain(gone.map(|&a| Request::Delete(a))).take(MOST_REQUESTS).collect();
+        if requests.is_empty() {
+            return;
+        }
+        if requests.iter().any(|request| matches!(request, Request::Primary(_))) {
+            asconf.wish = None;
+        }
+        let serial = asconf.serial;
+        asconf.serial = serial.wrapping_add(1);
+        // RFC 5061 §5.3.2: an address that the peer knows, be it one that goes.
+        let stays = asconf.known.iter().find(|address| wanted.contains(address));
+        let Some(&address) = stays.or(asconf.known.first()) else {
+            return;
+        };
+        let mut chunk = Vec::new();
+        let mut writer = Chunk { serial, address, params: Params::default() }.open(&mut chunk);
+        let mut numbered = Vec::new();
+        for request in requests {
+            let id = asconf.next_id;
+            asconf.next_id = id.wrapping_add(1);
+            match request {
+                Request::Add(address) => Param::AddAddress { id, address }.emit(&mut writer),
+                Request::Delete(address) => Param::DeleteAddress { id, address }.emit(&mut writer),
+                Request::Primary(address) => Param::SetPrimary { id, address }.emit(&mut writer),
+            };
+            numbered.push((id, request));
+        }
+        writer.close();
+        let path = self.paths.current();
+        let here = self.paths.get(path);
+        let ends = (here.source, here.address);
+        asconf.outstanding =
+            Some(Outstanding { serial, chunk, requests: numbered, path, ends, wanted: true });
+        self.aim_asconf(ctx, path);
+    }
+
+    /// From where to where the outstanding ASCONF goes next.
+    fn aim_asconf(&mut self, ctx: &mut Ctx<'_>, path: usize) {
+        let target = self.paths.get(path).address;
+        // RFC 5061 §5.3 F1, F6: a new address may carry it, one that goes may not.
+        let source = [self.usable_locals(ctx), self.wanted_locals(ctx)]
+            .iter()
+            .find_map(|locals| source_for(locals, target.ip(), path));
+        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+            outstanding.path = path;
+            outstanding.wanted = source.is_some();
+            if let Some(source) = source {
+                outstanding.ends = (source, target);
+            }
+        }
+        if source.is_none() && !self.timers.is_set(Timer::Asconf) {
+            self.timers.set(Timer::Asconf, ctx.now + self.paths.get(path).rto());
+        }
+    }
+
+    /// What goes before everything else.
+    #[cold]
+    pub(super) fn asconf_turn(&self) -> Turn {
+        let Some(asconf) = &self.asconf else {
+            return Turn::Go;
+        };
+        // RFC 5061 §5.1.1 C4.
+        if matches!(self.state, State::ShutdownAckSent) {
+            return Turn::Go;
+        }
+        if let Some(path) = asconf.answers.due() {
+            return Turn::Job(Job::AsconfAck(path));
+        }
+        if let Some(outstanding) = asconf.outstanding.as_ref().filter(|outstanding| outstanding.wanted) {
+            return Turn::Job(Job::Asconf(outstanding.path));
+        }
+        if !self.is_stranded() {
+            return Turn::Go;
+        }
+        // RFC 5061 §5.3 F1, F14: nothing but what verifies.
+        let reachable = |index: &usize| !self.paths.get(*index).sourceless;
+        let answers = self.outbox.heartbeat_ack_path().filter(reachable);
+        let asks = (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).heartbeat.wanted);
+        answers.or(asks).map_or(Turn::Wait, |path| Turn::Job(Job::Control(path)))
+    }
+
+    /// Source and target of an ASCONF or its answer.
+    #[cold]
+    pub(super) fn asconf_ends(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
+        let asconf = self.asconf.as_ref()?;
+        match job {
+            Job::Asconf(_) => asconf.outstanding.as_ref().map(|outstanding| outstanding.ends),
+            Job::AsconfAck(path) => {
+                asconf.answers.target().map(|target| (self.paths.get(path).source, target))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes the outstanding ASCONF. RFC 5061 §5.1 A4: T4 runs.
+    #[cold]
+    pub(super) fn write_asconf(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
+        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+            outstanding.wanted = false;
+            buffer.extend_from_slice(&outstanding.chunk);
+        }
+        let rto = self.paths.get(index).rto();
+        self.timers.set(Timer::Asconf, ctx.now + rto);
+    }
+
+    /// RFC 5061 §5.1 B1 to B5: T4-RTO has expired.
+    pub(super) fn on_t4(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(asconf) = &self.asconf else {
+            return;
+        };
+        let path = asconf.outstanding.as_ref().map(|outstanding| outstanding.path);
+        if path.is_none() && !self.is_stranded() {
+            return;
+        }
+        let index = path.filter(|&path| !self.paths.get(path).removed).unwrap_or(self.paths.current());
+        self.errors += 1;
+        self.paths.at(index).rtt.back_off();
+        if self.errors > self.config.assoc_max_retrans {
+            self.close(ctx, CloseReason::Unreachable);
+            return;
+        }
+        if path.is_none() {
+            let rto = self.paths.get(index).rto();
+            self.timers.set(Timer::Asconf, ctx.now + rto);
+            return;
+        }
+        if self.paths.get(index).is_usable() {
+            let most = self.config.path_max_retrans;
+            let health = self.paths.at(index).on_error(ctx.now, most);
+            self.on_health(ctx, index, health);
+        }
+        let next = self.paths.alternate(index).unwrap_or(self.paths.current());
+        self.aim_asconf(ctx, next);
+    }
+
+    /// RFC 5061 §5.1 A5 to A8.
+    pub(super) fn on_asconf_ack(&mut self, ctx: &mut Ctx<'_>, ack: &AsconfAck<'_>) {
+        let Some(asconf) = &mut self.asconf else {
+            return;
+        };
+        let Some(outstanding) = asconf.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
+        else {
+            // RFC 5061 §5.3 F0: the answer to what was never asked.
+            if asconf.outstanding.is_none() && ack.serial.wrapping_sub(asconf.serial) < 1 << 31 {
+                let rule = "RFC 5061 5.3 F0: an ASCONF ACK for an ASCONF that was not sent";
+                self.abort_with(ctx, &Cause::IllegalAsconfAck, CloseReason::PeerViolated(rule));
+            }
+            return;
+        };
+        let mut done = vec![None; outstanding.requests.len()];
+        for param in ack.params.flatten() {
+            let place = param
+                .correlation()
+                .and_then(|id| outstanding.requests.iter().position(|(other, _)| *other == id));
+            let Some(place) = place else {
+                continue;
+            };
+            match param {
+                Param::RequestDone(_) => done[place] = Some(Ok(())),
+                Param::RequestFailed { causes, .. } => {
+                    let cause = Causes::new(causes).next().and_then(Result::ok);
+                    done[place] = Some(Err(cause.map_or(0, |cause| cause.code())));
+                }
+                _ => {}
+            }
+        }
+        let mut failed = false;
+        for ((_, request), done) in outstanding.requests.into_iter().zip(done) {
+            // RFC 5061 §5.1 A7, A8: silence is consent, until something was refused.
+            let result = done.unwrap_or(if failed { Err(0) } else { Ok(()) });
+            failed |= result.is_err();
+            self.on_result(ctx, request, result);
+        }
+        self.timers.stop(Timer::Asconf);
+        self.errors = 0;
+        if !self.paths.get(outstanding.path).removed && self.paths.at(outstanding.path).on_answer(ctx.now) {
+            self.on_path_up(ctx, outstanding.path, true);
+        }
+        self.locals_changed(ctx);
+    }
+
+    /// What has become of one request; a failure with its cause code.
+    fn on_result(&mut self, ctx: &mut Ctx<'_>, request: Request, result: Result<(), u16>) {
+        /// RFC 9260 §3.3.10.8: unrecognized parameters.
+        const UNRECOGNIZED: u16 = 8;
+        let Some(asconf) = &mut self.asconf else {
+            return;
+        };
+        // RFC 5061 §5.3 F3a: who does not know the request is not asked again.
+        asconf.refused |= result == Err(UNRECOGNIZED) && !matches!(request, Request::Primary(_));
+        let (address, change) = match (request, result) {
+            (Request::Add(address), Ok(())) => {
+                asconf.known.push(address);
+                (address, AddressChange::Added)
+            }
+            (Request::Delete(address), Ok(())) => {
+                asconf.known.retain(|other| *other != address);
+                (address, AddressChange::Removed)
+            }
+            (Request::Primary(address), Ok(())) => (address, AddressChange::Primary),
+            (Request::Add(address), Err(cause)) => {
+                // RFC 5061 §5.3 F10: it is not part of the association.
+                asconf.withheld.push(address);
+                (address, AddressChange::Refused(cause))
+            }
+            (Request::Delete(address), Err(cause)) => {
+                asconf.stuck.push(address);
+                (address, AddressChange::Refused(cause))
+            }
+            (Request::Primary(address), Err(cause)) => (address, AddressChange::Refused(cause)),
+        };
+        ctx.events.push_back(Event::LocalAddress { id: self.id, address, change });
+    }
+
+    /// RFC 5061 §5.1 A9: the peer has reported a chunk that it does not know.
+    pub(super) fn on_unrecognized(&mut self, chunk: &[u8]) {
+        if chunk.first() == Some(&Chunk::KIND)
+            && let Some(asconf) = &mut self.asconf
+        {
+            asconf.refused = true;
+            asconf.outstanding = None;
+            self.timers.stop(Timer::Asconf);
+        }
+    }
+
+    /// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing.
+    pub(crate) fn is_deleting(&self, address: IpAddr) -> bool {
+        let outstanding = self.asconf.as_ref().and_then(|asconf| asconf.outstanding.as_ref());
+        outstanding.is_some_and(|o| o.requests.iter().any(|(_, r)| *r == Request::Delete(address)))
+    }
+}
+
+impl super::Outbox {
+    /// A path is no more: what was to go there is dropped.
+    fn forget_path(&mut self, index: usize) {
+        self.heartbeat_acks.retain(|(path, _)| *path != index);
+        self.errors.retain(|(path, _)| *path != index);
+        self.shutdown_path = self.shutdown_path.filter(|path| *path != index);
+    }
+
+    /// Where the next HEARTBEAT ACK goes.
+    fn heartbeat_ack_path(&self) -> Option<usize> {
+        self.heartbeat_acks.front().map(|(path, _)| *path)
+    }
+}
+
+/// Chunks that wait to be sent, with their targets.
+type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;

@@ -1,0 +1,320 @@
+//! Addresses that come and go: what the peer asks for.
+//!
+//! Requests are done in order; the answers are kept, so that an ASCONF that
+//! comes again is answered as before and not done again.
+//!
+//! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
+
+use super::{Asconf, Association, Ctx, Waiting};
+use crate::association::inbound::Arrived;
+use crate::association::negotiate::is_unicast;
+use crate::association::{State, path_to};
+use crate::event::Event;
+use crate::path::MOST;
+use anabranch_wire::sctp::tlv::Tlvs;
+use anabranch_wire::sctp::{
+    Asconf as Chunk, AsconfAck, Auth, Cause, ChunkWriter, Chunks, Param, Params, RawTlv, Unrecognized,
+};
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// Requests that are done in one ASCONF: nobody has more addresses to change.
+const MOST_REQUESTS: usize = 64;
+/// Bytes of answers to one ASCONF; where they end nothing more is done.
+const MOST_BYTES: usize = 1_000;
+/// Answers that are kept, and that wait to be sent.
+const KEPT: usize = 8;
+
+/// What is remembered of the peer's ASCONFs.
+#[derive(Debug)]
+pub(super) struct Answers {
+    /// RFC 5061 §5.2: the Peer-Sequence-Number.
+    last: u32,
+    kept: VecDeque<(u32, Vec<u8>)>,
+    waiting: Waiting,
+    /// The peer wants this address to be the primary, which is not verified yet.
+    wish: Option<IpAddr>,
+}
+
+impl Answers {
+    pub(super) fn new(peer_tsn: u32) -> Self {
+        Self { last: peer_tsn.wrapping_sub(1), kept: VecDeque::new(), waiting: VecDeque::new(), wish: None }
+    }
+
+    /// The path on which an answer waits.
+    pub(super) fn due(&self) -> Option<usize> {
+        self.waiting.front().map(|(path, ..)| *path)
+    }
+
+    /// Where that answer goes.
+    pub(super) fn target(&self) -> Option<SocketAddr> {
+        self.waiting.front().map(|(_, target, _)| *target)
+    }
+}
+
+impl Association {
+    /// RFC 5061 §5.2 D2: the path that an ASCONF from an unknown address speaks of.
+    #[cold]
+    pub(crate) fn path_of_asconf(&self, mut chunks: Chunks<'_>) -> Option<usize> {
+        if !self.extensions.asconf {
+            return None;
+        }
+        let mut signed = false;
+        while let Some(Ok(raw)) = chunks.next_raw() {
+            signed |= raw.kind == Auth::KIND;
+            if raw.kind == Chunk::KIND && signed {
+                let address = Chunk::parse(raw).ok()?.address;
+                // RFC 5061 §4.1.1: with the wildcard the tag alone has to tell.
+                let wildcard = address.is_unspecified().then_some(self.paths.current());
+                return wildcard.or_else(|| self.paths.find(address));
+            }
+        }
+        None
+    }
+
+    /// RFC 5061 §5.2 E1 to E6. It was authenticated, or it would not be here.
+    pub(in crate::association) fn on_asconf(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        chunk: &Chunk<'_>,
+        arrived: &Arrived,
+    ) {
+        // RFC 5061 §5.1.1 C4.
+        if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
+            return;
+        }
+        let Some(asconf) = &mut self.asconf else {
+            return;
+        };
+        let answers = &mut asconf.answers;
+        let answer = if chunk.serial == answers.last.wrapping_add(1) {
+            answers.last = chunk.serial;
+            let answer = self.do_requests(ctx, chunk, arrived);
+            let Some(Asconf { answers, .. }) = self.asconf.as_deref_mut() else {
+                return;
+            };
+            if answers.kept.len() == KEPT {
+                answers.kept.pop_front();
+            }
+            answers.kept.push_back((chunk.serial, answer.clone()));
+            answer
+        } else {
+            // E2: done before, answered again. E5: neither the next nor one that was.
+            match answers.kept.iter().find(|(serial, _)| *serial == chunk.serial) {
+                Some((_, answer)) => answer.clone(),
+                None => return,
+            }
+        };
+        // E6: to where it came from, be it part of the association or not.
+        let path = self.paths.find(arrived.source.ip()).or_else(|| {
+            let path = arrived.path;
+            (!self.paths.get(path).removed).then_some(path)
+        });
+        let path = path.unwrap_or(self.paths.current());
+        if let Some(asconf) = &mut self.asconf
+            && asconf.answers.waiting.len() < KEPT
+        {
+            asconf.answers.waiting.push_back((path, arrived.source, answer));
+        }
+    }
+
+    /// Writes an answer. RFC 5061 §5.3 F1: to an unverified address with a HEARTBEAT.
+    #[cold]
+    pub(in crate::association) fn write_asconf_ack(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        index: usize,
+        buffer: &mut Vec<u8>,
+    ) {
+        let Some((_, target, answer)) = self.asconf.as_mut().and_then(|a| a.answers.waiting.pop_front())
+        else {
+            return;
+        };
+        buffer.extend_from_slice(&answer);
+        let path = self.paths.get(index);
+        if path.address == target && path.heartbeat.wanted {
+            self.write_heartbeat(ctx, index, buffer);
+        }
+    }
+
+    /// RFC 5061 §5.2 V1 to V4: does what is asked, in order, and writes the answer.
+    fn do_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &Arrived) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut answer = AsconfAck { serial: chunk.serial, params: Params::default() }.open(&mut bytes);
+        // RFC 5061 §5.3 F11: after an address had no room no other comes or goes.
+        let mut full = false;
+        let mut failed = false;
+        for (n, raw) in Tlvs::new(chunk.params.rest()).flatten().enumerate() {
+            let (id, result) = match Param::parse(raw) {
+                _ if n == MOST_REQUESTS => (correlation(raw), Err(Cause::NoRoomForAddress(raw.bytes))),
+                Ok(Param::AddAddress { id, .. } | Param::DeleteAddress { id, .. }) if full => {
+                    (id, Err(Cause::NoRoomForAddress(raw.bytes)))
+                }
+                Ok(Param::AddAddress { id, address }) => (id, self.on_add(ctx, address, raw, arrived)),
+                Ok(Param::DeleteAddress { id, address }) => (id, self.on_delete(ctx, address, raw, arrived)),
+                Ok(Param::SetPrimary { id, address }) => {
+                    (id, self.on_set_primary(ctx, address, raw, arrived))
+                }
+                Ok(Param::Unknown(_)) => {
+                    // V2: the two high bits say what to do.
+                    let Unrecognized { stop, report } = Unrecognized::param(raw.kind);
+                    if report {
+                        failed |= fail(&mut answer, correlation(raw), &Cause::UnrecognizedParams(raw.bytes));
+                    }
+                    if stop || answer.length() > MOST_BYTES {
+                        break;
+                    }
+                    continue;
+                }
+                // RFC 5061 §4.2: what has no place here is passed over.
+                Ok(_) => continue,
+                Err(_) => (correlation(raw), Err(Cause::InvalidMandatoryParam)),
+            };
+            match result {
+                // RFC 5061 §5.1 A7: behind a failure silence would mean another.
+                Ok(()) if failed => _ = Param::RequestDone(id).emit(&mut answer),
+                Ok(()) => {}
+                Err(cause) => {
+                    full |= matches!(cause, Cause::NoRoomForAddress(_));
+                    failed |= fail(&mut answer, id, &cause);
+                }
+            }
+            // By A7 whatever is not answered now has failed.
+            if n == MOST_REQUESTS || answer.length() > MOST_BYTES {
+                break;
+            }
+        }
+        answer.close();
+        bytes
+    }
+
+    fn on_add<'a>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        address: IpAddr,
+        raw: RawTlv<'a>,
+        arrived: &Arrived,
+    ) -> Result<(), Cause<'a>> {
+        let target = if address.is_unspecified() || address == arrived.source.ip() {
+            arrived.source
+        } else {
+            // RFC 6951 §5.4: until a packet comes from there, the port is the one that is known.
+            SocketAddr::new(address, self.paths.get(arrived.path).address.port())
+        };
+        if !is_unicast(target.ip()) {
+            return Err(Cause::UnresolvableAddress(raw.bytes));
+        }
+        if self.paths.find(target.ip()).is_some() {
+            return Ok(());
+        }
+        let place = self.paths.free_place(target.ip(), MOST).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
+        let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
+        // RFC 5061 §5.3 F14: nothing goes there before it is verified.
+        self.paths.put(place, path);
+        self.paths.at(place).heartbeat.wanted = true;
+        self.choose_sources(ctx);
+        ctx.events.push_back(Event::PathAdded { id: self.id, path: place, address: target.ip() });
+        Ok(())
+    }
+
+    fn on_delete<'a>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        address: IpAddr,
+        raw: RawTlv<'a>,
+        arrived: &Arrived,
+    ) -> Result<(), Cause<'a>> {
+        let source = arrived.source.ip();
+        if address.is_unspecified() {
+            // RFC 5061 §4.2.2: all but the one it came from.
+            let stays = self.paths.find(source).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
+            for index in (0..self.paths.len()).filter(|&index| index != stays) {
+                self.remove_path(ctx, index, stays);
+            }
+            return Ok(());
+        }
+        let index = self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
+        let present = |&other: &usize| other != index && !self.paths.get(other).removed;
+        // F7, F8: neither the last one nor the one it came from.
+        let other = (0..self.paths.len()).find(present).ok_or(Cause::DeleteLastAddress(raw.bytes))?;
+        if address == source {
+            return Err(Cause::DeleteSourceAddress(raw.bytes));
+        }
+        let heir = self.paths.find(source).filter(|&path| path != index).unwrap_or(other);
+        self.remove_path(ctx, index, heir);
+        Ok(())
+    }
+
+    /// RFC 5061 §5.3 F13: it is no longer part of the association.
+    fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, heir: usize) {
+        if self.paths.get(index).removed {
+            return;
+        }
+        self.give_up_flight(index);
+        self.paths.remove(index, heir);
+        if self.data_from == index {
+            self.data_from = heir;
+        }
+        if self.outbox.cookie_ack == Some(index) {
+            self.outbox.cookie_ack = Some(heir);
+        }
+        self.measure();
+        if let Some(super::Outstanding { path, .. }) =
+            self.asconf.as_mut().and_then(|a| a.outstanding.as_mut())
+            && *path == index
+        {
+            self.aim_asconf(ctx, heir);
+        }
+        let address = self.paths.get(index).address.ip();
+        ctx.events.push_back(Event::PathRemoved { id: self.id, path: index, address });
+    }
+
+    fn on_set_primary<'a>(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        address: IpAddr,
+        raw: RawTlv<'a>,
+        arrived: &Arrived,
+    ) -> Result<(), Cause<'a>> {
+        let address = if address.is_unspecified() { arrived.source.ip() } else { address };
+        // RFC 5061 §5.4: only what is part of the association.
+        self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
+        if let Some(asconf) = &mut self.asconf {
+            asconf.answers.wish = Some(address);
+        }
+        self.grant_primary(ctx);
+        Ok(())
+    }
+
+    /// RFC 5061 §5.4: the peer's advice is taken as soon as the address is verified.
+    pub(in crate::association) fn grant_primary(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(address) = self.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
+            return;
+        };
+        let Some(path) = self.paths.find(address).filter(|&path| self.paths.get(path).confirmed) else {
+            return;
+        };
+        if let Some(asconf) = &mut self.asconf {
+            asconf.answers.wish = None;
+        }
+        if self.paths.primary() != path {
+            self.paths.set_primary(path);
+            ctx.events.push_back(Event::PrimaryChanged { id: self.id, path, address });
+        }
+    }
+}
+
+/// The correlation id of a request that cannot be read, as far as there is one.
+fn correlation(raw: RawTlv<'_>) -> u32 {
+    raw.value.first_chunk::<4>().map_or(0, |id| u32::from_be_bytes(*id))
+}
+
+/// Answers a request with why it was not done. Always true.
+fn fail(answer: &mut ChunkWriter<'_>, id: u32, cause: &Cause<'_>) -> bool {
+    let mut bytes = Vec::new();
+    let mut scratch = ChunkWriter::open(&mut bytes, AsconfAck::KIND, 0);
+    cause.emit(&mut scratch);
+    let end = scratch.length();
+    Param::RequestFailed { id, causes: &bytes[4..end] }.emit(answer);
+    true
+}

@@ -1,0 +1,77 @@
+//! The endpoint's own addresses, which may change while associations live.
+//!
+//! An association whose peer speaks ASCONF follows by itself; any other keeps
+//! what the handshake said, and its paths from an address that is gone fail.
+//!
+//! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as the engine goes.
+
+use super::{AssociationId, Endpoint};
+use crate::association::Local;
+use crate::error::AddressError;
+use anabranch_base::Instant;
+use std::net::{IpAddr, SocketAddr};
+
+impl Endpoint {
+    /// This host has one more address, on an interface that takes packets of
+    /// `mtu` bytes. Associations with dynamic addresses tell their peers.
+    pub fn add_address(&mut self, now: Instant, address: SocketAddr, mtu: u32) {
+        if self.locals.iter().any(|local| local.address.ip() == address.ip()) {
+            return;
+        }
+        self.addresses.push(address);
+        self.locals.push(Local { address, mtu });
+        self.locals_changed(now);
+    }
+
+    /// This host no longer has this address. Associations with dynamic
+    /// addresses tell their peers, or wait for another address if it was the
+    /// last.
+    pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
+        self.addresses.retain(|other| other.ip() != address);
+        self.locals.retain(|local| local.address.ip() != address);
+        self.locals_changed(now);
+    }
+
+    fn locals_changed(&mut self, now: Instant) {
+        for slot in 0..self.slots.len() as u32 {
+            if self.slots[slot as usize].association.as_ref().is_some_and(|a| a.extensions.asconf) {
+                self.with(now, slot, |association, ctx| association.locals_changed(ctx));
+            }
+        }
+    }
+
+    /// Whether one association uses a local address: the peer is told.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn use_address(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        address: IpAddr,
+        wanted: bool,
+    ) -> Result<(), AddressError> {
+        let slot = self.find(id).ok_or(AddressError::Unknown)?;
+        match self.with(now, slot, |association, ctx| association.use_address(ctx, address, wanted)) {
+            Some(true) => Ok(()),
+            _ => Err(AddressError::NotDynamic),
+        }
+    }
+
+    /// Asks the peer to send to this local address first.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn set_peer_primary(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        address: IpAddr,
+    ) -> Result<(), AddressError> {
+        let slot = self.find(id).ok_or(AddressError::Unknown)?;
+        match self.with(now, slot, |association, ctx| association.set_peer_primary(ctx, address)) {
+            Some(true) => Ok(()),
+            _ => Err(AddressError::NotDynamic),
+        }
+    }
+}

@@ -251,6 +251,7 @@ pub fn terms(arm: &Arm) -> String {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",
             "spf" => ", pipelined on the least busy when full",
+            "grow" => ", more when full",
             _ => "",
         };
         let streams = setting("streams");

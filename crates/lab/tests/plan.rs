@@ -255,7 +255,7 @@ fn wrong_contestants_and_runs() {
             "--transport tcp:streams=4",
             "--transport sctp:pipeline=yes",
             "--transport tcp:http=2",
-            "--transport sctp:when-full=grow",
+            "--transport sctp:when-full=more",
             "--transport sctp:profile=rfc1234",
             "--transport sctp:paths=2",
             "--bulk 1MB --message-size 64KiB --transport tcp --transport sctp:profile=kame-2002",
@@ -281,7 +281,7 @@ fn wrong_contestants_and_runs() {
             --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, ...
             --transport sctp:pipeline=yes: 'pipeline' is a key of tcp
             --transport tcp:http=2: http=2 comes in a later version; write http=1
-            --transport sctp:when-full=grow: when-full=grow adds streams to a running association (RFC 6525), which the SCTP engine cannot do yet; write wait, rr or spf
+            --transport sctp:when-full=more: when-full=more: write wait, rr, spf or grow
             --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6, ns2, modern
             --transport sctp:paths=2: paths=2: the network has 1
             --transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, sndbuf=32768B

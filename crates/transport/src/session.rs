@@ -115,6 +115,14 @@ pub trait Session: Clone + 'static {
     /// established the smaller of both directions.
     fn streams(&self) -> u16;
 
+    /// Asks for `more` stream pairs, where the transport can add them to a
+    /// session (SCTP with re-configuration, RFC 6525). What comes of it is told
+    /// by [`poll_grown`](Self::poll_grown).
+    fn grow(&self, more: u16);
+
+    /// Ready, with the number of stream pairs, when no growth is under way (any more).
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u16>;
+
     /// Takes the stream of this number.
     ///
     /// # Errors
@@ -139,6 +147,12 @@ pub trait Session: Clone + 'static {
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn established(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| self.poll_established(cx)).await
+    }
+
+    /// Waits for the end of a growth; how many stream pairs there are then.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn grown(&self) -> u16 {
+        poll_fn(|cx| self.poll_grown(cx)).await
     }
 
     /// Waits for a stream on which the peer has sent something.

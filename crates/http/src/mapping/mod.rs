@@ -52,6 +52,8 @@ struct Connection {
     usable: bool,
     /// No further exchange may be put on it.
     retired: bool,
+    /// Streams are being added to it, or cannot be.
+    settled: bool,
     /// Exchanges it has been given in all.
     used: u32,
     /// By stream, as far as streams have been used.
@@ -95,6 +97,7 @@ impl Mapping {
             streams: streams.max(1),
             usable,
             retired: false,
+            settled: false,
             used: 0,
             in_flight: Vec::new(),
             lowest_free: 0,
@@ -106,6 +109,30 @@ impl Mapping {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
             connection.usable = true;
+        }
+    }
+
+    /// The connection that should get more streams, and how many, when `queued`
+    /// exchanges wait that [`choose`](Self::choose) could not place and no
+    /// connection may be opened for them. Asked for once until [`grown`](Self::grown).
+    pub fn growth(&mut self, queued: usize) -> Option<(usize, u16)> {
+        if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
+            return None;
+        }
+        let i = self.connections.iter().position(|c| self.open_to_more(c) && !c.settled)?;
+        let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
+        let connection = &mut self.connections[i];
+        let most = usize::from(u16::MAX - connection.streams);
+        connection.settled = true;
+        let more = queued.min(most).min(left) as u16;
+        (more > 0).then_some((connection.name, more))
+    }
+
+    /// The connection has so many stream pairs now. What has not grown does not grow again.
+    pub fn grown(&mut self, name: usize, streams: u16) {
+        if let Some(connection) = self.find(name) {
+            connection.settled = streams <= connection.streams;
+            connection.streams = connection.streams.max(streams);
         }
     }
 
@@ -145,14 +172,14 @@ impl Mapping {
             }
         }
         // All streams are busy. Another connection comes first, if there may be one.
-        if self.when_full == WhenFull::Wait
+        if matches!(self.when_full, WhenFull::Wait | WhenFull::Grow)
             || self.wanted(1) > 0
             || self.connections.iter().any(|c| !c.usable)
         {
             return Choice::Wait;
         }
         let place = match self.when_full {
-            WhenFull::Wait => None,
+            WhenFull::Wait | WhenFull::Grow => None,
             WhenFull::RoundRobin => self.next_in_turn(),
             WhenFull::SmallestPending => self.smallest_pending(),
         };
@@ -242,6 +269,27 @@ mod tests {
 
     fn ride(connection: usize, stream: u16) -> Choice {
         Choice::Ride { connection, stream, last: false }
+    }
+
+    /// As many streams as exchanges wait are asked for, once; what does not grow is not asked again.
+    #[test]
+    fn streams_are_added_when_full() {
+        let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
+        mapping.opened(0, 1, true);
+        assert!(matches!(mapping.choose(), Choice::Ride { stream: 0, .. }));
+        assert_eq!(mapping.choose(), Choice::Wait);
+        assert_eq!(mapping.growth(0), None);
+        assert_eq!(mapping.growth(3), Some((0, 3)));
+        assert_eq!(mapping.growth(3), None, "under way");
+        mapping.grown(0, 3);
+        assert!(matches!(mapping.choose(), Choice::Ride { stream: 1, .. }));
+        assert!(matches!(mapping.choose(), Choice::Ride { stream: 2, .. }));
+        assert_eq!(mapping.choose(), Choice::Wait);
+        assert_eq!(mapping.growth(1), Some((0, 1)));
+        mapping.grown(0, 3);
+        assert_eq!(mapping.growth(1), None, "the server does not want to");
+        assert!(!mapping.finished(0, 1));
+        assert!(matches!(mapping.choose(), Choice::Ride { stream: 1, .. }));
     }
 
     #[test]

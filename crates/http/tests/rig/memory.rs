@@ -172,6 +172,12 @@ impl Session for Pipe {
         self.state.borrow().streams
     }
 
+    fn grow(&self, _more: u16) {}
+
+    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u16> {
+        Poll::Ready(self.streams())
+    }
+
     fn open(&self, number: u16) -> Result<PipeStream, OpenError> {
         let streams = self.streams();
         if number >= streams {

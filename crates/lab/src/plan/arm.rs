@@ -238,7 +238,12 @@ impl Arm {
             "objects-per-connection" => self.choices.objects_per_connection = Some(count()? as u32),
             "pipeline" => self.choices.pipeline = Some(yes_no()?),
             "when-full" => {
-                self.choices.when_full = Some(value.parse::<WhenFull>().map_err(|error| error.to_string())?);
+                let when_full = value.parse::<WhenFull>().map_err(|error| error.to_string())?;
+                self.choices.when_full = Some(when_full);
+                if when_full == WhenFull::Grow {
+                    // RFC 6525 is what adds streams.
+                    self.engine.set("reconfig", "yes")?;
+                }
             }
             "paths" => self.paths = Some(count()?),
             "encap" => {

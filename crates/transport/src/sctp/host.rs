@@ -40,6 +40,8 @@ pub(super) struct Association {
     /// Pairs that exist both ways; what was asked for until it is established.
     pub(super) streams: u16,
     pub(super) established: bool,
+    /// Streams that have been asked for on top and not been answered: out, in.
+    pub(super) growing: (u16, u16),
     /// The peer sends nothing any more.
     peer_finished: bool,
     pub(super) closed: Option<CloseReason>,
@@ -203,13 +205,21 @@ impl Driven for Shared {
             }
             // The engine keeps count of them; sessions do not care which path carries them.
             Event::PathUp { .. } | Event::PathDown { .. } | Event::PathPotentiallyFailed { .. } => {}
+            Event::StreamsAdded { id, outgoing, incoming }
+            | Event::AddFailed { id, outgoing, incoming, .. } => {
+                let info = self.engine.info(id);
+                if let Some(association) = self.associations.get_mut(&id) {
+                    association.grew((outgoing, incoming));
+                    if let Some(info) = info {
+                        association.streams = info.outbound_streams.min(info.inbound_streams);
+                    }
+                }
+            }
             // Nobody here asks for them.
             Event::Abandoned { .. }
             | Event::StreamsReset { .. }
-            | Event::StreamsAdded { .. }
             | Event::AssociationReset { .. }
-            | Event::ResetFailed { .. }
-            | Event::AddFailed { .. } => {}
+            | Event::ResetFailed { .. } => {}
             // Nor which keys sign what they send.
             Event::Key { .. } | Event::Adaptation { .. } => {}
             // Nor from where to where, while the addresses change.
@@ -261,6 +271,7 @@ impl Association {
             key,
             streams,
             established: false,
+            growing: (0, 0),
             peer_finished: false,
             closed: None,
             held: true,
@@ -270,6 +281,15 @@ impl Association {
             lanes: Vec::new(),
             writers: BTreeMap::new(),
             next_turn: 0,
+        }
+    }
+
+    /// So many streams have been added, or will not be.
+    fn grew(&mut self, (outgoing, incoming): (u16, u16)) {
+        self.growing.0 = self.growing.0.saturating_sub(outgoing);
+        self.growing.1 = self.growing.1.saturating_sub(incoming);
+        if self.growing == (0, 0) {
+            self.state_waiters.wake();
         }
     }
 

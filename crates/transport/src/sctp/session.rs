@@ -92,6 +92,31 @@ impl<W: World> Session for SctpSession<W> {
         self.with(|shared, id| shared.associations.get(&id).map_or(0, |association| association.streams))
     }
 
+    fn grow(&self, more: u16) {
+        let now = self.held.host.world.now();
+        self.with(|shared, id| {
+            let Some(association) = shared.associations.get_mut(&id) else { return };
+            // Refused here, it is over before it began, and whoever waits for it is told so.
+            if association.growing == (0, 0) && shared.engine.add_streams(now, id, more, more).is_ok() {
+                association.growing = (more, more);
+                shared.bell.ring();
+            }
+        });
+    }
+
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u16> {
+        self.with(|shared, id| {
+            let Some(association) = shared.associations.get_mut(&id) else {
+                return Poll::Ready(0);
+            };
+            if association.growing == (0, 0) || association.closed.is_some() {
+                return Poll::Ready(association.streams);
+            }
+            association.state_waiters.add(cx);
+            Poll::Pending
+        })
+    }
+
     fn open(&self, number: u16) -> Result<SctpStream<W>, OpenError> {
         self.with(|shared, id| {
             let Some(association) = shared.associations.get_mut(&id) else {

@@ -91,6 +91,13 @@ impl<W: World> Session for TcpSession<W> {
         1
     }
 
+    /// A connection has one stream, whatever is asked for.
+    fn grow(&self, _more: u16) {}
+
+    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u16> {
+        Poll::Ready(1)
+    }
+
     fn open(&self, number: u16) -> Result<TcpStream<W>, OpenError> {
         if number > 0 {
             return Err(OpenError::NoSuchStream { number, streams: 1 });

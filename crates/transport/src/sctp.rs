@@ -3,8 +3,9 @@
 //! One [`SctpHost`] is a host's whole SCTP: one engine, one socket (IP protocol
 //! 132, or UDP as RFC 6951 says), one drive loop. A stream is a sequence of
 //! bytes over user messages: what is written is cut into messages of one DATA
-//! chunk each, so that a long write never keeps other streams from the network,
-//! and boundaries mean nothing to the reader. Stream *a* out is paired with
+//! chunk each, so that a long write never keeps other streams from the network
+//! (with I-DATA, where it would not, into messages of up to 64 KiB), and
+//! boundaries mean nothing to the reader. Stream *a* out is paired with
 //! stream *a* in; the usable pairs are those that exist both ways. There is no
 //! half-close: [`Stream::finish`] sends nothing.
 //!

@@ -404,6 +404,13 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.largest as usize)
     }
 
+    /// A large message does not hold up those of other streams: both ends know
+    /// I-DATA (RFC 8260). False until the peer has said so.
+    #[must_use]
+    pub fn interleaves(&self, id: AssociationId) -> bool {
+        self.association(id).is_some_and(|association| association.extensions.interleaving)
+    }
+
     /// Bytes of `stream` that a `recv` would return now.
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {

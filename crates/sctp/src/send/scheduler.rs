@@ -41,6 +41,8 @@ struct Turns {
     served: Option<u16>,
     /// The first message of that stream has been begun.
     begun: bool,
+    /// That stream has had its share of this packet.
+    sated: bool,
     /// Turns and messages so far, to tell which came first.
     turns: u64,
     arrivals: u64,
@@ -185,6 +187,7 @@ impl Scheduler {
             && (self.interleaving || !turns.begun)
             && let Some(stream) = turns.served.take()
         {
+            turns.sated = false;
             turns.queue_again(self.kind, stream);
         }
     }
@@ -207,6 +210,7 @@ impl Order {
                 ready: BinaryHeap::new(),
                 served: None,
                 begun: false,
+                sated: false,
                 turns: 0,
                 arrivals: 0,
                 now: 0,
@@ -245,6 +249,7 @@ impl Turns {
 
     fn head(&self) -> Option<u32> {
         let stream = match self.served {
+            Some(_) if self.sated => return None,
             Some(stream) => stream,
             None => self.ready.peek()?.0.stream,
         };
@@ -271,6 +276,8 @@ impl Turns {
         if done {
             line.waiting.pop_front();
         }
+        // Behind the end of a large message no other begins that would have to be finished, too.
+        self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
         // RFC 8260 §3.3: a packet is of one stream. RFC 9260 §6.9: the fragments of a message follow
         // one another, unless they are numbered.
@@ -286,6 +293,7 @@ impl Turns {
         let mut all = Vec::new();
         self.ready.clear();
         self.served = None;
+        self.sated = false;
         for line in self.lines.iter_mut() {
             all.extend(line.waiting.drain(..));
         }
@@ -326,6 +334,7 @@ impl Turns {
             && let Some(stream) = self.served.take()
         {
             self.begun = false;
+            self.sated = false;
             self.queue_again(kind, stream);
         }
     }

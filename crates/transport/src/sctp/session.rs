@@ -223,7 +223,13 @@ impl<W: World> SctpStream<W> {
         let Some(association) = associations.get_mut(&id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
         };
-        let piece = if whole { from.len() } else { engine.fragment_size(id).max(LEAST_PIECE) };
+        let fragment = engine.fragment_size(id).max(LEAST_PIECE);
+        let piece = match (whole, engine.interleaves(id)) {
+            (true, _) => from.len(),
+            (false, false) => fragment,
+            // RFC 8260 §2: a message holds up nobody, so a write is one message, if there is room for it.
+            (false, true) => engine.writable_bytes(id).clamp(fragment, MOST_PIECE.max(fragment)),
+        };
         // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
         let ppid = if whole { 0 } else { PPID_HTTP };
         let message = Message { stream, ppid, ..Message::default() };
@@ -324,3 +330,6 @@ impl<W: World> Stream for SctpStream<W> {
 
 /// A piece is at least this large, should an engine not know yet what fits a packet.
 const LEAST_PIECE: usize = 512;
+
+/// A write is at most so large a message, where messages may interrupt each other.
+const MOST_PIECE: usize = 64 * 1024;

@@ -22,6 +22,9 @@ impl Association {
         }
         self.recv.tune(&config);
         self.send.queue.set_limit(config.sndbuf);
+        if config.scheduler != before.scheduler {
+            self.send.queue.set_scheduler(config.scheduler);
+        }
         if config.hb_interval != before.hb_interval && self.state.is_up() {
             for index in 0..self.paths.len() {
                 // RFC 9260 §5.4: what is not verified is probed all the same.

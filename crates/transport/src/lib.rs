@@ -13,8 +13,9 @@ mod table;
 pub mod tcp;
 mod waiters;
 
+pub use anabranch_sctp::Reliability;
 pub use connector::{ConnectError, Connector, ListenError, Listener};
-pub use session::{CloseReason, OpenError, Session, Stream};
+pub use session::{CloseReason, Delivery, OpenError, Session, Stream};
 
 /// The engines themselves, for those who configure and inspect them.
 pub mod engines {

@@ -6,6 +6,7 @@
 //! Everything is built on polls that register a waker and change nothing while
 //! they are pending, so the async forms may be dropped at any await.
 
+use anabranch_sctp::Reliability;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -168,6 +169,15 @@ pub trait Session: Clone + 'static {
     }
 }
 
+/// How messages are delivered, where a transport has a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delivery {
+    /// Without regard to the order of the stream (RFC 9260 §6.6).
+    pub unordered: bool,
+    /// Until when, or how often they are sent (RFC 3758, RFC 7496).
+    pub reliability: Reliability,
+}
+
 /// Bytes in both directions, in order. Dropping a stream gives its number back
 /// to the session; it does not end the session while another handle lives.
 pub trait Stream: 'static {
@@ -205,6 +215,14 @@ pub trait Stream: 'static {
         cx: &mut Context<'_>,
         message: &[u8],
     ) -> Poll<Result<usize, CloseReason>>;
+
+    /// How messages written from now on ([`poll_write_message`](Self::poll_write_message))
+    /// are to be delivered. Where the transport has no choice (TCP) nothing
+    /// changes: all bytes arrive, in order. Who gives messages up should write
+    /// whole ones that tell where they end: the reader sees no gap.
+    fn set_delivery(&mut self, delivery: Delivery) {
+        let _ = delivery;
+    }
 
     /// Nothing more will be written: the peer reads the end of the stream after
     /// the last byte. A transport without half-close (SCTP) does nothing on the wire.

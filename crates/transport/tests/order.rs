@@ -209,9 +209,13 @@ fn everything() -> usize {
 }
 
 fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
-    use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
+    use anabranch_sctp::{Associate, Config, Endpoint, Event, Message, Reliability};
     let profile = anabranch_sctp::PROFILES[seed as usize % anabranch_sctp::PROFILES.len()];
-    let config = || Config::profile(profile).expect("a profile");
+    let config = || {
+        let mut config = Config::profile(profile).expect("a profile");
+        config.partial_reliability = seed % 2 == 1;
+        config
+    };
     let engine = |ip: [u8; 4], name| Endpoint::new(config(), vec![(ip, 0).into()], Rng::new(seed).fork(name));
     let mut server = engine(FAR, "server");
     server.listen(80).expect("listening");
@@ -240,7 +244,14 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
         while left[side] > 0 {
             let stream = (left[side] % 4) as u16;
             let size = size(left[side]);
-            let message = Message { stream, unordered: left[side].is_multiple_of(7), ..Message::default() };
+            // Given up late: everything gets through, with what that takes kept all the while.
+            let reliability = match left[side] % 5 {
+                1 => Reliability::Lifetime(Duration::from_secs(60)),
+                2 => Reliability::Retransmissions(50),
+                _ => Reliability::Full,
+            };
+            let unordered = left[side].is_multiple_of(7);
+            let message = Message { stream, unordered, reliability, ..Message::default() };
             match engine.send(now, id, message, &vec![side as u8; size]) {
                 Ok(()) => left[side] -= 1,
                 Err(_) => break,

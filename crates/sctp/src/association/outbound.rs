@@ -381,7 +381,7 @@ impl Association {
                 // A chunk cut for a larger MTU goes out whole, alone (RFC 9260 §6.9).
                 let alone = buffer.len() == begin
                     && end - begin + self.auth_room() >= self.paths.get(index).chunk_limit();
-                let oversize = alone && entry.size() as usize > self.paths.get(index).chunk_limit();
+                let oversize = alone && !fits;
                 if path != index || !(fits || oversize) {
                     break;
                 }

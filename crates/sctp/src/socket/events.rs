@@ -71,7 +71,12 @@ impl Sockets {
                 member.used_at = now;
                 socket.inbox.push_back(Item::Data(id, stream));
             }
-            Event::Writable { .. } | Event::Accepted { .. } | Event::Abandoned { .. } => {}
+            Event::Writable { .. } | Event::Accepted { .. } => {}
+            // The engine has let the bytes go.
+            Event::Abandoned { stream, context, sent, .. } => {
+                let data = Vec::new();
+                socket.notify(Notification::SendFailed { association: id, sent, context, stream, data });
+            }
             Event::PathUp { address, .. } => {
                 let change = AddressChange::Available;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });

@@ -5,6 +5,8 @@
 
 use super::Notification;
 use crate::endpoint::AssociationId;
+use crate::reliability::Reliability;
+use anabranch_base::time::Duration;
 
 /// How a message is to be sent (RFC 6458 §5.3.4, `struct sctp_sndinfo`).
 ///
@@ -45,6 +47,17 @@ pub enum PrInfo {
     Retransmissions(u32),
     /// `SCTP_PR_SCTP_PRIO`: for messages of more importance (a lower number), when room is short.
     Priority(u32),
+}
+
+impl From<PrInfo> for Reliability {
+    fn from(info: PrInfo) -> Self {
+        match info {
+            PrInfo::Reliable => Self::Full,
+            PrInfo::Lifetime(ms) => Self::Lifetime(Duration::from_millis(ms.into())),
+            PrInfo::Retransmissions(most) => Self::Retransmissions(most),
+            PrInfo::Priority(priority) => Self::Priority(priority),
+        }
+    }
 }
 
 /// Which key authenticates a message (RFC 6458 §5.3.8, `struct sctp_authinfo`).

@@ -133,7 +133,7 @@ pub enum Notification {
         context: u32,
         /// The stream.
         stream: u16,
-        /// Its bytes.
+        /// Its bytes; none of a message that was given up as it was sent to be (RFC 3758).
         data: Vec<u8>,
     },
     /// The peer has begun to shut down: no more can be sent (§6.1.5).

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
 
-use super::{Errno, Incoming, Item, NxtInfo, PrInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
+use super::{Errno, Incoming, Item, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
 use crate::endpoint::{AssociationId, Message};
 use crate::error::SendError;
 use anabranch_base::Instant;
@@ -94,7 +94,7 @@ impl Sockets {
     ) -> Result<usize, Errno> {
         let SendInfo { snd, pr, auth } = info;
         // What the engine cannot do yet is refused, not forgotten.
-        if pr != PrInfo::Reliable || auth.is_some() {
+        if auth.is_some() {
             return Err(Errno::NotSupported);
         }
         if snd.abort {
@@ -112,6 +112,8 @@ impl Sockets {
         let mut message =
             Message { stream: snd.stream, ppid: snd.ppid, unordered: snd.unordered, ..Message::default() };
         message.immediate = snd.immediate;
+        message.context = snd.context;
+        message.reliability = pr.into();
         // RFC 6458 §5.3.4: SCTP_EOF may come without data.
         if !(payload.is_empty() && snd.eof) {
             self.endpoint.send(now, association, message, payload).map_err(|error| match error {

@@ -2,7 +2,7 @@
 
 use super::host::Shared;
 use super::{Inner, PPID_HTTP};
-use crate::session::{CloseReason, OpenError, Session, Stream};
+use crate::session::{CloseReason, Delivery, OpenError, Session, Stream};
 use anabranch_base::Engine;
 use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, RecvError, SendError};
 use anabranch_world::World;
@@ -57,7 +57,7 @@ impl<W: World> SctpSession<W> {
     }
 
     fn take(&self, number: u16) -> SctpStream<W> {
-        SctpStream { held: self.held.clone(), number, finished: false }
+        SctpStream { held: self.held.clone(), number, finished: false, delivery: Delivery::default() }
     }
 }
 
@@ -192,6 +192,8 @@ pub struct SctpStream<W: World> {
     held: Rc<Held<W>>,
     number: u16,
     finished: bool,
+    /// How whole messages go.
+    delivery: Delivery,
 }
 
 impl<W: World> Drop for SctpStream<W> {
@@ -232,7 +234,9 @@ impl<W: World> SctpStream<W> {
         };
         // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
         let ppid = if whole { 0 } else { PPID_HTTP };
-        let message = Message { stream, ppid, ..Message::default() };
+        // A stream of bytes needs them all, and in order.
+        let Delivery { unordered, reliability } = if whole { self.delivery } else { Delivery::default() };
+        let message = Message { stream, ppid, unordered, reliability, ..Message::default() };
         let mut taken = 0;
         for part in from.chunks(piece) {
             match engine.send(now, id, message, part) {
@@ -321,6 +325,10 @@ impl<W: World> Stream for SctpStream<W> {
         message: &[u8],
     ) -> Poll<Result<usize, CloseReason>> {
         self.write(cx, message, true)
+    }
+
+    fn set_delivery(&mut self, delivery: Delivery) {
+        self.delivery = delivery;
     }
 
     fn finish(&mut self) {

@@ -173,6 +173,18 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
     assert!(many.iter().all(|object| object.queue == 0.0));
 }
 
+/// RFC 6525: what finds no stream free waits a round trip for streams of its own, not for others' answers.
+#[test]
+fn an_association_grows_when_full() {
+    let flags = on(NET, &[("objects", "8x50kB")]);
+    let waits = parts(&run("sctp:streams=1,when-full=wait", &flags));
+    let grows = parts(&run("sctp:streams=1,when-full=grow", &flags));
+    let queues: Vec<f64> = grows.iter().map(|object| object.queue).collect();
+    assert!(queues[0] == 0.0 && queues[1] > 0.0, "{queues:?}");
+    assert!(queues[1..].iter().all(|queue| (queue - queues[1]).abs() < 1.0), "all at once: {queues:?}");
+    assert!(queues[7] * 2.0 < waits[7].queue, "{queues:?}, {}", waits[7].queue);
+}
+
 #[test]
 fn a_busy_server_is_ahead_on_one_ordered_connection_only() {
     let flags = on(NET, &[("objects", "3x1kB"), ("server-time", "30ms")]);

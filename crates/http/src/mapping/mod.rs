@@ -52,7 +52,8 @@ struct Connection {
     usable: bool,
     /// No further exchange may be put on it.
     retired: bool,
-    /// Streams are being added to it, or cannot be.
+    /// It has as many streams as it can have now: its handshake is under way, streams are being
+    /// added to it, or cannot be.
     settled: bool,
     /// Exchanges it has been given in all.
     used: u32,
@@ -97,7 +98,7 @@ impl Mapping {
             streams: streams.max(1),
             usable,
             retired: false,
-            settled: false,
+            settled: true,
             used: 0,
             in_flight: Vec::new(),
             lowest_free: 0,
@@ -109,6 +110,7 @@ impl Mapping {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
             connection.usable = true;
+            connection.settled = false;
         }
     }
 
@@ -278,6 +280,8 @@ mod tests {
         mapping.opened(0, 1, true);
         assert!(matches!(mapping.choose(), Choice::Ride { stream: 0, .. }));
         assert_eq!(mapping.choose(), Choice::Wait);
+        assert_eq!(mapping.growth(3), None, "not before the handshake is over");
+        mapping.established(0, 1);
         assert_eq!(mapping.growth(0), None);
         assert_eq!(mapping.growth(3), Some((0, 3)));
         assert_eq!(mapping.growth(3), None, "under way");

@@ -155,6 +155,10 @@ impl<W: World> Driver<W> {
                 return Ok(());
             }
             match self.socket.poll_send(cx, &mut self.output) {
+                // An address that this host has just lost: the packets are lost with it.
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                    self.output.clear();
+                }
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => return Ok(()),
             }

@@ -64,6 +64,8 @@ struct Inner<W: World> {
     shared: Rc<RefCell<Shared>>,
     /// Runs the drive loop as long as this lives.
     _driver: W::Task<()>,
+    /// Tells the engine of addresses that come and go, where it can make use of that.
+    _follower: Option<W::Task<()>>,
 }
 
 impl<W: World> std::fmt::Debug for Inner<W> {
@@ -92,6 +94,7 @@ impl<W: World> SctpHost<W> {
         let mut addresses = socket.local();
         addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
         let (streams, early_data) = (config.streams, config.cookie_data);
+        let dynamic = config.auth && config.asconf;
         let mut engine = Endpoint::new(config, addresses.clone(), world.rng("sctp"));
         for address in addresses {
             engine.set_mtu(address.ip(), socket.mtu(address.ip()));
@@ -99,7 +102,11 @@ impl<W: World> SctpHost<W> {
         let shared = Rc::new(RefCell::new(Shared::new(engine, streams, early_data)));
         let task = drive(world.clone(), socket, shared.clone());
         let driver = world.spawn("sctp", task);
-        Ok(Self { inner: Rc::new(Inner { world, shared, _driver: driver }) })
+        let follower = dynamic.then(|| {
+            let task = follow(world.clone(), shared.clone(), paths.unwrap_or(usize::MAX).max(1));
+            world.spawn("sctp addresses", task)
+        });
+        Ok(Self { inner: Rc::new(Inner { world, shared, _driver: driver, _follower: follower }) })
     }
 
     /// Begins an association with `port` at the addresses of `peer`, the first
@@ -175,6 +182,16 @@ impl<W: World> SctpHost<W> {
     /// Waits until no association is alive.
     pub async fn idle(&self) {
         poll_fn(|cx| self.inner.shared.borrow_mut().poll_idle(cx)).await;
+    }
+}
+
+/// Keeps the engine's addresses those of the host, the first `most` of them (RFC 5061).
+async fn follow<W: World>(world: W, shared: Rc<RefCell<Shared>>, most: usize) {
+    loop {
+        poll_fn(|cx| world.poll_address_change(cx)).await;
+        let mut present = world.addresses();
+        present.truncate(most);
+        shared.borrow_mut().follow(world.now(), &present);
     }
 }
 

@@ -146,6 +146,7 @@ impl Arm {
         for (key, value) in pairs {
             arm.set(key, value).map_err(|what| PlanError::at(&place, what))?;
         }
+        arm.engine.check().map_err(|what| PlanError::at(&arm.place, what))?;
         arm.policy(false)?;
         Ok(arm)
     }

@@ -102,4 +102,15 @@ impl EngineConfig {
             Self::Sctp(config) => config.set(key, value).map_err(|error| error.to_string()),
         }
     }
+
+    /// Finds knobs that cannot be together.
+    ///
+    /// # Errors
+    /// One line that names them.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Tcp(_) => Ok(()),
+            Self::Sctp(config) => config.check().map_err(|error| error.to_string()),
+        }
+    }
 }

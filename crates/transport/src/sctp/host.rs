@@ -8,6 +8,7 @@ use anabranch_base::time::Instant;
 use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Endpoint, Event};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 
 /// What the drive loop and all handles of a host share.
@@ -15,6 +16,8 @@ use std::task::{Context, Poll};
 pub(super) struct Shared {
     pub(super) engine: Endpoint,
     pub(super) bell: Bell,
+    /// The UDP encapsulation port of this host's addresses, or 0.
+    port: u16,
     /// Streams that a new association asks for.
     pub(super) streams: u16,
     /// DATA rides with COOKIE ECHO.
@@ -79,6 +82,7 @@ impl Shared {
         Self {
             engine,
             bell: Bell::default(),
+            port: 0,
             streams,
             early_data,
             associations: Table::default(),
@@ -86,6 +90,22 @@ impl Shared {
             failure: None,
             idle: Waiters::default(),
         }
+    }
+
+    /// The host has these addresses now.
+    pub(super) fn follow(&mut self, now: Instant, present: &[IpAddr]) {
+        let before: Vec<SocketAddr> = self.engine.addresses().to_vec();
+        if let Some(first) = before.first() {
+            self.port = first.port();
+        }
+        for gone in before.iter().filter(|old| !present.contains(&old.ip())) {
+            self.engine.remove_address(now, gone.ip());
+        }
+        for &new in present.iter().filter(|new| !before.iter().any(|old| old.ip() == **new)) {
+            // What its interface takes is not known here; RFC 8899 and ICMP find out.
+            self.engine.add_address(now, SocketAddr::new(new, self.port), 1500);
+        }
+        self.bell.ring();
     }
 
     /// Associations that have not ended.

@@ -1,0 +1,120 @@
+//! A host that changes its address in mid-transfer: with dynamic addresses
+//! (RFC 5061) the transfer goes on, without them it dies.
+
+use anabranch_base::Instant;
+use anabranch_link::LinkSpec;
+use anabranch_sctp::{AssociationStats, Config};
+use anabranch_sim::{Change, Network};
+use anabranch_transport::sctp::{Carrier, SctpHost};
+use anabranch_transport::{Listener, Session, Stream};
+use anabranch_world::World;
+use std::net::{IpAddr, SocketAddr};
+
+const SIZE: usize = 10_000_000;
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn ms(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+/// A server sends 10 MB to a client that has its first address up to `leaves`
+/// and its second from `comes` on. When the last byte came, and what the server
+/// counted; `None` when it never came.
+fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(Instant, AssociationStats)> {
+    let network = Network::new(3);
+    let (first, second) = (ip("10.0.0.1"), ip("10.1.0.1"));
+    let client = network.host("client", &[first, second]);
+    let server = network.host("server", &[ip("10.0.0.2"), ip("10.1.0.2")]);
+    let spec = LinkSpec::parse("rate=20mbit,delay=10ms,queue=100p").expect("a link");
+    let links =
+        [0, 1].map(|n| network.link(client.interface(n), server.interface(n), &spec).expect("a link"));
+    for (at, change) in [
+        (0, Change::RemoveAddress(client.interface(1), second)),
+        (comes, Change::AddAddress(client.interface(1), second)),
+        (leaves, Change::RemoveAddress(client.interface(0), first)),
+        (leaves, Change::Down(links[0])),
+    ] {
+        network.schedule(ms(at), change).expect("the host is there");
+    }
+    let mut config = Config::profile("rfc9260").expect("a profile");
+    for key in ["auth", "asconf"] {
+        config.set(key, if asconf { "yes" } else { "no" }).expect("a knob");
+    }
+    let (here, there) = (network.world(client), network.world(server));
+    let (ours, theirs) = (config.clone(), config);
+    let outcome = network.run(
+        async {
+            here.sleep_until(ms(1)).await;
+            let server = SctpHost::new(there.clone(), theirs, carrier, None).await.expect("a socket");
+            let mut listener = server.listen(80).expect("the port is free");
+            let serving = there.spawn("server", async move {
+                let session = listener.accept().await.expect("a client");
+                let mut stream = session.accept().await.expect("a stream");
+                let block: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+                for _ in 0..SIZE / block.len() {
+                    if stream.write_all(&block).await.is_err() {
+                        return;
+                    }
+                }
+                session.closed().await;
+            });
+            let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
+            let port = if let Carrier::Udp { port } = carrier { port } else { 0 };
+            let peer = [SocketAddr::new(ip("10.0.0.2"), port)];
+            let session = host.connect(&peer, 80).expect("begun");
+            let mut stream = session.open(0).expect("a stream");
+            stream.write_all(b"go").await.expect("early data");
+            let mut buffer = vec![0; 65_536];
+            let mut got = 0;
+            while got < SIZE {
+                match stream.read(&mut buffer).await {
+                    Ok(bytes) if bytes > 0 => {
+                        for (i, &byte) in buffer[..bytes].iter().enumerate() {
+                            assert_eq!(byte, ((got + i) % 100_000 % 251) as u8, "byte {}", got + i);
+                        }
+                        got += bytes;
+                    }
+                    _ => return None,
+                }
+            }
+            let done = here.now();
+            let sum = server.inspect(|engine| engine.totals().sum);
+            session.abort();
+            drop(serving);
+            Some((done, sum))
+        },
+        ms(900_000),
+    );
+    outcome.expect_done()
+}
+
+/// The new address is there two seconds before the old one goes.
+#[test]
+fn make_before_break() {
+    for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
+        let (done, sum) = download(true, carrier, 1_000, 3_000).expect("it goes on");
+        println!("make before break, {carrier:?}: {done}, {} chunks again", sum.retransmitted_timeout);
+        assert!(done < ms(12_000), "done at {done}");
+    }
+}
+
+/// The old address goes two seconds before the new one comes.
+#[test]
+fn break_before_make() {
+    for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
+        let (done, sum) = download(true, carrier, 4_000, 2_000).expect("it goes on");
+        println!("break before make, {carrier:?}: {done}, {} chunks again", sum.retransmitted_timeout);
+        assert!(done < ms(20_000), "done at {done}");
+    }
+}
+
+/// Without dynamic addresses the peer never learns of the new address: the association dies
+/// of silence.
+#[test]
+fn without_dynamic_addresses_it_dies() {
+    assert_eq!(download(false, Carrier::Ip, 1_000, 3_000), None);
+    assert_eq!(download(false, Carrier::Ip, 4_000, 2_000), None);
+}

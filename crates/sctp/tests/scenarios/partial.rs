@@ -481,3 +481,29 @@ fn nonsense_is_not_followed() {
         3.125  A ◄── B   SACK          cum=2 rwnd=64k
     "#]]);
 }
+
+/// RFC 8260 §2.3.1: with interleaving I-FORWARD-TSN names messages, unordered ones too.
+#[test]
+fn interleaved_messages_are_skipped() {
+    let mut script = Script::warm(&with(&[("interleaving", "yes")]));
+    let unordered = Message { unordered: true, ..retransmissions(5, 0) };
+    script.lose(A, "tsn=2 ").send_message(A, unordered, 1_400).send_message(A, lifetime(5, 10), 1_400);
+    script.lose(A, "tsn=3 ").send(A, 5, 1_400).send(A, 6, 1_400).send(A, 6, 1_400).run(3_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   I-DATA        tsn=2 sid=5 mid=0 len=1400 UBE     ✗ lost
+        2.000  A ──► B   I-DATA        tsn=3 sid=5 mid=0 len=1400 BE     ✗ lost
+        2.000  A ──► B   I-DATA        tsn=4 sid=5 mid=1 len=1400 BE
+        2.000  A ──► B   I-DATA        tsn=5 sid=6 mid=0 len=1400 BE
+        2.000  A ──► B   I-DATA        tsn=6 sid=6 mid=1 len=1400 BE
+        2.025  A ◄── B   SACK          cum=1 rwnd=64136 gaps=4
+        2.025          B: received sid=6 len=1400
+        2.025  A ◄── B   SACK          cum=1 rwnd=64136 gaps=4-5
+        2.025          B: received sid=6 len=1400
+        2.025  A ◄── B   SACK          cum=1 rwnd=64136 gaps=4-6
+        2.050          A: gave up sid=5 len=1400 context=3, sent, by Retransmissions
+        2.050          A: gave up sid=5 len=1400 context=4, sent, by Lifetime
+        2.050  A ──► B   I-FORWARD-TSN cum=3 sid:mid=5:0,5:0U
+        2.075          B: received sid=5 len=1400
+        2.075  A ◄── B   SACK          cum=6 rwnd=64k
+    "#]]);
+}

@@ -133,7 +133,7 @@ impl Association {
             return;
         };
         let path = self.paths.get(index);
-        let limit = path.chunk_limit() as u64;
+        let limit = path.chunk_limit().saturating_sub(self.auth_room()) as u64;
         let again =
             self.send.outstanding.get(offset).is_some_and(|entry| entry.again && entry.size() <= limit);
         if !again {
@@ -178,7 +178,8 @@ impl Association {
     /// A path takes less than was thought: what is on its way and too large is lost.
     fn shrunk(&mut self, index: usize) {
         self.measure();
-        let largest = (self.paths.get(index).chunk_limit() - self.send.queue.header()) as u32;
+        let largest = (self.paths.get(index).chunk_limit() - self.send.queue.header())
+            .saturating_sub(self.auth_room()) as u32;
         let outstanding = &mut self.send.outstanding;
         let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
         self.send.peer_window += bytes;

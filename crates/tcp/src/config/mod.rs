@@ -43,6 +43,17 @@ pub enum RttSampling {
     Once,
 }
 
+/// When a listener answers a SYN by a cookie, without memory (RFC 4987 §3.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SynCookies {
+    /// Never: what does not fit the backlog is dropped.
+    No,
+    /// When the backlog has no place for a half-open connection.
+    Auto,
+    /// Always.
+    Yes,
+}
+
 /// When a small segment waits for what is unacknowledged (RFC 9293 §3.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nagle {
@@ -133,6 +144,8 @@ pub struct Config {
     pub fin_wait2: Duration,
     /// Listen backlog when `listen` does not say: half-open connections, and as many accepted ones.
     pub backlog: u32,
+    /// When a SYN is answered without memory (RFC 4987).
+    pub syncookies: SynCookies,
     /// ICMP may lower the path MTU (RFC 1191).
     pub pmtu: bool,
     /// Where each value comes from, in the order of the table.
@@ -282,6 +295,7 @@ impl Config {
             time_wait: Duration::from_secs(60),
             fin_wait2: Duration::from_secs(60),
             backlog: 128,
+            syncookies: SynCookies::No,
             pmtu: true,
             sources: [""; KNOB_COUNT],
         }
@@ -311,7 +325,7 @@ macro_rules! knob {
     };
 }
 
-const KNOB_COUNT: usize = 39;
+const KNOB_COUNT: usize = 40;
 
 const KNOBS: [Spec; KNOB_COUNT] = [
     knob!("cc", cc, read_cc, show_cc, "congestion control: reno or cubic"),
@@ -466,6 +480,13 @@ const KNOBS: [Spec; KNOB_COUNT] = [
         "how long a closed socket waits for the peer's FIN: a time"
     ),
     knob!("backlog", backlog, read_backlog, show_number, "listen backlog: 1 to 65535"),
+    knob!(
+        "syncookies",
+        syncookies,
+        read_syncookies,
+        show_syncookies,
+        "SYN cookies: no, auto (when the backlog is full) or yes (always)"
+    ),
     knob!("pmtu", pmtu, read_switch, show_switch, "believe ICMP about the path MTU: yes or no"),
 ];
 

@@ -76,6 +76,7 @@ static RENO_2002: Profile = [
     ("time_wait", "60s", "FreeBSD 4.x TCPTV_MSL = 30*hz, twice"),
     ("fin_wait2", "60s", "FreeBSD 4.x tcp_maxidle is 10 min; shortened, as no result depends on it"),
     ("backlog", "128", "FreeBSD 4.x SOMAXCONN = 128"),
+    ("syncookies", "no", "FreeBSD 4.5 brought them; 4.4 had none"),
     ("pmtu", "yes", "FreeBSD 4.x net.inet.tcp.path_mtu_discovery = 1"),
 ];
 
@@ -127,6 +128,7 @@ static LINUX_2_6: Profile = [
     ("time_wait", "60s", "Linux 2.6 TCP_TIMEWAIT_LEN = 60*HZ"),
     ("fin_wait2", "60s", "Linux 2.6 net.ipv4.tcp_fin_timeout = 60"),
     ("backlog", "128", "Linux 2.6 net.core.somaxconn = 128"),
+    ("syncookies", "no", "Linux 2.6 net.ipv4.tcp_syncookies = 0 (1 from 2.6.37 where built in)"),
     ("pmtu", "yes", "Linux 2.6 net.ipv4.ip_no_pmtu_disc = 0"),
 ];
 
@@ -172,6 +174,7 @@ static NS2: Profile = [
     ("time_wait", "0ms", NS),
     ("fin_wait2", "60s", "as the other profiles: ns-2.35 has none"),
     ("backlog", "65535", NS),
+    ("syncookies", "no", NS),
     ("pmtu", "yes", "as the other profiles: ns-2.35 has none"),
 ];
 
@@ -227,5 +230,6 @@ pub(super) static MODERN: Profile = [
     ("time_wait", "60s", "Linux 6 TCP_TIMEWAIT_LEN = 60*HZ"),
     ("fin_wait2", "60s", "Linux 6 net.ipv4.tcp_fin_timeout = 60"),
     ("backlog", "4096", "Linux 6 net.core.somaxconn = 4096"),
+    ("syncookies", "auto", "Linux 6 net.ipv4.tcp_syncookies = 1"),
     ("pmtu", "yes", "Linux 6 net.ipv4.ip_no_pmtu_disc = 0"),
 ];

@@ -2,7 +2,7 @@
 //!
 //! Every reader says in one line what would have been right.
 
-use super::{Cc, Nagle, RecoveryKind, RttSampling};
+use super::{Cc, Nagle, RecoveryKind, RttSampling, SynCookies};
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{UnitError, format_span, parse_span};
@@ -35,6 +35,8 @@ const RECOVERY: [(&str, RecoveryKind); 3] =
     [("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)];
 const IDLE: [(&str, AfterIdle); 3] =
     [("yes", AfterIdle::Restart), ("no", AfterIdle::Keep), ("decay", AfterIdle::Decay)];
+const SYNCOOKIES: [(&str, SynCookies); 3] =
+    [("yes", SynCookies::Yes), ("no", SynCookies::No), ("auto", SynCookies::Auto)];
 const NAGLE: [(&str, Nagle); 3] = [("yes", Nagle::Yes), ("no", Nagle::No), ("minshall", Nagle::Minshall)];
 const SAMPLING: [(&str, RttSampling); 2] = [("every", RttSampling::Every), ("once", RttSampling::Once)];
 
@@ -67,6 +69,13 @@ pub(super) fn read_sampling(text: &str) -> Parsed<RttSampling> {
 }
 pub(super) fn show_sampling(value: &RttSampling) -> String {
     name_of(value, &SAMPLING)
+}
+
+pub(super) fn read_syncookies(text: &str) -> Parsed<SynCookies> {
+    one_of(text, &SYNCOOKIES)
+}
+pub(super) fn show_syncookies(value: &SynCookies) -> String {
+    name_of(value, &SYNCOOKIES)
 }
 
 pub(super) fn read_nagle(text: &str) -> Parsed<Nagle> {

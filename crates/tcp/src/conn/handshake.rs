@@ -55,6 +55,20 @@ impl Connection {
         connection
     }
 
+    /// One whose SYN-ACK was a cookie that `ack` has brought back: nothing is due.
+    pub(crate) fn accept_cookie(now: Instant, birth: Birth, syn: &Header, ack: &Header) -> Self {
+        let mut connection = Self::accept(now, birth, syn);
+        // The window that the cookie's SYN-ACK offered is offered, and the SYN acknowledged.
+        let _ = connection.syn_header(now);
+        connection.recv.duty.on_sent();
+        (connection.syn_due, connection.syn_tries) = (false, 1);
+        // The round trip is known if our timestamp came back.
+        let age = ack.options.timestamps.and_then(|stamps| connection.agreed.age(now, stamps.echo));
+        let sent = age.map(|age| now.as_nanos().saturating_sub(age));
+        connection.syn_sent = sent.map_or(Instant::MAX, Instant::from_nanos);
+        connection
+    }
+
     fn born(now: Instant, birth: Birth, state: State) -> Self {
         let Birth { id, local, remote, config, iss, clock_offset, mtu } = birth;
         let default_mss = if remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
@@ -179,7 +193,7 @@ impl Connection {
             if let Some(age) = echoed.filter(|_| self.agreed.timestamps) {
                 self.send.rtt.on_sample(Duration::from_nanos(age));
             }
-        } else {
+        } else if self.syn_sent <= now {
             // RFC 6298 §2.2: the handshake is the first measurement.
             self.send.rtt.on_sample(now.since(self.syn_sent));
         }
@@ -194,7 +208,7 @@ impl Connection {
     }
 
     /// The SYN or SYN-ACK to send.
-    pub(super) fn syn_header(&mut self, now: Instant) -> (Header, Ecn) {
+    pub(crate) fn syn_header(&mut self, now: Instant) -> (Header, Ecn) {
         let answer = self.state == State::SynReceived;
         let mss = self.own_mss() as u16;
         let options = self.agreed.syn_options(now, &self.config, mss, answer);

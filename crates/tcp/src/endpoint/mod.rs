@@ -10,7 +10,9 @@
 
 mod demux;
 mod listen;
+mod syncookie;
 
+use crate::config::SynCookies;
 use crate::conn::{Birth, Connection, Outbox, Reply, State};
 use crate::{Config, ConnectError, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
@@ -22,6 +24,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use syncookie::Cookies;
 
 /// Names a connection of one endpoint; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,6 +57,7 @@ pub struct Endpoint {
     out: Outbox,
     rng: Rng,
     secret: u64,
+    cookies: Cookies,
     next_port: u16,
     dropped: Dropped,
 }
@@ -93,6 +97,8 @@ impl Endpoint {
     pub fn new(config: Config, addresses: Vec<IpAddr>, rng: Rng) -> Self {
         let mut rng = rng.fork("tcp");
         let secret = rng.next_u64();
+        let mut keys = rng.fork("syncookies");
+        let cookies = Cookies::new([keys.next_u64(), keys.next_u64()]);
         let next_port = FIRST_EPHEMERAL + rng.below(u64::from(u16::MAX - FIRST_EPHEMERAL)) as u16;
         Self {
             mtus: vec![DEFAULT_MTU; addresses.len()],
@@ -115,6 +121,7 @@ impl Endpoint {
             },
             rng,
             secret,
+            cookies,
             next_port,
             dropped: Dropped::default(),
         }
@@ -476,7 +483,7 @@ impl Endpoint {
             Some(slot) if !self.reopens(now, slot, &segment) => {
                 self.on_segment_for(now, slot, &segment, &packet);
             }
-            _ => self.on_stranger(now, ends, &segment),
+            _ => self.on_stranger(now, ends, &segment, &packet),
         }
     }
 
@@ -488,7 +495,7 @@ impl Endpoint {
     }
 
     /// A segment for no connection: LISTEN, or nobody.
-    fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>) {
+    fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
         let flags = segment.header.flags;
         // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.
         if flags.has(Flags::RST) {
@@ -496,6 +503,9 @@ impl Endpoint {
             return;
         }
         let listens = self.listeners.is_open(ends.local.port());
+        if listens && self.open_by_cookie(now, ends, segment, packet) {
+            return;
+        }
         if !listens || flags.has(Flags::ACK) {
             self.dropped.stray += 1;
             self.out.reply(Reply::reset_for(ends.local, ends.remote, segment));
@@ -505,7 +515,12 @@ impl Endpoint {
             self.dropped.stray += 1;
             return;
         }
-        if !self.listeners.takes_syn(ends.local.port()) {
+        let full = !self.listeners.takes_syn(ends.local.port());
+        if self.config.syncookies != SynCookies::No && self.answer_by_cookie(now, ends, &segment.header, full)
+        {
+            return;
+        }
+        if full {
             self.dropped.backlog += 1;
             return;
         }

@@ -1,0 +1,245 @@
+//! SYN cookies: a listener that remembers nothing of a handshake it cannot keep.
+//!
+//! When the backlog has no place (or always, if so configured), the SYN is
+//! answered by a SYN-ACK whose sequence number *is* the memory: 5 bits of a
+//! clock, 3 bits for the peer's MSS, 24 bits of a keyed hash of both ends and
+//! the peer's first number. The ACK brings it back. Window scale, SACK and ECN
+//! ride in the low bits of our timestamp, when the peer sends timestamps;
+//! without them the connection has none of these.
+//!
+//! Home of RFC 4987 §3.6 and Appendix A.
+
+use super::demux::Ends;
+use super::{ConnectionId, Endpoint};
+use crate::config::SynCookies;
+use crate::conn::{Birth, Connection, Reply};
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Packet};
+use anabranch_wire::tcp::{Flags, Header, Options, Segment, Seq, Timestamps};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// RFC 4987 Appendix A: sizes a peer is held to; the next smaller one is taken.
+const SIZES: [u16; 8] = [88, 536, 1024, 1220, 1300, 1440, 1460, 8960];
+/// The clock in a cookie.
+const TICK: Duration = Duration::from_secs(64);
+/// A cookie of the present tick counts, and of the one before.
+const TICKS: u32 = 2;
+/// Low bits of a timestamp that carry options.
+const CARRIED: u32 = 6;
+/// The window scale of a peer that sent none.
+const NO_SCALE: u32 = 15;
+const SACK: u32 = 1 << 4;
+const ECN: u32 = 1 << 5;
+
+/// What a listener knows of cookies.
+#[derive(Debug)]
+pub(super) struct Cookies {
+    key: [u8; 16],
+    /// When the last one was sent: long after it none can come back.
+    last_sent: Option<Instant>,
+}
+
+impl Cookies {
+    pub(super) fn new(key: [u64; 2]) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&key[0].to_be_bytes());
+        bytes[8..].copy_from_slice(&key[1].to_be_bytes());
+        Self { key: bytes, last_sent: None }
+    }
+
+    /// A keyed hash of `what`, both ends, and more.
+    fn hash(&self, what: u8, ends: &Ends, more: &[u32]) -> u32 {
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return 0 };
+        mac.update(&[what]);
+        for end in [ends.local, ends.remote] {
+            match end.ip() {
+                IpAddr::V4(ip) => mac.update(&ip.octets()),
+                IpAddr::V6(ip) => mac.update(&ip.octets()),
+            }
+            mac.update(&end.port().to_be_bytes());
+        }
+        for word in more {
+            mac.update(&word.to_be_bytes());
+        }
+        let digest = mac.finalize().into_bytes();
+        u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
+    }
+
+    fn cookie(&self, ends: &Ends, irs: Seq, tick: u32, size: u32) -> Seq {
+        let hash = self.hash(1, ends, &[irs.0, tick, size]) & 0xff_ffff;
+        Seq((tick & 31) << 27 | size << 24 | hash)
+    }
+
+    /// The peer's MSS, if `cookie` is one of ours for these ends and not too old.
+    fn open(&self, now: Instant, ends: &Ends, irs: Seq, cookie: Seq) -> Option<u16> {
+        let last = self.last_sent?;
+        if now.since(last) > TICK * (TICKS + 1) {
+            return None;
+        }
+        let size = cookie.0 >> 24 & 7;
+        let present = tick(now);
+        let known = (0..TICKS).filter_map(|age| present.checked_sub(age));
+        known
+            .into_iter()
+            .any(|tick| self.cookie(ends, irs, tick, size) == cookie)
+            .then(|| SIZES[size as usize])
+    }
+}
+
+fn tick(now: Instant) -> u32 {
+    (now.as_nanos() / TICK.as_nanos() as u64) as u32
+}
+
+/// The timestamp nearest below `clock` that carries these bits.
+fn stamp(clock: u32, carried: u32) -> u32 {
+    let mask = (1 << CARRIED) - 1;
+    let value = clock & !mask | carried;
+    if value.wrapping_sub(clock) as i32 > 0 { value.wrapping_sub(1 << CARRIED) } else { value }
+}
+
+impl Endpoint {
+    /// A SYN for a listener: answered from memory that is none, when that is wanted. True when done.
+    #[cold]
+    pub(super) fn answer_by_cookie(&mut self, now: Instant, ends: Ends, syn: &Header, full: bool) -> bool {
+        let wanted = match self.config.syncookies {
+            SynCookies::No => false,
+            SynCookies::Auto => full,
+            SynCookies::Yes => true,
+        };
+        // As long as those that are open wait for the application, more of them help nobody.
+        if !wanted || !self.listeners.takes_open(ends.local.port()) {
+            return false;
+        }
+        let told = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
+        let size = SIZES.iter().rposition(|&size| size <= told).unwrap_or(0) as u32;
+        let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
+        let mut answer = syn.clone();
+        if syn.options.timestamps.is_none() {
+            // Nothing could bring these back.
+            (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
+            answer.flags = Flags::SYN;
+        }
+        // What a connection would answer, for as long as it takes to write that down.
+        let birth = self.cookie_birth(ends, iss, NOBODY);
+        let (mut header, _) = Connection::accept(now, birth, &answer).syn_header(now);
+        if let Some(stamps) = &mut header.options.timestamps {
+            let scale = syn.options.window_scale.map_or(NO_SCALE, |scale| u32::from(scale.min(14)));
+            let sack = if header.options.sack_permitted { SACK } else { 0 };
+            let ecn = if header.flags.has(Flags::ECE) { ECN } else { 0 };
+            stamps.value = stamp(stamps.value, scale | sack | ecn);
+        }
+        self.cookies.last_sent = Some(now);
+        self.out.reply(Reply { local: ends.local, remote: ends.remote, header });
+        true
+    }
+
+    /// A segment without a connection may end a handshake that was answered by a cookie. True when
+    /// it was taken.
+    #[cold]
+    pub(super) fn open_by_cookie(
+        &mut self,
+        now: Instant,
+        ends: Ends,
+        segment: &Segment<'_>,
+        packet: &Packet<'_>,
+    ) -> bool {
+        let header = &segment.header;
+        let port = ends.local.port();
+        let ends_handshake =
+            header.flags.has(Flags::ACK) && !header.flags.has_any(Flags::SYN.with(Flags::RST));
+        if self.config.syncookies == SynCookies::No || !ends_handshake {
+            return false;
+        }
+        let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
+        let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
+        if !self.listeners.takes_open(port) {
+            // The peer believes that it is open, and says more: then there may be a place.
+            self.dropped.backlog += 1;
+            return true;
+        }
+        // The SYN as it was, as far as it was kept.
+        let mut options = Options { mss: Some(mss), ..Options::default() };
+        let mut flags = Flags::SYN;
+        if let Some(stamps) = header.options.timestamps {
+            let carried = stamps.echo & ((1 << CARRIED) - 1);
+            options.timestamps = Some(Timestamps { value: stamps.value, echo: 0 });
+            options.sack_permitted = carried & SACK != 0;
+            options.window_scale = Some((carried & 15) as u8).filter(|&scale| u32::from(scale) != NO_SCALE);
+            if carried & ECN != 0 {
+                flags = flags.with(Flags::ECE).with(Flags::CWR);
+            }
+        }
+        let syn = Header { seq: irs, flags, options, window: header.window, ..Header::default() };
+        let id = self.birth(now, ends).id;
+        let birth = self.cookie_birth(ends, iss, id);
+        self.listeners.on_half_open(port);
+        self.place(id.slot, ends, Connection::accept_cookie(now, birth, &syn, header));
+        self.on_segment_for(now, id.slot, segment, packet);
+        true
+    }
+
+    /// A connection with this first number; its timestamps go on from those of the cookie.
+    fn cookie_birth(&self, ends: Ends, iss: Seq, id: ConnectionId) -> Birth {
+        let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
+        Birth {
+            id,
+            local: ends.local,
+            remote: ends.remote,
+            config: Arc::clone(&self.config),
+            iss,
+            clock_offset: self.cookies.hash(2, &ends, &[]),
+            mtu: index.map_or(super::DEFAULT_MTU, |index| self.mtus[index]),
+        }
+    }
+}
+
+/// No connection's name.
+const NOBODY: ConnectionId = ConnectionId { slot: u32::MAX, generation: 0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn ends(port: u16) -> Ends {
+        Ends { local: SocketAddr::from(([10, 0, 0, 2], 80)), remote: SocketAddr::from(([10, 0, 0, 1], port)) }
+    }
+
+    /// RFC 4987 Appendix A: good for whom it was made, for about two minutes.
+    #[test]
+    fn a_cookie_is_good_for_one_peer_and_a_while() {
+        let mut cookies = Cookies::new([1, 2]);
+        let begun = Instant::from_millis(640_000);
+        cookies.last_sent = Some(begun);
+        let cookie = cookies.cookie(&ends(5), Seq(77), tick(begun), 6);
+        assert_eq!(cookies.open(begun, &ends(5), Seq(77), cookie), Some(1460));
+        assert_eq!(cookies.open(begun + TICK, &ends(5), Seq(77), cookie), Some(1460));
+        assert_eq!(cookies.open(begun + TICK * 2, &ends(5), Seq(77), cookie), None, "too old");
+        assert_eq!(cookies.open(begun, &ends(6), Seq(77), cookie), None, "another peer");
+        assert_eq!(cookies.open(begun, &ends(5), Seq(78), cookie), None, "another SYN");
+        assert_eq!(Cookies::new([1, 3]).open(begun, &ends(5), Seq(77), cookie), None, "another key");
+        for bit in 0..32 {
+            assert_eq!(cookies.open(begun, &ends(5), Seq(77), Seq(cookie.0 ^ 1 << bit)), None, "bit {bit}");
+        }
+        let forged = (0..200_000).filter(|&n: &u32| {
+            cookies.open(begun, &ends(5), Seq(77), Seq(n.wrapping_mul(0x9e37_79b9))).is_some()
+        });
+        assert!(forged.count() <= 1, "a guess is good once in millions");
+        cookies.last_sent = None;
+        assert_eq!(cookies.open(begun, &ends(5), Seq(77), cookie), None, "none was sent");
+    }
+
+    #[test]
+    fn stamps_never_run_ahead() {
+        for clock in (0..500).chain([u32::MAX - 3, u32::MAX]) {
+            for carried in 0..64 {
+                let value = stamp(clock, carried);
+                assert_eq!(value & 63, carried);
+                assert!((0..64).contains(&clock.wrapping_sub(value)), "{clock} {value}");
+            }
+        }
+    }
+}

@@ -174,6 +174,13 @@ impl Connection {
         }
     }
 
+    /// The peer's SYN, known already, with the acknowledgement of ours.
+    #[cold]
+    pub(super) fn answers_our_syn(&self, header: &Header) -> bool {
+        let (known, ours) = (header.seq == self.irs, header.ack == self.iss.next());
+        known && ours && header.flags.has(Flags::ACK) && !self.passive && self.syn_tries > 0
+    }
+
     /// Our SYN is acknowledged: data may flow.
     pub(super) fn on_opened(&mut self, now: Instant, header: &Header, out: &mut Outbox) {
         let syn_lost = self.syn_tries > 1;

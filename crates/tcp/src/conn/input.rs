@@ -54,6 +54,12 @@ impl Connection {
             return self.on_reset(now, start, out);
         }
         if flags.has(Flags::SYN) {
+            if self.state == State::SynReceived && self.answers_our_syn(header) {
+                // RFC 9293 §3.5, figure 7: simultaneous open; the peer's SYN was taken before.
+                self.on_opened(now, header, out);
+                self.recv.duty.at_once();
+                return;
+            }
             return self.on_syn_again(now, header.seq);
         }
         // Fifth: a segment without ACK says nothing.

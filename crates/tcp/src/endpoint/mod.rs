@@ -205,6 +205,37 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// The same from a local port of the caller's choice. Two sides that do so towards each other at
+    /// once open one connection (RFC 9293 §3.5).
+    ///
+    /// # Errors
+    /// [`ConnectError`]; [`NoFreePort`](ConnectError::NoFreePort) when the port is in use.
+    pub fn connect_from(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<ConnectionId, ConnectError> {
+        if remote.port() == 0 || local.port() == 0 {
+            return Err(ConnectError::NoPort);
+        }
+        if !self.addresses.contains(&local.ip()) {
+            return Err(ConnectError::NotLocal(local.ip()));
+        }
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(ConnectError::NoAddress(remote.ip()));
+        }
+        let ends = Ends { local, remote };
+        if self.demux.contains(&ends) || self.listeners.is_open(local.port()) {
+            return Err(ConnectError::NoFreePort);
+        }
+        let birth = self.birth(now, ends);
+        let id = birth.id;
+        self.place(id.slot, ends, Connection::connect(now, birth));
+        self.after(now, id.slot);
+        Ok(id)
+    }
+
     /// RFC 6056 §3.3.2: the next port that is free, from a random beginning.
     fn free_ends(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
         for _ in FIRST_EPHEMERAL..=u16::MAX {

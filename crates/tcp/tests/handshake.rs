@@ -267,7 +267,8 @@ fn a_wrong_ack_in_syn_sent_is_reset() {
 /// The backlog bounds half-open connections; what does not fit is dropped and tried again.
 #[test]
 fn the_backlog_drops_silently() {
-    let mut pair = anabranch_tcp::testing::Pair::with(plain(), plain_with(&[("backlog", "1")]), 1);
+    let mut pair =
+        anabranch_tcp::testing::Pair::with(plain(), plain_with(&[("backlog", "1"), ("syncookies", "no")]), 1);
     check_on(
         "backlog of one",
         &mut pair,

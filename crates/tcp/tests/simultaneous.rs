@@ -115,7 +115,7 @@ impl Both {
     /// Open on both sides, once, and of use.
     fn check(&mut self, until_ms: u64, expected: Expect) {
         self.run(until_ms);
-        expected.assert_eq(self.ladder.text());
+        expected.assert_eq(&format!("both at once\n{}", self.ladder.text()));
         assert_eq!(self.connected, [1, 1]);
         for side in [0, 1] {
             let id = self.ids[side].expect("connected");
@@ -137,6 +137,7 @@ fn the_syns_cross() {
     both.check(
         1_000,
         expect![[r#"
+            both at once
                0.000  A ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
                0.000  A ◄── B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
                0.050  A ──► B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok
@@ -156,6 +157,7 @@ fn a_syn_ack_is_lost() {
     both.check(
         3_000,
         expect![[r#"
+            both at once
                0.000  A ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
                0.000  A ◄── B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
                0.050  A ──► B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok     ✗ lost
@@ -174,6 +176,7 @@ fn a_syn_is_lost() {
     both.check(
         3_000,
         expect![[r#"
+            both at once
                0.000  A ──► B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok     ✗ lost
                0.000  A ◄── B   SYN           seq=0 win=65535 mss=1460 ws=7 sack-ok
                0.050  A ──► B   SYN ACK       seq=0 ack=1 win=65535 mss=1460 ws=7 sack-ok

@@ -116,7 +116,7 @@ impl Endpoint {
         let told = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
         let size = SIZES.iter().rposition(|&size| size <= told).unwrap_or(0) as u32;
         let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
-        let mut answer = syn.clone();
+        let mut answer = *syn;
         if syn.options.timestamps.is_none() {
             // Nothing could bring these back.
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);

@@ -230,6 +230,10 @@ pub(super) static MODERN: Profile = [
     ("time_wait", "60s", "Linux 6 TCP_TIMEWAIT_LEN = 60*HZ"),
     ("fin_wait2", "60s", "Linux 6 net.ipv4.tcp_fin_timeout = 60"),
     ("backlog", "4096", "Linux 6 net.core.somaxconn = 4096"),
-    ("syncookies", "auto", "Linux 6 net.ipv4.tcp_syncookies = 1"),
+    (
+        "syncookies",
+        "no",
+        "ours: Linux 6 net.ipv4.tcp_syncookies = 1 (auto), but then a short backlog forgets peers that believe they are open",
+    ),
     ("pmtu", "yes", "Linux 6 net.ipv4.ip_no_pmtu_disc = 0"),
 ];

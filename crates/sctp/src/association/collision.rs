@@ -43,7 +43,10 @@ impl Association {
         // RFC 9260 §5.2.1, §5.2.2: nobody joins by pretending to restart.
         let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
-        if !new.is_empty() {
+        // RFC 5061: a late copy of the INIT that this association began with lists what has been
+        // given up since; an ABORT with its tag would end what it did not mean to touch.
+        let late = self.asconf.is_some() && offer.tag == self.peer_tag;
+        if !new.is_empty() && !late {
             return Answer::NewAddresses(new);
         }
         if self.tie_tags == (0, 0) {

@@ -150,6 +150,7 @@ fn configuration(rng: &mut Rng) -> Config {
     set("rto_max", pick(rng, &["10s", "60s"]));
     if on(rng) {
         set("auth", "yes");
+        set("asconf", pick(rng, &["yes", "yes", "no"]));
         set("auth_hmac", pick(rng, &["sha1", "sha256"]));
         set("auth_chunks", pick(rng, &["none", "data", "data+sack+heartbeat", "abort+cookie_echo", "all"]));
     }
@@ -240,6 +241,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     }
 
     let narrowing = Narrowing::of(root.fork("mtu"), &mut configs, networks);
+    let dynamic = configs.iter().all(|config| config.auth && config.asconf);
     let mut net = Net::new(seed, configs, &delays);
     net.drawing = drawing;
     let heavy = rng.below(8) == 0;
@@ -299,9 +301,15 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut checker = Checker::new(networks);
     let limit = Instant::from_millis(3_600_000);
     let mut number = 0;
+    // Addresses come and go, where both sides speak of it.
+    let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
+    checker.moving = moves.is_some();
     loop {
         if let Some(narrowing) = narrowing.filter(|narrowing| narrowing.at <= net.now) {
             net.narrow.insert(narrowing.network, narrowing.to);
+        }
+        if let Some(moves) = &mut moves {
+            change_address(&mut net, moves, networks);
         }
         for side in [A, B] {
             act(&mut net, side, &mut work, &mut number);
@@ -383,6 +391,29 @@ fn plan(rng: &mut Rng, side: Side) -> Work {
         turns: None,
         wishes: Vec::new(),
         asked: side == B,
+    }
+}
+
+/// One side loses or regains an address beside its first.
+fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
+    if net.now >= Instant::from_millis(60_000) || rng.below(4) != 0 {
+        return;
+    }
+    // Not while the handshake is under way: an INIT from an address that no INIT named is refused.
+    let up = |end: &net::End| {
+        let info = end.ids.last().and_then(|&id| end.engine.info(id));
+        info.is_some_and(|info| info.state == AssociationState::Established)
+    };
+    if !net.ends.iter().all(up) {
+        return;
+    }
+    let (side, now) = (pick(rng, &[A, B]), net.now);
+    let address = net::address(side, 2 + rng.below(networks as u64 - 1) as usize);
+    let engine = &mut net.end(side).engine;
+    if engine.addresses().contains(&address) {
+        engine.remove_address(now, address.ip());
+    } else {
+        engine.add_address(now, address, 1500);
     }
 }
 

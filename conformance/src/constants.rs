@@ -98,6 +98,8 @@ const NUMBERS: &[(&str, i64)] = &[
     ("SCTP_ADDR_ADDED", 4),
     ("SCTP_ADDR_MADE_PRIM", 5),
     ("SCTP_ADDR_CONFIRMED", 10),
+    ("SCTP_STREAM_RESET_INCOMING", 1),
+    ("SCTP_STREAM_RESET_OUTGOING", 2),
     ("INADDR_ANY", 0),
 ];
 

@@ -39,6 +39,7 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
                     AddressChange::Removed => 3,
                     AddressChange::Added => 4,
                     AddressChange::MadePrimary => 5,
+                    AddressChange::PotentiallyFailed => 11,
                 },
             );
             put("spc_error", 0);
@@ -51,16 +52,17 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             put("sre_flags", 0);
             put("sre_error", (*code).into());
             put("sre_assoc_id", association);
-            let length = 16 + data.len() as i64;
+            // RFC 6458 §6.1.3: the data begins with the header of the cause.
+            let length = 16 + 4 + data.len() as i64;
             put("sre_length", length);
             length
         }
-        Notification::SendFailed { sent, data, .. } => {
+        Notification::SendFailed { sent, bytes, .. } => {
             put("ssfe_type", 14);
             put("ssfe_flags", if *sent { 2 } else { 1 });
             put("ssfe_error", 0);
             put("ssfe_assoc_id", association);
-            let length = 36 + data.len() as i64;
+            let length = 36 + i64::from(*bytes);
             put("ssfe_length", length);
             length
         }
@@ -98,6 +100,7 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
                     KeyChange::New => 1,
                     KeyChange::NoAuth => 2,
                     KeyChange::Free => 3,
+                    KeyChange::Unknown => 4,
                 },
             );
             put("auth_assoc_id", association);
@@ -111,15 +114,18 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             put("sender_dry_length", 12);
             12
         }
-        Notification::StreamReset { streams, incoming, failed, .. } => {
+        Notification::StreamReset { streams, direction, failed, .. } => {
             put("strreset_type", 9);
-            put("strreset_flags", if *incoming { 1 } else { 2 } | if *failed { 8 } else { 0 });
+            let directions = i64::from(direction.is_incoming()) | i64::from(direction.is_outgoing()) << 1;
+            put("strreset_flags", directions | if *failed { 8 } else { 0 });
             put("strreset_assoc_id", association);
             let length = 12 + 2 * streams.len() as i64;
             put("strreset_length", length);
             length
         }
-        Notification::AssociationReset { failed, .. } => {
+        Notification::AssociationReset { local_tsn, remote_tsn, failed, .. } => {
+            put("assocreset_local_tsn", (*local_tsn).into());
+            put("assocreset_remote_tsn", (*remote_tsn).into());
             put("assocreset_type", 12);
             put("assocreset_flags", if *failed { 8 } else { 0 });
             put("assocreset_assoc_id", association);

@@ -8,10 +8,10 @@ use crate::run::Machine;
 use crate::script::Value;
 use anabranch_base::time::Duration;
 use anabranch_sctp::socket::{
-    AssocInfo, DelayedSack, EventKind, Fragmented, InitMsg, OptionName, PeerAddrInfo, PeerAddrParams,
-    RtoInfo, Scope, SndInfo, SocketOption,
+    AssocInfo, DelayedSack, EventKind, Extension, Fragmented, InitMsg, KeyRequest, OptionName, PeerAddrInfo,
+    PeerAddrParams, RtoInfo, Scope, SndInfo, SocketOption, StreamRequest,
 };
-use anabranch_sctp::{AssociationState, PathState};
+use anabranch_sctp::{AssociationState, Direction, PathState};
 
 /// The event types that scripts subscribe by `SCTP_EVENT`.
 const EVENTS: &[(&str, EventKind)] = &[
@@ -34,6 +34,19 @@ fn event(value: &Value) -> Result<EventKind, Stop> {
     known.map(|(_, kind)| *kind).ok_or_else(|| Stop::Wrong(format!("{value} is no event")))
 }
 
+fn supported(name: &str) -> Option<Extension> {
+    Some(match name {
+        "SCTP_ECN_SUPPORTED" => Extension::Ecn,
+        "SCTP_PR_SUPPORTED" => Extension::PartialReliability,
+        "SCTP_INTERLEAVING_SUPPORTED" => Extension::Interleaving,
+        "SCTP_AUTH_SUPPORTED" => Extension::Auth,
+        "SCTP_ASCONF_SUPPORTED" => Extension::Asconf,
+        "SCTP_RECONFIG_SUPPORTED" => Extension::Reconfig,
+        "SCTP_ACCEPT_ZERO_CHECKSUM" => Extension::ZeroChecksum,
+        _ => return None,
+    })
+}
+
 fn name(value: &Value) -> Result<&str, Stop> {
     match value {
         Value::Word(word) => Ok(word),
@@ -45,11 +58,80 @@ impl Machine {
     pub(crate) fn call_setsockopt(&mut self, args: Args<'_>) -> Result<i64, Stop> {
         let socket = self.socket_of(args)?;
         let value = args.at(3)?;
-        let Some((scope, option)) = self.option_of(name(args.at(2)?)?, value)? else {
+        let name = name(args.at(2)?)?;
+        if self.request(args, name, value)? {
+            return Ok(0);
+        }
+        let Some((scope, option)) = self.option_of(name, value)? else {
             return Ok(0);
         };
         self.sockets.set_option(self.now, socket, scope, option)?;
         Ok(0)
+    }
+
+    /// Options that ask for something instead of setting it; false for others.
+    fn request(&mut self, args: Args<'_>, name: &str, value: &Value) -> Result<bool, Stop> {
+        let socket = self.socket_of(args)?;
+        let field = |key: &str| value.member(key).and_then(number).unwrap_or(0);
+        let numbers = |key: &str| match value.member(key) {
+            Some(Value::List(items)) => items.iter().filter_map(number).collect(),
+            _ => Vec::new(),
+        };
+        let key = |name: &str| field(name) as u16;
+        match name {
+            "SCTP_RESET_STREAMS" => {
+                let direction = match field("srs_flags") & 3 {
+                    1 => Direction::Incoming,
+                    2 => Direction::Outgoing,
+                    _ => Direction::Both,
+                };
+                let streams = numbers("srs_stream_list").iter().map(|&n| n as u16).collect();
+                let request = StreamRequest::Reset(direction, streams);
+                let scope = self.fds.scope(field("srs_assoc_id"))?;
+                self.sockets.request_streams(self.now, socket, scope, &request)?;
+            }
+            "SCTP_RESET_ASSOC" => {
+                let scope = self.fds.scope(number(unboxed(value)).unwrap_or(0))?;
+                self.sockets.request_streams(self.now, socket, scope, &StreamRequest::ResetAssociation)?;
+            }
+            "SCTP_ADD_STREAMS" => {
+                let (outbound, inbound) = (field("sas_outstrms") as u16, field("sas_instrms") as u16);
+                let scope = self.fds.scope(field("sas_assoc_id"))?;
+                let request = StreamRequest::Add { outbound, inbound };
+                self.sockets.request_streams(self.now, socket, scope, &request)?;
+            }
+            "SCTP_AUTH_KEY" => {
+                let secret = numbers("sca_key").iter().map(|&n| n as u8).collect();
+                let scope = self.fds.scope(field("sca_assoc_id"))?;
+                let request = KeyRequest::Set(key("sca_keynumber"), secret);
+                self.sockets.request_key(self.now, socket, scope, &request)?;
+            }
+            "SCTP_AUTH_ACTIVE_KEY" | "SCTP_AUTH_DEACTIVATE_KEY" | "SCTP_AUTH_DELETE_KEY" => {
+                let number = key("scact_keynumber");
+                let request = match name {
+                    "SCTP_AUTH_ACTIVE_KEY" => KeyRequest::Activate(number),
+                    "SCTP_AUTH_DEACTIVATE_KEY" => KeyRequest::Deactivate(number),
+                    _ => KeyRequest::Delete(number),
+                };
+                let scope = self.fds.scope(field("scact_assoc_id"))?;
+                self.sockets.request_key(self.now, socket, scope, &request)?;
+            }
+            "SCTP_ENABLE_STREAM_RESET" => {}
+            "SCTP_SS_VALUE" | "SCTP_STREAM_SCHEDULER_VALUE" => {
+                let scope = self.fds.scope(field("assoc_id"))?;
+                let (stream, value) = (field("stream_id") as u16, field("stream_value") as u16);
+                self.sockets.set_stream_value(self.now, socket, scope, stream, value)?;
+            }
+            "SCTP_REMOTE_UDP_ENCAPS_PORT" => {
+                let (address, _) = value.member("sue_address").map_or((None, None), socket_address);
+                let address = address.unwrap_or(self.place.remote);
+                let scope = self.fds.scope(field("sue_assoc_id"))?;
+                let port = field("sue_port") as u16;
+                self.sockets.set_remote_udp_port(self.now, socket, scope, address, port)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// The option that a structure means; `None` for one that changes nothing here.
@@ -151,6 +233,10 @@ impl Machine {
             "SCTP_REUSE_PORT" => (all, SocketOption::ReusePort(on()?)),
             "SCTP_RECVRCVINFO" => (all, SocketOption::RecvRcvInfo(on()?)),
             "SCTP_RECVNXTINFO" => (all, SocketOption::RecvNxtInfo(on()?)),
+            "SCTP_ADAPTATION_LAYER" => {
+                (all, SocketOption::Adaptation(Some(field("ssb_adaptation_ind") as u32)))
+            }
+            "SCTP_AUTH_CHUNK" => (all, SocketOption::AuthChunk(field("sauth_chunk") as u8)),
             "SCTP_DEFAULT_SNDINFO" => {
                 let stream = u16::try_from(field("snd_sid")).unwrap_or(0);
                 let info = SndInfo {
@@ -162,7 +248,10 @@ impl Machine {
                 };
                 (scope("snd_assoc_id")?, SocketOption::DefaultSndInfo(info))
             }
-            other => return wrong(format!("the option {other}")),
+            other => match supported(other) {
+                Some(extension) => (scope("assoc_id")?, SocketOption::Supported(extension, on()?)),
+                None => return wrong(format!("the option {other}")),
+            },
         };
         Ok(Some(option))
     }
@@ -206,7 +295,10 @@ impl Machine {
                 OptionName::PeerAddrInfo(peer("spinfo_address").unwrap_or(self.place.remote))
             }
             "SCTP_GET_ASSOC_NUMBER" => OptionName::AssociationCount,
-            other => return wrong(format!("the option {other}")),
+            other => match supported(other) {
+                Some(extension) => OptionName::Supported(extension),
+                None => return wrong(format!("the option {other}")),
+            },
         };
         let ids = [
             "srto_assoc_id",
@@ -277,7 +369,8 @@ impl Machine {
             | SocketOption::DisableFragments(on)
             | SocketOption::ReusePort(on)
             | SocketOption::RecvRcvInfo(on)
-            | SocketOption::RecvNxtInfo(on) => Value::Int(on.into()),
+            | SocketOption::RecvNxtInfo(on)
+            | SocketOption::Supported(_, on) => Value::Int(on.into()),
             SocketOption::Autoclose(span) => Value::Int(span.map_or(0, |span| span.as_secs() as i64)),
             SocketOption::PeerAddrParams(params) => put(&[
                 ("spp_hbinterval", ms(params.interval)),

@@ -65,6 +65,20 @@ fn every_case_holds() {
     assert!(run > 110, "only {run} scripts ran");
 }
 
+/// RE-CONFIG and I-DATA, beyond the purposes of ETSI.
+#[test]
+fn extensions_are_spoken() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("extensions");
+    let mut run = 0;
+    for path in anabranch_conformance::scripts_in(&folder).expect("the folder") {
+        for (id, outcome) in anabranch_conformance::check_suite(&path).expect("a well-formed suite") {
+            assert!(outcome.is_pass(), "{id}: {outcome}\n{}", outcome.log().join("\n"));
+            run += 1;
+        }
+    }
+    assert!(run >= 6, "only {run} scripts ran");
+}
+
 #[test]
 fn every_test_purpose_has_a_line() {
     let suite = suite();

@@ -77,7 +77,13 @@ impl Encoder<'_> {
         let length = node.field("len").and_then(Value::int);
         match layout {
             Some(layout) => {
-                for &(key, kind) in layout.fields {
+                for (at, &(key, kind)) in layout.fields.iter().enumerate() {
+                    if at + layout.optional >= layout.fields.len()
+                        && node.field(key).is_none()
+                        && layout.optional > 0
+                    {
+                        break;
+                    }
                     self.field(node, key, kind, length, start, out)?;
                 }
             }

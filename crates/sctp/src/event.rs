@@ -211,6 +211,15 @@ pub enum Event {
         /// The code point.
         code: u32,
     },
+    /// The peer has sent an ERROR (RFC 9260 §3.3.10): one of its causes.
+    PeerError {
+        /// On which association.
+        id: AssociationId,
+        /// The cause code.
+        code: u16,
+        /// What the cause says, without its header.
+        cause: Vec<u8>,
+    },
     /// The association has ended: its last event. What arrived and was not yet
     /// read can still be read.
     Closed {

@@ -3,7 +3,7 @@
 //! Home of RFC 9260 §9.1 and of the causes an association raises (§3.3.10).
 
 use super::{Association, Ctx, LastWords, State};
-use crate::event::CloseReason;
+use crate::event::{CloseReason, Event};
 use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, packet};
 use std::net::SocketAddr;
 
@@ -78,13 +78,27 @@ impl Association {
     }
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
-        for cause in error.causes.flatten() {
-            if let Cause::StaleCookie(micros) = cause {
+        /// More causes in one ERROR are not told of.
+        const MOST: usize = 8;
+        for (turn, cause) in error.causes.flatten().enumerate() {
+            if let Cause::StaleCookie(micros) = cause
+                && matches!(self.state, State::CookieEchoed(_))
+            {
                 self.on_stale_cookie(ctx, micros);
                 return;
             }
             if let Cause::UnrecognizedChunk(chunk) = cause {
                 self.on_unrecognized(chunk);
+            }
+            if turn < MOST {
+                let mut bytes = Vec::new();
+                let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
+                cause.emit(&mut chunk);
+                chunk.close();
+                // Behind the headers of chunk and cause, without what pads the cause.
+                let end = bytes.get(6..8).map_or(8, |n| 4 + usize::from(u16::from_be_bytes([n[0], n[1]])));
+                let told = bytes.get(8..end).unwrap_or_default().to_vec();
+                ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: told });
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::association::extensions::Extensions;
 use crate::association::handshake::write_common_params;
 use crate::association::negotiate::{Offer, Refusal, read};
 use crate::association::{Association, LastWords, Start, State};
+use crate::config::Config;
 use crate::event::Event;
 use crate::path::Path;
 use anabranch_base::time::Duration;
@@ -27,7 +28,8 @@ pub(super) const MOST_PRESERVED: Duration = Duration::from_secs(60);
 impl Endpoint {
     /// An INIT, alone in a packet with tag 0.
     pub(super) fn on_init(&mut self, now: Instant, packet: &Packet<'_>, header: Header, init: &Init<'_>) {
-        let offer = match read(init, Extensions::of(&self.config)) {
+        let config = self.config_at(header.target_port).clone();
+        let offer = match read(init, Extensions::of(&config)) {
             Ok(offer) => offer,
             Err(refusal) => {
                 self.refuse(packet, header, init.tag, &refusal);
@@ -41,7 +43,9 @@ impl Endpoint {
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
         let pairs = listed.map(|peer| Pair { peer, peer_port: header.source_port, local_port });
         let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
-        let answer = match found.and_then(|slot| self.alive(slot).map(|_| slot)) {
+        let found = found.and_then(|slot| self.alive(slot).map(|_| slot));
+        let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config.clone());
+        let answer = match found {
             Some(slot) => {
                 let answer = self.slots[slot as usize].association.as_mut().map(|association| {
                     let answer = association.answer_init(&offer, packet.source.ip(), fresh);
@@ -61,8 +65,8 @@ impl Endpoint {
                 tag: fresh.0,
                 tsn: fresh.1,
                 // RFC 9260 §3.3.3: not more than the INIT allows.
-                outbound: self.config_at(local_port).streams.min(offer.inbound),
-                inbound: self.config_at(local_port).inbound_streams(),
+                outbound: config.streams.min(offer.inbound),
+                inbound: config.inbound_streams(),
                 tie_tags: (0, 0),
             }),
             None => {
@@ -74,7 +78,7 @@ impl Endpoint {
         match answer {
             Some(Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }) => {
                 let reply = Reply { tag, tsn, outbound, inbound, tie_tags, random };
-                self.answer_with(now, packet, header, &offer, reply);
+                self.answer_with(now, packet, header, &offer, reply, &config);
             }
             Some(Answer::NewAddresses(addresses)) => {
                 let mut params = Vec::new();
@@ -94,9 +98,9 @@ impl Endpoint {
         header: Header,
         offer: &Offer,
         reply: Reply,
+        config: &Config,
     ) {
         let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MOST_PRESERVED);
-        let config = self.config_at(header.target_port).clone();
         let cookie = Cookie {
             created: now,
             life: config.cookie_life + preserve,
@@ -134,7 +138,7 @@ impl Endpoint {
         Param::StateCookie(&sealed).emit(&mut chunk);
         let auth = self.config.auth.then(|| Said::ours(&self.config, reply.random));
         let addresses = self.locals.iter().map(|local| local.address);
-        write_common_params(&mut chunk, &self.config, addresses, auth.as_ref());
+        write_common_params(&mut chunk, config, addresses, auth.as_ref());
         for param in &offer.unrecognized {
             // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.
             if chunk.length() + param.len() < 1200 {

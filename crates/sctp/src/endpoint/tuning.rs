@@ -14,8 +14,6 @@ use std::sync::Arc;
 impl Endpoint {
     /// As [`listen`](Self::listen), with a configuration for the associations of this port.
     ///
-    /// Which extensions are spoken stays the endpoint's choice.
-    ///
     /// # Errors
     /// [`ListenError`].
     pub fn listen_with(&mut self, port: u16, config: Config) -> Result<(), ListenError> {

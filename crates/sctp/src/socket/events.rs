@@ -3,8 +3,8 @@
 //! Home of RFC 6458 §6.1 (when each notification is given) and §8.1.8 (autoclose).
 
 use super::{
-    AddressChange, AssociationChange, Errno, EventKind, Item, MOST_WAITING, Member, Notification, Socket,
-    SocketId, Sockets, Style,
+    AddressChange, AssociationChange, Errno, EventKind, Item, KeyChange, MOST_WAITING, Member, Notification,
+    Socket, SocketId, Sockets, Style,
 };
 use crate::endpoint::AssociationId;
 use crate::event::{CloseReason, Event};
@@ -41,6 +41,7 @@ impl Sockets {
         | Event::LocalAddress { id, .. }
         | Event::Key { id, .. }
         | Event::Adaptation { id, .. }
+        | Event::PeerError { id, .. }
         | Event::Closed { id, .. }) = event;
         if let Event::Accepted { port, outbound_streams, inbound_streams, .. } = event {
             self.take_accepted(now, id, port, (outbound_streams, inbound_streams));
@@ -72,27 +73,28 @@ impl Sockets {
                 socket.inbox.push_back(Item::Data(id, stream));
             }
             Event::Writable { .. } | Event::Accepted { .. } => {}
-            // The engine has let the bytes go.
-            Event::Abandoned { stream, context, sent, .. } => {
-                let data = Vec::new();
-                socket.notify(Notification::SendFailed { association: id, sent, context, stream, data });
+            Event::Abandoned { stream, ppid, context, bytes, sent, .. } => {
+                socket.notify(Notification::SendFailed {
+                    association: id,
+                    sent,
+                    context,
+                    stream,
+                    ppid,
+                    bytes,
+                });
             }
             Event::PathUp { address, .. } => {
                 let change = AddressChange::Available;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
             }
-            // RFC 7829 §7.1 lets those who do not ask be spared it.
-            Event::PathPotentiallyFailed { .. } => {}
+            Event::PathPotentiallyFailed { address, .. } => {
+                let change = AddressChange::PotentiallyFailed;
+                socket.notify(Notification::PeerAddressChange { association: id, address, change });
+            }
             Event::PathDown { address, .. } => {
                 let change = AddressChange::Unreachable;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
             }
-            // The options that ask for them (RFC 6525 §6.3) are not offered here.
-            Event::StreamsReset { .. }
-            | Event::StreamsAdded { .. }
-            | Event::AssociationReset { .. }
-            | Event::ResetFailed { .. }
-            | Event::AddFailed { .. } => {}
             Event::PathAdded { address, .. } => {
                 let change = AddressChange::Added;
                 socket.notify(Notification::PeerAddressChange { association: id, address, change });
@@ -107,14 +109,63 @@ impl Sockets {
             }
             // RFC 6458 has no notification of what becomes of one's own.
             Event::LocalAddress { .. } => {}
+            Event::StreamsReset { direction, ref streams, .. } => {
+                socket.notify(Notification::StreamReset {
+                    association: id,
+                    streams: streams.clone(),
+                    direction,
+                    failed: false,
+                });
+            }
+            Event::ResetFailed { direction: Some(direction), ref streams, .. } => {
+                socket.notify(Notification::StreamReset {
+                    association: id,
+                    streams: streams.clone(),
+                    direction,
+                    failed: true,
+                });
+            }
+            Event::ResetFailed { direction: None, .. } => socket.notify(Notification::AssociationReset {
+                association: id,
+                local_tsn: 0,
+                remote_tsn: 0,
+                failed: true,
+            }),
+            Event::AssociationReset { local_tsn, remote_tsn, .. } => {
+                socket.notify(Notification::AssociationReset {
+                    association: id,
+                    local_tsn,
+                    remote_tsn,
+                    failed: false,
+                });
+            }
+            Event::StreamsAdded { outgoing, incoming, .. } => {
+                member.outbound_streams = member.outbound_streams.saturating_add(outgoing);
+                member.inbound_streams = member.inbound_streams.saturating_add(incoming);
+                let (outbound_streams, inbound_streams) = (member.outbound_streams, member.inbound_streams);
+                socket.notify(Notification::StreamChange {
+                    association: id,
+                    inbound_streams,
+                    outbound_streams,
+                    failed: false,
+                });
+            }
+            Event::AddFailed { outgoing, incoming, .. } => socket.notify(Notification::StreamChange {
+                association: id,
+                inbound_streams: incoming,
+                outbound_streams: outgoing,
+                failed: true,
+            }),
             Event::Key { key, change, .. } => {
                 let change = match change {
-                    crate::KeyChange::PeerUses => super::notification::KeyChange::New,
-                    crate::KeyChange::Free => super::notification::KeyChange::Free,
-                    // RFC 6458 §6.1.8 has no word for it.
-                    crate::KeyChange::Unknown => return,
+                    crate::KeyChange::PeerUses => KeyChange::New,
+                    crate::KeyChange::Free => KeyChange::Free,
+                    crate::KeyChange::Unknown => KeyChange::Unknown,
                 };
                 socket.notify(Notification::Authentication { association: id, key, change });
+            }
+            Event::PeerError { code, ref cause, .. } => {
+                socket.notify(Notification::RemoteError { association: id, code, data: cause.clone() });
             }
             Event::Adaptation { code, .. } => {
                 socket.notify(Notification::Adaptation { association: id, indication: code });

@@ -53,6 +53,7 @@
 
 mod errno;
 mod events;
+mod extensions;
 mod info;
 mod lifecycle;
 mod notification;
@@ -64,6 +65,7 @@ mod transfer;
 mod tests;
 
 pub use errno::Errno;
+pub use extensions::{Extension, KeyRequest, PeerAddrThresholds, StreamRequest};
 pub use info::{AuthInfo, Incoming, NxtInfo, PrInfo, RcvInfo, SendInfo, SndInfo};
 pub use notification::{AddressChange, AssociationChange, EventKind, EventSet, KeyChange, Notification};
 pub use option::{

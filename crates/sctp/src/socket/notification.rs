@@ -3,6 +3,7 @@
 //! Home of RFC 6458 §6.1 (the notifications) and §6.2 (which of them are wanted).
 
 use crate::endpoint::AssociationId;
+use crate::event::Direction;
 use std::net::IpAddr;
 
 /// Which notifications a socket is given (RFC 6458 §6.2.2, `SCTP_EVENT`).
@@ -81,6 +82,8 @@ pub enum AssociationChange {
 pub enum AddressChange {
     /// `SCTP_ADDR_AVAILABLE`: it answers, again or for the first time.
     Available,
+    /// `SCTP_ADDR_POTENTIALLY_FAILED`: it may not answer any more (RFC 7829 §7.1).
+    PotentiallyFailed,
     /// `SCTP_ADDR_UNREACHABLE`: it does not answer any more.
     Unreachable,
     /// `SCTP_ADDR_REMOVED`: the peer has taken it away (RFC 5061).
@@ -120,7 +123,7 @@ pub enum Notification {
         association: AssociationId,
         /// The cause code.
         code: u16,
-        /// The cause, header included.
+        /// What the cause says, without its header.
         data: Vec<u8>,
     },
     /// A message could not be delivered (§6.1.11).
@@ -133,8 +136,10 @@ pub enum Notification {
         context: u32,
         /// The stream.
         stream: u16,
-        /// Its bytes; none of a message that was given up as it was sent to be (RFC 3758).
-        data: Vec<u8>,
+        /// Its payload protocol identifier.
+        ppid: u32,
+        /// Its length in bytes. Its bytes the engine does not give back.
+        bytes: u32,
     },
     /// The peer has begun to shut down: no more can be sent (§6.1.5).
     Shutdown {
@@ -175,8 +180,8 @@ pub enum Notification {
         association: AssociationId,
         /// The streams; none are all.
         streams: Vec<u16>,
-        /// Those the peer sends on.
-        incoming: bool,
+        /// Those this side sends on, the peer's, or both.
+        direction: Direction,
         /// It was refused or failed.
         failed: bool,
     },
@@ -184,6 +189,10 @@ pub enum Notification {
     AssociationReset {
         /// Which.
         association: AssociationId,
+        /// The next TSN of this side; 0 when it failed.
+        local_tsn: u32,
+        /// The next TSN of the peer; 0 when it failed.
+        remote_tsn: u32,
         /// It was refused or failed.
         failed: bool,
     },
@@ -191,9 +200,9 @@ pub enum Notification {
     StreamChange {
         /// On which association.
         association: AssociationId,
-        /// Streams the peer may send on now.
+        /// Streams the peer may send on now, or that it should have got.
         inbound_streams: u16,
-        /// Streams this side may send on now.
+        /// Streams this side may send on now, or that it should have got.
         outbound_streams: u16,
         /// It was refused or failed.
         failed: bool,
@@ -209,6 +218,8 @@ pub enum KeyChange {
     Free,
     /// `SCTP_AUTH_NO_AUTH`: the peer does not support AUTH.
     NoAuth,
+    /// The peer signs with it, and it is not known here (RFC 6458 has no word for that).
+    Unknown,
 }
 
 impl Notification {

@@ -2,8 +2,9 @@
 //!
 //! Home of RFC 6458 §8 (socket options); the engine's knobs behind them are in `config`.
 
+use super::extensions::{self, Extension, PeerAddrThresholds};
 use super::{Errno, EventKind, EventSet, PrInfo, SndInfo, SocketId, Sockets};
-use crate::config::{Config, SchedulerKind};
+use crate::config::{ChunkSet, Config, Hmacs, SchedulerKind};
 use crate::endpoint::AssociationId;
 use crate::stats::{AssociationState, PathInfo, PathState};
 use anabranch_base::Instant;
@@ -225,6 +226,19 @@ pub enum SocketOption {
     DefaultPrInfo(PrInfo),
     /// `SCTP_STREAM_SCHEDULER` (RFC 8260 §4.3.2).
     StreamScheduler(SchedulerKind),
+    /// Whether an extension is spoken by associations to come (`SCTP_*_SUPPORTED`).
+    Supported(Extension, bool),
+    /// `SCTP_PEER_ADDR_THLDS_V2` (RFC 7829 §7.2).
+    PeerAddrThresholds(PeerAddrThresholds),
+    /// `SCTP_HMAC_IDENT` (§8.1.16 of RFC 6458): which HMACs the peer is asked to use.
+    HmacIdents(Hmacs),
+    /// `SCTP_AUTH_CHUNK` (§8.3.1): this chunk type is taken only authenticated; set only.
+    AuthChunk(u8),
+    /// `SCTP_LOCAL_AUTH_CHUNKS` (§8.2.4): all such chunk types; read only.
+    LocalAuthChunks(ChunkSet),
+    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that the peer is told. It is heard where
+    /// [`Extension::Asconf`] is on.
+    Adaptation(Option<u32>),
     /// `SCTP_STATUS` (§8.2.1); read only.
     Status(Status),
     /// `SCTP_GET_PEER_ADDR_INFO` (§8.2.2); read only.
@@ -266,6 +280,11 @@ pub enum OptionName {
     DefaultSndInfo,
     DefaultPrInfo,
     StreamScheduler,
+    Supported(Extension),
+    PeerAddrThresholds,
+    HmacIdents,
+    LocalAuthChunks,
+    Adaptation,
     Status,
     /// Of this destination.
     PeerAddrInfo(IpAddr),
@@ -320,6 +339,7 @@ impl Sockets {
             SocketOption::Status(_)
             | SocketOption::PeerAddrInfo(_)
             | SocketOption::AssociationCount(_)
+            | SocketOption::LocalAuthChunks(_)
             | SocketOption::Error(_) => return Err(Errno::NotSupported),
             knob => return self.set_knob(now, id, scope, &knob),
         }
@@ -361,7 +381,9 @@ impl Sockets {
                 self.endpoint.listen_with(port, changed).map_err(|_| Errno::AddressInUse)?;
             }
         }
-        for association in targets {
+        // RFC 6525 §6.3.1 and its like: what the handshake has settled stays.
+        let settled = matches!(option, SocketOption::Supported(..));
+        for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
                 // The same change was possible a moment ago.
                 let _ = apply(option, config);
@@ -385,7 +407,7 @@ impl Sockets {
     }
 
     /// The one association that an option is about.
-    fn association_of(&self, id: SocketId, scope: Scope) -> Result<AssociationId, Errno> {
+    pub(super) fn association_of(&self, id: SocketId, scope: Scope) -> Result<AssociationId, Errno> {
         let socket = self.sockets.get(&id).ok_or(Errno::BadSocket)?;
         if let Some((association, _)) = socket.single() {
             return Ok(association);
@@ -471,6 +493,15 @@ impl Sockets {
             OptionName::DefaultSndInfo => SocketOption::DefaultSndInfo(settings.default_snd),
             OptionName::DefaultPrInfo => SocketOption::DefaultPrInfo(settings.default_pr),
             OptionName::StreamScheduler => SocketOption::StreamScheduler(config.scheduler),
+            OptionName::Supported(extension) => SocketOption::Supported(extension, extension.is_on(config)),
+            OptionName::PeerAddrThresholds => SocketOption::PeerAddrThresholds(PeerAddrThresholds {
+                max_retrans: Some(config.path_max_retrans),
+                potentially_failed: config.pf_max_retrans,
+                switchover: config.primary_switch,
+            }),
+            OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
+            OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.auth_chunks),
+            OptionName::Adaptation => SocketOption::Adaptation(config.adaptation),
             OptionName::Status => {
                 let association = association.ok_or(Errno::Invalid)?;
                 let info = info.ok_or(Errno::NotConnected)?;
@@ -559,7 +590,7 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
         SocketOption::PartialDeliveryPoint(bytes) => config.partial_delivery = bytes,
         SocketOption::MaxBurst(packets) => config.max_burst = packets.filter(|&packets| packets > 0),
         SocketOption::StreamScheduler(kind) => config.scheduler = kind,
-        _ => return Err(Errno::NotSupported),
+        _ => return extensions::apply(option, config),
     }
     Ok(())
 }

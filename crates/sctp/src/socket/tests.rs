@@ -154,3 +154,130 @@ fn what_is_idle_too_long_is_closed() {
     settle(&mut ends, Instant::from_millis(5_000));
     assert_eq!(ends[1].recv(NOW, server, &mut [0; 10]), Ok(Incoming::EndOfFile));
 }
+
+#[test]
+fn extensions_are_switched_by_the_socket_and_tell_what_came_of_requests() {
+    let mut ends = pair();
+    let listener = ends[1].socket(Style::OneToOne);
+    let client = ends[0].socket(Style::OneToOne);
+    ends[1].bind(listener, 80).expect("a free port");
+    let reconfig = SocketOption::Supported(Extension::Reconfig, true);
+    ends[1].set_option(NOW, listener, Scope::Future, reconfig.clone()).expect("an option");
+    ends[0].set_option(NOW, client, Scope::Future, reconfig.clone()).expect("an option");
+    // RFC 5061 §4.2.6: the indication is one of ASCONF's parameters.
+    for extension in [Extension::Auth, Extension::Asconf] {
+        for (end, id) in [(0, client), (1, listener)] {
+            let option = SocketOption::Supported(extension, true);
+            ends[end].set_option(NOW, id, Scope::Future, option).expect("an option");
+        }
+    }
+    let adaptation = SocketOption::Adaptation(Some(99));
+    ends[0].set_option(NOW, client, Scope::Future, adaptation).expect("an option");
+    for kind in [EventKind::StreamReset, EventKind::StreamChange, EventKind::Adaptation] {
+        for (end, id) in [(0, client), (1, listener)] {
+            ends[end].set_option(NOW, id, Scope::All, SocketOption::Event(kind, true)).expect("an option");
+        }
+    }
+    ends[1].listen(listener, 1).expect("listens");
+    let reset = StreamRequest::Reset(crate::Direction::Outgoing, vec![3]);
+    assert_eq!(ends[0].request_streams(NOW, client, Scope::Future, &reset), Err(Errno::Invalid));
+    assert_eq!(ends[0].connect(NOW, client, &[address(2)], 80), Err(Errno::InProgress));
+    settle(&mut ends, NOW);
+    let server = ends[1].accept(listener).expect("one waits");
+    let on = ends[1].option(server, Scope::Future, OptionName::Supported(Extension::Reconfig));
+    assert_eq!(on, Ok(reconfig));
+    let mut buffer = [0; 10];
+    let told = ends[1].recv(NOW, server, &mut buffer);
+    let Ok(Incoming::Notification(Notification::Adaptation { indication: 99, .. })) = told else {
+        panic!("{told:?}");
+    };
+    ends[0].request_streams(NOW, client, Scope::Future, &reset).expect("negotiated");
+    settle(&mut ends, NOW);
+    for (end, id, direction) in
+        [(0, client, crate::Direction::Outgoing), (1, server, crate::Direction::Incoming)]
+    {
+        let told = ends[end].recv(NOW, id, &mut buffer);
+        let Ok(Incoming::Notification(Notification::StreamReset {
+            streams,
+            direction: d,
+            failed: false,
+            ..
+        })) = told
+        else {
+            panic!("{told:?}");
+        };
+        assert_eq!((streams, d), (vec![3], direction));
+    }
+    let more = StreamRequest::Add { outbound: 7, inbound: 0 };
+    ends[0].request_streams(NOW, client, Scope::Future, &more).expect("negotiated");
+    settle(&mut ends, NOW);
+    let told = ends[0].recv(NOW, client, &mut buffer);
+    let changed = matches!(
+        told,
+        Ok(Incoming::Notification(Notification::StreamChange { outbound_streams: 107, failed: false, .. }))
+    );
+    assert!(changed, "{told:?}");
+}
+
+#[test]
+fn thresholds_keys_and_values_have_their_bounds() {
+    let mut ends = pair();
+    let (client, _) = connected(&mut ends);
+    let wrong = PeerAddrThresholds { max_retrans: Some(3), potentially_failed: Some(4), switchover: None };
+    let set = ends[0].set_option(NOW, client, Scope::Future, SocketOption::PeerAddrThresholds(wrong));
+    assert_eq!(set, Err(Errno::Invalid));
+    let right = PeerAddrThresholds { potentially_failed: Some(1), ..wrong };
+    let option = SocketOption::PeerAddrThresholds(right);
+    ends[0].set_option(NOW, client, Scope::Future, option.clone()).expect("an option");
+    assert_eq!(ends[0].option(client, Scope::Future, OptionName::PeerAddrThresholds), Ok(option));
+    // No INIT may be asked to be authenticated.
+    let chunk = |kind| SocketOption::AuthChunk(kind);
+    assert_eq!(ends[0].set_option(NOW, client, Scope::Future, chunk(1)), Err(Errno::Invalid));
+    assert_eq!(ends[0].set_option(NOW, client, Scope::Future, chunk(0)), Ok(()));
+    let key = KeyRequest::Set(1, b"secret".to_vec());
+    assert_eq!(ends[0].request_key(NOW, client, Scope::Future, &key), Err(Errno::NotSupported));
+    assert_eq!(ends[0].set_stream_value(NOW, client, Scope::Future, 200, 1), Err(Errno::Invalid));
+    assert_eq!(ends[0].set_stream_value(NOW, client, Scope::Future, 2, 1), Ok(()));
+    let stranger = address(9).ip();
+    assert_eq!(ends[0].set_remote_udp_port(NOW, client, Scope::Future, stranger, 9899), Err(Errno::Invalid));
+}
+
+#[test]
+fn a_message_that_is_given_up_comes_back_as_a_notification() {
+    let mut ends = pair();
+    let listener = ends[1].socket(Style::OneToOne);
+    let client = ends[0].socket(Style::OneToOne);
+    ends[1].bind(listener, 80).expect("a free port");
+    for (end, id) in [(0, client), (1, listener)] {
+        let option = SocketOption::Supported(Extension::PartialReliability, true);
+        ends[end].set_option(NOW, id, Scope::Future, option).expect("an option");
+    }
+    ends[1].listen(listener, 1).expect("listens");
+    let failed = SocketOption::Event(EventKind::SendFailed, true);
+    ends[0].set_option(NOW, client, Scope::Future, failed).expect("an option");
+    assert_eq!(ends[0].connect(NOW, client, &[address(2)], 80), Err(Errno::InProgress));
+    settle(&mut ends, NOW);
+    let snd = SndInfo { stream: 1, context: 77, ..SndInfo::default() };
+    let info = SendInfo { snd, pr: PrInfo::Lifetime(50), auth: None };
+    ends[0].send(NOW, client, &[1; 200], info).expect("room");
+    // It leaves and is lost; its time passes before it can be sent again.
+    let mut batch = Batch::new(1);
+    while ends[0].poll_transmit(NOW, &mut batch) {
+        batch.clear();
+    }
+    while let Some(due) = ends[0].poll_timeout().filter(|&due| due < Instant::from_millis(5_000)) {
+        ends[0].handle_timeout(due);
+        batch.clear();
+        while ends[0].poll_transmit(due, &mut batch) {
+            batch.clear();
+        }
+    }
+    let told = ends[0].recv(NOW, client, &mut [0; 10]);
+    let Ok(Incoming::Notification(Notification::SendFailed { sent, context, stream, bytes, .. })) = told
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!((sent, context, stream, bytes), (true, 77, 1, 200));
+    let counted = ends[0].abandoned(client, Scope::Current, None, None).expect("an association");
+    assert_eq!((counted.sent, counted.unsent), (1, 0));
+}

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
 
-use super::{Errno, Incoming, Item, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
+use super::{Errno, Incoming, Item, Notification, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
 use crate::endpoint::{AssociationId, Message};
 use crate::error::SendError;
 use anabranch_base::Instant;
@@ -164,6 +164,13 @@ impl Sockets {
                         continue;
                     };
                     let socket = self.socket_at(id)?;
+                    if received.incomplete {
+                        // RFC 6458 §6.1.7: what was read of it is all there will be.
+                        socket.notify(Notification::PartialDeliveryAborted { association, stream });
+                        socket.inbox.push_front(Item::Data(association, stream));
+                        self.take_events(now);
+                        continue;
+                    }
                     // The next turn is another stream's, unless this message goes on.
                     let item = Item::Data(association, stream);
                     if received.end_of_message {

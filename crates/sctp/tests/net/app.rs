@@ -267,6 +267,8 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::LocalAddress { address, change, .. } => format!("{address}: {change:?}"),
         Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
         Event::Adaptation { code, .. } => format!("adaptation {code}"),
+        // The ERROR itself is drawn.
+        Event::PeerError { .. } => return None,
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
     })
 }

@@ -604,6 +604,7 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::LocalAddress { id, .. }
         | Event::Key { id, .. }
         | Event::Adaptation { id, .. }
+        | Event::PeerError { id, .. }
         | Event::Closed { id, .. } => *id,
     }
 }

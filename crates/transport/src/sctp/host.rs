@@ -241,7 +241,7 @@ impl Driven for Shared {
             | Event::AssociationReset { .. }
             | Event::ResetFailed { .. } => {}
             // Nor which keys sign what they send.
-            Event::Key { .. } | Event::Adaptation { .. } => {}
+            Event::Key { .. } | Event::Adaptation { .. } | Event::PeerError { .. } => {}
             // Nor from where to where, while the addresses change.
             Event::PathAdded { .. }
             | Event::PathRemoved { .. }

@@ -1,0 +1,319 @@
+//! Options of SCTP's extensions.
+//!
+//! Home of the socket options of RFC 6458 §8.1.17, §8.1.18 and §8.3 (AUTH),
+//! RFC 5061 §4.2.6 (adaptation), RFC 6525 §6.3 (re-configuration), RFC 6951 §6
+//! (UDP ports), RFC 7829 §7.2 (thresholds), RFC 8260 §4.3 (schedulers) and
+//! RFC 9653 §8 (checksums).
+
+use super::{Errno, Scope, SocketId, SocketOption, Sockets};
+use crate::config::Config;
+use crate::endpoint::AssociationId;
+use crate::error::{AddressError, KeyError, ResetError};
+use crate::event::Direction;
+use crate::reliability::{Abandoned, Policy};
+use anabranch_base::Instant;
+use std::net::IpAddr;
+
+/// An extension that is spoken or not: what INIT and INIT ACK say (`SCTP_*_SUPPORTED`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extension {
+    /// `SCTP_ECN_SUPPORTED` (RFC 4960 Appendix A).
+    Ecn,
+    /// `SCTP_PR_SUPPORTED` (RFC 7496 §4.5).
+    PartialReliability,
+    /// `SCTP_INTERLEAVING_SUPPORTED` (RFC 8260 §4.3.1).
+    Interleaving,
+    /// `SCTP_AUTH_SUPPORTED` (RFC 4895).
+    Auth,
+    /// `SCTP_ASCONF_SUPPORTED` (RFC 5061).
+    Asconf,
+    /// `SCTP_RECONFIG_SUPPORTED` (RFC 6525).
+    Reconfig,
+    /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1).
+    ZeroChecksum,
+}
+
+/// When a destination is doubted, given up, and no longer returned to (RFC 7829 §7.2,
+/// `SCTP_PEER_ADDR_THLDS_V2`). The engine keeps these per association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PeerAddrThresholds {
+    /// Path.Max.Retrans; `None` leaves it as it is.
+    pub max_retrans: Option<u32>,
+    /// PotentiallyFailed.Max.Retrans; `None` for no such state.
+    pub potentially_failed: Option<u32>,
+    /// Primary.Switchover.Max.Retrans; `None` returns to the old primary as soon as it answers.
+    pub switchover: Option<u32>,
+}
+
+/// What is asked of a peer's or the own streams (RFC 6525 §6.3).
+///
+/// ```
+/// use anabranch_base::{Instant, Rng};
+/// use anabranch_sctp::socket::{Errno, Extension, Scope, SocketOption, Sockets, StreamRequest, Style};
+/// use anabranch_sctp::{Config, Direction, Endpoint};
+///
+/// let address = std::net::SocketAddr::from(([10, 0, 0, 1], 0));
+/// let mut sockets = Sockets::new(Endpoint::new(Config::default(), vec![address], Rng::new(1)));
+/// let id = sockets.socket(Style::OneToOne);
+/// let speak = SocketOption::Supported(Extension::Reconfig, true);
+/// sockets.set_option(Instant::ZERO, id, Scope::Future, speak)?;
+/// // Later, on an association: streams 1 and 2 begin anew.
+/// let anew = StreamRequest::Reset(Direction::Outgoing, vec![1, 2]);
+/// let asked = sockets.request_streams(Instant::ZERO, id, Scope::Current, &anew);
+/// assert_eq!(asked, Err(Errno::Invalid), "there is no association yet");
+/// # Ok::<(), Errno>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StreamRequest {
+    /// `SCTP_RESET_STREAMS`: these begin anew; none means all.
+    Reset(Direction, Vec<u16>),
+    /// `SCTP_RESET_ASSOC`: all TSNs and SSNs begin anew.
+    ResetAssociation,
+    /// `SCTP_ADD_STREAMS`: so many more.
+    Add {
+        /// To send on.
+        outbound: u16,
+        /// For the peer to send on.
+        inbound: u16,
+    },
+}
+
+/// A shared key is given, chosen or taken away (RFC 6458 §8.1.17, §8.1.18, §8.3.3 to §8.3.5).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeyRequest {
+    /// `SCTP_AUTH_KEY`: this number stands for this secret.
+    Set(u16, Vec<u8>),
+    /// `SCTP_AUTH_ACTIVE_KEY`: sign with it.
+    Activate(u16),
+    /// `SCTP_AUTH_DEACTIVATE_KEY`: it is not signed with any more.
+    Deactivate(u16),
+    /// `SCTP_AUTH_DELETE_KEY`: forget it.
+    Delete(u16),
+}
+
+impl Extension {
+    /// Whether a configuration allows it.
+    pub(super) fn is_on(self, config: &Config) -> bool {
+        match self {
+            Self::Ecn => config.ecn,
+            Self::PartialReliability => config.partial_reliability,
+            Self::Interleaving => config.interleaving,
+            Self::Auth => config.auth,
+            Self::Asconf => config.asconf,
+            Self::Reconfig => config.reconfig,
+            Self::ZeroChecksum => config.zero_checksum,
+        }
+    }
+
+    fn switch(self, config: &mut Config, on: bool) {
+        let place = match self {
+            Self::Ecn => &mut config.ecn,
+            Self::PartialReliability => &mut config.partial_reliability,
+            Self::Interleaving => &mut config.interleaving,
+            Self::Auth => &mut config.auth,
+            Self::Asconf => &mut config.asconf,
+            Self::Reconfig => &mut config.reconfig,
+            Self::ZeroChecksum => &mut config.zero_checksum,
+        };
+        *place = on;
+    }
+}
+
+/// Carries the value of an extension's option over to the knobs behind it.
+pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
+    match *option {
+        SocketOption::Supported(extension, on) => extension.switch(config, on),
+        SocketOption::PeerAddrThresholds(thresholds) => {
+            let most = thresholds.max_retrans.unwrap_or(config.path_max_retrans);
+            // RFC 7829 §7.2: whoever is given up on was doubted before.
+            if thresholds.potentially_failed.is_some_and(|pf| pf > most) {
+                return Err(Errno::Invalid);
+            }
+            config.path_max_retrans = most;
+            config.pf_max_retrans = thresholds.potentially_failed;
+            config.primary_switch = thresholds.switchover;
+        }
+        SocketOption::HmacIdents(hmacs) => config.auth_hmac = hmacs,
+        SocketOption::AuthChunk(kind) => {
+            let before = config.auth_chunks;
+            config.auth_chunks.insert(kind);
+            // RFC 6458 §8.3.1: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot be asked for.
+            if before == config.auth_chunks && !before.has(kind) {
+                return Err(Errno::Invalid);
+            }
+        }
+        SocketOption::Adaptation(code) => config.adaptation = code,
+        _ => return Err(Errno::NotSupported),
+    }
+    Ok(())
+}
+
+impl Sockets {
+    /// `SCTP_RESET_STREAMS`, `SCTP_RESET_ASSOC` and `SCTP_ADD_STREAMS` (RFC 6525 §6.3): asks
+    /// the peer; a notification says what came of it.
+    ///
+    /// # Errors
+    /// [`Errno::NotSupported`] when it was not negotiated, [`Errno::Invalid`] for streams that
+    /// do not exist or too many, [`Errno::Already`] while another request is under way,
+    /// [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::BadSocket`].
+    pub fn request_streams(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        scope: Scope,
+        request: &StreamRequest,
+    ) -> Result<(), Errno> {
+        let association = self.association_of(id, scope)?;
+        let asked = match request {
+            StreamRequest::Reset(direction, streams) => {
+                self.endpoint.reset_streams(now, association, *direction, streams)
+            }
+            StreamRequest::ResetAssociation => self.endpoint.reset_association(now, association),
+            StreamRequest::Add { outbound, inbound } => {
+                self.endpoint.add_streams(now, association, *outbound, *inbound)
+            }
+        };
+        self.take_events(now);
+        asked.map_err(|error| match error {
+            ResetError::Unsupported => Errno::NotSupported,
+            ResetError::NoSuchStream | ResetError::TooManyStreams => Errno::Invalid,
+            ResetError::Busy => Errno::Already,
+            ResetError::Closing => Errno::NotConnected,
+            ResetError::Unknown => Errno::NoAssociation,
+        })
+    }
+
+    /// `SCTP_AUTH_KEY` and its relatives. Keys for associations to come are the endpoint's, and
+    /// so those of all its sockets.
+    ///
+    /// # Errors
+    /// [`Errno::Invalid`] for a key that is not there or must stay, [`Errno::NotSupported`] when
+    /// the association does not authenticate, [`Errno::NoAssociation`], [`Errno::BadSocket`].
+    pub fn request_key(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        scope: Scope,
+        request: &KeyRequest,
+    ) -> Result<(), Errno> {
+        let whose: Option<AssociationId> = match (self.association_of(id, scope), scope) {
+            (Ok(association), _) => Some(association),
+            (Err(Errno::Invalid), Scope::Future | Scope::All) => None,
+            (Err(error), _) => return Err(error),
+        };
+        let done = match request {
+            KeyRequest::Set(key, secret) => self.endpoint.set_key(whose, *key, secret),
+            KeyRequest::Activate(key) => self.endpoint.activate_key(whose, *key),
+            KeyRequest::Deactivate(key) => {
+                let association = whose.ok_or(Errno::Invalid)?;
+                self.endpoint.deactivate_key(association, *key)
+            }
+            KeyRequest::Delete(key) => self.endpoint.delete_key(whose, *key),
+        };
+        self.take_events(now);
+        done.map_err(|error| match error {
+            KeyError::NotAuthenticated => Errno::NotSupported,
+            KeyError::Unknown => Errno::NoAssociation,
+            _ => Errno::Invalid,
+        })
+    }
+
+    /// `SCTP_STREAM_SCHEDULER_VALUE` (RFC 8260 §4.3.3): a stream's priority or weight.
+    ///
+    /// # Errors
+    /// [`Errno::Invalid`] for a stream that does not exist, [`Errno::NoAssociation`],
+    /// [`Errno::BadSocket`].
+    pub fn set_stream_value(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        scope: Scope,
+        stream: u16,
+        value: u16,
+    ) -> Result<(), Errno> {
+        let association = self.association_of(id, scope)?;
+        self.endpoint.set_stream_value(now, association, stream, value).map_err(|_| Errno::Invalid)
+    }
+
+    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951 §6.1): where packets to an address of the peer go,
+    /// 0 for no encapsulation. For associations to come the port goes with the peer's address in
+    /// [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// [`Errno::Invalid`] for an address that is not the peer's, [`Errno::NoAssociation`],
+    /// [`Errno::BadSocket`].
+    pub fn set_remote_udp_port(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        scope: Scope,
+        address: IpAddr,
+        port: u16,
+    ) -> Result<(), Errno> {
+        let association = self.association_of(id, scope)?;
+        let info = self.endpoint.info(association).ok_or(Errno::NoAssociation)?;
+        let path = info.paths.iter().position(|path| path.address == address).ok_or(Errno::Invalid)?;
+        self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
+    }
+
+    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): whether
+    /// it uses a local address of the endpoint; the peer is told.
+    ///
+    /// # Errors
+    /// [`Errno::NotSupported`] when its addresses are fixed, [`Errno::NoAssociation`],
+    /// [`Errno::BadSocket`].
+    pub fn use_address(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        scope: Scope,
+        address: IpAddr,
+        wanted: bool,
+    ) -> Result<(), Errno> {
+        let association = self.association_of(id, scope)?;
+        let done = self.endpoint.use_address(now, association, address, wanted);
+        self.take_events(now);
+        done.map_err(address_error)
+    }
+
+    /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458 §8.3.2): asks the peer to send to this local
+    /// address first.
+    ///
+    /// # Errors
+    /// As [`use_address`](Self::use_address).
+    pub fn set_peer_primary(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        scope: Scope,
+        address: IpAddr,
+    ) -> Result<(), Errno> {
+        let association = self.association_of(id, scope)?;
+        let done = self.endpoint.set_peer_primary(now, association, address);
+        self.take_events(now);
+        done.map_err(address_error)
+    }
+
+    /// `SCTP_PR_ASSOC_STATUS` and `SCTP_PR_STREAM_STATUS` (RFC 7496 §4.3, §4.4): how many
+    /// messages were given up, on one stream or on all, by one policy or by any.
+    ///
+    /// # Errors
+    /// [`Errno::NoAssociation`], [`Errno::Invalid`], [`Errno::BadSocket`].
+    pub fn abandoned(
+        &self,
+        id: SocketId,
+        scope: Scope,
+        stream: Option<u16>,
+        policy: Option<Policy>,
+    ) -> Result<Abandoned, Errno> {
+        let association = self.association_of(id, scope)?;
+        self.endpoint.abandoned(association, stream, policy).ok_or(Errno::NoAssociation)
+    }
+}
+
+fn address_error(error: AddressError) -> Errno {
+    match error {
+        AddressError::Unknown => Errno::NoAssociation,
+        AddressError::NotDynamic => Errno::NotSupported,
+    }
+}

@@ -11,6 +11,7 @@ use super::cookie::{Cookie, SealedAuth};
 use super::{AssociationId, Endpoint};
 use crate::association::auth::keys::{RANDOM, Said, SharedKeys};
 use crate::association::auth::{Auth, Verdict};
+use crate::config::Config;
 use crate::error::KeyError;
 use crate::event::{Event, KeyChange};
 use anabranch_base::{Instant, Packet};
@@ -93,25 +94,25 @@ impl Endpoint {
     }
 
     /// A random number for INIT or INIT ACK; drawn only where it is wanted.
-    pub(super) fn new_random(&mut self) -> [u8; RANDOM] {
+    pub(super) fn new_random(&mut self, config: &Config) -> [u8; RANDOM] {
         let mut random = [0; RANDOM];
-        if self.config.auth {
+        if config.auth {
             self.rng.fill(&mut random);
         }
         random
     }
 
     /// What an association that this side begins says of authentication.
-    pub(super) fn new_auth(&mut self) -> Option<Box<Auth>> {
-        let random = self.new_random();
-        let wanted = self.config.auth;
-        wanted.then(|| Box::new(Auth::new(Said::ours(&self.config, random), self.keys.clone())))
+    pub(super) fn new_auth(&mut self, config: &Config) -> Option<Box<Auth>> {
+        let random = self.new_random(config);
+        config.auth.then(|| Box::new(Auth::new(Said::ours(config, random), self.keys.clone())))
     }
 
     /// What both sides have said, as a cookie tells it; without what the peer said it does not count yet.
     pub(super) fn auth_of(&self, cookie: &Cookie) -> Option<Box<Auth>> {
         let sealed: &SealedAuth = cookie.auth.as_ref()?;
-        Some(Box::new(Auth::new(sealed.ours(&self.config), self.keys.clone())))
+        let config = self.config_at(cookie.local_port);
+        Some(Box::new(Auth::new(sealed.ours(config), self.keys.clone())))
     }
 
     /// A packet with an AUTH in front of a COOKIE ECHO.
@@ -144,7 +145,7 @@ impl Endpoint {
             return signature.is_none();
         };
         let Some((auth, behind)) = signature else {
-            return !self.config.guarded_chunks().has(CookieEcho::KIND);
+            return !self.config_at(cookie.local_port).guarded_chunks().has(CookieEcho::KIND);
         };
         let alive = slot.filter(|&slot| self.alive(slot).is_some_and(|a| a.extensions.auth));
         if let Some(slot) = alive {
@@ -155,7 +156,7 @@ impl Endpoint {
                 })
                 .unwrap_or(false);
         }
-        let mut made = Auth::new(sealed.ours(&self.config), self.keys.clone());
+        let mut made = Auth::new(sealed.ours(self.config_at(cookie.local_port)), self.keys.clone());
         made.meet(&sealed.peer) && made.verify(auth, behind) == Verdict::Good
     }
 }

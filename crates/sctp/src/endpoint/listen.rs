@@ -37,7 +37,6 @@ impl Endpoint {
             }
         };
         let fresh = (self.new_tag(), self.rng.next_u32());
-        let mut random = self.new_random();
         let local_port = header.target_port;
         // RFC 9260 §5.1.2: any of its addresses may show that the association exists.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
@@ -45,6 +44,7 @@ impl Endpoint {
         let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
         let found = found.and_then(|slot| self.alive(slot).map(|_| slot));
         let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config.clone());
+        let mut random = self.new_random(&config);
         let answer = match found {
             Some(slot) => {
                 let answer = self.slots[slot as usize].association.as_mut().map(|association| {
@@ -136,7 +136,7 @@ impl Endpoint {
         });
         let mut chunk = ack.open(&mut bytes);
         Param::StateCookie(&sealed).emit(&mut chunk);
-        let auth = self.config.auth.then(|| Said::ours(&self.config, reply.random));
+        let auth = config.auth.then(|| Said::ours(config, reply.random));
         let addresses = self.locals.iter().map(|local| local.address);
         write_common_params(&mut chunk, config, addresses, auth.as_ref());
         for param in &offer.unrecognized {

@@ -267,6 +267,7 @@ impl Endpoint {
         }
         let local_tag = self.new_tag();
         let initial_tsn = self.rng.next_u32();
+        let auth = self.new_auth(&config);
         let slot = self.new_slot();
         let id = self.id_of(slot);
         let start = Start {
@@ -281,7 +282,7 @@ impl Endpoint {
             rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
             initiator: true,
             state: State::CookieWait(Init::default()),
-            auth: self.new_auth(),
+            auth,
         };
         self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
         self.with(now, slot, |association, ctx| association.begin(ctx));

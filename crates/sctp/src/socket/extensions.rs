@@ -29,7 +29,8 @@ pub enum Extension {
     Asconf,
     /// `SCTP_RECONFIG_SUPPORTED` (RFC 6525).
     Reconfig,
-    /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1).
+    /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1). Such packets are taken where the endpoint's own
+    /// configuration has it on as well: a packet is looked at before its port is.
     ZeroChecksum,
 }
 

@@ -91,6 +91,10 @@ impl Controller for Algorithm {
         each!(self, c => c.on_spurious(now));
     }
 
+    fn leave_slow_start(&mut self) {
+        each!(self, c => c.leave_slow_start());
+    }
+
     fn set_mss(&mut self, mss: u64) {
         each!(self, c => c.set_mss(mss));
     }

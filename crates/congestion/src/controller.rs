@@ -21,6 +21,8 @@ pub struct Acked {
     pub in_recovery: bool,
     /// The sender used its whole window before this acknowledgement (RFC 9260 §7.2.1, RFC 7661).
     pub window_limited: bool,
+    /// Slow start goes on at a quarter of its pace (RFC 9406 §4.2).
+    pub conservative: bool,
     /// Smoothed round-trip time, once measured.
     pub rtt: Option<Duration>,
 }
@@ -44,6 +46,9 @@ pub trait Controller: std::fmt::Debug {
     fn on_spurious(&mut self, now: Instant) {
         let _ = now;
     }
+
+    /// Slow start is over although nothing was lost (RFC 9406 §4.2): the threshold is here.
+    fn leave_slow_start(&mut self);
 
     /// The largest payload of a packet changed.
     fn set_mss(&mut self, mss: u64);

@@ -211,7 +211,7 @@ impl Controller for Cubic {
             return;
         }
         if self.window() < self.state.ssthresh {
-            let more = self.config.counting.slow_start(acked.bytes, self.mss, self.state.after_timeout);
+            let more = self.config.counting.slow_start(&acked, self.mss, self.state.after_timeout);
             let window = (self.window().saturating_add(more)).min(LARGEST_WINDOW);
             self.state.window = window << FIXED_BITS;
         } else {
@@ -272,6 +272,10 @@ impl Controller for Cubic {
             self.state = before;
             self.timed_out = false;
         }
+    }
+
+    fn leave_slow_start(&mut self) {
+        self.state.ssthresh = self.state.ssthresh.min(self.window());
     }
 
     fn set_mss(&mut self, mss: u64) {
@@ -356,6 +360,7 @@ mod tests {
                 cumulative: true,
                 in_recovery: false,
                 window_limited: false,
+                conservative: false,
                 rtt: None,
             };
             cubic.on_acked(Instant::ZERO, acked);
@@ -381,6 +386,7 @@ mod tests {
             cumulative: true,
             in_recovery: false,
             window_limited: true,
+            conservative: false,
             rtt: Some(Duration::MAX),
         };
         cubic.on_acked(Instant::ZERO, acked);

@@ -14,20 +14,35 @@
 //! let window = Algorithm::new(Kind::Cubic(cubic::Config::default()), params);
 //! assert_eq!((window.name(), window.window()), ("cubic", 10 * mss));
 //! ```
+//!
+//! [`rack`] and [`tlp`] find losses by time, [`prr`] meters what leaves in a
+//! recovery, [`hystart`] ends slow start before the queue overflows, [`pacer`]
+//! spreads packets over the round trip: each is one path's state, driven by
+//! whichever transport has it.
 
 pub mod controller;
 pub mod cubic;
+pub mod hystart;
 pub mod initial;
+pub mod pacer;
+pub mod prr;
+pub mod rack;
 pub mod reno;
 pub mod rtt;
 pub mod sctp;
+pub mod tlp;
 
 mod algorithm;
 
 pub use algorithm::{Algorithm, Kind, Params};
 pub use controller::{Acked, Controller};
 pub use cubic::Cubic;
+pub use hystart::{HyStart, SlowStart};
 pub use initial::InitialWindow;
+pub use pacer::Pacer;
+pub use prr::Prr;
+pub use rack::{Delivered, Rack, Verdict};
 pub use reno::Reno;
 pub use rtt::{RttConfig, RttEstimator};
 pub use sctp::Sctp;
+pub use tlp::LossProbe;

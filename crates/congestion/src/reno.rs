@@ -6,7 +6,7 @@
 //! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3
 //! (decay while idle).
 
-use crate::{Acked, Controller, Params};
+use crate::{Acked, Controller, HyStart, Params};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
@@ -76,17 +76,19 @@ impl Default for Config {
 }
 
 impl Counting {
-    /// How much slow start adds for `bytes` acknowledged.
+    /// How much slow start adds for what was acknowledged.
     #[inline]
-    pub(crate) fn slow_start(self, bytes: u64, mss: u64, after_timeout: bool) -> u64 {
-        match self {
+    pub(crate) fn slow_start(self, acked: &Acked, mss: u64, after_timeout: bool) -> u64 {
+        let bytes = acked.bytes;
+        let more = match self {
             // RFC 5681 §3.1 eq. 2: min(N, SMSS) an acknowledgement.
             Self::Acks => bytes.min(mss),
             // RFC 3465 §2.3: after a timeout one acknowledgement may cover much that was
             // received long ago: L is 1 until the repair is over.
             Self::Bytes { .. } if after_timeout => bytes.min(mss),
             Self::Bytes { limit } => bytes.min(limit * mss),
-        }
+        };
+        if acked.conservative { more / HyStart::GROWTH } else { more }
     }
 }
 
@@ -140,7 +142,7 @@ impl Controller for Reno {
             return;
         }
         if self.window < self.ssthresh {
-            let more = self.config.counting.slow_start(acked.bytes, self.mss, self.after_timeout);
+            let more = self.config.counting.slow_start(&acked, self.mss, self.after_timeout);
             self.window = self.window.saturating_add(more);
             return;
         }
@@ -200,6 +202,10 @@ impl Controller for Reno {
             self.timed_out = false;
             self.after_timeout = false;
         }
+    }
+
+    fn leave_slow_start(&mut self) {
+        self.ssthresh = self.ssthresh.min(self.window);
     }
 
     fn set_mss(&mut self, mss: u64) {

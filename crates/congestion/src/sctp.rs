@@ -7,7 +7,7 @@
 //! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of
 //! RFC 2960 and RFC 4960).
 
-use crate::{Acked, Controller, Params};
+use crate::{Acked, Controller, HyStart, Params};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
@@ -95,7 +95,12 @@ impl Controller for Sctp {
                 // RFC 9260 §7.2.1: only while the window is fully used.
                 if acked.window_limited {
                     let most = self.config.limit.max(1) * self.mss;
-                    self.cwnd = self.cwnd.saturating_add(acked.bytes.min(most));
+                    let more = acked.bytes.min(most);
+                    self.cwnd = self.cwnd.saturating_add(if acked.conservative {
+                        more / HyStart::GROWTH
+                    } else {
+                        more
+                    });
                 }
             } else {
                 // RFC 9260 §7.2.2: one packet for every window acknowledged.
@@ -146,6 +151,11 @@ impl Controller for Sctp {
             self.ssthresh = ssthresh;
             self.partial_bytes_acked = partial;
         }
+    }
+
+    fn leave_slow_start(&mut self) {
+        // In congestion avoidance cwnd is above the threshold (RFC 9260 §7.2.2).
+        self.ssthresh = self.ssthresh.min(self.cwnd.saturating_sub(1));
     }
 
     fn set_mss(&mut self, mss: u64) {

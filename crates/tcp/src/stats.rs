@@ -31,6 +31,8 @@ pub struct Stats {
     pub timeouts: u64,
     /// Fast recoveries begun.
     pub fast_recoveries: u64,
+    /// Tail loss probes (RFC 8985 §7).
+    pub tail_probes: u64,
     /// Duplicate acknowledgements received.
     pub dup_acks: u64,
     /// Recoveries that turned out needless.
@@ -58,6 +60,7 @@ impl Stats {
         self.bytes_received += other.bytes_received;
         self.acks_sent += other.acks_sent;
         self.retransmitted_fast += other.retransmitted_fast;
+        self.tail_probes += other.tail_probes;
         self.retransmitted_timeout += other.retransmitted_timeout;
         self.bytes_retransmitted += other.bytes_retransmitted;
         self.timeouts += other.timeouts;

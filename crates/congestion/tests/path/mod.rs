@@ -103,6 +103,7 @@ impl Path {
                 cumulative: true,
                 in_recovery: false,
                 window_limited: filling,
+                conservative: false,
                 rtt: Some(self.rtt),
             };
             self.controller.on_acked(self.now, acked);

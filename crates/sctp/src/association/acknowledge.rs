@@ -99,6 +99,7 @@ impl Association {
                     cumulative: outcome.cumulative,
                     in_recovery: was_in_recovery,
                     window_limited: flight_before >= path.congestion.window(),
+                    conservative: false,
                     rtt: path.rtt.smoothed(),
                 };
                 path.congestion.on_acked(ctx.now, acked);

@@ -88,6 +88,14 @@ pub struct Config {
     pub limited_transmit: bool,
     /// RFC 6937: in a recovery by SACK, what leaves follows what arrives.
     pub prr: bool,
+    /// RFC 8985 §6: with SACK, losses are found by time.
+    pub rack: bool,
+    /// RFC 8985 §7: probes of the tail, where losses are found by time.
+    pub tlp: bool,
+    /// RFC 9406: slow start ends when round trips grow.
+    pub hystart: bool,
+    /// Segments are spread over the round trip.
+    pub pacing: bool,
     /// Undo the reduction of a loss that was none (RFC 3522 by timestamps, RFC 3708 by DSACK).
     pub undo: bool,
     /// RTO before the first measurement.
@@ -267,6 +275,10 @@ impl Config {
             dupthresh: 3,
             limited_transmit: true,
             prr: false,
+            rack: false,
+            tlp: false,
+            hystart: false,
+            pacing: false,
             undo: false,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
@@ -325,7 +337,7 @@ macro_rules! knob {
     };
 }
 
-const KNOB_COUNT: usize = 40;
+const KNOB_COUNT: usize = 44;
 
 const KNOBS: [Spec; KNOB_COUNT] = [
     knob!("cc", cc, read_cc, show_cc, "congestion control: reno or cubic"),
@@ -380,6 +392,22 @@ const KNOBS: [Spec; KNOB_COUNT] = [
         show_switch,
         "proportional rate reduction in recoveries by SACK (RFC 6937): yes or no"
     ),
+    knob!(
+        "rack",
+        rack,
+        read_switch,
+        show_switch,
+        "with SACK, losses are found by time (RFC 8985): yes or no"
+    ),
+    knob!("tlp", tlp, read_switch, show_switch, "with rack=yes, tail loss probes (RFC 8985 §7): yes or no"),
+    knob!(
+        "hystart",
+        hystart,
+        read_switch,
+        show_switch,
+        "slow start ends when round trips grow, HyStart++ (RFC 9406): yes or no"
+    ),
+    knob!("pacing", pacing, read_switch, show_switch, "segments are spread over the round trip: yes or no"),
     knob!("undo", undo, read_switch, show_switch, "undo the reduction of a loss that was none: yes or no"),
     knob!(
         "rto_initial",

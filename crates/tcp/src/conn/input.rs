@@ -8,7 +8,7 @@
 
 use super::timers::Timer;
 use super::{Connection, Outbox, Reply, State};
-use crate::send::{Ack, AckOutcome};
+use crate::send::{Ack, AckOutcome, LossTimer};
 use crate::{CloseReason, Event};
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::trace::TraceEvent;
@@ -266,6 +266,7 @@ impl Connection {
                 self.timers.stop(Timer::Retransmit);
             }
         }
+        self.set_loss_timer(now);
         self.note_answer();
         if outcome.spurious {
             out.record(now, self.key(), || TraceEvent::Spurious);
@@ -405,6 +406,9 @@ impl Connection {
         while let Some(timer) = self.timers.expired(now) {
             self.send.begin_burst();
             match timer {
+                Timer::Loss => self.on_loss_timer(now),
+                // It may go now, and does when it is asked for.
+                Timer::Pace => {}
                 Timer::Retransmit => self.on_retransmit_timer(now, out),
                 Timer::Persist => self.on_persist_timer(now, out),
                 Timer::DelayedAck => self.recv.duty.on_delay_over(),
@@ -437,6 +441,28 @@ impl Connection {
         self.send.on_timeout(now);
         // RFC 6298 §5.6; the retransmission itself finds the timer running.
         self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+        self.timers.stop(Timer::Loss);
+    }
+
+    /// RFC 8985 §6.2 step 5, §7.2: the timer of what may be lost, or of the probe.
+    #[inline]
+    pub(super) fn set_loss_timer(&mut self, now: Instant) {
+        match self.send.loss_timer() {
+            None => self.timers.stop(Timer::Loss),
+            Some(LossTimer::Reorder(at)) => self.timers.set(Timer::Loss, at),
+            // §7.2: no later than the retransmission timer, which starts anew with the probe.
+            Some(LossTimer::Probe(wait)) => {
+                self.timers.set(Timer::Loss, (now + wait).min(self.timers.at(Timer::Retransmit)));
+            }
+        }
+    }
+
+    fn on_loss_timer(&mut self, now: Instant) {
+        if self.send.on_loss_timer(now, &mut self.stats) {
+            self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+        } else {
+            self.set_loss_timer(now);
+        }
     }
 
     fn on_persist_timer(&mut self, now: Instant, out: &mut Outbox) {

@@ -84,7 +84,7 @@ impl Connection {
     /// there is nothing.
     pub(crate) fn transmit(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
         while batch.has_room() {
-            let Some(next) = self.next_segment() else {
+            let Some(next) = self.next_segment(now) else {
                 self.settle(now, out);
                 break;
             };
@@ -122,7 +122,7 @@ impl Connection {
             && (!out.tracing || self.limit_told == Some(self.send.limit))
     }
 
-    fn next_segment(&mut self) -> Option<Next> {
+    fn next_segment(&mut self, now: Instant) -> Option<Next> {
         match self.state {
             State::SynSent | State::SynReceived => {
                 return self.syn_due.then_some(Next::Syn);
@@ -132,7 +132,10 @@ impl Connection {
             _ => {}
         }
         if let Some(choice) = self.send.choose() {
-            return Some(Next::Data(choice));
+            match self.send.held_until(now, &choice) {
+                None => return Some(Next::Data(choice)),
+                Some(at) => self.timers.set(Timer::Pace, at),
+            }
         }
         if self.recv.duty.is_due() {
             return Some(Next::Ack);
@@ -295,6 +298,7 @@ impl Connection {
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
         }
+        self.set_loss_timer(now);
     }
 
     fn on_syn_sent(&mut self, now: Instant, out: &mut Outbox) {

@@ -9,8 +9,12 @@ use anabranch_base::Instant;
 /// What a deadline is for; in the order in which those due at once are run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
+    /// RFC 8985: something is lost by now, or the tail is to be probed.
+    Loss,
     /// RFC 6298: SYN, data or FIN unacknowledged for an RTO.
     Retransmit,
+    /// The next segment may go, by its pace.
+    Pace,
     /// The peer's window is closed: probe it.
     Persist,
     /// An acknowledgement has waited long enough.
@@ -21,9 +25,16 @@ pub(crate) enum Timer {
     TimeWait,
 }
 
-const COUNT: usize = 5;
-const ALL: [Timer; COUNT] =
-    [Timer::Retransmit, Timer::Persist, Timer::DelayedAck, Timer::FinWait2, Timer::TimeWait];
+const COUNT: usize = 7;
+const ALL: [Timer; COUNT] = [
+    Timer::Loss,
+    Timer::Retransmit,
+    Timer::Pace,
+    Timer::Persist,
+    Timer::DelayedAck,
+    Timer::FinWait2,
+    Timer::TimeWait,
+];
 
 #[derive(Debug)]
 pub(crate) struct Timers {
@@ -52,6 +63,12 @@ impl Timers {
         self.deadlines = [Instant::MAX; COUNT];
     }
 
+    /// When it runs out, [`Instant::MAX`] when it is stopped.
+    #[inline]
+    pub(crate) fn at(&self, timer: Timer) -> Instant {
+        self.deadlines[timer as usize]
+    }
+
     #[inline]
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
         self.deadlines[timer as usize] != Instant::MAX
@@ -60,8 +77,8 @@ impl Timers {
     /// The earliest deadline, [`Instant::MAX`] when none is set.
     #[inline]
     pub(crate) fn next(&self) -> Instant {
-        let [a, b, c, d, e] = self.deadlines;
-        a.min(b).min(c).min(d).min(e)
+        let [a, b, c, d, e, f, g] = self.deadlines;
+        a.min(b).min(c.min(d)).min(e.min(f).min(g))
     }
 
     /// Stops and returns one timer that is due.

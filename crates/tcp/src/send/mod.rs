@@ -9,11 +9,12 @@
 //! §3.8.6.1 (probing a closed window), RFC 6298 §3 (which round trips count).
 
 mod buffer;
-mod prr;
+mod rack;
 mod recovery;
 mod scoreboard;
 
 pub(crate) use buffer::SendBuffer;
+pub(crate) use rack::LossTimer;
 pub(crate) use recovery::{Phase, Recovery};
 pub(crate) use scoreboard::Scoreboard;
 
@@ -22,7 +23,10 @@ use crate::stats::Stats;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{Limit, SendCause};
-use anabranch_congestion::{Acked, Algorithm, Controller, InitialWindow, Params, RttEstimator};
+use anabranch_congestion::{
+    Acked, Algorithm, Controller, HyStart, InitialWindow, Pacer, Params, RttEstimator, SlowStart,
+};
+use rack::ByTime;
 use std::ops::Range;
 
 /// What an acknowledgement says, in positions.
@@ -65,6 +69,8 @@ pub(crate) struct Choice {
     pub(crate) cause: SendCause,
     /// RFC 6675 NextSeg rule 4.
     rescue: bool,
+    /// RFC 8985 §7.3: a probe of the tail, whatever the congestion window says.
+    probe: bool,
 }
 
 #[derive(Debug)]
@@ -107,6 +113,12 @@ pub(crate) struct SendHalf {
     undoes: bool,
     /// The send buffer follows the window.
     grows_buffer: bool,
+    /// Losses are found by time.
+    by_time: Option<Box<ByTime>>,
+    /// Watches slow start.
+    hystart: Option<HyStart>,
+    /// Spreads segments.
+    pacer: Option<Pacer>,
     max_burst: Option<u32>,
     /// Segments that may still go in answer to this event.
     burst_left: u32,
@@ -143,6 +155,9 @@ impl SendHalf {
             too_big: false,
             undoes: config.undo,
             grows_buffer: config.sndbuf_auto,
+            by_time: None,
+            hystart: None,
+            pacer: None,
             max_burst: config.max_burst,
             burst_left: config.max_burst.unwrap_or(u32::MAX),
             limit: Limit::Application,
@@ -166,6 +181,12 @@ impl SendHalf {
             kind => kind,
         };
         self.recovery = Recovery::new(kind, config);
+        self.by_time = self.recovery.by_time().then(|| Box::new(ByTime::new(config.tlp)));
+        self.hystart = config.hystart.then(HyStart::default);
+        self.pacer = config.pacing.then(Pacer::default);
+        if self.by_time.is_some() || self.hystart.is_some() {
+            self.board.note_deliveries();
+        }
     }
 
     pub(crate) fn mss(&self) -> u64 {
@@ -238,10 +259,12 @@ impl SendHalf {
     #[inline]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
-        if plain && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
+        let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
+        if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
             // Nothing is amiss, and it moves on: of all that follows only this has something to do.
             let mut outcome = AckOutcome::default();
             self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
+            self.on_progress_by_time(now);
             return outcome;
         }
         self.on_any_ack(now, ack, stats)
@@ -279,6 +302,7 @@ impl SendHalf {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         }
+        self.on_delivery_by_time(now, ack, repairing, stats, &mut outcome);
         let (delivered, edge) = (self.board.delivered() - delivered_before, self.board.lost_edge());
         let safe = progress && edge <= edge_before.max(self.board.una());
         self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
@@ -293,16 +317,46 @@ impl SendHalf {
     /// RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.
     fn begin_recovery(&mut self, now: Instant, stats: &mut Stats) {
         stats.fast_recoveries += 1;
+        self.forget_probe();
         // RFC 3168 §6.1.2: one reduction for the marks and losses of one window.
         if self.board.una() >= self.cwr_until {
-            let flight = self.recovery.flight(&self.board);
-            self.controller.on_loss(now, flight, false);
+            self.reduce(now);
         }
         self.recovery.enter_fast(self.mss, &mut self.board);
         // RFC 3168 §6.1.2: whatever the reason of a reduction, CWR tells of it, and
         // marks of the same window ask for no other.
         self.ecn_point = Some(self.board.next());
         self.cwr_due = true;
+    }
+
+    /// A loss counts: the window shrinks.
+    fn reduce(&mut self, now: Instant) {
+        let flight = self.recovery.flight(&self.board);
+        self.controller.on_loss(now, flight, false);
+        self.end_hystart();
+    }
+
+    fn end_hystart(&mut self) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.end();
+        }
+    }
+
+    /// RFC 9406 §4.2: how slow start goes on after an acknowledgement of new data.
+    fn watch_slow_start(&mut self, now: Instant) -> bool {
+        let Some(hystart) = &mut self.hystart else { return false };
+        if hystart.is_over() || self.controller.window() >= self.controller.ssthresh() {
+            return false;
+        }
+        let rtt = self.board.fresh().sample(now);
+        match hystart.on_ack(self.board.una(), self.board.next(), rtt) {
+            SlowStart::Full => false,
+            SlowStart::Conservative => true,
+            SlowStart::Leave => {
+                self.controller.leave_slow_start();
+                true
+            }
+        }
     }
 
     fn on_new_ack(
@@ -325,6 +379,7 @@ impl SendHalf {
             self.undo(now, stats, outcome);
         }
         let phase = self.recovery.phase();
+        let conservative = self.hystart.is_some() && self.watch_slow_start(now);
         let cwnd = self.controller.window();
         let window_limited = una_before < self.limited_until
             || flight_before + self.mss > cwnd
@@ -337,6 +392,7 @@ impl SendHalf {
                 cumulative: true,
                 in_recovery: phase == Phase::Fast,
                 window_limited,
+                conservative,
                 rtt: self.rtt.smoothed(),
             },
         );
@@ -376,6 +432,7 @@ impl SendHalf {
         self.cwr_due = true;
         stats.ecn_reductions += 1;
         self.controller.on_loss(now, self.board.flight(), true);
+        self.end_hystart();
     }
 
     fn undo(&mut self, now: Instant, stats: &mut Stats, outcome: &mut AckOutcome) {
@@ -394,6 +451,8 @@ impl SendHalf {
         // has arrived or is lost, and the window says better what the path was thought to hold.
         let flight = self.recovery.flight(&self.board).min(self.controller.window());
         self.controller.on_timeout(now, flight);
+        self.end_hystart();
+        self.on_timeout_by_time(now);
         self.recovery.enter_timeout(&mut self.board);
         // RFC 6298 §5.5.
         self.rtt.back_off();
@@ -426,6 +485,9 @@ impl SendHalf {
             self.limit = Limit::Pacing;
             return None;
         }
+        if self.by_time.as_ref().is_some_and(|by_time| by_time.probe_due) {
+            return self.choose_probe();
+        }
         let phase = self.recovery.phase();
         let room = self.recovery.room(self.controller.window(), self.mss, &self.board);
         let cause = if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast };
@@ -434,14 +496,14 @@ impl SendHalf {
         {
             let fits = room >= (range.end - range.start) as i64 || self.board.pipe() == 0;
             if fits || self.recovery.is_urgent() {
-                return Some(Choice { range, cause, rescue: false });
+                return Some(Choice { range, cause, rescue: false, probe: false });
             }
             self.limit = if phase == Phase::Timeout { Limit::Timeout } else { Limit::Recovery };
             return None;
         }
         self.too_big = false;
         let new = self.choose_new(room);
-        if new.is_some() || phase != Phase::Fast || !self.recovery.by_sack() {
+        if new.is_some() || phase != Phase::Fast || !self.recovery.by_sack() || self.by_time.is_some() {
             return new;
         }
         self.choose_unconfirmed(room)
@@ -458,13 +520,33 @@ impl SendHalf {
                 range,
                 cause,
                 rescue: false,
+                probe: false,
             });
         }
         let range = self.board.last_unsacked(self.mss)?;
         if !self.recovery.may_rescue(self.board.una(), range.end) {
             return None;
         }
-        (room >= (range.end - range.start) as i64).then_some(Choice { range, cause, rescue: true })
+        (room >= (range.end - range.start) as i64).then_some(Choice {
+            range,
+            cause,
+            rescue: true,
+            probe: false,
+        })
+    }
+
+    /// RFC 8985 §7.3: new data if there is some and the peer takes it, else the last segment again.
+    fn choose_probe(&mut self) -> Option<Choice> {
+        let room = self.mss as i64;
+        if let Some(new) = self.choose_new(room) {
+            return Some(Choice { probe: true, ..new });
+        }
+        let range = self.board.last_unsacked(self.mss);
+        if range.is_none() {
+            // It is on its way again already.
+            self.forget_probe();
+        }
+        range.map(|range| Choice { range, cause: SendCause::Fast, rescue: false, probe: true })
     }
 
     fn choose_new(&mut self, room: i64) -> Option<Choice> {
@@ -501,7 +583,12 @@ impl SendHalf {
             return None;
         }
         let fin = last && self.finished;
-        Some(Choice { range: next..next + length + u64::from(fin), cause: SendCause::New, rescue: false })
+        Some(Choice {
+            range: next..next + length + u64::from(fin),
+            cause: SendCause::New,
+            rescue: false,
+            probe: false,
+        })
     }
 
     /// RFC 9293 §3.7.4: a small segment waits for those on their way, in
@@ -520,6 +607,10 @@ impl SendHalf {
         let length = choice.range.end - choice.range.start;
         self.last_sent = Some(now);
         self.burst_left = self.burst_left.saturating_sub(1);
+        if let Some(pacer) = &mut self.pacer {
+            let (window, threshold) = (self.controller.window(), self.controller.ssthresh());
+            pacer.on_sent(now, length, window, self.mss, window < threshold, self.rtt.smoothed());
+        }
         if choice.cause == SendCause::New {
             self.board.push(choice.range.end, now);
             if length < self.mss {
@@ -529,15 +620,37 @@ impl SendHalf {
             if self.sampling == RttSampling::Once && self.timed.is_none() {
                 self.timed = Some((choice.range.end, now));
             }
+            if choice.probe {
+                self.note_probe(false);
+            }
             return;
         }
         self.board.repair(&choice.range, now);
-        self.recovery.on_repaired(stamp, length);
+        if choice.probe {
+            self.recovery.on_probed(length);
+            self.note_probe(true);
+        } else {
+            self.recovery.on_repaired(stamp, length);
+            self.note_repair(choice.range.start, now);
+        }
         // Karn: what is sent again is not timed.
         self.timed = None;
         if choice.rescue {
             self.recovery.on_rescued();
         }
+    }
+
+    /// What was chosen has to wait until then, for the sake of its pace.
+    #[inline]
+    pub(crate) fn held_until(&mut self, now: Instant, choice: &Choice) -> Option<Instant> {
+        let at = self.pacer.as_ref()?.ready_at();
+        if at <= now || choice.probe {
+            return None;
+        }
+        self.limit = Limit::Pacing;
+        // RFC 9002 §7.8: who is held back by the pace still uses the window.
+        self.limited_until = self.board.next();
+        Some(at)
     }
 
     /// Before new data after a silence: the window may have grown stale.

@@ -2,15 +2,15 @@
 //!
 //! Owns the phase of loss recovery and the counters of duplicate
 //! acknowledgements; decides nothing about windows of the peer or about
-//! segments' sizes. A time-based detector (RFC 8985) would sit beside
-//! [`Recovery::on_duplicate`] and call [`Recovery::enter_fast`].
+//! segments' sizes. The time-based detector (RFC 8985) is `rack`: where it
+//! is in use nothing is taken for lost here by counting.
 //!
 //! Home of RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2,
 //! RFC 3522 (Eifel detection), RFC 3708 §2 (detection by DSACK).
 
-use super::prr::Prr;
 use super::scoreboard::Scoreboard;
 use crate::config::{Config, RecoveryKind};
+use anabranch_congestion::Prr;
 
 /// What the sender is busy with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +47,8 @@ impl Doubt {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     kind: RecoveryKind,
+    /// Losses are found by time (RFC 8985), not by counting.
+    by_time: bool,
     careful: bool,
     dupthresh: u32,
     limited_transmit: bool,
@@ -74,6 +76,7 @@ impl Recovery {
     pub(crate) fn new(kind: RecoveryKind, config: &Config) -> Self {
         Self {
             kind,
+            by_time: config.rack && kind == RecoveryKind::Sack,
             careful: config.careful,
             dupthresh: config.dupthresh,
             limited_transmit: config.limited_transmit,
@@ -139,13 +142,14 @@ impl Recovery {
     /// new without moving. True when a fast recovery is to begin.
     pub(crate) fn on_duplicate(&mut self, mss: u64, board: &mut Scoreboard) -> bool {
         if self.by_sack() {
-            board.find_lost(self.dupthresh, mss);
+            self.find_lost(mss, board);
         }
         match self.phase {
             Phase::Open => {
                 self.dup_acks += 1;
                 // RFC 6675 §5 step 1 and 2.
-                let enough = self.dup_acks >= self.dupthresh || self.finds_head_lost(board);
+                let enough =
+                    !self.by_time && (self.dup_acks >= self.dupthresh || self.finds_head_lost(board));
                 enough && self.may_enter(board.una())
             }
             Phase::Fast => {
@@ -154,6 +158,33 @@ impl Recovery {
             }
             Phase::Timeout => false,
         }
+    }
+
+    fn find_lost(&self, mss: u64, board: &mut Scoreboard) {
+        if !self.by_time {
+            board.find_lost(self.dupthresh, mss);
+        }
+    }
+
+    /// Losses are found by time.
+    #[inline]
+    pub(crate) fn by_time(&self) -> bool {
+        self.by_time
+    }
+
+    /// As many bytes as `dupthresh` segments have, or more, were reported beyond a hole.
+    pub(crate) fn counts_loss(&self, mss: u64, board: &Scoreboard) -> bool {
+        board.sacked() > u64::from(self.dupthresh.saturating_sub(1)) * mss
+    }
+
+    /// The reordering timer has found a loss: it is repaired at once, as no acknowledgement may come.
+    pub(crate) fn hurry(&mut self) {
+        self.urgent = true;
+    }
+
+    /// A tail loss probe has repeated something.
+    pub(crate) fn on_probed(&mut self, bytes: u64) {
+        self.count_sent(bytes);
     }
 
     /// By SACK, the oldest segment is known to be lost (RFC 6675 §5 step 2).
@@ -187,10 +218,13 @@ impl Recovery {
         self.prr = self.reduces_in_proportion.then(|| Prr::new(board.flight()));
         self.doubt = Some(Doubt::new(board.una()));
         // RFC 6675 §5 step 4.3: the first segment goes at once, lost by the rules or not.
-        board.lose_head();
+        if !self.by_time {
+            board.lose_head();
+        }
     }
 
     /// The retransmission timer ran out.
+    /// The caller has marked what is lost where losses are found by time.
     pub(crate) fn enter_timeout(&mut self, board: &mut Scoreboard) {
         // A second timeout says nothing new about whether the first was needless.
         if self.phase != Phase::Timeout || self.doubt.is_none() {
@@ -203,7 +237,9 @@ impl Recovery {
         self.inflation = 0;
         self.limited_bytes = 0;
         self.urgent = true;
-        board.lose_all();
+        if !self.by_time {
+            board.lose_all();
+        }
     }
 
     /// The cumulative acknowledgement moved over `acked` bytes. Call after the
@@ -221,7 +257,7 @@ impl Recovery {
                 if over {
                     self.leave();
                 } else if self.by_sack() {
-                    board.find_lost(self.dupthresh, mss);
+                    self.find_lost(mss, board);
                 }
                 true
             }
@@ -248,7 +284,7 @@ impl Recovery {
                 first
             }
             (Phase::Fast, RecoveryKind::Sack) => {
-                board.find_lost(self.dupthresh, mss);
+                self.find_lost(mss, board);
                 true
             }
         }

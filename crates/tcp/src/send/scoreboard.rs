@@ -7,6 +7,7 @@
 //! Home of RFC 6675 §3 and §4 (scoreboard, IsLost, SetPipe, the search of NextSeg).
 
 use anabranch_base::Instant;
+use anabranch_congestion::{Delivered, Verdict};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -73,9 +74,40 @@ pub(crate) struct Scoreboard {
     repair_from: u64,
     /// SACK blocks taken in last time: receivers repeat them.
     seen: [(u64, u64); 4],
+    /// What arrived is noted in `fresh`.
+    notes: bool,
+    /// What the acknowledgements since it was last asked for have newly delivered.
+    fresh: Delivered,
 }
 
 impl Scoreboard {
+    /// From now on [`take_fresh`](Self::take_fresh) tells of what arrives.
+    pub(crate) fn note_deliveries(&mut self) {
+        self.notes = true;
+    }
+
+    /// What was newly delivered since the last call.
+    #[inline]
+    pub(crate) fn take_fresh(&mut self) -> Delivered {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// The same, without taking it.
+    #[inline]
+    pub(crate) fn fresh(&self) -> &Delivered {
+        &self.fresh
+    }
+
+    /// Bytes that SACK reported.
+    pub(crate) fn sacked(&self) -> u64 {
+        self.sacked
+    }
+
+    /// Something is lost and has not been sent again.
+    pub(crate) fn has_missing(&self) -> bool {
+        self.missing > 0
+    }
+
     /// Oldest position not cumulatively acknowledged.
     #[inline]
     pub(crate) fn una(&self) -> u64 {
@@ -137,6 +169,10 @@ impl Scoreboard {
             } else if marks & SACKED == 0 && freed.sample.is_none() {
                 freed.sample = Some(front.at);
             }
+            if self.notes && marks & SACKED == 0 {
+                let (at, end) = (front.at, front.end);
+                self.fresh.add(at, end, marks & AMBIGUOUS != 0);
+            }
             if whole {
                 self.segments.pop_front();
             } else {
@@ -196,6 +232,9 @@ impl Scoreboard {
             let segment = self.segments[index];
             if !segment.has(SACKED) {
                 newly += segment.len();
+                if self.notes {
+                    self.fresh.add(segment.at, segment.end, segment.has(AMBIGUOUS));
+                }
                 self.mark(index, segment.marks | SACKED);
                 self.high_sacked = self.high_sacked.max(segment.end);
             }
@@ -265,6 +304,71 @@ impl Scoreboard {
         }
         self.lost_edge = self.next;
         self.repair_from = self.una;
+    }
+
+    /// RFC 8985 §6.3: the retransmission timer ran out: the oldest segment is lost, and of the others
+    /// those that are `overdue`.
+    pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
+        if self.segments.front().is_some_and(|head| head.has(SACKED)) {
+            return self.lose_all();
+        }
+        let mut edge = None;
+        for index in 0..self.segments.len() {
+            let segment = self.segments[index];
+            if segment.has(SACKED) {
+                continue;
+            }
+            if index == 0 || overdue(segment.at) {
+                self.mark(index, segment.marks & AMBIGUOUS | LOST);
+            } else if !segment.has(LOST) {
+                edge = edge.or(Some(segment.start));
+            }
+        }
+        self.lost_edge = edge.unwrap_or(self.next);
+        self.repair_from = self.una;
+    }
+
+    /// RFC 8985 §6.2 step 5, of what was sent once: takes for lost what `judge` says, from the
+    /// oldest on, and stops at the first that may still come. Returns until when that may.
+    pub(crate) fn lose_by_time(&mut self, judge: impl Fn(Instant, u64) -> Verdict) -> Option<Instant> {
+        let mut index = self.index_at_or_after(self.lost_edge);
+        let from = self.lost_edge;
+        let mut until = None;
+        while let Some(segment) = self.segments.get(index).copied() {
+            if !segment.has(SACKED | LOST) {
+                match judge(segment.at, segment.end) {
+                    Verdict::Lost => self.mark(index, segment.marks & AMBIGUOUS | LOST),
+                    Verdict::Until(at) => {
+                        until = Some(at);
+                        break;
+                    }
+                    Verdict::Unknown => break,
+                }
+            }
+            self.lost_edge = segment.end;
+            index += 1;
+        }
+        if self.lost_edge > from {
+            self.repair_from = self.repair_from.min(from);
+        }
+        until
+    }
+
+    /// The end of the segment at `start`, if what was sent again at `at` is still out.
+    pub(crate) fn repair_out(&self, start: u64, at: Instant) -> Option<u64> {
+        let segment = self.segments.get(self.index_at_or_after(start))?;
+        let out = segment.start == start && segment.at == at && segment.has(REPAIRED) && !segment.has(SACKED);
+        out.then_some(segment.end)
+    }
+
+    /// What was sent again at `start` is lost too.
+    pub(crate) fn lose_repair(&mut self, start: u64) {
+        let index = self.index_at_or_after(start);
+        let Some(segment) = self.segments.get(index).copied() else { return };
+        if segment.has(LOST) {
+            self.mark(index, segment.marks & !REPAIRED);
+            self.repair_from = self.repair_from.min(segment.start);
+        }
     }
 
     /// Segments larger than `size` are known not to have passed: lost.

@@ -72,7 +72,9 @@ fn settings(rng: &mut Rng) -> Config {
     {
         flip(key, &switch);
     }
-    flip("prr", &switch);
+    for key in ["prr", "rack", "tlp", "hystart", "pacing"] {
+        flip(key, &switch);
+    }
     flip("cc", &["reno", "cubic"]);
     flip("nagle", &["yes", "no", "minshall"]);
     flip("cwnd_validation", &switch);

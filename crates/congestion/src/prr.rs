@@ -6,8 +6,9 @@
 //!
 //! Home of RFC 6937 §3, with the slow-start reduction bound.
 
+/// One recovery's account, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Prr {
+pub struct Prr {
     /// RecoverFS: what was outstanding when the recovery began.
     at_entry: u64,
     /// prr_delivered and prr_out.
@@ -18,16 +19,20 @@ pub(super) struct Prr {
 }
 
 impl Prr {
-    pub(super) fn new(flight: u64) -> Self {
+    /// A recovery begins with `flight` bytes outstanding.
+    #[must_use]
+    pub fn new(flight: u64) -> Self {
         Self { at_entry: flight.max(1), delivered: 0, out: 0, allowance: 0 }
     }
 
-    pub(super) fn allowance(&self) -> i64 {
+    /// What may leave until the next acknowledgement; negative when too much has.
+    #[must_use]
+    pub fn allowance(&self) -> i64 {
         self.allowance
     }
 
     /// An acknowledgement brought `bytes` more to the receiver; `safe`: it moved on and told of no new loss.
-    pub(super) fn on_delivered(&mut self, bytes: u64, safe: bool, ssthresh: u64, pipe: u64, mss: u64) {
+    pub fn on_delivered(&mut self, bytes: u64, safe: bool, ssthresh: u64, pipe: u64, mss: u64) {
         self.delivered += bytes;
         self.allowance = if pipe > ssthresh {
             // In proportion, until the window is as small as it should be.
@@ -41,7 +46,8 @@ impl Prr {
         };
     }
 
-    pub(super) fn on_sent(&mut self, bytes: u64) {
+    /// `bytes` left.
+    pub fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
         self.allowance -= bytes as i64;
     }

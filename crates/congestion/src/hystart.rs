@@ -1,0 +1,152 @@
+//! Leaving slow start before the queue overflows: round trips that grow say
+//! that it fills.
+//!
+//! Owns the rounds and their least round trips; the window is the
+//! controller's: [`HyStart`] only says at which pace slow start goes on
+//! ([`Acked::conservative`](crate::Acked)) and when it is over
+//! ([`Controller::leave_slow_start`](crate::Controller)).
+//!
+//! Home of RFC 9406 §4.2 and §4.3.
+
+use anabranch_base::time::{Duration, nanos};
+
+/// What slow start does with an acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlowStart {
+    /// It goes on as ever.
+    Full,
+    /// At a quarter of the pace (RFC 9406 §4.2: Conservative Slow Start).
+    Conservative,
+    /// It is over.
+    Leave,
+}
+
+/// The state of HyStart++ for one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HyStart {
+    /// Only the first slow start is watched (RFC 9406 §4.3).
+    done: bool,
+    /// windowEnd.
+    round_end: u64,
+    /// lastRoundMinRTT and currentRoundMinRTT, nanoseconds; 0 while unknown.
+    last: u64,
+    current: u64,
+    /// rttSampleCount.
+    samples: u32,
+    /// cssBaselineMinRtt and rounds of conservative slow start, while in it.
+    conservative: Option<(u64, u32)>,
+}
+
+/// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, nanoseconds.
+const LEAST_RISE: u64 = 4_000_000;
+const MOST_RISE: u64 = 16_000_000;
+/// MIN_RTT_DIVISOR.
+const DIVISOR: u64 = 8;
+/// N_RTT_SAMPLE.
+const SAMPLES: u32 = 8;
+/// CSS_ROUNDS.
+const ROUNDS: u32 = 5;
+
+impl HyStart {
+    /// CSS_GROWTH_DIVISOR of RFC 9406 §4.3: conservative slow start grows by this part.
+    pub(crate) const GROWTH: u64 = 4;
+
+    /// Whether it still watches.
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.done
+    }
+
+    /// Slow start has ended, by a loss or a mark.
+    pub fn end(&mut self) {
+        self.done = true;
+    }
+
+    /// An acknowledgement up to `acked`, while everything up to `next` has been sent, with its
+    /// round trip if it can be told. Call while the window is below the threshold.
+    pub fn on_ack(&mut self, acked: u64, next: u64, rtt: Option<Duration>) -> SlowStart {
+        if self.done {
+            return SlowStart::Full;
+        }
+        if let Some(rtt) = rtt {
+            let rtt = nanos(rtt).max(1);
+            self.current = if self.current == 0 { rtt } else { self.current.min(rtt) };
+            self.samples = self.samples.saturating_add(1);
+        }
+        let enough = self.samples >= SAMPLES && self.current > 0;
+        match self.conservative {
+            None if enough && self.last > 0 => {
+                let rise = (self.last / DIVISOR).clamp(LEAST_RISE, MOST_RISE);
+                if self.current >= self.last.saturating_add(rise) {
+                    self.conservative = Some((self.current, 0));
+                }
+            }
+            // It was a passing cloud: slow start as before.
+            Some((baseline, _)) if enough && self.current < baseline => self.conservative = None,
+            _ => {}
+        }
+        if acked >= self.round_end {
+            self.round_end = next;
+            (self.last, self.current, self.samples) = (self.current, 0, 0);
+            if let Some((_, rounds)) = &mut self.conservative {
+                *rounds += 1;
+                if *rounds >= ROUNDS {
+                    self.done = true;
+                    return SlowStart::Leave;
+                }
+            }
+        }
+        if self.conservative.is_some() { SlowStart::Conservative } else { SlowStart::Full }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One round of `n` acknowledgements with this round trip; what the last one said.
+    fn round(hystart: &mut HyStart, end: &mut u64, rtt_ms: u64) -> SlowStart {
+        let next = *end + 10;
+        let mut said = SlowStart::Full;
+        for acked in *end + 1 - 10..=*end {
+            said = hystart.on_ack(acked, next, Some(Duration::from_millis(rtt_ms)));
+        }
+        *end = next;
+        said
+    }
+
+    #[test]
+    fn a_rising_round_trip_slows_it_down_and_ends_it_after_five_rounds() {
+        let (mut hystart, mut end) = (HyStart::default(), 10);
+        hystart.on_ack(0, 10, None);
+        assert_eq!(round(&mut hystart, &mut end, 40), SlowStart::Full);
+        assert_eq!(round(&mut hystart, &mut end, 44), SlowStart::Full, "less than an eighth");
+        assert_eq!(round(&mut hystart, &mut end, 50), SlowStart::Conservative);
+        for _ in 0..3 {
+            assert_eq!(round(&mut hystart, &mut end, 55), SlowStart::Conservative);
+        }
+        assert_eq!(round(&mut hystart, &mut end, 55), SlowStart::Leave);
+        assert!(hystart.is_over());
+        assert_eq!(round(&mut hystart, &mut end, 99), SlowStart::Full);
+    }
+
+    #[test]
+    fn a_round_trip_that_falls_again_takes_it_back() {
+        let (mut hystart, mut end) = (HyStart::default(), 10);
+        hystart.on_ack(0, 10, None);
+        round(&mut hystart, &mut end, 40);
+        assert_eq!(round(&mut hystart, &mut end, 60), SlowStart::Conservative);
+        assert_eq!(round(&mut hystart, &mut end, 41), SlowStart::Full);
+        assert!(!hystart.is_over());
+    }
+
+    #[test]
+    fn fewer_than_eight_round_trips_say_nothing() {
+        let mut hystart = HyStart::default();
+        for acked in 0..200 {
+            let rtt = Duration::from_millis(10 + acked);
+            assert_eq!(hystart.on_ack(acked, acked + 7, Some(rtt)), SlowStart::Full);
+        }
+    }
+}

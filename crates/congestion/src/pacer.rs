@@ -1,0 +1,91 @@
+//! Spreading packets over the round trip instead of sending them in bursts.
+//!
+//! A clock that runs ahead of time with every packet: what may go is what the
+//! clock has not run ahead for. It never falls back by more than a few packets,
+//! which may go together: acknowledgements that come in their time need no timer.
+//!
+//! The rate is the window over the smoothed round trip, times 2 in slow start
+//! and 1.2 beyond, as Linux has it (net.ipv4.tcp_pacing_ss_ratio = 200,
+//! tcp_pacing_ca_ratio = 120); RFC 9002 §7.7 describes the same.
+
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+/// When the next packet may go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pacer {
+    /// Up to here everything that was sent is paid for.
+    clock: Instant,
+}
+
+/// Packets that may go together (RFC 9002 §7.7: a burst no larger than the initial window).
+const TOGETHER: u64 = 10;
+
+impl Pacer {
+    /// When the next packet may leave: now, or later.
+    #[inline]
+    #[must_use]
+    pub fn ready_at(&self) -> Instant {
+        self.clock
+    }
+
+    /// `bytes` left at `now`, under this window, in packets of at most `mss`.
+    pub fn on_sent(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        window: u64,
+        mss: u64,
+        slow_start: bool,
+        smoothed: Option<Duration>,
+    ) {
+        let Some(smoothed) = smoothed else { return };
+        let (times, over) = if slow_start { (2, 1) } else { (6, 5) };
+        let round = u128::from(nanos(smoothed)) * over;
+        let span = |bytes: u64| (u128::from(bytes) * round / (u128::from(window.max(1)) * times)) as u64;
+        let earliest = now.as_nanos().saturating_sub(span(TOGETHER * mss));
+        self.clock = self.clock.max(Instant::from_nanos(earliest)).plus_nanos(span(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many packets leave in each of four quarters of a round trip of 100 ms.
+    fn quarters(window: u64, slow_start: bool) -> [u64; 4] {
+        let rtt = Some(Duration::from_millis(100));
+        let mut pacer = Pacer::default();
+        let mut counts = [0; 4];
+        let begin = Instant::from_millis(1_000);
+        let mut now = begin;
+        pacer.on_sent(now, 1_000, window * 1_000, 1_000, slow_start, rtt);
+        let mut left = window - 1;
+        counts[0] += 1;
+        while left > 0 {
+            now = now.max(pacer.ready_at());
+            pacer.on_sent(now, 1_000, window * 1_000, 1_000, slow_start, rtt);
+            counts[(now.since(begin).as_millis() as usize / 25).min(3)] += 1;
+            left -= 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn a_window_is_spread_over_half_a_round_trip_in_slow_start_and_most_of_it_beyond() {
+        assert_eq!(quarters(100, true), [60, 40, 0, 0]);
+        assert_eq!(quarters(100, false), [41, 30, 29, 0]);
+    }
+
+    #[test]
+    fn ten_packets_go_at_once() {
+        assert_eq!(quarters(10, true), [10, 0, 0, 0]);
+    }
+
+    #[test]
+    fn nothing_is_held_back_before_a_round_trip_is_known() {
+        let mut pacer = Pacer::default();
+        pacer.on_sent(Instant::from_millis(5), 100_000, 1, 1_000, true, None);
+        assert_eq!(pacer.ready_at(), Instant::ZERO);
+    }
+}

@@ -1,0 +1,262 @@
+//! Loss by time: what was sent a while before something that has arrived is lost.
+//!
+//! Owns what is known of the newest delivery and the reordering window; knows
+//! nothing of scoreboards, windows or timers. A transport tells [`Rack`] what
+//! each acknowledgement delivered (summed up as [`Delivered`]) and asks it to
+//! judge what is still out. Ends of data are positions (TCP: bytes, SCTP: one
+//! past a TSN's offset); of two transmissions at the same instant the higher
+//! end left later.
+//!
+//! Home of RFC 8985 §6.2 (RACK, steps 1 to 5) and §6.3's condition.
+
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+/// What one acknowledgement newly delivered, in any order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivered {
+    /// The transmission that left last: when, its end, and whether it was of data sent before.
+    newest: Option<(Instant, u64, bool)>,
+    /// The lowest end of what was sent only once.
+    lowest_original: u64,
+    /// The highest end.
+    highest: u64,
+}
+
+impl Default for Delivered {
+    fn default() -> Self {
+        Self { newest: None, lowest_original: u64::MAX, highest: 0 }
+    }
+}
+
+impl Delivered {
+    /// One segment or chunk: its last transmission, its end, and whether it was sent more than once.
+    #[inline]
+    pub fn add(&mut self, sent_at: Instant, end: u64, again: bool) {
+        if self.newest.is_none_or(|(at, last, _)| (at, last) < (sent_at, end)) {
+            self.newest = Some((sent_at, end, again));
+        }
+        if !again {
+            self.lowest_original = self.lowest_original.min(end);
+        }
+        self.highest = self.highest.max(end);
+    }
+
+    /// The round trip of the newest delivery, if it was of data sent only once.
+    #[inline]
+    #[must_use]
+    pub fn sample(&self, now: Instant) -> Option<Duration> {
+        self.newest.filter(|(_, _, again)| !again).map(|(at, _, _)| now.since(at))
+    }
+
+    /// Nothing was delivered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.newest.is_none()
+    }
+}
+
+/// What is thought of a transmission that has not been acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Nothing that left after it has arrived.
+    Unknown,
+    /// Something has; it is lost unless it is acknowledged by then.
+    Until(Instant),
+    /// It is lost.
+    Lost,
+}
+
+/// The state of RACK for one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rack {
+    /// RACK.xmit_ts and RACK.end_seq.
+    newest: Option<(Instant, u64)>,
+    /// RACK.rtt, nanoseconds.
+    rtt: u64,
+    /// RACK.min_RTT, nanoseconds: the least of this and of the last span of [`MIN_RTT_SPAN`].
+    min_rtt: [u64; 2],
+    min_rtt_since: Instant,
+    /// RACK.fack.
+    highest: u64,
+    reordering_seen: bool,
+    /// RACK.reo_wnd_mult less one.
+    extra: u32,
+    /// RACK.reo_wnd_persist.
+    recoveries_left: u32,
+    /// RACK.dsack_round: no second widening before this is acknowledged.
+    widened_until: u64,
+}
+
+/// Recoveries after which a reordering window that duplicates widened is forgotten (RFC 8985 §6.2, step 4).
+const RECOVERIES: u32 = 16;
+/// How long a minimum counts (RFC 8985 §6.2 step 1: a windowed filter; Linux has 5 minutes).
+const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
+
+impl Rack {
+    /// Takes in what an acknowledgement delivered (steps 1 to 3).
+    pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
+        let Some((at, end, again)) = delivered.newest else { return };
+        // Step 3: never sent again, and yet behind what had arrived before: overtaken on the way.
+        self.reordering_seen |= delivered.lowest_original < self.highest;
+        self.highest = self.highest.max(delivered.highest);
+        let rtt = nanos(now.since(at)).max(1);
+        if again {
+            // Step 2: so soon an answer can only be the original's.
+            if rtt < self.least_rtt() {
+                return;
+            }
+        } else {
+            self.take_minimum(now, rtt);
+        }
+        self.rtt = rtt;
+        if self.newest.is_none_or(|newest| newest < (at, end)) {
+            self.newest = Some((at, end));
+        }
+    }
+
+    fn take_minimum(&mut self, now: Instant, rtt: u64) {
+        if now.since(self.min_rtt_since) >= MIN_RTT_SPAN || self.min_rtt[0] == 0 {
+            self.min_rtt = [rtt, self.min_rtt[0]];
+            self.min_rtt_since = now;
+        } else if rtt < self.min_rtt[0] {
+            self.min_rtt[0] = rtt;
+        }
+    }
+
+    fn least_rtt(&self) -> u64 {
+        let [this, last] = self.min_rtt;
+        if last == 0 { this } else { this.min(last) }
+    }
+
+    /// Something that was sent again had arrived before (a DSACK, a duplicate TSN): the window
+    /// was too small. `acked` is what is acknowledged cumulatively, `next` the end of what was sent.
+    pub fn on_needless(&mut self, acked: u64, next: u64) {
+        // Step 4: once a round trip.
+        if acked >= self.widened_until {
+            self.widened_until = next;
+            self.extra = (self.extra + 1).min(WIDEST);
+        }
+        self.recoveries_left = RECOVERIES;
+    }
+
+    /// A recovery is over.
+    pub fn on_recovered(&mut self) {
+        self.recoveries_left = self.recoveries_left.saturating_sub(1);
+        if self.recoveries_left == 0 {
+            self.extra = 0;
+        }
+    }
+
+    /// Step 4, RACK_update_reo_wnd: how much later than the newest arrival something may come.
+    /// `sure`: in a recovery, or as many have passed it as mean a loss by counting.
+    #[must_use]
+    pub fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
+        if !self.reordering_seen && sure {
+            return Duration::ZERO;
+        }
+        let wide = (self.least_rtt() / 4).saturating_mul(u64::from(1 + self.extra));
+        Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
+    }
+
+    /// Step 5: what to think of a transmission at `at` that ends at `end`, under this window.
+    #[inline]
+    #[must_use]
+    pub fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
+        match self.newest {
+            Some(newest) if newest > (at, end) => {
+                let until = at.plus_nanos(self.rtt.saturating_add(nanos(window)));
+                if until <= now { Verdict::Lost } else { Verdict::Until(until) }
+            }
+            _ => Verdict::Unknown,
+        }
+    }
+
+    /// RFC 8985 §6.3: whether a transmission at `at` is old enough to be lost when the
+    /// retransmission timer has run out.
+    #[must_use]
+    pub fn is_overdue(&self, now: Instant, at: Instant, window: Duration) -> bool {
+        self.newest.is_none() || at.plus_nanos(self.rtt.saturating_add(nanos(window))) <= now
+    }
+}
+
+/// Beyond the smoothed round trip the window cannot grow: no use in counting on.
+const WIDEST: u32 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn arrives(rack: &mut Rack, now: u64, sent: &[(u64, u64, bool)]) {
+        let mut delivered = Delivered::default();
+        for &(ms, end, again) in sent {
+            delivered.add(at(ms), end, again);
+        }
+        rack.on_delivered(at(now), &delivered);
+    }
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn what_left_a_quarter_round_trip_before_an_arrival_is_lost() {
+        let mut rack = Rack::default();
+        assert_eq!(rack.judge(at(0), at(0), 1, MS(0)), Verdict::Unknown);
+        arrives(&mut rack, 100, &[(0, 1, false)]);
+        arrives(&mut rack, 102, &[(2, 3, false)]);
+        let window = rack.window(Some(MS(100)), false);
+        assert_eq!(window, MS(25));
+        assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
+        assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
+        // What left later is not judged; of the same instant the higher end is the later one.
+        assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
+        assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
+        assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);
+        // In a recovery, and no reordering ever seen: at once.
+        assert_eq!(rack.window(Some(MS(100)), true), MS(0));
+    }
+
+    #[test]
+    fn reordering_is_seen_once_something_old_and_sent_once_arrives_late() {
+        let mut rack = Rack::default();
+        // Both with one acknowledgement, in whatever order its blocks are.
+        arrives(&mut rack, 100, &[(0, 3, false), (0, 1, false)]);
+        assert_eq!(rack.window(Some(MS(100)), true), MS(0));
+        // Sent again: no evidence.
+        arrives(&mut rack, 160, &[(60, 2, true)]);
+        assert_eq!(rack.window(Some(MS(100)), true), MS(0));
+        arrives(&mut rack, 161, &[(1, 5, false)]);
+        arrives(&mut rack, 162, &[(1, 4, false)]);
+        assert_eq!(rack.window(Some(MS(100)), true), MS(25));
+    }
+
+    #[test]
+    fn duplicates_widen_the_window_up_to_the_round_trip_and_sixteen_recoveries_forget_it() {
+        let mut rack = Rack::default();
+        arrives(&mut rack, 100, &[(0, 1, false)]);
+        rack.on_needless(1, 10);
+        rack.on_needless(5, 12);
+        assert_eq!(rack.window(Some(MS(90)), false), MS(50), "once a round trip");
+        rack.on_needless(10, 20);
+        rack.on_needless(20, 30);
+        assert_eq!(rack.window(Some(MS(90)), false), MS(90));
+        for _ in 0..16 {
+            assert_eq!(rack.window(Some(MS(90)), false), MS(90));
+            rack.on_recovered();
+        }
+        assert_eq!(rack.window(Some(MS(90)), false), MS(25));
+    }
+
+    #[test]
+    fn an_answer_too_soon_is_the_originals() {
+        let mut rack = Rack::default();
+        arrives(&mut rack, 100, &[(0, 1, false)]);
+        arrives(&mut rack, 160, &[(150, 2, true)]);
+        assert_eq!(rack.judge(at(1000), at(149), 1, MS(0)), Verdict::Unknown, "the repair proved nothing");
+        arrives(&mut rack, 260, &[(155, 2, true)]);
+        assert_eq!(rack.judge(at(1000), at(149), 1, MS(0)), Verdict::Lost);
+    }
+}

@@ -1,0 +1,92 @@
+//! A probe for the tail: when acknowledgements stop coming, one segment is sent
+//! that makes the receiver tell what it has, long before the retransmission
+//! timer would assume that everything is lost.
+//!
+//! Owns the pending probe and the length of its timer; the transport owns the
+//! timer and picks the segment.
+//!
+//! Home of RFC 8985 §7.
+
+use anabranch_base::time::{Duration, nanos};
+
+/// The state of the tail loss probe for one path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LossProbe {
+    /// TLP.end_seq and TLP.is_retrans, while a probe is not accounted for.
+    pending: Option<(u64, bool)>,
+}
+
+impl LossProbe {
+    /// RFC 8985 §7.2, TLP_calc_PTO: how long to wait for an acknowledgement. `alone`: a single
+    /// segment is out, and its acknowledgement may be held back for `ack_delay`.
+    #[must_use]
+    pub fn timeout(smoothed: Option<Duration>, alone: bool, ack_delay: Duration) -> Duration {
+        let Some(smoothed) = smoothed else { return UNMEASURED };
+        let wait = if alone { nanos(ack_delay) } else { 0 };
+        Duration::from_nanos(nanos(smoothed).saturating_mul(2).saturating_add(wait).max(1))
+    }
+
+    /// A probe is on its way or not accounted for: no second one before (RFC 8985 §7.2).
+    #[inline]
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// A probe was sent; `next` is the end of everything sent, with it. `again`: it repeats data.
+    pub fn on_sent(&mut self, next: u64, again: bool) {
+        self.pending = Some((next, again));
+    }
+
+    /// RFC 8985 §7.4, TLP_process_ack: an acknowledgement up to `acked`. `duplicate`: it reports
+    /// that the probe's data had come before; `idle`: it moved nothing and reports no holes.
+    /// True when the probe repaired a loss that nothing else has betrayed: the controller is to know.
+    pub fn on_ack(&mut self, acked: u64, duplicate: bool, idle: bool) -> bool {
+        let Some((end, again)) = self.pending.filter(|(end, _)| acked >= *end) else { return false };
+        if !again || duplicate || idle {
+            self.pending = None;
+            return false;
+        }
+        if acked > end {
+            self.pending = None;
+            return true;
+        }
+        false
+    }
+
+    /// A recovery has begun, by whatever evidence: it answers for the loss.
+    pub fn forget(&mut self) {
+        self.pending = None;
+    }
+}
+
+/// RFC 8985 §7.2: before there is a round trip.
+const UNMEASURED: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn two_round_trips_and_the_delay_of_a_lone_acknowledgement() {
+        assert_eq!(LossProbe::timeout(None, false, MS(40)), Duration::from_secs(1));
+        assert_eq!(LossProbe::timeout(Some(MS(50)), false, MS(40)), MS(100));
+        assert_eq!(LossProbe::timeout(Some(MS(50)), true, MS(40)), MS(140));
+    }
+
+    #[test]
+    fn only_a_repeated_probe_that_no_duplicate_explains_repaired_a_loss() {
+        let mut probe = LossProbe::default();
+        probe.on_sent(10, false);
+        assert!(!probe.on_ack(9, false, false) && probe.is_pending());
+        assert!(!probe.on_ack(10, false, false) && !probe.is_pending(), "new data");
+        probe.on_sent(10, true);
+        assert!(!probe.on_ack(10, false, false) && probe.is_pending(), "which copy was it?");
+        assert!(!probe.on_ack(10, true, false) && !probe.is_pending(), "both came");
+        probe.on_sent(10, true);
+        assert!(!probe.on_ack(10, false, false) && probe.on_ack(12, false, false), "one of them was lost");
+        assert!(!probe.is_pending());
+    }
+}

@@ -1,0 +1,204 @@
+//! Losses found by time, and probes of the tail: RACK-TLP on the scoreboard.
+//!
+//! Owns what the algorithms of `congestion` need to know of this connection:
+//! the order in which repairs were sent, and when to look again. The timer is
+//! the connection's.
+//!
+//! Home of RFC 8985 §6.2 step 5, §6.3 and §7.3, as far as segments are concerned.
+
+use super::{Ack, AckOutcome, Phase, SendHalf};
+use crate::stats::Stats;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_congestion::{LossProbe, Rack, Verdict};
+use std::collections::VecDeque;
+
+/// The state of RACK-TLP.
+#[derive(Debug)]
+pub(crate) struct ByTime {
+    rack: Rack,
+    /// Tail loss probes are sent.
+    probes: bool,
+    probe: LossProbe,
+    /// Where repairs begin and when they were sent, the oldest first.
+    repairs: VecDeque<(u64, Instant)>,
+    /// When the next segment is lost, unless something arrives before.
+    reorder_at: Option<Instant>,
+    /// The probe is to be sent.
+    pub(super) probe_due: bool,
+}
+
+/// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement, as Linux takes it.
+const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
+
+impl ByTime {
+    pub(super) fn new(probes: bool) -> Self {
+        Self {
+            rack: Rack::default(),
+            probes,
+            probe: LossProbe::default(),
+            repairs: VecDeque::new(),
+            reorder_at: None,
+            probe_due: false,
+        }
+    }
+
+    /// An acknowledgement that only moves on needs no more than to be noted.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.reorder_at.is_none() && !self.probe.is_pending()
+    }
+}
+
+/// What the loss timer is for, and when it runs out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LossTimer {
+    /// A segment is lost then.
+    Reorder(Instant),
+    /// A probe is sent after this long.
+    Probe(Duration),
+}
+
+impl SendHalf {
+    /// The timer of RFC 8985 that should run, if any.
+    #[inline]
+    pub(crate) fn loss_timer(&self) -> Option<LossTimer> {
+        let by_time = self.by_time.as_ref()?;
+        if let Some(at) = by_time.reorder_at {
+            return Some(LossTimer::Reorder(at));
+        }
+        // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
+        let flight = self.board.flight();
+        let quiet = self.recovery.phase() == Phase::Open && self.board.sacked() == 0;
+        if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
+            return None;
+        }
+        let alone = flight <= self.mss();
+        Some(LossTimer::Probe(LossProbe::timeout(self.rtt.smoothed(), alone, LONGEST_ACK_DELAY)))
+    }
+
+    /// The loss timer has run out. True when a probe is to be sent.
+    pub(crate) fn on_loss_timer(&mut self, now: Instant, stats: &mut Stats) -> bool {
+        let Some(by_time) = &mut self.by_time else { return false };
+        if by_time.reorder_at.is_some() {
+            let lost_before = self.board.has_missing();
+            self.find_lost_by_time(now);
+            if self.board.has_missing() && !lost_before {
+                self.recovery.hurry();
+            }
+            if self.recovery.phase() == Phase::Open && self.board.has_missing() {
+                self.begin_recovery(now, stats);
+            }
+            return false;
+        }
+        if self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
+            return false;
+        }
+        by_time.probe_due = true;
+        stats.tail_probes += 1;
+        true
+    }
+
+    /// Step 5: what left long enough before something that arrived is lost.
+    pub(super) fn find_lost_by_time(&mut self, now: Instant) {
+        let Some(by_time) = &mut self.by_time else { return };
+        let sure = self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.board);
+        let window = by_time.rack.window(self.rtt.smoothed(), sure);
+        let mut until = None;
+        while let Some(&(start, at)) = by_time.repairs.front() {
+            if let Some(end) = self.board.repair_out(start, at) {
+                match by_time.rack.judge(now, at, end, window) {
+                    Verdict::Lost => self.board.lose_repair(start),
+                    Verdict::Until(at) => {
+                        until = Some(at);
+                        break;
+                    }
+                    Verdict::Unknown => break,
+                }
+            }
+            by_time.repairs.pop_front();
+        }
+        let rack = &by_time.rack;
+        let originals = self.board.lose_by_time(|at, end| rack.judge(now, at, end, window));
+        by_time.reorder_at = match (until, originals) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    /// What an acknowledgement told of arrivals. `repairing`: it came during a recovery.
+    pub(super) fn on_delivery_by_time(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        repairing: bool,
+        stats: &mut Stats,
+        outcome: &mut AckOutcome,
+    ) {
+        let fresh = self.board.take_fresh();
+        let Some(by_time) = &mut self.by_time else { return };
+        by_time.rack.on_delivered(now, &fresh);
+        let (una, next) = (self.board.una(), self.board.next());
+        if ack.duplicate.is_some() {
+            by_time.rack.on_needless(una, next);
+        }
+        if repairing && self.recovery.phase() == Phase::Open {
+            by_time.rack.on_recovered();
+        }
+        let idle = fresh.is_empty() && ack.sacks.is_empty() && ack.could_be_duplicate;
+        let repaired = by_time.probe.on_ack(una, ack.duplicate.is_some(), idle);
+        self.find_lost_by_time(now);
+        if self.board.has_missing() && self.recovery.phase() == Phase::Open && !self.too_big {
+            self.begin_recovery(now, stats);
+            outcome.restart_timer = true;
+        } else if repaired && self.recovery.phase() == Phase::Open {
+            // RFC 8985 §7.4: the probe was the repair, and the loss counts like any other.
+            self.reduce(now);
+        }
+    }
+
+    /// The same for one that only moved on while nothing was amiss.
+    #[inline]
+    pub(super) fn on_progress_by_time(&mut self, now: Instant) {
+        if let Some(by_time) = &mut self.by_time {
+            let fresh = self.board.take_fresh();
+            by_time.rack.on_delivered(now, &fresh);
+        }
+    }
+
+    /// The retransmission timer ran out.
+    pub(super) fn on_timeout_by_time(&mut self, now: Instant) {
+        let Some(by_time) = &mut self.by_time else { return };
+        by_time.reorder_at = None;
+        by_time.probe_due = false;
+        by_time.probe.forget();
+        by_time.repairs.clear();
+        let window = by_time.rack.window(self.rtt.smoothed(), true);
+        let rack = &by_time.rack;
+        self.board.lose_overdue(|at| rack.is_overdue(now, at, window));
+    }
+
+    /// A recovery begins: it answers for what a probe may have repaired.
+    pub(super) fn forget_probe(&mut self) {
+        if let Some(by_time) = &mut self.by_time {
+            by_time.probe.forget();
+            by_time.probe_due = false;
+        }
+    }
+
+    /// A repair of what begins at `start` has left.
+    pub(super) fn note_repair(&mut self, start: u64, now: Instant) {
+        if let Some(by_time) = &mut self.by_time {
+            by_time.repairs.push_back((start, now));
+        }
+    }
+
+    /// The probe has left; `again`: it repeats data.
+    pub(super) fn note_probe(&mut self, again: bool) {
+        let next = self.board.next();
+        if let Some(by_time) = &mut self.by_time {
+            by_time.probe_due = false;
+            by_time.probe.on_sent(next, again);
+        }
+    }
+}

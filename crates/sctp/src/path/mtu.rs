@@ -1,7 +1,7 @@
 //! How large a packet to a destination may be.
 //!
 //! The path MTU begins as the interface's and shrinks as ICMP tells, or is
-//! searched for by probes ([`search`]). Sizes of packets and chunks follow from
+//! searched for by probes ([`mod@search`]). Sizes of packets and chunks follow from
 //! it.
 //!
 //! Home of RFC 9260 §7.3, and of the timers of RFC 8899 §5.1.1.

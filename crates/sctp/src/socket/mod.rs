@@ -1,6 +1,6 @@
 //! Sockets over an endpoint, as RFC 6458 describes them: what telecom users know.
 //!
-//! [`Sockets`] owns an [`Endpoint`](crate::Endpoint) and is driven as it is, through
+//! [`Sockets`] owns an [`Endpoint`] and is driven as it is, through
 //! [`Engine`]: no call ever waits. What would block returns [`Errno::Again`] or
 //! [`Errno::InProgress`], and the socket is named by `poll_event` when it is
 //! worth trying again.

@@ -13,6 +13,7 @@ pub fn command() -> Command {
         .max_term_width(100)
         .subcommand(race())
         .subcommand(study())
+        .subcommand(features())
 }
 
 fn race() -> Command {
@@ -87,6 +88,23 @@ fn output() -> Vec<Arg> {
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
         switch("quiet", "No progress").short('q'),
     ]
+}
+
+fn features() -> Command {
+    Command::new("features")
+        .about("What UDP, TCP and SCTP can do: every cell of the table decided by a run")
+        .long_about(
+            "What UDP, TCP and SCTP can do. Every cell is decided by a run in the virtual network, and what was done \
+             and seen is told; the published cell stands beside it, with the reason where they differ.\n\n\
+             Exit: 0 done, 1 a cell differs from the published one for no known reason, 2 usage.",
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .value_name("FILE|-")
+                .help("Write the result as JSON, schema anabranch.features/1 (-: the text goes to stderr)"),
+        )
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 
 fn study() -> Command {

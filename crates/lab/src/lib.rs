@@ -8,6 +8,7 @@
 pub mod attribution;
 pub mod compare;
 pub mod csv;
+pub mod features;
 pub mod json;
 pub mod limit;
 pub mod plan;

@@ -489,6 +489,9 @@ impl State {
             return;
         }
         let reporter = &self.nodes[node as usize];
+        if !reporter.reports {
+            return;
+        }
         // Preferably from the address that the packet was for.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.address_like(packet.source, interface)) else { return };

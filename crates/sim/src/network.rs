@@ -292,6 +292,12 @@ impl Network {
         self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
     }
 
+    /// Whether a host or router sends ICMP messages at all (it does at first). One that does not, or whose messages
+    /// a filter drops, makes a black hole of a path that takes less than its sender thinks (RFC 2923 §2.1).
+    pub fn sends_icmp(&self, node: NodeId, sends: bool) {
+        self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
+    }
+
     /// Has `change` happen at `at` (at once when that is past).
     ///
     /// # Errors

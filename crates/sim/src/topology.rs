@@ -115,6 +115,8 @@ pub(crate) struct Node {
     pub(crate) socket_limit: usize,
     /// Answers packets for unknown ports and protocols by ICMP.
     pub(crate) answers_strays: bool,
+    /// Sends ICMP messages at all.
+    pub(crate) reports: bool,
     pub(crate) capture: Option<Capture>,
     pub(crate) counters: HostCounters,
 }
@@ -139,6 +141,7 @@ impl Node {
             processor: Processor::new(processor),
             socket_limit: SOCKET_LIMIT,
             answers_strays: true,
+            reports: true,
             capture: None,
             counters: HostCounters::default(),
         }

@@ -524,6 +524,12 @@ impl Endpoint {
         self.association(id).map(Association::info)
     }
 
+    /// How many associations there are, in whatever state.
+    #[must_use]
+    pub fn associations(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.association.is_some()).count()
+    }
+
     /// What the association has done.
     #[must_use]
     pub fn stats(&self, id: AssociationId) -> Option<AssociationStats> {

@@ -1,0 +1,32 @@
+//! `anabranch features`: what UDP, TCP and SCTP can do, every cell decided by a run.
+
+use crate::files::{self, Reserved};
+use crate::progress::Progress;
+use crate::{Done, Failure, say};
+use anabranch_lab::features;
+use clap::ArgMatches;
+use std::io::Write;
+use std::path::Path;
+
+/// Does what the flags say.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    let json = matches.get_one::<String>("json").map(String::as_str);
+    if json == Some("") {
+        return Err(Failure::Usage("--json: a value is missing; write a file, or -".to_owned()));
+    }
+    let place =
+        json.filter(|target| *target != "-").map(|target| Reserved::new(Path::new(target))).transpose()?;
+    let progress = Progress::new(features::ROWS, matches.get_flag("quiet"));
+    let found = features::run(|done| progress.update(done)).map_err(Failure::Internal)?;
+    progress.finish();
+    if let Some(place) = place {
+        files::publish(vec![place.fill(found.to_json().as_bytes())?])?;
+    }
+    if json == Some("-") {
+        say(&found.to_json())?;
+        let _ = write!(std::io::stderr(), "{}", found.render());
+    } else {
+        say(&found.render())?;
+    }
+    Ok(if found.unexplained() == 0 { Done::Well } else { Done::Badly })
+}

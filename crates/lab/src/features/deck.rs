@@ -1,0 +1,496 @@
+//! The sixteen rows of the published table, each cell decided by a run.
+//!
+//! A row says what is done; a probe does it over one transport and says what
+//! was observed. `optional` is never said of a run: it is what comes out when
+//! the same probe succeeds with a mechanism switched on and not without.
+
+use super::talk::{A, B, Delivery, How, Place, Talk};
+use super::{Cell, Kind, Row, Verdict, hold};
+use anabranch_base::time::Duration;
+use anabranch_link::spec::Direction;
+use anabranch_sim::{Fate, Passage};
+use anabranch_wire::ladder::Transport;
+
+/// The rows, in the order of the table.
+pub const ROWS: [Row; 16] = [
+    row("full-duplex data transmission", "both ends send 20 messages of 1000 B at once", full_duplex),
+    row(
+        "connection-oriented",
+        "an end is opened; packets that pass before any user data are counted",
+        connection,
+    ),
+    row("reliable data transfer", "200 messages of 500 B over 10 % loss both ways", reliable),
+    row(
+        "partially reliable data transfer",
+        "while the path is down: a message that may be given up after 200 ms, and one that must arrive",
+        partial,
+    ),
+    row(
+        "ordered data delivery",
+        "200 numbered messages, 1 ms apart, over a path that lets 20 % overtake",
+        ordered,
+    ),
+    row(
+        "unordered data delivery",
+        "the first of ten messages is lost; asked for no order where that can be asked",
+        unordered,
+    ),
+    row(
+        "flow and congestion control",
+        "1 MB is offered to a reader that does not read (64 KiB buffer), and to a path of 1 Mbit/s",
+        flow_and_congestion,
+    ),
+    row(
+        "explicit congestion notification support",
+        "bulk over 2 Mbit/s whose router marks instead of dropping, by default and with ecn=yes",
+        ecn,
+    ),
+    row(
+        "selective acknowledgements",
+        "two holes in one window; reports of what came beyond a hole are looked for, by default and switched off",
+        sack,
+    ),
+    row("preservation of message boundaries", "10, 20 and 30 B are sent at once and read later", boundaries),
+    row("path MTU discovery", "messages of 1400 B; behind a router the path takes only 1000 B", path_mtu),
+    row(
+        "application data fragmentation/bundling",
+        "a message of 5000 B, then ten of 20 B at once",
+        fragmentation,
+    ),
+    row(
+        "multistreaming",
+        "two messages on each of two streams; the first of stream 0 is lost",
+        multistreaming,
+    ),
+    row("multihoming", "two paths; the first dies for good before 20 messages are sent", multihoming),
+    row(
+        "protection against SYN flooding",
+        "20 000 opening packets from 250 addresses that never answer; then an honest client",
+        super::flood::probe,
+    ),
+    row("half-closed connection", "A ends its direction; then B sends 50 kB", half_closed),
+];
+
+const fn row(name: &'static str, done: &'static str, probe: fn(Kind) -> Result<Cell, String>) -> Row {
+    Row { name, done, probe }
+}
+
+/// A quiet path.
+const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
+
+pub(super) fn bytes(got: &[Delivery]) -> usize {
+    got.iter().map(|part| part.bytes.len()).sum()
+}
+
+/// All bytes in the order of their delivery.
+fn joined(got: &[Delivery]) -> Vec<u8> {
+    got.iter().flat_map(|part| part.bytes.iter().copied()).collect()
+}
+
+/// A message of `size` bytes that begins with its number.
+pub(super) fn numbered(number: u32, size: usize) -> Vec<u8> {
+    let mut message = number.to_be_bytes().to_vec();
+    message.resize(size, 0x5a);
+    message
+}
+
+/// The numbers of what came, cut at `size`.
+pub(super) fn numbers(got: &[Delivery], size: usize) -> Vec<u32> {
+    let all = joined(got);
+    all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
+}
+
+fn entered(passages: &[Passage], direction: Direction) -> impl Iterator<Item = &Passage> {
+    passages.iter().filter(move |p| p.fate == Fate::Entered && p.direction == direction)
+}
+
+fn full_duplex(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let got = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        for number in 0..20 {
+            for side in [A, B] {
+                talk.send(side, &numbered(number, 1000), How::default());
+            }
+        }
+        talk.pass(2_000).await;
+        [bytes(&talk.got[A]), bytes(&talk.got[B])]
+    })?;
+    let passages = place.passages();
+    let span = |direction| {
+        let times: Vec<_> = entered(&passages, direction).filter(|p| p.bytes > 900).map(|p| p.at).collect();
+        Some((*times.first()?, *times.last()?))
+    };
+    let overlap = match (span(Direction::Up), span(Direction::Down)) {
+        (Some(up), Some(down)) => up.0 < down.1 && down.0 < up.1 || up.0 == down.0,
+        _ => false,
+    };
+    let yes = got == [20_000, 20_000] && overlap;
+    let how = if overlap { "in the same span" } else { "not in the same span" };
+    Ok(Cell::of(yes, format!("{} B came to A and {} B to B, data packets both ways {how}", got[A], got[B])))
+}
+
+fn connection(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let up = hold(&place, &kind.carrier(&[]), async |talk| talk.connect().await)?;
+    let packets = place.passages().iter().filter(|p| p.fate == Fate::Entered).count();
+    let yes = up && packets > 0;
+    let observed = match yes {
+        true => format!("{packets} packets pass; then both ends know of each other"),
+        false => "nothing passes; the receiver knows of nobody before data comes".to_owned(),
+    };
+    Ok(Cell::of(yes, observed))
+}
+
+/// What can only be asked of a transport with connections is not applicable to one without.
+pub fn without_connection(kind: Kind) -> Result<Option<Cell>, String> {
+    let cell = connection(kind)?;
+    let observed = format!("there is no connection: {}", cell.observed);
+    Ok((cell.verdict == Verdict::No).then_some(Cell { verdict: Verdict::NotApplicable, observed }))
+}
+
+fn reliable(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &["rate=10mbit,rtt=40ms,queue=100p,loss=10%"])?;
+    let got = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        for number in 0..200 {
+            talk.send(A, &numbered(number, 500), How::default());
+            talk.pass(5).await;
+        }
+        talk.until(120_000, |talk| bytes(&talk.got[B]) >= 100_000).await;
+        numbers(&talk.got[B], 500)
+    })?;
+    let mut sorted = got.clone();
+    sorted.sort_unstable();
+    let lost = place.passages().iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
+    let yes = sorted == (0..200).collect::<Vec<_>>();
+    Ok(Cell::of(yes, format!("{} of 200 messages came; the network lost {lost} packets", got.len())))
+}
+
+fn partial(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
+        let place = Place::new(1, &[QUIET])?;
+        let network = &place.network;
+        let link = place.links[0];
+        hold(&place, &kind.carrier(changes), async |talk| {
+            talk.connect().await;
+            talk.pass(500).await;
+            network.outage(link, talk.now(), Some(Duration::from_millis(1500)));
+            let lifetime = Some(Duration::from_millis(200));
+            talk.send(A, &numbered(1, 100), How { lifetime, ..How::default() });
+            talk.pass(5).await;
+            talk.send(A, &numbered(2, 100), How::default());
+            talk.pass(30_000).await;
+            let came = numbers(&talk.got[B], 100);
+            (came.contains(&1), came.contains(&2))
+        })
+    };
+    let tell = |(first, second): (bool, bool)| {
+        let word = |came| if came { "arrived" } else { "did not" };
+        format!("the one that may be given up {}, the other {}", word(first), word(second))
+    };
+    let plain = with(&[])?;
+    let Kind::Sctp = kind else {
+        return Ok(Cell::of(plain == (false, true), tell(plain)));
+    };
+    let on = with(&[("partial_reliability", "yes")])?;
+    Ok(Cell::switched(
+        plain == (false, true),
+        on == (false, true),
+        format!("with partial_reliability=yes {}; without {}", tell(on), tell(plain)),
+    ))
+}
+
+fn ordered(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &["rate=10mbit,rtt=40ms,queue=100p,reorder=20%/15ms"])?;
+    let got = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        for number in 0..200 {
+            talk.send(A, &numbered(number, 200), How::default());
+            talk.pass(1).await;
+        }
+        talk.until(20_000, |talk| bytes(&talk.got[B]) >= 40_000).await;
+        numbers(&talk.got[B], 200)
+    })?;
+    let yes = got == (0..200).collect::<Vec<_>>();
+    let early = got.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    Ok(Cell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
+}
+
+/// Has the path lose what is sent in this millisecond and the next three.
+pub(super) async fn lose_next(talk: &mut Talk, place: &Place) {
+    place.network.outage(place.links[0], talk.now(), Some(Duration::from_millis(4)));
+    talk.pass(1).await;
+}
+
+/// Sends ten messages, the first of them while the path is down, and tells in which order they came.
+async fn first_of_ten_lost(talk: &mut Talk, place: &Place, how: How) -> Vec<u32> {
+    talk.connect().await;
+    talk.pass(500).await;
+    lose_next(talk, place).await;
+    for number in 1..=10 {
+        talk.send(A, &numbered(number, 500), how);
+        talk.pass(5).await;
+    }
+    talk.pass(10_000).await;
+    numbers(&talk.got[B], 500)
+}
+
+fn unordered(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let how = How { unordered: true, ..How::default() };
+    let got = hold(&place, &kind.carrier(&[]), async |talk| first_of_ten_lost(talk, &place, how).await)?;
+    let before = got.iter().take_while(|&&number| number != 1).count();
+    let yes = before > 0 && !got.is_empty();
+    let observed = match got.contains(&1) {
+        true => format!("{before} of the others were handed over before the first"),
+        false => format!("{before} of the others were handed over; the first never came"),
+    };
+    Ok(Cell::of(yes, observed))
+}
+
+fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
+    // A reader that does not read.
+    let place = Place::new(1, &["rate=100mbit,rtt=20ms,queue=1000p"])?;
+    hold(&place, &kind.carrier(&[("rcvbuf", "64KiB")]), async |talk| {
+        talk.connect().await;
+        talk.reads[B] = false;
+        offer(talk, 1000, 5_000).await;
+    })?;
+    let unread: u64 = entered(&place.passages(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
+    // A narrow path.
+    let place = Place::new(1, &["rate=1mbit,rtt=40ms,queue=20p"])?;
+    hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        offer(talk, 1000, 20_000).await;
+    })?;
+    let passages = place.passages();
+    let sent = entered(&passages, Direction::Up).count().max(1);
+    let lost =
+        passages.iter().filter(|p| p.direction == Direction::Up && matches!(p.fate, Fate::Lost(_))).count();
+    let share = 100 * lost / sent;
+    let yes = unread < 2 * 65_536 && share < 20;
+    Ok(Cell::of(
+        yes,
+        format!(
+            "{} kB were sent to the reader that does not read; {share} % of packets were lost at the narrow path",
+            unread / 1000
+        ),
+    ))
+}
+
+/// Offers messages of 1000 B, one a millisecond, again when the transport takes none, for so long.
+async fn offer(talk: &mut Talk, messages: u32, milliseconds: u64) {
+    let mut next = 0;
+    for _ in 0..milliseconds {
+        // UDP's sender is held by nothing: one message a millisecond is already eight times the narrow path.
+        if next < messages && talk.send(A, &numbered(next, 1000), How::default()) {
+            next += 1;
+        }
+        talk.pass(1).await;
+    }
+}
+
+fn ecn(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<(u64, usize), String> {
+        let place = Place::new(1, &["rate=2mbit,rtt=40ms,queue=200p,ecn=10p"])?;
+        let reductions = hold(&place, &kind.carrier(changes), async |talk| {
+            talk.connect().await;
+            offer(talk, 1000, 8_000).await;
+            let sctp = talk.sctp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
+            let tcp = talk.tcp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
+            sctp.flatten().or(tcp.flatten()).unwrap_or(0)
+        })?;
+        let passages = place.passages();
+        let lost = passages.iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
+        Ok((reductions, lost))
+    };
+    let plain = with(&[])?;
+    if let Kind::Udp = kind {
+        return Ok(Cell::of(plain.0 > 0, "the sender is told nothing of the queue".to_owned()));
+    }
+    let on = with(&[("ecn", "yes")])?;
+    let word = |(reductions, lost): (u64, usize)| format!("{reductions} reductions and {lost} packets lost");
+    let observed = format!("with ecn=yes {}; by default {}", word(on), word(plain));
+    Ok(Cell::switched(plain.0 > 0, on.0 > 0, observed))
+}
+
+fn sack(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<(usize, bool), String> {
+        let place = Place::new(1, &[QUIET])?;
+        let network = &place.network;
+        let link = place.links[0];
+        let whole = hold(&place, &kind.carrier(changes), async |talk| {
+            talk.connect().await;
+            offer(talk, 40, 300).await;
+            for number in 0..30 {
+                if number == 5 || number == 12 {
+                    network.outage(link, talk.now(), Some(Duration::from_millis(2)));
+                }
+                talk.send(A, &numbered(number, 1000), How::default());
+                talk.pass(2).await;
+            }
+            talk.until(20_000, |talk| bytes(&talk.got[B]) >= 70_000).await
+        })?;
+        if let Kind::Udp = kind {
+            let answers = entered(&place.passages(), Direction::Down).count();
+            return Ok((answers, whole));
+        }
+        let ladder = place.ladder(kind.ladder())?;
+        let reports = ladder.lines().filter(|line| line.contains("◄──"));
+        let mark = if kind.ladder() == Transport::Tcp { " sack=" } else { " gaps=" };
+        Ok((reports.filter(|line| line.contains(mark)).count(), whole))
+    };
+    let plain = with(&[])?;
+    match kind {
+        Kind::Udp => Ok(Cell::of(plain.0 > 0, "nothing comes back at all".to_owned())),
+        Kind::Sctp => Ok(Cell::of(
+            plain.0 > 0 && plain.1,
+            format!("{} SACKs tell of what came beyond a hole; there is no other acknowledgement", plain.0),
+        )),
+        Kind::Tcp => {
+            let off = with(&[("sack", "no")])?;
+            let observed = format!(
+                "{} acknowledgements tell of what came beyond a hole; with sack=no {}, and the transfer is {}",
+                plain.0,
+                off.0,
+                if off.1 { "complete too" } else { "not complete" }
+            );
+            // What a transport also works without is an option of it.
+            Ok(Cell {
+                verdict: if off.1 && plain.0 > 0 { Verdict::Optional } else { Verdict::of(plain.0 > 0) },
+                observed,
+            })
+        }
+    }
+}
+
+fn boundaries(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let sizes = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        talk.reads[B] = false;
+        for size in [10, 20, 30] {
+            talk.send(A, &vec![7; size], How::default());
+        }
+        talk.pass(1_000).await;
+        talk.reads[B] = true;
+        talk.pass(1_000).await;
+        talk.got[B].iter().map(|part| part.bytes.len()).collect::<Vec<_>>()
+    })?;
+    let told: Vec<String> = sizes.iter().map(usize::to_string).collect();
+    Ok(Cell::of(sizes == [10, 20, 30], format!("the reader gets {} bytes", told.join(", "))))
+}
+
+fn path_mtu(kind: Kind) -> Result<Cell, String> {
+    let (place, _) = Place::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
+    let got = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        for number in 0..20 {
+            talk.send(A, &numbered(number, 1400), How::default());
+            talk.pass(20).await;
+        }
+        talk.until(30_000, |talk| bytes(&talk.got[B]) >= 28_000).await;
+        bytes(&talk.got[B])
+    })?;
+    let passages = place.passages();
+    // What A sends in the second half, on its own link.
+    let sizes: Vec<u32> =
+        entered(&passages, Direction::Up).filter(|p| p.link == place.links[0]).map(|p| p.bytes).collect();
+    let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);
+    let yes = got == 28_000 && late <= 1000;
+    Ok(Cell::of(yes, format!("{got} of 28000 B came; A's later packets have at most {late} B")))
+}
+
+fn fragmentation(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let (large, from) = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        talk.pass(500).await;
+        talk.send(A, &numbered(0, 5000), How::default());
+        talk.pass(2_000).await;
+        let (large, from) = (bytes(&talk.got[B]), talk.now());
+        for number in 0..10 {
+            talk.send(A, &numbered(number, 20), How::default());
+        }
+        talk.pass(2_000).await;
+        (large, from)
+    })?;
+    // Every packet with something of the small ones in it has at least 20 B beside its headers.
+    let small = |p: &&Passage| p.at >= from && p.bytes >= 20 + 8 + 20;
+    let acks = |p: &&Passage| kind != Kind::Udp && p.bytes < 20 + 12 + 20;
+    let packets = entered(&place.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();
+    let yes = large == 5000 && packets < 10;
+    Ok(Cell::of(yes, format!("{large} of 5000 B came; the ten small ones left in {packets} packets")))
+}
+
+fn multistreaming(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let got = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        talk.pass(500).await;
+        lose_next(talk, &place).await;
+        for (number, stream) in [(1, 0), (11, 1), (2, 0), (12, 1)] {
+            talk.send(A, &numbered(number, 300), How { stream, ..How::default() });
+            talk.pass(5).await;
+        }
+        talk.pass(10_000).await;
+        numbers(&talk.got[B], 300)
+    })?;
+    let place_of = |number| got.iter().position(|n| *n == number);
+    let in_order = |first, second| matches!((place_of(first), place_of(second)), (Some(a), Some(b)) if a < b);
+    let yes = in_order(1, 2) && in_order(11, 12) && in_order(11, 1);
+    let told: Vec<String> = got.iter().map(|n| format!("{}.{}", n / 10, n % 10)).collect();
+    Ok(Cell::of(yes, format!("handed over as stream.message: {}", told.join(" "))))
+}
+
+fn multihoming(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET, QUIET])?;
+    let network = &place.network;
+    let link = place.links[0];
+    let got = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        talk.pass(500).await;
+        network.outage(link, talk.now(), None);
+        for number in 0..20 {
+            talk.send(A, &numbered(number, 500), How::default());
+        }
+        let begun = talk.now();
+        talk.until(120_000, |talk| bytes(&talk.got[B]) >= 10_000).await;
+        let after = |part: Option<&Delivery>| part.map(|part| (part.at - begun).as_millis() as f64 / 1e3);
+        (numbers(&talk.got[B], 500).len(), after(talk.got[B].first()), after(talk.got[B].last()))
+    })?;
+    let (came, first, last) = got;
+    let when = match (first, last) {
+        (Some(first), Some(last)) => {
+            format!(", the first {first:.1} s and the last {last:.1} s after the failure")
+        }
+        _ => String::new(),
+    };
+    Ok(Cell::of(came == 20, format!("{came} of 20 messages came within two minutes{when}")))
+}
+
+fn half_closed(kind: Kind) -> Result<Cell, String> {
+    if let Some(cell) = without_connection(kind)? {
+        return Ok(cell);
+    }
+    let place = Place::new(1, &[QUIET])?;
+    let (told, taken, got) = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        talk.pass(500).await;
+        talk.finish(A);
+        talk.until(1_000, |talk| talk.finished[B] || talk.closed[B]).await;
+        let told = talk.finished[B];
+        let mut taken = 0;
+        for number in 0..50 {
+            taken += usize::from(talk.send(B, &numbered(number, 1000), How::default()));
+        }
+        talk.pass(5_000).await;
+        (told, taken, bytes(&talk.got[A]))
+    })?;
+    let word = if told { "B is told" } else { "B is not told" };
+    Ok(Cell::of(
+        told && got == 50_000,
+        format!("{word}; its transport takes {taken} of 50 messages; {got} B come to A"),
+    ))
+}

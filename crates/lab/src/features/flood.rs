@@ -1,0 +1,127 @@
+//! The flood: opening packets from addresses that never answer, and an honest client in the midst of it.
+
+use super::deck::without_connection;
+use super::talk::{A, B, Carrier, How, PORT, Place, Talk};
+use super::{Cell, Kind};
+use anabranch_base::Batch;
+use anabranch_sim::SimWorld;
+use anabranch_wire::sctp::{Init, Tsn, packet};
+use anabranch_wire::tcp::{Flags, Header, Seq, seal};
+use anabranch_world::{Datagrams, Local, World};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll, Waker};
+
+/// Opening packets, this many a millisecond.
+const PACKETS: u32 = 20_000;
+const AT_ONCE: u32 = 20;
+
+/// What a listener under the flood kept and did.
+struct Seen {
+    /// Connections and half-open connections it holds at the end of the flood.
+    kept: usize,
+    /// Milliseconds until the honest client was connected; `None`: not within 10 s.
+    connected: Option<u64>,
+}
+
+pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
+    if let Some(cell) = without_connection(kind)? {
+        return Ok(cell);
+    }
+    let plain = flood(kind, &kind.carrier(&[]))?;
+    if kind == Kind::Sctp {
+        return Ok(Cell::of(plain.holds(), plain.tell()));
+    }
+    let on = flood(kind, &kind.carrier(&[("syncookies", "yes")]))?;
+    let observed = format!("{}; with syncookies=yes {}", plain.tell(), on.tell());
+    Ok(Cell::switched(plain.holds(), on.holds(), observed))
+}
+
+impl Seen {
+    /// Little is kept, and service goes on.
+    fn holds(&self) -> bool {
+        self.kept <= 2_000 && self.connected.is_some_and(|ms| ms < 1_000)
+    }
+
+    fn tell(&self) -> String {
+        let service = match self.connected {
+            Some(ms) => format!("an honest client is connected after {ms} ms"),
+            None => "no honest client gets through".to_owned(),
+        };
+        format!("{PACKETS} of them leave {} connections in the listener, {service}", self.kept)
+    }
+}
+
+fn flood(kind: Kind, carrier: &Carrier) -> Result<Seen, String> {
+    let (place, third) =
+        Place::routed(1, "rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
+    place.network.answers_strays(third, false);
+    let attacker = place.network.world(third);
+    let target = place.addresses[B][0];
+    place.run(async {
+        let mut talk = Talk::start(&place, carrier).await?;
+        let protocol = if kind == Kind::Tcp { 6 } else { 132 };
+        let socket = attacker.bind(Local::Ip { protocol }).await?;
+        let mut sent = 0;
+        while sent < PACKETS {
+            for _ in 0..AT_ONCE {
+                attack(&attacker, &socket, kind, target, sent)?;
+                sent += 1;
+            }
+            talk.pass(1).await;
+        }
+        let begun = talk.now();
+        let up = talk.connect().await;
+        let connected = up.then(|| (talk.now() - begun).as_millis() as u64);
+        talk.send(A, b"hello", How::default());
+        talk.pass(10).await;
+        let kept = talk.held(B);
+        Ok(Seen { kept, connected })
+    })
+}
+
+/// One opening packet that nobody will answer for.
+fn attack(
+    world: &SimWorld,
+    socket: &<SimWorld as World>::Socket,
+    kind: Kind,
+    target: IpAddr,
+    number: u32,
+) -> io::Result<()> {
+    let own = world.addresses();
+    let source = own[number as usize % own.len()];
+    let port = 1024 + (number / 250 % 60_000) as u16;
+    let mut bytes = Vec::new();
+    if kind == Kind::Tcp {
+        let header = Header {
+            source_port: port,
+            target_port: PORT,
+            seq: Seq(number.wrapping_mul(7919)),
+            flags: Flags::SYN,
+            window: 65_535,
+            ..Header::default()
+        };
+        header.emit(&mut bytes);
+        seal(&mut bytes, source, target);
+    } else {
+        let start = packet::begin(&mut bytes, port, PORT, 0);
+        let init = Init {
+            tag: number + 1,
+            window: 65_536,
+            outbound: 10,
+            inbound: 10,
+            tsn: Tsn(number),
+            ..Init::default()
+        };
+        init.emit(&mut bytes);
+        packet::finish(&mut bytes, start);
+    }
+    let mut batch = Batch::new(1);
+    (batch.source, batch.target) = (SocketAddr::new(source, 0), SocketAddr::new(target, 0));
+    batch.push(&bytes);
+    let mut cx = Context::from_waker(Waker::noop());
+    match socket.poll_send(&mut cx, &mut batch) {
+        Poll::Ready(sent) => sent,
+        Poll::Pending => Ok(()),
+    }
+}

@@ -1,0 +1,333 @@
+//! Rows that the published table does not have: what came after it.
+
+use super::deck::{bytes, numbered, numbers};
+use super::talk::{A, B, Carrier, How, PORT, Place, Talk};
+use super::{Cell, Kind, Row, hold};
+use anabranch_base::time::Duration;
+use anabranch_transport::engines::sctp::Direction;
+use std::net::SocketAddr;
+
+/// The rows.
+pub const ROWS: [Row; 8] = [
+    Row {
+        name: "data before the set-up is done",
+        done: "A opens and hands over a message at once; when B has it is told in round trips",
+        probe: early_data,
+    },
+    Row {
+        name: "interleaving of large messages",
+        done: "a message of 60 kB over 1 Mbit/s, and 20 ms later one of 8 B on another stream",
+        probe: interleaving,
+    },
+    Row {
+        name: "stream reset",
+        done: "a stream that has carried two messages is to begin anew while the connection stays",
+        probe: stream_reset,
+    },
+    Row {
+        name: "restart of a peer is told",
+        done: "A loses all memory and opens again; is B told within 5 s, and goes data on",
+        probe: restart,
+    },
+    Row {
+        name: "path MTU black hole survived",
+        done: "messages of 1400 B; the path takes 1000 B behind a router that says nothing",
+        probe: black_hole,
+    },
+    Row {
+        name: "authentication of chunks",
+        done: "both ends share a key; then the same with two different keys",
+        probe: authentication,
+    },
+    Row {
+        name: "failover within seconds",
+        done: "two paths; the first dies for good while 100 messages a second are sent",
+        probe: quick_failover,
+    },
+    Row {
+        name: "change of address under way",
+        done: "100 messages a second; A gets a second address, and half a second later loses the first and its path",
+        probe: roaming,
+    },
+];
+
+const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
+
+fn early_data(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let first = hold(&place, &kind.carrier(&[]), async |talk| {
+        let begun = talk.now();
+        talk.open(PORT);
+        talk.send(A, &[1; 100], How::default());
+        talk.until(5_000, |talk| !talk.got[B].is_empty()).await;
+        let set_up = talk.until(5_000, |talk| talk.up[A]).await;
+        (talk.got[B].first().map(|part| part.at - begun), set_up)
+    })?;
+    let (Some(first), _) = first else { return Ok(Cell::of(false, "the message never came".to_owned())) };
+    let trips = first.as_micros() as f64 / 40_000.0;
+    // What four packets of set-up allow at best: the third one carries it.
+    let yes = first < Duration::from_millis(65);
+    Ok(Cell::of(yes, format!("B has the message after {trips:.1} round trips")))
+}
+
+fn interleaving(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<Option<(u64, u64)>, String> {
+        let place = Place::new(1, &["rate=1mbit,rtt=40ms,queue=100p"])?;
+        hold(&place, &kind.carrier(changes), async |talk| {
+            talk.connect().await;
+            talk.pass(500).await;
+            let begun = talk.now();
+            talk.send(A, &numbered(1, 60_000), How::default());
+            talk.pass(20).await;
+            talk.send(A, &numbered(2, 8), How { stream: 1, ..How::default() });
+            talk.until(10_000, |talk| bytes(&talk.got[B]) >= 60_008).await;
+            // Where there are no streams the small one comes with the last bytes.
+            let (mut seen, mut small, mut large) = (0, None, None);
+            for part in &talk.got[B] {
+                let after = (part.at - begun).as_millis() as u64;
+                seen += if part.stream == 0 { part.bytes.len() } else { 0 };
+                if seen >= 60_000 {
+                    large = large.or(Some(after));
+                }
+                if part.stream == 1 || seen >= 60_008 {
+                    small = small.or(Some(after));
+                }
+            }
+            small.zip(large)
+        })
+    };
+    let tell = |found: Option<(u64, u64)>| match found {
+        Some((small, large)) => {
+            format!("the small one comes after {small} ms, the large one after {large} ms")
+        }
+        None => "not both come".to_owned(),
+    };
+    let good = |found: Option<(u64, u64)>| found.is_some_and(|(small, large)| small < large / 2);
+    let plain = with(&[])?;
+    if kind != Kind::Sctp {
+        return Ok(Cell::of(good(plain), tell(plain)));
+    }
+    let on = with(&[("interleaving", "yes"), ("scheduler", "rr")])?;
+    Ok(Cell::switched(
+        good(plain),
+        good(on),
+        format!("with interleaving=yes {}; without {}", tell(on), tell(plain)),
+    ))
+}
+
+fn stream_reset(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
+        let place = Place::new(1, &[QUIET])?;
+        hold(&place, &kind.carrier(changes), async |talk| {
+            talk.connect().await;
+            talk.send(A, &numbered(1, 50), How::default());
+            talk.send(A, &numbered(2, 50), How::default());
+            talk.pass(500).await;
+            let now = talk.now();
+            let asked = talk
+                .sctp(A, |engine, id| engine.reset_streams(now, id, Direction::Outgoing, &[0]).is_ok())
+                .unwrap_or(false);
+            talk.pass(500).await;
+            let told = talk.told.iter().any(|(side, what)| *side == B && what.contains("StreamsReset"));
+            talk.send(A, &numbered(3, 50), How::default());
+            talk.pass(500).await;
+            (asked && told, numbers(&talk.got[B], 50) == [1, 2, 3])
+        })
+    };
+    let plain = with(&[])?;
+    if kind != Kind::Sctp {
+        return Ok(Cell::of(plain.0, "it has no stream that could begin anew by itself".to_owned()));
+    }
+    let on = with(&[("reconfig", "yes")])?;
+    let tell = |(told, came): (bool, bool)| match (told, came) {
+        (true, true) => "B is told and the next message comes",
+        (true, false) => "B is told and the next message does not come",
+        (false, _) => "B is told nothing",
+    };
+    Ok(Cell::switched(
+        plain.0 && plain.1,
+        on.0 && on.1,
+        format!("with reconfig=yes {}; without {}", tell(on), tell(plain)),
+    ))
+}
+
+fn restart(kind: Kind) -> Result<Cell, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let carrier = kind.carrier(&[]);
+    let found = place.run(async {
+        let mut talk = Talk::start(&place, &carrier).await?;
+        talk.connect().await;
+        talk.send(A, &numbered(1, 50), How::default());
+        talk.pass(500).await;
+        talk.restart(A, &carrier).await?;
+        let before = talk.told.len();
+        talk.open(PORT);
+        talk.until(5_000, |talk| talk.up[A]).await;
+        talk.send(A, &numbered(2, 50), How::default());
+        talk.pass(2_000).await;
+        let told: Vec<String> =
+            talk.told[before..].iter().filter(|(side, _)| *side == B).map(|(_, what)| what.clone()).collect();
+        Ok((told, numbers(&talk.got[B], 50).contains(&2), talk.held(B)))
+    })?;
+    let (told, came, held) = found;
+    let restarted = told.iter().any(|what| what.contains("Restarted") || what.contains("Closed"));
+    let goes_on = if came { "the next message comes" } else { "the next message does not come" };
+    let word = if restarted {
+        "B is told that the peer has begun anew"
+    } else {
+        "B is told nothing of the old connection"
+    };
+    Ok(Cell::of(restarted && came, format!("{word}; {goes_on}; B holds {held} connections")))
+}
+
+fn black_hole(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<(usize, Option<u64>), String> {
+        let (place, _) = Place::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
+        if let Some(router) = place.router {
+            place.network.sends_icmp(router, false);
+        }
+        hold(&place, &kind.carrier(changes), async |talk| {
+            talk.connect().await;
+            let begun = talk.now();
+            for number in 0..20 {
+                talk.send(A, &numbered(number, 1400), How::default());
+                talk.pass(20).await;
+            }
+            talk.until(120_000, |talk| bytes(&talk.got[B]) >= 28_000).await;
+            let last = talk.got[B].last().map(|part| (part.at - begun).as_millis() as u64);
+            (bytes(&talk.got[B]), last)
+        })
+    };
+    let tell = |(came, last): (usize, Option<u64>)| match last {
+        Some(ms) if came == 28_000 => format!("all of 28000 B come within {:.1} s", ms as f64 / 1e3),
+        _ => format!("{came} of 28000 B come within two minutes"),
+    };
+    let plain = with(&[])?;
+    if kind != Kind::Sctp {
+        return Ok(Cell::of(plain.0 == 28_000, tell(plain)));
+    }
+    let on = with(&[("pmtud", "plpmtud")])?;
+    Ok(Cell::switched(
+        plain.0 == 28_000,
+        on.0 == 28_000,
+        format!("with pmtud=plpmtud {}; with icmp {}", tell(on), tell(plain)),
+    ))
+}
+
+fn authentication(kind: Kind) -> Result<Cell, String> {
+    if kind != Kind::Sctp {
+        // Keys can be given to neither.
+        let place = Place::new(1, &[QUIET])?;
+        let came = hold(&place, &kind.carrier(&[]), async |talk| {
+            talk.connect().await;
+            let keyed = talk.sctp(A, |engine, id| engine.set_key(Some(id), 1, b"secret").is_ok()).is_some();
+            talk.send(A, &numbered(1, 50), How::default());
+            talk.pass(500).await;
+            (keyed, numbers(&talk.got[B], 50) == [1])
+        })?;
+        return Ok(Cell::of(
+            came.0,
+            "it takes no key, and whatever comes from the right addresses is taken".to_owned(),
+        ));
+    }
+    let with = |keys: [&[u8]; 2]| -> Result<bool, String> {
+        let place = Place::new(1, &[QUIET])?;
+        let carrier = Carrier::sctp(&[("auth", "yes"), ("auth_chunks", "data")]);
+        hold(&place, &carrier, async |talk| {
+            talk.connect().await;
+            for side in [A, B] {
+                talk.sctp(side, |engine, id| {
+                    engine.set_key(Some(id), 1, keys[side]).and_then(|()| engine.activate_key(Some(id), 1))
+                });
+            }
+            talk.send(A, &numbered(1, 50), How::default());
+            talk.pass(5_000).await;
+            numbers(&talk.got[B], 50) == [1]
+        })
+    };
+    let (same, other) = (with([b"one secret", b"one secret"])?, with([b"one secret", b"another"])?);
+    let word = |came| if came { "comes" } else { "does not come" };
+    Ok(Cell::switched(
+        false,
+        same && !other,
+        format!(
+            "with auth=yes a message {} under the same key and {} under another",
+            word(same),
+            word(other)
+        ),
+    ))
+}
+
+fn quick_failover(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<Option<u64>, String> {
+        let place = Place::new(1, &[QUIET, QUIET])?;
+        let network = &place.network;
+        let link = place.links[0];
+        hold(&place, &kind.carrier(changes), async |talk| {
+            talk.connect().await;
+            for number in 0..400 {
+                if number == 100 {
+                    network.outage(link, talk.now(), None);
+                }
+                talk.send(A, &numbered(number, 100), How::default());
+                talk.pass(10).await;
+            }
+            let begun = talk.now();
+            let all = talk.until(60_000, |talk| bytes(&talk.got[B]) >= 40_000).await;
+            all.then(|| (talk.now() - begun).as_millis() as u64)
+        })
+    };
+    let tell = |late: Option<u64>| match late {
+        Some(ms) => format!("the last of them comes {:.1} s after it was sent", ms as f64 / 1e3),
+        None => "the last of them does not come within a minute".to_owned(),
+    };
+    let good = |late: Option<u64>| late.is_some_and(|ms| ms < 2_000);
+    let plain = with(&[])?;
+    if kind != Kind::Sctp {
+        return Ok(Cell::of(good(plain), tell(plain)));
+    }
+    let on = with(&[("pf_max_retrans", "0")])?;
+    Ok(Cell::switched(
+        good(plain),
+        good(on),
+        format!("with pf_max_retrans=0 (RFC 7829) {}; without {}", tell(on), tell(plain)),
+    ))
+}
+
+fn roaming(kind: Kind) -> Result<Cell, String> {
+    let with = |changes: &[(&str, &str)]| -> Result<usize, String> {
+        let place = Place::new(1, &[QUIET, QUIET])?;
+        let carrier = kind.carrier(changes);
+        let link = place.links[0];
+        let [old, new] = [place.addresses[A][0], place.addresses[A][1]];
+        place.run(async {
+            let mut talk = Talk::start_on(&place, &carrier, 1).await?;
+            talk.connect().await;
+            for number in 0..400 {
+                let now = talk.now();
+                if number == 100 {
+                    talk.sctp(A, |engine, _| engine.add_address(now, SocketAddr::new(new, 0), 1500));
+                }
+                if number == 150 {
+                    talk.sctp(A, |engine, _| engine.remove_address(now, old));
+                    place.network.outage(link, now, None);
+                }
+                talk.send(A, &numbered(number, 100), How::default());
+                talk.pass(10).await;
+            }
+            talk.until(5_000, |talk| bytes(&talk.got[B]) >= 40_000).await;
+            Ok(bytes(&talk.got[B]) / 100)
+        })
+    };
+    let tell = |came: usize| format!("{came} of 400 messages come within 5 s of the last");
+    let plain = with(&[])?;
+    if kind != Kind::Sctp {
+        return Ok(Cell::of(plain == 400, tell(plain)));
+    }
+    let on = with(&[("auth", "yes"), ("asconf", "yes")])?;
+    Ok(Cell::switched(
+        plain == 400,
+        on == 400,
+        format!("with asconf=yes {}; without {}", tell(on), tell(plain)),
+    ))
+}

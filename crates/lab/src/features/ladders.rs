@@ -1,0 +1,119 @@
+//! Conversations drawn side by side: how they begin, how they end, how
+//! streams number their messages, which addresses an association has.
+
+use super::talk::{A, B, Carrier, How, PORT, Place};
+use super::{Drawing, Kind, hold};
+
+const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
+
+pub(super) fn all() -> Result<Vec<Drawing>, String> {
+    Ok(vec![
+        setup(
+            "4-way set-up of SCTP, data in the third packet",
+            "INIT and INIT ACK leave no memory at B; the cookie brings back what B needs to know. The cookie is \
+             authenticated (a keyed hash), not encrypted as some slides have it: its content may be read by all.",
+            &Carrier::sctp(&[("cookie_data", "yes")]),
+            Kind::Sctp,
+        )?,
+        setup(
+            "4-way set-up of SCTP, data after it",
+            "the same with cookie_data=no: the first byte of data is a round trip later.",
+            &Carrier::sctp(&[("cookie_data", "no")]),
+            Kind::Sctp,
+        )?,
+        setup(
+            "3-way set-up of TCP",
+            "data may follow the third packet at once; B remembers A from the first packet on.",
+            &Carrier::tcp(&[]),
+            Kind::Tcp,
+        )?,
+        ending(
+            "3-way termination of SCTP",
+            "SHUTDOWN, SHUTDOWN ACK, SHUTDOWN COMPLETE: both directions end together.",
+            Kind::Sctp,
+        )?,
+        ending("4-way termination of TCP", "each direction has its FIN and its acknowledgement.", Kind::Tcp)?,
+        streams()?,
+        addresses()?,
+    ])
+}
+
+fn setup(title: &str, note: &str, carrier: &Carrier, kind: Kind) -> Result<Drawing, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let first = hold(&place, carrier, async |talk| {
+        let begun = talk.now();
+        talk.open(PORT);
+        if kind == Kind::Tcp {
+            talk.until(1_000, |talk| talk.up[A]).await;
+        }
+        talk.send(A, b"first bytes of data", How::default());
+        talk.until(1_000, |talk| !talk.got[B].is_empty()).await;
+        talk.got[B].first().map(|part| (part.at - begun).as_millis())
+    })?;
+    let first = first.map_or("never".to_owned(), |ms| format!("after {ms} ms (the round trip is 40 ms)"));
+    let note = format!("{note} First byte of data at B: {first}.");
+    Ok(Drawing { title: title.to_owned(), note, ladder: place.ladder(kind.ladder())? })
+}
+
+fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
+    let place = Place::new(1, &[QUIET])?;
+    let begun = hold(&place, &kind.carrier(&[]), async |talk| {
+        talk.connect().await;
+        talk.pass(1_000).await;
+        let begun = talk.now();
+        talk.finish(A);
+        talk.until(1_000, |talk| talk.finished[B]).await;
+        if kind == Kind::Tcp {
+            talk.finish(B);
+        }
+        talk.pass(1_000).await;
+        begun
+    })?;
+    // The set-up has drawings of its own.
+    let from = begun.as_nanos() / 1_000_000;
+    let ladder = place.ladder(kind.ladder())?;
+    let late = |line: &&str| {
+        let clock = line.split_whitespace().next().and_then(|clock| clock.parse::<f64>().ok());
+        clock.is_some_and(|seconds| seconds * 1000.0 + 0.5 >= from as f64)
+    };
+    let ladder = ladder.lines().filter(late).map(|line| format!("{line}\n")).collect();
+    Ok(Drawing { title: title.to_owned(), note: note.to_owned(), ladder })
+}
+
+fn streams() -> Result<Drawing, String> {
+    let place = Place::new(1, &[QUIET])?;
+    hold(&place, &Carrier::sctp(&[("streams", "3")]), async |talk| {
+        talk.connect().await;
+        talk.pass(300).await;
+        for _ in 0..2 {
+            for stream in 0..3 {
+                talk.send(A, &[stream as u8; 100], How { stream, ..How::default() });
+            }
+        }
+        talk.pass(500).await;
+    })?;
+    Ok(Drawing {
+        title: "stream sequence numbers on three streams".to_owned(),
+        note: "TSNs count all DATA of the association, for acknowledgement; SSNs (ssn=) count each stream's messages by \
+               themselves, for their order."
+            .to_owned(),
+        ladder: place.ladder(Kind::Sctp.ladder())?,
+    })
+}
+
+fn addresses() -> Result<Drawing, String> {
+    let place = Place::new(1, &[QUIET, QUIET])?;
+    hold(&place, &Carrier::sctp(&[]), async |talk| {
+        talk.connect().await;
+        talk.pass(300).await;
+        talk.send(A, &[0; 100], How::default());
+        talk.pass(500).await;
+    })?;
+    Ok(Drawing {
+        title: "the addresses of an association".to_owned(),
+        note: "INIT and INIT ACK list them; every address is verified by a HEARTBEAT before data may go there; data goes to \
+               the primary."
+            .to_owned(),
+        ladder: place.ladder(Kind::Sctp.ladder())?,
+    })
+}

@@ -1,0 +1,312 @@
+//! What each transport can do, found out by doing it.
+//!
+//! Owns the feature table: for every row and transport a probe in the virtual
+//! network and what was observed; the published table beside it; rows that the
+//! table does not have; and the ladders that explain some of them. No cell is a
+//! constant: a mechanism that breaks changes its row.
+
+mod deck;
+mod flood;
+mod further;
+mod ladders;
+mod reasons;
+mod talk;
+
+use anabranch_wire::ladder::Transport;
+use serde::Serialize;
+use std::fmt::Write;
+use talk::{Carrier, Place, Talk};
+
+/// Which transport a cell is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Kind {
+    /// All, in the order of the table's columns.
+    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Sctp];
+
+    /// As people write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+            Self::Sctp => "SCTP",
+        }
+    }
+
+    /// It, by its default profile and these knobs.
+    fn carrier(self, changes: &[(&str, &str)]) -> Carrier {
+        match self {
+            Self::Udp => Carrier::Udp,
+            Self::Tcp => Carrier::tcp(changes),
+            Self::Sctp => Carrier::sctp(changes),
+        }
+    }
+
+    const fn ladder(self) -> Transport {
+        match self {
+            Self::Tcp => Transport::Tcp,
+            _ => Transport::Sctp,
+        }
+    }
+}
+
+/// What a cell says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// It does when switched on, or can be switched off.
+    Optional,
+    /// The question does not arise.
+    #[serde(rename = "n/a")]
+    NotApplicable,
+}
+
+impl Verdict {
+    const fn of(yes: bool) -> Self {
+        if yes { Self::Yes } else { Self::No }
+    }
+
+    /// As the tables have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Optional => "optional",
+            Self::NotApplicable => "n/a",
+        }
+    }
+}
+
+/// What a probe found.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Cell {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What was observed, in a few words.
+    pub observed: String,
+}
+
+impl Cell {
+    fn of(yes: bool, observed: String) -> Self {
+        Self { verdict: Verdict::of(yes), observed }
+    }
+
+    /// From the same probe as things are by default, and with the mechanism switched on.
+    fn switched(by_default: bool, switched_on: bool, observed: String) -> Self {
+        let verdict = match (by_default, switched_on) {
+            (true, _) => Verdict::Yes,
+            (false, true) => Verdict::Optional,
+            (false, false) => Verdict::No,
+        };
+        Self { verdict, observed }
+    }
+}
+
+/// A row and how its cells are found.
+struct Row {
+    name: &'static str,
+    /// What is done.
+    done: &'static str,
+    probe: fn(Kind) -> Result<Cell, String>,
+}
+
+/// A row that was run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Line {
+    /// The feature.
+    pub feature: String,
+    /// What was done to find out.
+    pub done: String,
+    /// By column: transport, what was found, what is published (null for a row of our own), and why the two differ (null
+    /// where they do not).
+    pub cells: Vec<Column>,
+}
+
+/// One transport's cell of a line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Column {
+    /// The transport's name.
+    pub transport: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub cell: Cell,
+    /// What the published table says.
+    pub published: Option<String>,
+    /// Why the two differ; `None` where they agree or nothing is published.
+    pub why: Option<String>,
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Features {
+    /// Name and version of this form.
+    pub schema: &'static str,
+    /// The published table's rows.
+    pub rows: Vec<Line>,
+    /// Rows of our own.
+    pub further: Vec<Line>,
+    /// Ladders: title, what to look at, the packets.
+    pub ladders: Vec<Drawing>,
+}
+
+/// A conversation, drawn.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Drawing {
+    /// What it is.
+    pub title: String,
+    /// What to look at.
+    pub note: String,
+    /// The packets as A's host saw them.
+    pub ladder: String,
+}
+
+/// How many rows [`run`] runs.
+pub const ROWS: usize = deck::ROWS.len() + further::ROWS.len();
+
+/// Runs every probe; `progress` is told how many rows are done.
+///
+/// # Errors
+/// One line naming the row and the transport: a probe could not be run (a defect of ours).
+pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
+    let mut done = 0;
+    let mut lines = |rows: &[Row], published: bool| -> Result<Vec<Line>, String> {
+        let mut lines = Vec::new();
+        for row in rows {
+            let columns = Kind::ALL.into_iter().map(|kind| column(row, kind, published));
+            lines.push(Line {
+                feature: row.name.to_owned(),
+                done: row.done.to_owned(),
+                cells: columns.collect::<Result<_, _>>()?,
+            });
+            done += 1;
+            progress(done);
+        }
+        Ok(lines)
+    };
+    Ok(Features {
+        schema: "anabranch.features/1",
+        rows: lines(&deck::ROWS, true)?,
+        further: lines(&further::ROWS, false)?,
+        ladders: ladders::all()?,
+    })
+}
+
+fn column(row: &Row, kind: Kind, published: bool) -> Result<Column, String> {
+    let cell = (row.probe)(kind).map_err(|error| format!("{}, {}: {error}", row.name, kind.name()))?;
+    let published = if published { self::published(row.name, kind) } else { None };
+    let differs = published.as_ref().is_some_and(|text| text != cell.verdict.name());
+    let why = differs.then(|| reasons::of(row.name, kind, cell.verdict).to_owned());
+    Ok(Column { transport: kind.name().to_owned(), cell, published, why })
+}
+
+/// What the published table says.
+fn published(feature: &str, kind: Kind) -> Option<String> {
+    let column = match kind {
+        Kind::Sctp => 1,
+        Kind::Tcp => 2,
+        Kind::Udp => 3,
+    };
+    let mut rows = PUBLISHED.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(','));
+    let mut row = rows.find(|row| row.clone().next() == Some(feature))?;
+    row.nth(column).map(str::to_owned)
+}
+
+const PUBLISHED: &str = include_str!("published.csv");
+
+/// A conversation over `place`, from its start to the end of the probe.
+fn hold<T>(place: &Place, carrier: &Carrier, probe: impl AsyncFnOnce(&mut Talk) -> T) -> Result<T, String> {
+    place.run(async {
+        let mut talk = Talk::start(place, carrier).await?;
+        Ok(probe(&mut talk).await)
+    })
+}
+
+impl Features {
+    /// Cells that differ from the published table without a reason that is known.
+    #[must_use]
+    pub fn unexplained(&self) -> usize {
+        let cells = self.rows.iter().flat_map(|line| &line.cells);
+        cells.filter(|column| column.why.as_deref() == Some(reasons::UNKNOWN)).count()
+    }
+
+    /// As JSON, schema `anabranch.features/1`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text + "\n"
+    }
+
+    /// The two tables alone.
+    #[must_use]
+    pub fn tables(&self) -> String {
+        let title = "rows of the published table: what we find (was: what is published, where it differs)";
+        table(title, &self.rows) + &table("\nfurther rows", &self.further)
+    }
+
+    /// As text: the two tables, then what was done and seen, then the ladders.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut out = self.tables();
+        out += "\nwhat was done, and what was seen\n";
+        for line in self.rows.iter().chain(&self.further) {
+            let _ = write!(out, "\n{}\n  {}\n", line.feature, line.done);
+            for column in &line.cells {
+                let _ = writeln!(
+                    out,
+                    "  {:<5} {:<9} {}",
+                    column.transport,
+                    column.cell.verdict.name(),
+                    column.cell.observed
+                );
+                if let (Some(published), Some(why)) = (&column.published, &column.why) {
+                    let _ = writeln!(out, "        published: {published}. {why}");
+                }
+            }
+        }
+        for drawing in &self.ladders {
+            let _ = write!(out, "\n{}\n  {}\n\n{}", drawing.title, drawing.note, drawing.ladder);
+        }
+        out
+    }
+}
+
+fn table(title: &str, lines: &[Line]) -> String {
+    let width = lines.iter().map(|line| line.feature.chars().count()).max().unwrap_or(0);
+    let mut out = format!("{title}\n\n{:<width$}", "");
+    for kind in Kind::ALL {
+        let _ = write!(out, "  {:<20}", kind.name());
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    for line in lines {
+        let mut row = format!("{:<width$}", line.feature);
+        for column in &line.cells {
+            let ours = column.cell.verdict.name();
+            let text = match &column.published {
+                Some(published) if published != ours => format!("{ours} (was {published})"),
+                _ => ours.to_owned(),
+            };
+            let _ = write!(row, "  {text:<20}");
+        }
+        out += row.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

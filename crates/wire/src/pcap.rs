@@ -9,7 +9,11 @@
 //! description, §4.3 enhanced packet, §3.5 options). Packets begin with their
 //! IP header (LINKTYPE_RAW) and times count nanoseconds. The reader takes what
 //! others write too: both byte orders, any time resolution, blocks it does not
-//! know.
+//! know. [`Source`] reads a file piece by piece, and the older pcap format too.
+
+mod source;
+
+pub use source::{End, Source, SourceError};
 
 use std::io::{self, Write};
 
@@ -18,6 +22,7 @@ pub const LINKTYPE_RAW: u16 = 101;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
+const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -226,10 +231,7 @@ pub struct Record<'a> {
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    big_endian: bool,
-    /// Interfaces of the present section begin here in `interfaces`.
-    section: usize,
-    interfaces: Vec<Interface>,
+    blocks: Blocks,
 }
 
 impl<'a> Reader<'a> {
@@ -241,13 +243,13 @@ impl<'a> Reader<'a> {
         if bytes.len() < 12 || bytes[..4] != SECTION.to_le_bytes() {
             return Err(PcapError::Magic);
         }
-        Ok(Self { bytes, at: 0, big_endian: false, section: 0, interfaces: Vec::new() })
+        Ok(Self { bytes, at: 0, blocks: Blocks::default() })
     }
 
     /// The interfaces described so far, of all sections.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
+        &self.blocks.interfaces
     }
 
     /// The next packet; `None` at the end.
@@ -258,35 +260,65 @@ impl<'a> Reader<'a> {
         while self.at < self.bytes.len() {
             let damaged = PcapError::Block(self.at);
             let rest = &self.bytes[self.at..];
-            if rest.len() < 12 {
+            let head = rest.first_chunk().ok_or(damaged)?;
+            let (kind, length) = self.blocks.head(head).ok_or(damaged)?;
+            if length > rest.len() {
                 return Err(damaged);
             }
-            if rest[..4] == SECTION.to_le_bytes() {
-                self.big_endian = match rest[8..12].try_into().map(u32::from_le_bytes) {
-                    Ok(BYTE_ORDER) => false,
-                    Ok(order) if order == BYTE_ORDER.swap_bytes() => true,
-                    _ => return Err(damaged),
-                };
-                self.section = self.interfaces.len();
-            }
-            let kind = self.u32(rest, 0).ok_or(damaged)?;
-            let length = self.u32(rest, 4).ok_or(damaged)? as usize;
-            if length < 12 || !length.is_multiple_of(4) || length > rest.len() {
-                return Err(damaged);
-            }
-            let body = &rest[8..length - 4];
             self.at += length;
-            match kind {
-                INTERFACE => {
-                    let interface = self.interface(body).ok_or(damaged)?;
-                    self.interfaces.push(interface);
-                }
-                ENHANCED_PACKET => return self.enhanced(body).ok_or(damaged).map(Some),
-                SIMPLE_PACKET => return self.simple(body).ok_or(damaged).map(Some),
-                _ => {}
+            if let Some(record) = self.blocks.read(kind, &rest[8..length - 4]).ok_or(damaged)? {
+                return Ok(Some(record));
             }
         }
         Ok(None)
+    }
+}
+
+/// What the blocks so far say of those that follow.
+#[derive(Clone, Debug, Default)]
+struct Blocks {
+    big_endian: bool,
+    /// Interfaces of the present section begin here in `interfaces`.
+    section: usize,
+    interfaces: Vec<Interface>,
+}
+
+impl Blocks {
+    /// Bytes of the shortest block.
+    const SHORTEST: usize = 12;
+
+    /// Type and whole length of the block that begins so; a section sets the byte order. `None` when it cannot be one.
+    fn head(&mut self, head: &[u8; Self::SHORTEST]) -> Option<(u32, usize)> {
+        if head[..4] == SECTION.to_le_bytes() {
+            self.big_endian = match head[8..12].try_into().map(u32::from_le_bytes) {
+                Ok(BYTE_ORDER) => false,
+                Ok(order) if order == BYTE_ORDER.swap_bytes() => true,
+                _ => return None,
+            };
+            self.section = self.interfaces.len();
+        }
+        let (kind, length) = (self.u32(head, 0)?, self.u32(head, 4)? as usize);
+        (length >= Self::SHORTEST && length.is_multiple_of(4)).then_some((kind, length))
+    }
+
+    /// Blocks of this type hold a packet.
+    fn is_packet(kind: u32) -> bool {
+        [ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET].contains(&kind)
+    }
+
+    /// Takes in what is between the two lengths of a block: a packet, or nothing to show. `None` when it is damaged.
+    fn read<'b>(&mut self, kind: u32, body: &'b [u8]) -> Option<Option<Record<'b>>> {
+        Some(match kind {
+            INTERFACE => {
+                let interface = self.interface(body)?;
+                self.interfaces.push(interface);
+                None
+            }
+            ENHANCED_PACKET => Some(self.enhanced(body)?),
+            OBSOLETE_PACKET => Some(self.obsolete(body)?),
+            SIMPLE_PACKET => Some(self.simple(body)?),
+            _ => None,
+        })
     }
 
     fn interface(&self, body: &[u8]) -> Option<Interface> {
@@ -315,22 +347,9 @@ impl<'a> Reader<'a> {
         Some(interface)
     }
 
-    fn enhanced(&self, body: &'a [u8]) -> Option<Record<'a>> {
-        let interface = self.section.checked_add(self.u32(body, 0)? as usize)?;
-        let described = self.interfaces.get(interface)?;
-        let ticks = u64::from(self.u32(body, 4)?) << 32 | u64::from(self.u32(body, 8)?);
-        let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(described.ticks_per_second);
-        let nanos = i128::try_from(nanos).ok()? + i128::from(described.offset_seconds) * 1_000_000_000;
+    fn enhanced<'b>(&self, body: &'b [u8]) -> Option<Record<'b>> {
         let captured = self.u32(body, 12)? as usize;
-        let packet = body.get(20..20_usize.checked_add(captured)?)?;
-        let mut record = Record {
-            interface,
-            at_nanos: u64::try_from(nanos).unwrap_or(0),
-            packet,
-            original_len: self.u32(body, 16)? as usize,
-            direction: None,
-            comment: None,
-        };
+        let mut record = self.record(self.u32(body, 0)? as usize, body)?;
         for (code, value) in self.options(body.get(20 + captured.next_multiple_of(4)..).unwrap_or(&[])) {
             match code {
                 OPTION_COMMENT => record.comment = Some(String::from_utf8_lossy(value).into_owned()),
@@ -347,10 +366,34 @@ impl<'a> Reader<'a> {
         Some(record)
     }
 
-    fn simple(&self, body: &'a [u8]) -> Option<Record<'a>> {
+    /// The packet block that enhanced ones have replaced (type 2): a drop count shares the interface's place.
+    fn obsolete<'b>(&self, body: &'b [u8]) -> Option<Record<'b>> {
+        self.record(self.u16(body, 0)?.into(), body)
+    }
+
+    /// What both have in the same places: time, lengths, packet.
+    fn record<'b>(&self, interface: usize, body: &'b [u8]) -> Option<Record<'b>> {
+        let interface = self.section.checked_add(interface)?;
+        let described = self.interfaces.get(interface)?;
+        let ticks = u64::from(self.u32(body, 4)?) << 32 | u64::from(self.u32(body, 8)?);
+        let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(described.ticks_per_second);
+        let nanos = i128::try_from(nanos).ok()? + i128::from(described.offset_seconds) * 1_000_000_000;
+        let captured = self.u32(body, 12)? as usize;
+        let packet = body.get(20..20_usize.checked_add(captured)?)?;
+        Some(Record {
+            interface,
+            at_nanos: u64::try_from(nanos).unwrap_or(0),
+            packet,
+            original_len: self.u32(body, 16)? as usize,
+            direction: None,
+            comment: None,
+        })
+    }
+
+    fn simple<'b>(&self, body: &'b [u8]) -> Option<Record<'b>> {
         self.interfaces.get(self.section)?;
         let original_len = self.u32(body, 0)? as usize;
-        let packet = &body[4..body.len().min(4_usize.checked_add(original_len)?)];
+        let packet = &body.get(4..body.len().min(4_usize.checked_add(original_len)?))?;
         Some(Record {
             interface: self.section,
             at_nanos: 0,

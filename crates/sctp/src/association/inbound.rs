@@ -216,8 +216,7 @@ impl Association {
             return self.violated(ctx, "RFC 8260 2.2.3: DATA where I-DATA was agreed on");
         }
         if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
-            self.recv.refuse();
-            return;
+            return self.refuse_early(ctx.now, arrived);
         }
         self.note_mark(data.tsn, arrived, seen);
         let taken = self.recv.on_data(data);
@@ -235,8 +234,7 @@ impl Association {
             return self.no_user_data(ctx, data.tsn);
         }
         if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
-            self.recv.refuse();
-            return;
+            return self.refuse_early(ctx.now, arrived);
         }
         self.note_mark(data.tsn, arrived, seen);
         let taken = self.recv.on_idata(data);

@@ -167,13 +167,17 @@ impl Association {
             Job::AsconfAck(path) => self.write_asconf_ack(ctx, path, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                // A HEARTBEAT that is to show that small packets pass stays small.
-                let small = self.paths.get(path).search.as_ref().is_some_and(|search| !search.is_idle());
-                let allowed = self
-                    .data_path(ctx.now)
-                    .filter(|&(target, _)| target == path && !small)
-                    .map(|(_, allowed)| allowed);
-                self.write_sack_and_data(ctx, path, end, buffer, tag, allowed);
+                // RFC 9260 §5.4: neither SACK nor DATA to what is not verified, were it all there is.
+                if self.paths.get(path).confirmed {
+                    self.write_forward(ctx, path, end, buffer);
+                    // A HEARTBEAT that is to show that small packets pass stays small.
+                    let small = self.paths.get(path).search.as_ref().is_some_and(|search| !search.is_idle());
+                    let allowed = self
+                        .data_path(ctx.now)
+                        .filter(|&(target, _)| target == path && !small)
+                        .map(|(_, allowed)| allowed);
+                    self.write_sack_and_data(ctx, path, end, buffer, tag, allowed);
+                }
             }
             Job::Data(path, allowed) => {
                 self.write_sack_and_data(ctx, path, end, buffer, tag, Some(allowed));
@@ -260,7 +264,6 @@ impl Association {
         if self.paths.get(index).heartbeat.wanted && buffer.len() + 8 + heartbeat::INFO <= end {
             self.write_heartbeat(ctx, index, buffer);
         }
-        self.write_forward(ctx, index, end, buffer);
     }
 
     fn write_errors(&mut self, index: usize, end: usize, buffer: &mut Vec<u8>, alone: bool) {

@@ -20,6 +20,7 @@ mod messages;
 mod mtu;
 mod partial;
 mod paths;
+mod patience;
 mod plpmtud;
 mod reconfig;
 mod restart;

@@ -329,11 +329,10 @@ fn renumbered_and_the_answer_lost() {
         2.025          B: association reset
         2.025  A ◄── B   RE-CONFIG response(#1 performed) next=2/-2147483645; SACK cum=-2147483646 rwnd=64k     ✗ lost
         2.030  A ◄── B   DATA          tsn=2 sid=1 ssn=0 len=100 BE
-        2.055  A ──► B   SACK          cum=1 rwnd=64k
-        3.000  A ──► B   RE-CONFIG reset-tsn(#1)
-        3.025  A ◄── B   RE-CONFIG response(#1 performed) next=2/-2147483645; SACK cum=-2147483646 rwnd=64k
+        2.055  A ──► B   RE-CONFIG reset-tsn(#1); SACK cum=1 rwnd=64k
+        2.080  A ◄── B   RE-CONFIG response(#1 performed) next=2/-2147483645; SACK cum=-2147483646 rwnd=64k
+        2.105          A: association reset
         3.030  A ◄── B   DATA          tsn=2 sid=1 ssn=0 len=100 BE
-        3.050          A: association reset
         3.055          A: received sid=1 len=100
         3.255  A ──► B   SACK          cum=2 rwnd=64k
         6.030  A ──► B   DATA          tsn=-2147483645 sid=1 ssn=0 len=100 BE

@@ -241,7 +241,8 @@ impl Association {
         if together || !replies.is_empty() {
             reconfig.replies.clear();
         }
-        if asked {
+        if let Some(flying) = reconfig.flying.as_mut().filter(|_| asked) {
+            flying.said = ctx.now;
             reconfig.send = false;
         }
         buffer.extend_from_slice(&chunks);

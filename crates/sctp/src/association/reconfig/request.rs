@@ -7,6 +7,7 @@ use super::super::{Association, Ctx};
 use super::encode;
 use crate::event::{Direction, Event, ReconfigResult};
 use crate::send::queue::Ticket;
+use anabranch_base::Instant;
 use anabranch_wire::sctp::{ReConfigParam, StreamList, Tsn};
 
 /// Most requests that wait.
@@ -68,6 +69,8 @@ pub(super) struct Flying {
     /// What its reset of outgoing streams says it responds to.
     response: u32,
     pub(super) path: usize,
+    /// When it was last sent.
+    pub(super) said: Instant,
     /// The peer is at it.
     pub(super) patient: bool,
     /// It has said so once: what it was asked for comes as a request of its own.
@@ -186,6 +189,7 @@ impl Association {
             last,
             response,
             path,
+            said: Instant::ZERO,
             patient: false,
             accepted: false,
             performed: false,
@@ -216,9 +220,20 @@ impl Association {
             flying.accepted = true;
             let rto = self.paths.get(index).rto();
             self.timers.set(Timer::Reconfig, ctx.now + rto);
+            self.on_reconfig_answered(ctx, index);
             return;
         }
+        self.on_reconfig_answered(ctx, index);
         self.finish(ctx, number, kind, result, next);
+    }
+
+    /// RFC 9260 §8.1, §8.2: an answer shows as much as acknowledged DATA, whatever it says.
+    fn on_reconfig_answered(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        self.errors = 0;
+        let path = self.paths.at(index);
+        if path.confirmed && path.on_answer(ctx.now) {
+            self.on_path_up(ctx, index, true);
+        }
     }
 
     /// A part of the request has been answered for good.
@@ -255,6 +270,8 @@ impl Association {
         }
         self.reconfig = Some(reconfig);
         self.advance_asked();
+        // What was kept back may find the peer's window closed, and nothing outstanding.
+        self.check_probe(ctx.now);
     }
 
     /// RFC 6525 §5.2.7 H3 to H6.

@@ -7,6 +7,7 @@ use super::super::{Association, Ctx, State};
 use super::request::{Ask, Kind};
 use super::{covers, decode};
 use crate::event::{Direction, Event};
+use anabranch_base::Instant;
 use anabranch_wire::sctp::{ReConfig, ReConfigParam, Tsn};
 
 /// RFC 6525 §4.4, Table 3.
@@ -224,6 +225,29 @@ impl Association {
             .deferred
             .as_ref()
             .is_some_and(|deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last)))
+    }
+
+    /// Refuses such a chunk. It shows that our request or its answer has not arrived: the request is
+    /// repeated where the chunk came from, once a round trip, or the peer might lose patience with
+    /// its data before our timer (RFC 6525 §5.1.1) runs out.
+    #[cold]
+    pub(in crate::association) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
+        self.recv.refuse();
+        let path = self.paths.get(arrived.path);
+        let round_trip = path.rtt.smoothed().unwrap_or(path.rto());
+        let back = path.is_usable();
+        let Some(reconfig) = self.reconfig.as_deref_mut() else {
+            return;
+        };
+        if let Some(flying) = &mut reconfig.flying
+            && flying.awaits(Kind::ResetTsn).is_some()
+            && now >= flying.said + round_trip
+        {
+            reconfig.send = true;
+            if back {
+                flying.path = arrived.path;
+            }
+        }
     }
 
     /// RFC 6525 §5.2.3: the peer wants our streams to begin anew.

@@ -7,12 +7,19 @@
 /// Streams per page of the index.
 const PAGE: usize = 64;
 
+/// Slots in one piece.
+const FIRST: usize = 64;
+
 /// State of type `T` for each stream in use.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
     /// Slot number plus one, 0 for none.
     pages: Vec<Option<Box<[u32; PAGE]>>>,
-    slots: Vec<T>,
+    /// The first [`FIRST`] slots, which most associations never go beyond.
+    first: Vec<T>,
+    /// The others, in pieces: the list grows without moving what is there, so
+    /// that no packet pays for all that were before it.
+    more: Vec<Vec<T>>,
 }
 
 impl<T> Default for Streams<T> {
@@ -23,7 +30,7 @@ impl<T> Default for Streams<T> {
 
 impl<T> Streams<T> {
     pub(crate) fn new() -> Self {
-        Self { pages: Vec::new(), slots: Vec::new() }
+        Self { pages: Vec::new(), first: Vec::new(), more: Vec::new() }
     }
 
     /// The slot of `stream`, if it is in use.
@@ -48,38 +55,62 @@ impl<T> Streams<T> {
         if self.pages.len() <= page {
             self.pages.resize_with(page + 1, || None);
         }
-        if self.slots.len() < 4 {
-            // Most associations use few.
-            self.slots.reserve_exact(1);
+        let slot = self.count();
+        if slot < FIRST {
+            if slot < 4 {
+                // Most associations use few.
+                self.first.reserve_exact(1);
+            }
+            self.first.push(state);
+        } else {
+            match self.more.last_mut() {
+                Some(piece) if piece.len() < FIRST => piece.push(state),
+                _ => {
+                    let mut piece = Vec::with_capacity(FIRST);
+                    piece.push(state);
+                    self.more.push(piece);
+                }
+            }
         }
-        self.slots.push(state);
         let entry = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]));
-        entry[usize::from(stream) % PAGE] = self.slots.len() as u32;
-        self.slots.len() - 1
+        entry[usize::from(stream) % PAGE] = slot as u32 + 1;
+        slot
+    }
+
+    /// How many streams are in use.
+    fn count(&self) -> usize {
+        let full = self.more.len().saturating_sub(1) * FIRST;
+        self.first.len() + full + self.more.last().map_or(0, Vec::len)
     }
 
     #[inline]
     pub(crate) fn at(&mut self, slot: usize) -> &mut T {
-        &mut self.slots[slot]
+        match self.first.get_mut(slot) {
+            Some(state) => state,
+            None => &mut self.more[slot / FIRST - 1][slot % FIRST],
+        }
+    }
+
+    /// The state in a slot.
+    #[inline]
+    pub(crate) fn of(&self, slot: usize) -> &T {
+        match self.first.get(slot) {
+            Some(state) => state,
+            None => &self.more[slot / FIRST - 1][slot % FIRST],
+        }
     }
 
     #[inline]
     pub(crate) fn get(&self, stream: u16) -> Option<&T> {
-        self.find(stream).map(|slot| &self.slots[slot])
-    }
-
-    /// The states by slot.
-    #[inline]
-    pub(crate) fn slots(&self) -> &[T] {
-        &self.slots
+        self.find(stream).map(|slot| self.of(slot))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter()
+        self.first.iter().chain(self.more.iter().flatten())
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut()
+        self.first.iter_mut().chain(self.more.iter_mut().flatten())
     }
 
     /// The numbers of the streams in use, ascending.
@@ -91,12 +122,6 @@ impl<T> Streams<T> {
                 used.map(move |(within, _)| (at * PAGE + within) as u16)
             })
             .collect()
-    }
-
-    /// How many streams are in use.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
     }
 }
 
@@ -111,10 +136,23 @@ mod tests {
             let slot = streams.slot(stream, || 0_u32);
             *streams.at(slot) += u32::from(stream) + 1;
         }
-        assert_eq!(streams.len(), 3);
+        assert_eq!(streams.count(), 3);
         assert_eq!(streams.in_use(), [0, 300, 65_534]);
         assert_eq!(streams.get(0), Some(&2));
         assert_eq!(streams.get(65_534), Some(&131_070));
         assert_eq!(streams.get(301), None);
+    }
+
+    #[test]
+    fn many_are_kept_in_pieces() {
+        let mut streams = Streams::new();
+        for stream in (0..u16::MAX).rev() {
+            let slot = streams.slot(stream, || stream);
+            assert_eq!(slot, usize::from(u16::MAX - 1 - stream));
+        }
+        assert_eq!(streams.count(), 65_535);
+        assert!((0..u16::MAX).all(|stream| streams.get(stream) == Some(&stream)));
+        assert!(streams.iter().copied().eq((0..u16::MAX).rev()));
+        assert_eq!(streams.in_use().len(), 65_535);
     }
 }

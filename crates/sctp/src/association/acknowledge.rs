@@ -8,7 +8,7 @@
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::send::Probing;
-use crate::send::outstanding::ChunkState;
+use crate::send::outstanding::{ChunkState, Earliest};
 use crate::send::retransmit;
 use crate::send::sack::{SackError, Waiting};
 use anabranch_base::Instant;
@@ -38,7 +38,9 @@ impl Association {
         let paths = &self.paths;
         let waiting = |path: usize| {
             let path = paths.get(path);
-            Waiting { earliest: path.earliest, timed: path.timed }
+            // Not found yet among very many: whatever is acknowledged may be it.
+            let earliest = if path.earliest_unsure { u64::MAX } else { path.earliest };
+            Waiting { earliest, timed: path.timed }
         };
         let result = match acknowledgement {
             Acknowledgement::Sack(sack) => self.send.on_sack(ctx.now, sack, waiting, &mut outcome),
@@ -158,13 +160,16 @@ impl Association {
         if path.flight == 0 {
             // R2: nothing in flight, no timer.
             path.earliest = self.send.outstanding.end();
+            path.earliest_unsure = false;
             self.timers.stop(timer);
             return;
         }
         if earliest_acked || disturbed {
             let from = if disturbed { 0 } else { path.earliest };
-            let end = self.send.outstanding.end();
-            path.earliest = self.send.outstanding.earliest_on(index as u8, from).unwrap_or(end);
+            let found = self.send.outstanding.earliest_within(index as u8, from);
+            let (Earliest::At(earliest) | Earliest::NotBelow(earliest)) = found;
+            path.earliest = earliest;
+            path.earliest_unsure = matches!(found, Earliest::NotBelow(_));
         }
         // R3: the earliest was acknowledged: restart. R4: something was taken back: run.
         if earliest_acked || !self.timers.is_set(timer) {
@@ -207,6 +212,7 @@ impl Association {
         path.rtt.back_off();
         path.flight = 0;
         path.earliest = self.send.outstanding.end();
+        path.earliest_unsure = false;
         let cause = if probing.is_some() { SendCause::Probe } else { SendCause::Timeout };
         let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
         // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.

@@ -56,6 +56,8 @@ pub(crate) struct Path {
     pub(crate) flight: u64,
     /// The lowest offset in flight here, at or after which the search for it begins.
     pub(crate) earliest: u64,
+    /// It is not below that, but was not found: there was too much to look at.
+    pub(crate) earliest_unsure: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured.
     pub(crate) timed: Option<(u64, Instant)>,
     pub(crate) heartbeat: Heartbeat,
@@ -103,6 +105,7 @@ impl Path {
             congestion: congestion::begin(config, u64::from(mtu), address.is_ipv6()),
             flight: 0,
             earliest: 0,
+            earliest_unsure: false,
             timed: None,
             heartbeat: Heartbeat::default(),
             mtu,

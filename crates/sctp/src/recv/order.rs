@@ -14,6 +14,7 @@ use crate::endpoint::Received;
 use crate::streams::Streams;
 use skip::Skips;
 use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// The address of a complete message.
 #[derive(Clone, Copy, Debug)]
@@ -125,8 +126,9 @@ struct Stream {
     next_ssn: u16,
     ordered: Lane,
     unordered: Option<Box<Lane>>,
-    /// Complete ordered messages that wait for an earlier one, by SSN.
-    waiting: VecDeque<(u16, u32, Vec<u8>)>,
+    /// Complete ordered messages that wait for an earlier one, PPID and bytes by
+    /// SSN. A tree: numbers that come in no order cost no more than others.
+    waiting: BTreeMap<u16, (u32, Vec<u8>)>,
     /// Complete unordered messages behind one that is handed out in parts.
     behind: Vec<(u32, Vec<u8>)>,
     /// The lane (unordered?) whose message has been read in part.
@@ -162,13 +164,13 @@ impl Stream {
     /// Lets those go whose turn has come.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
-        while self.waiting.front().is_some_and(|(ssn, ..)| *ssn == self.next_ssn) {
-            if let Some((_, ppid, payload)) = self.waiting.pop_front() {
-                self.ordered.push(&payload, ppid);
-                self.next_ssn = self.next_ssn.wrapping_add(1);
-                pool.put(payload);
-                released += 1;
-            }
+        while !self.waiting.is_empty()
+            && let Some((ppid, payload)) = self.waiting.remove(&self.next_ssn)
+        {
+            self.ordered.push(&payload, ppid);
+            self.next_ssn = self.next_ssn.wrapping_add(1);
+            pool.put(payload);
+            released += 1;
         }
         released
     }
@@ -260,14 +262,12 @@ impl Order {
         if ahead >= 1 << 15 {
             return Err(Violation("6.5: a stream sequence number lies behind"));
         }
-        let next = stream.next_ssn;
-        let at = stream.waiting.partition_point(|(ssn, ..)| ssn.wrapping_sub(next) < ahead);
-        if stream.waiting.get(at).is_some_and(|(ssn, ..)| *ssn == to.ssn) {
+        let Entry::Vacant(place) = stream.waiting.entry(to.ssn) else {
             return Err(Violation("6.5: a stream sequence number was used twice"));
-        }
+        };
         let mut copy = pool.take();
         copy.extend_from_slice(payload);
-        stream.waiting.insert(at, (to.ssn, to.ppid, copy));
+        place.insert((to.ppid, copy));
         Ok(())
     }
 

@@ -134,6 +134,10 @@ impl Reassembly {
             if self.assemblies.get(at).is_some_and(|a| a.next == fragment.offset) {
                 return Err(Violation("6.9: a message begins inside another"));
             }
+            if self.assemblies.len() == self.assemblies.capacity() {
+                // Not doubled: how much one packet can ask for stays small.
+                self.assemblies.reserve_exact(self.assemblies.len().clamp(4, 256));
+            }
             self.assemblies.insert(at, assembly);
             return self.extend(at, fragment, order);
         }

@@ -14,9 +14,9 @@ use std::ops::Range;
 /// say in 16 bits (RFC 9260 §3.3.4). What lies beyond is not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
-/// Most runs beyond the cumulative TSN. More would be more than five full SACKs
+/// Most runs beyond the cumulative TSN. More would be far more than one SACK
 /// can say, and every one of them costs something when a TSN comes between.
-const RUNS: usize = 2_048;
+const RUNS: usize = 1_024;
 
 /// Most duplicates reported in one SACK.
 const DUPLICATES: usize = 16;

@@ -5,6 +5,7 @@
 //!
 //! Home of RFC 9260 §7.2.4.
 
+use super::effort;
 use super::outstanding::{ChunkState, Outstanding};
 use super::sack::PathAck;
 use anabranch_base::Instant;
@@ -45,11 +46,13 @@ pub(crate) fn count_misses(
     threshold: u8,
     paths: &mut [PathAck],
 ) -> u64 {
-    let mut marked = 0;
+    let (mut marked, mut looked_at) = (0, 0);
     let mut offset = outstanding.miss_floor.max(outstanding.base());
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
-    while offset < limit {
+    // The lowest are sent again first; those beyond are counted when these are settled.
+    while offset < limit && looked_at < effort::CHUNKS {
+        looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
             && acked.start <= offset
         {

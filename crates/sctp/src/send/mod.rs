@@ -8,6 +8,7 @@
 
 pub(crate) mod abandon;
 mod bytes;
+mod effort;
 pub(crate) mod fragment;
 pub(crate) mod loss;
 pub(crate) mod outstanding;

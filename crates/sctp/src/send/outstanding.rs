@@ -5,6 +5,7 @@
 //! have acknowledged is also kept as runs, so that the next SACK is compared
 //! run by run, not chunk by chunk.
 
+use super::effort;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
 use std::collections::VecDeque;
@@ -57,6 +58,15 @@ impl Entry {
     pub(crate) fn size(&self) -> u64 {
         u64::from(self.header) + ((u64::from(self.length) + 3) & !3)
     }
+}
+
+/// The lowest chunk in flight on a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Earliest {
+    /// It is this one, or the end when there is none.
+    At(u64),
+    /// It is not below this one: there was too much to look at.
+    NotBelow(u64),
 }
 
 /// The ring.
@@ -274,6 +284,30 @@ impl Outstanding {
             .skip(skip)
             .position(|entry| entry.path == path && entry.state == ChunkState::InFlight)?;
         Some(from + found as u64)
+    }
+
+    /// As [`earliest_on`](Self::earliest_on), looking at a bounded number of chunks.
+    pub(crate) fn earliest_within(&self, path: u8, from: u64) -> Earliest {
+        let mut offset = from.max(self.base);
+        let mut run = self.runs.partition_point(|run| run.end <= offset);
+        for _ in 0..effort::CHUNKS {
+            match self.runs.get(run) {
+                Some(acked) if acked.start <= offset => {
+                    offset = acked.end;
+                    run += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            match self.get(offset) {
+                Some(entry) if entry.path == path && entry.state == ChunkState::InFlight => {
+                    return Earliest::At(offset);
+                }
+                Some(_) => offset += 1,
+                None => return Earliest::At(self.end()),
+            }
+        }
+        Earliest::NotBelow(offset)
     }
 
     /// Remembers that a chunk was sent again.

@@ -225,7 +225,7 @@ impl Queue {
         if let Some(own) = &message.own {
             return (&own[offset as usize..(offset + length) as usize], &[]);
         }
-        let bytes = &self.streams.slots()[message.slot as usize].bytes;
+        let bytes = &self.streams.of(message.slot as usize).bytes;
         bytes.slices(message.place + u64::from(offset), length as usize)
     }
 

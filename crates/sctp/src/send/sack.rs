@@ -7,7 +7,7 @@
 //! Home of RFC 9260 §6.2.1.
 
 use super::outstanding::ChunkState;
-use super::{SendHalf, loss};
+use super::{SendHalf, effort, loss};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
@@ -260,6 +260,9 @@ impl SendHalf {
                 Some(last) if last.end == from => last.end = to,
                 _ => after.push(from..to),
             }
+        }
+        if end - base > effort::CHUNKS {
+            effort::trim(&before, &mut after, base);
         }
         // Two sorted lists of runs: what is only in the new one is newly acknowledged, what
         // is only in the old one was taken back.

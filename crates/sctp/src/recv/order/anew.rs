@@ -9,7 +9,10 @@ impl Stream {
     /// What waited for an earlier message has nothing to wait for any more.
     fn begin_anew(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
-        for (_, ppid, payload) in std::mem::take(&mut self.waiting) {
+        // In their order, which may wrap.
+        let mut before = std::mem::take(&mut self.waiting);
+        let after = before.split_off(&self.next_ssn);
+        for (_, (ppid, payload)) in after.into_iter().chain(before) {
             self.ordered.push(&payload, ppid);
             pool.put(payload);
             released += 1;
@@ -57,7 +60,7 @@ impl Order {
     pub(crate) fn held_bytes(&self) -> u64 {
         let of = |stream: &Stream| {
             let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len());
-            let waiting: usize = stream.waiting.iter().map(|(_, _, payload)| payload.len()).sum();
+            let waiting: usize = stream.waiting.values().map(|(_, payload)| payload.len()).sum();
             let behind: usize = stream.behind.iter().map(|(_, payload)| payload.len()).sum();
             (stream.ordered.bytes.len() + unordered + waiting + behind) as u64
         };

@@ -39,6 +39,12 @@ impl Skips {
 }
 
 impl Stream {
+    /// The number of the message that is first among those that wait.
+    fn lowest_waiting(&self) -> Option<u16> {
+        let (mut after, mut all) = (self.waiting.range(self.next_ssn..), self.waiting.keys());
+        after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
+    }
+
     /// The unfinished message at the end of a lane stays unfinished. Whoever has
     /// read a part of it reads an end; nobody else learns of it. Returns the
     /// bytes that nobody has read.
@@ -116,10 +122,10 @@ impl Order {
         // It is one of those: only its end may still be under way.
         self.skips.dropped += state.drop_tail(false);
         let next = state.next_ssn;
-        while state.waiting.front().is_some_and(|(waiting, ..)| waiting.wrapping_sub(next) <= ahead) {
-            let Some((_, ppid, payload)) = state.waiting.pop_front() else {
-                break;
-            };
+        // The lowest that waits: numbers may wrap.
+        while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)
+            && let Some((ppid, payload)) = state.waiting.remove(&waiting)
+        {
             state.ordered.push(&payload, ppid);
             pool.put(payload);
             self.completed += 1;

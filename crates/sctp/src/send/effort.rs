@@ -1,0 +1,114 @@
+//! What one SACK may cost.
+//!
+//! Tens of thousands of small chunks may be outstanding, and a SACK that says
+//! of all of them something else than the last one did would touch every one.
+//! What it says of more than [`CHUNKS`] waits for the next SACK, which says it
+//! again (RFC 9260 §6.2.1: gap blocks are advisory and always repeated). What
+//! is acknowledged for good is never put off: each chunk goes once.
+
+use std::ops::Range;
+
+/// Chunks whose state one SACK changes by its gap blocks, and chunks that it
+/// counts a miss of. Far more than come between two SACKs of an honest peer.
+pub(super) const CHUNKS: u64 = 4_096;
+
+/// Most runs kept: a SACK in a packet of 1,500 bytes tells of some 360.
+const RUNS: usize = 2_048;
+
+/// `before` and `after` are what the last SACK and this one acknowledge beyond
+/// `base`. Cuts `after` so that at most [`CHUNKS`] differ: from there on it is
+/// as before.
+#[cold]
+pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64) {
+    let Some(cut) = cut(before, after, base) else {
+        return;
+    };
+    let kept = before.partition_point(|run| run.end <= cut);
+    let told = after.partition_point(|run| run.start < cut);
+    if told + before.len() - kept + 1 > RUNS {
+        // Cut short again and again at ever other places: this one says nothing.
+        after.clear();
+        after.extend_from_slice(before);
+        return;
+    }
+    after.truncate(told);
+    if let Some(last) = after.last_mut() {
+        last.end = last.end.min(cut);
+    }
+    for run in &before[kept..] {
+        let run = run.start.max(cut)..run.end;
+        match after.last_mut() {
+            Some(last) if last.end == run.start => last.end = run.end,
+            _ => after.push(run),
+        }
+    }
+}
+
+/// Where the two have come to differ in [`CHUNKS`]; none when they never do.
+fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64) -> Option<u64> {
+    let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
+    let (mut at, mut differ) = (base, 0);
+    loop {
+        while old.next_if(|run| run.end <= at).is_some() {}
+        while new.next_if(|run| run.end <= at).is_some() {}
+        let edge = |run: Option<&&Range<u64>>| match run {
+            Some(run) if run.start <= at => (true, run.end),
+            Some(run) => (false, run.start),
+            None => (false, u64::MAX),
+        };
+        let ((in_old, one), (in_new, other)) = (edge(old.peek()), edge(new.peek()));
+        let next = one.min(other);
+        if next == u64::MAX {
+            return None;
+        }
+        if in_old != in_new {
+            if differ + (next - at) > CHUNKS {
+                return Some(at + CHUNKS - differ);
+            }
+            differ += next - at;
+        }
+        at = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+    use std::collections::BTreeSet;
+
+    fn runs(rng: &mut Rng) -> Vec<Range<u64>> {
+        let mut runs = Vec::new();
+        let mut at = 10;
+        for _ in 0..rng.below(40) {
+            let start = at + 1 + rng.below(400);
+            at = start + 1 + rng.below(500);
+            runs.push(start..at);
+        }
+        runs
+    }
+
+    fn set(runs: &[Range<u64>]) -> BTreeSet<u64> {
+        runs.iter().cloned().flatten().collect()
+    }
+
+    /// The lowest that differ are as they are told, the others as before.
+    #[test]
+    fn a_bounded_number_differ_and_they_are_the_lowest() {
+        let mut trimmed = 0;
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let (before, told) = (runs(&mut rng), runs(&mut rng));
+            let mut after = told.clone();
+            trim(&before, &mut after, 10);
+            assert!(after.windows(2).all(|pair| pair[0].end < pair[1].start), "seed {seed}: {after:?}");
+            let (old, new, got) = (set(&before), set(&told), set(&after));
+            let differing: Vec<_> = old.symmetric_difference(&new).copied().collect();
+            let taken: Vec<_> = old.symmetric_difference(&got).copied().collect();
+            let most = differing.len().min(CHUNKS as usize);
+            assert_eq!(taken, differing[..most], "seed {seed}");
+            trimmed += usize::from(differing.len() > most);
+        }
+        assert!(trimmed > 20, "{trimmed}");
+    }
+}

@@ -10,7 +10,7 @@
 use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_sctp::config::InitialWindow;
-use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
+use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, Reliability};
 use anabranch_wire::sctp::{
     Asconf, Auth, Data, ForwardTsn, GapBlock, Heartbeat, IData, IForwardTsn, Init, PacketView, Pad, Param,
     Params, ReConfig, ReConfigParam, Sack, Shutdown, Skipped, SkippedMessage, Ssn, StreamList, Tsn, packet,
@@ -182,6 +182,10 @@ fn sacks() {
     show(kind("SACK: acknowledges all 32,000 for good", 32_000).fresh(), |victim, _, _| {
         sack(victim, 32_000, &[], &[])
     });
+    show(
+        kind("SACK: 32,000 that might be given up, for good", 32_000).with(FORWARD).fresh(),
+        |victim, _, _| sack(victim, 32_000, &[], &[]),
+    );
     show(kind("SACK: 340 duplicates", 32_000), |victim, rng, _| {
         let duplicates: Vec<_> =
             (0..340).map(|_| Tsn(victim.sends.wrapping_add(rng.below(32_000) as u32))).collect();
@@ -415,8 +419,12 @@ impl Victim {
             key: association_key(init, ack),
             serial: word(ack, 28),
         };
+        let limited = settings.contains(&("partial_reliability", "yes"));
+        let lifetime = Reliability::Lifetime(std::time::Duration::from_secs(3600));
+        let reliability = if limited { lifetime } else { Reliability::Full };
+        let message = Message { reliability, ..Message::default() };
         for _ in 0..outstanding {
-            victim.engine.send(now, victim.id, Message::default(), b"x").expect("room");
+            victim.engine.send(now, victim.id, message, b"x").expect("room");
         }
         loop {
             batch.clear();

@@ -14,7 +14,7 @@ const FIRST: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
     /// Slot number plus one, 0 for none.
-    pages: Vec<Option<Box<[u32; PAGE]>>>,
+    pages: Vec<Option<Box<[u16; PAGE]>>>,
     /// The first [`FIRST`] slots, which most associations never go beyond.
     first: Vec<T>,
     /// The others, in pieces: the list grows without moving what is there, so
@@ -53,6 +53,10 @@ impl<T> Streams<T> {
     fn take(&mut self, stream: u16, state: T) -> usize {
         let page = usize::from(stream) / PAGE;
         if self.pages.len() <= page {
+            if page >= 16 {
+                // At once for all there can be: one packet may name dozens of streams.
+                self.pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - self.pages.len());
+            }
             self.pages.resize_with(page + 1, || None);
         }
         let slot = self.count();
@@ -73,7 +77,7 @@ impl<T> Streams<T> {
             }
         }
         let entry = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]));
-        entry[usize::from(stream) % PAGE] = slot as u32 + 1;
+        entry[usize::from(stream) % PAGE] = slot as u16 + 1;
         slot
     }
 

@@ -59,7 +59,8 @@ struct Lane {
     next: u64,
     /// What lies below has been given up.
     floor: u64,
-    messages: BTreeMap<u64, Assembly>,
+    /// Each in a box of its own: many lanes hold one, and few hold many.
+    messages: BTreeMap<u64, Box<Assembly>>,
 }
 
 /// A message of which something has arrived.
@@ -192,7 +193,7 @@ impl Interleaved {
 
     /// Delivers a message that is complete, although others before it will not
     /// come, and drops one that is not.
-    fn give_up(&mut self, name: Name, message: Assembly, order: &mut Order) -> Result<(), Violation> {
+    fn give_up(&mut self, name: Name, message: Box<Assembly>, order: &mut Order) -> Result<(), Violation> {
         if let Some((begin, ppid)) = message.begin {
             self.begun.remove(&begin);
             if message.is_complete() {
@@ -281,7 +282,7 @@ impl Interleaved {
         let aside = &mut self.aside;
         let assembly = lane.messages.entry(name.number).or_insert_with(|| {
             *aside += usize::from(!turn);
-            Assembly::default()
+            Box::default()
         });
         let fsn = if data.begin { Some(0) } else { count_on(assembly.next, data.fsn) };
         let Some(fsn) = fsn.filter(|&fsn| (fsn == 0) == data.begin) else {

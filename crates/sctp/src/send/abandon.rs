@@ -29,6 +29,9 @@ use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage, Ssn, Tsn};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Messages that are done with and forgotten at a time.
+const FORGOTTEN: usize = 64;
+
 /// What limits a message.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
@@ -261,7 +264,8 @@ impl SendHalf {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        while let Some(message) = self.queue.take_gone() {
+        // A SACK may acknowledge very many at once: the rest is forgotten with the next packets.
+        for message in std::iter::from_fn(|| self.queue.take_gone()).take(FORGOTTEN) {
             limits.forget(message);
         }
         // RFC 3758 §4.1 TR3 – TR5.
@@ -271,6 +275,9 @@ impl SendHalf {
             }
             if let Some(limits) = &mut self.limits {
                 limits.expiries.remove(&(at, message));
+            }
+            if !self.queue.is_limited(message) {
+                continue;
             }
             let (begun, all) = self.queue.progress(message);
             // What is on its way may well arrive: it is looked at again when it is missing.
@@ -298,7 +305,7 @@ impl SendHalf {
             }
         }
         self.outstanding.noted = marked;
-        while let Some(message) = self.queue.take_gone() {
+        for message in std::iter::from_fn(|| self.queue.take_gone()).take(FORGOTTEN) {
             if let Some(limits) = &mut self.limits {
                 limits.forget(message);
             }
@@ -328,6 +335,9 @@ impl SendHalf {
     /// RFC 3758 §3.5 A2, A3: all of a message at once.
     #[cold]
     fn give_up(&mut self, message: u32) {
+        if !self.queue.is_limited(message) {
+            return;
+        }
         let chunks: Vec<(u64, Entry)> =
             self.chunks_of(message).map(|(offset, &entry)| (offset, entry)).collect();
         let (begun, all) = self.queue.progress(message);

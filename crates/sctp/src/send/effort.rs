@@ -10,10 +10,10 @@ use std::ops::Range;
 
 /// Chunks whose state one SACK changes by its gap blocks, and chunks that it
 /// counts a miss of. Far more than come between two SACKs of an honest peer.
-pub(super) const CHUNKS: u64 = 4_096;
+pub(super) const CHUNKS: u64 = 2_048;
 
 /// Most runs kept: a SACK in a packet of 1,500 bytes tells of some 360.
-const RUNS: usize = 2_048;
+const RUNS: usize = 1_024;
 
 /// `before` and `after` are what the last SACK and this one acknowledge beyond
 /// `base`. Cuts `after` so that at most [`CHUNKS`] differ: from there on it is

@@ -50,6 +50,29 @@ pub(crate) struct Stored {
     own: Option<Box<[u8]>>,
 }
 
+/// Messages that are done with, one leading to the next by its `chunks`: no
+/// memory is asked for while a SACK is taken in.
+#[derive(Debug)]
+struct Chain(Option<u32>);
+
+impl Chain {
+    const EMPTY: Self = Self(None);
+    const END: u32 = u32::MAX;
+
+    #[inline]
+    fn push(&mut self, messages: &mut [Stored], message: u32) {
+        messages[message as usize].chunks = self.0.replace(message).unwrap_or(Self::END);
+    }
+
+    #[inline]
+    fn pop(&mut self, messages: &[Stored]) -> Option<u32> {
+        let first = self.0?;
+        let next = messages[first as usize].chunks;
+        self.0 = (next != Self::END).then_some(next);
+        Some(first)
+    }
+}
+
 /// The next chunk of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
@@ -73,9 +96,9 @@ struct Stream {
 #[derive(Debug)]
 pub(crate) struct Queue {
     messages: Vec<Stored>,
-    free: Vec<u32>,
+    free: Chain,
     /// Messages that could be given up and are done with.
-    gone: Vec<u32>,
+    gone: Chain,
     /// The number of the latest message.
     latest: u32,
     scheduler: Scheduler,
@@ -99,8 +122,8 @@ impl Queue {
     pub(crate) fn new(limit: u64, kind: SchedulerKind) -> Self {
         Self {
             messages: Vec::new(),
-            free: Vec::new(),
-            gone: Vec::new(),
+            free: Chain::EMPTY,
+            gone: Chain::EMPTY,
             latest: 0,
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
@@ -159,7 +182,7 @@ impl Queue {
             }
             bytes.push(payload);
         }
-        let index = match self.free.pop() {
+        let index = match self.free.pop(&self.messages) {
             Some(index) => index,
             None => {
                 self.messages.push(Stored::empty());
@@ -274,7 +297,7 @@ impl Queue {
         self.buffered -= u64::from(length);
         let (slot, done) = (stored.slot, stored.released == stored.length);
         if done {
-            self.free.push(message);
+            self.free.push(&mut self.messages, message);
         }
         if self.freeing.0 == slot && self.freeing.1.end == from {
             self.freeing.1.end = to;

@@ -80,8 +80,7 @@ impl Queue {
         let stored = &mut self.messages[message as usize];
         stored.own = None;
         stored.promise = Promise::Full;
-        self.free.push(message);
-        self.gone.push(message);
+        self.gone.push(&mut self.messages, message);
     }
 
     /// Gives a message up: `left` of its chunks stay outstanding.
@@ -114,7 +113,15 @@ impl Queue {
     }
 
     /// Messages whose last chunk was acknowledged or skipped, since the last call.
+    /// Only then its number is used again.
     pub(crate) fn take_gone(&mut self) -> Option<u32> {
-        self.gone.pop()
+        let message = self.gone.pop(&self.messages)?;
+        self.free.push(&mut self.messages, message);
+        Some(message)
+    }
+
+    /// It can still be given up: not all of it was acknowledged, nor was it given up before.
+    pub(crate) fn is_limited(&self, message: u32) -> bool {
+        self.messages[message as usize].promise == Promise::Limited
     }
 }

@@ -199,6 +199,22 @@ impl Net {
         id
     }
 
+    /// The host of a side reboots: `engine` knows nothing, and nothing it has sent is under way.
+    /// What was owed in either direction is lost, but for what has been received.
+    pub fn reboot(&mut self, side: Side, engine: Endpoint) {
+        let now = self.now;
+        let other = self.end(side.other());
+        other.read_all(now);
+        other.app.forgive();
+        let end = self.end(side);
+        end.engine = engine;
+        end.ids.clear();
+        end.events.clear();
+        end.app.forgive();
+        self.flying.retain(|_, flight| address(side, network(flight.source.ip())).ip() != flight.source.ip());
+        self.note(&format!("        {side:?} reboots"));
+    }
+
     /// Puts a packet into the network as if `from` had sent it.
     pub fn inject(&mut self, from: Side, n: usize, bytes: Vec<u8>) {
         let flight = Flight {
@@ -307,6 +323,10 @@ impl Net {
             if let Event::Accepted { id, .. } = event {
                 self.settle_accounts(side);
                 self.end(side).ids.push(id);
+            }
+            if let Event::Restarted { .. } = event {
+                // What this side had sent in the association before is lost with it.
+                self.end(side.other()).app.forgive();
             }
             let end = self.end(side);
             let text = app::describe(&event);

@@ -79,6 +79,11 @@ fn stats_of(net: &Net, side: Side) -> AssociationStats {
     end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default()
 }
 
+/// A packet with its checksum, or without one (RFC 9653).
+fn parse(bytes: &[u8]) -> Option<PacketView<'_>> {
+    PacketView::parse(bytes).or_else(|_| PacketView::parse_without_checksum(bytes)).ok()
+}
+
 fn hash(mut seed: u64, bytes: &[u8]) -> u64 {
     for &byte in bytes {
         seed = (seed ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -297,7 +302,7 @@ impl Watch for Checker {
         self.digest = hash(self.digest ^ net.now.as_nanos(), &flight.bytes);
         assert!(flight.bytes.len() + 20 <= 1_500, "{from:?}: a packet of {} bytes", flight.bytes.len());
         assert!(network(flight.target.ip()) >= 1);
-        let packet = PacketView::parse(&flight.bytes).expect("engines send good packets");
+        let packet = parse(&flight.bytes).expect("engines send good packets");
         self.bundled_well(net, from, flight, &packet);
         let mut data_seen = None;
         for chunk in packet.chunks() {
@@ -348,7 +353,7 @@ impl Watch for Checker {
     }
 
     fn arrives(&mut self, _net: &Net, to: Side, flight: &Flight) {
-        let Ok(packet) = PacketView::parse(&flight.bytes) else { return };
+        let Some(packet) = parse(&flight.bytes) else { return };
         for chunk in packet.chunks().flatten() {
             let (cumulative, window) = match chunk {
                 // What gap blocks report no longer counts as outstanding, and the window leaves it out.

@@ -1,11 +1,12 @@
 //! One storm: what a seed chooses, and how it is run to its end.
 
 use crate::checker::Checker;
-use crate::net::{self, A, B, Flight, Narrow, Net};
+use crate::net::{self, A, B, Flight, Narrow, Net, Watch};
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{
-    AssociationState, CloseReason, Config, Direction, Event, Message, Reliability, SchedulerKind, SendError,
+    AssociationState, CloseReason, Config, Direction, Endpoint, Event, Message, Reliability, SchedulerKind,
+    SendError,
 };
 use anabranch_wire::ladder::Side;
 
@@ -198,6 +199,55 @@ impl Narrowing {
     }
 }
 
+/// Whether A's host reboots, and when; it asks again from the port it had.
+struct Reboot {
+    rng: Rng,
+    at: Option<Instant>,
+    done: bool,
+}
+
+impl Reboot {
+    /// Decides, and in every fourth storm switches everything on that there is.
+    fn of(mut rng: Rng, configs: &mut [Config; 2]) -> Self {
+        let everything = rng.below(4) == 0;
+        for config in configs {
+            let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");
+            if everything {
+                for key in ["auth", "asconf", "interleaving", "partial_reliability", "reconfig"] {
+                    set(key, "yes");
+                }
+                set("pmtud", "plpmtud");
+                set("pf_max_retrans", "0");
+                set("primary_switch", "0");
+                set("adaptation", "7");
+            }
+            if everything || rng.below(6) == 0 {
+                set("zero_checksum", "yes");
+            }
+        }
+        let at = (rng.below(6) == 0).then(|| Instant::from_millis(rng.below(15_000)));
+        Self { rng, at, done: false }
+    }
+
+    /// Lets it happen if it is due.
+    fn happen(&mut self, net: &mut Net, config: &Config, networks: usize, work: &mut Work) {
+        if self.at.take_if(|at| *at <= net.now).is_none() {
+            return;
+        }
+        let end = &net.ends[A as usize];
+        let info = end.ids.last().and_then(|&id| end.engine.info(id));
+        let Some(info) = info.filter(|info| info.state != AssociationState::Closed) else {
+            return;
+        };
+        self.done = true;
+        let addresses = (1..=networks).map(|n| net::address(A, n)).collect();
+        net.reboot(A, Endpoint::new(config.clone(), addresses, self.rng.fork("reboot")));
+        net.associate_from(A, 1, Some(info.local_port), net::PORT);
+        // What it had sent is lost; it goes on with what is left.
+        work.asked = false;
+    }
+}
+
 /// What one side wants to send, and how it ends.
 struct Work {
     messages: Vec<(Message, usize)>,
@@ -241,8 +291,10 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     }
 
     let narrowing = Narrowing::of(root.fork("mtu"), &mut configs, networks);
+    let mut reboot = Reboot::of(root.fork("reboot"), &mut configs);
+    let unprotected = configs.iter().any(|config| config.zero_checksum);
     let dynamic = configs.iter().all(|config| config.auth && config.asconf);
-    let mut net = Net::new(seed, configs, &delays);
+    let mut net = Net::new(seed, configs.clone(), &delays);
     net.drawing = drawing;
     let heavy = rng.below(8) == 0;
     let mut faults = Faults {
@@ -257,6 +309,10 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         calm: Instant::from_millis(120_000),
         rng: root.fork("faults"),
     };
+    if unprotected {
+        // RFC 9653 §4: a lower layer finds the errors, or nobody does.
+        faults.corrupt = Ratio::ZERO;
+    }
     let mut outage = false;
     if on(&mut rng) {
         for _ in 0..=rng.below(3) {
@@ -311,6 +367,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         if let Some(moves) = &mut moves {
             change_address(&mut net, moves, networks);
         }
+        reboot.happen(&mut net, &configs[0], networks, &mut work[0]);
         for side in [A, B] {
             act(&mut net, side, &mut work, &mut number);
             wish(&mut net, side, &mut work[side as usize], &mut wishes);
@@ -325,10 +382,13 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
                     .filter(|&at| at > net.now)
                     .min()
             })
+            .chain(reboot.at)
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
-        net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), Some(&mut checker));
+        // It watches one life of two endpoints: of the next it does not know what went before.
+        let watch: Option<&mut dyn Watch> = if reboot.done { None } else { Some(&mut checker) };
+        net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), watch);
         if [A, B].iter().all(|&side| is_over(&net, side)) {
             break;
         }
@@ -345,7 +405,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     net.run_until(
         net.now + Duration::from_secs(700),
         &mut |now, _, flight| faults.fate(now, flight),
-        Some(&mut checker),
+        if reboot.done { None } else { Some(&mut checker) },
     );
     conclude(&mut net, &checker, abort || outage || heavy)
 }

@@ -182,7 +182,7 @@ impl Interleaved {
         for (number, message) in up_to {
             self.aside -= message.held.len() + usize::from(number > turn && !unordered);
             let name = Name { stream, unordered, number };
-            self.give_up(name, message, order)?;
+            self.give_up(name, *message, order)?;
         }
         if !unordered {
             order.expect_next(stream, mid.wrapping_add(1) as u16);
@@ -193,7 +193,7 @@ impl Interleaved {
 
     /// Delivers a message that is complete, although others before it will not
     /// come, and drops one that is not.
-    fn give_up(&mut self, name: Name, message: Box<Assembly>, order: &mut Order) -> Result<(), Violation> {
+    fn give_up(&mut self, name: Name, message: Assembly, order: &mut Order) -> Result<(), Violation> {
         if let Some((begin, ppid)) = message.begin {
             self.begun.remove(&begin);
             if message.is_complete() {
@@ -244,7 +244,7 @@ impl Interleaved {
                 let lane = std::mem::replace(self.streams.at(slot).lane(unordered), fresh);
                 for (number, message) in lane.messages {
                     self.aside -= message.held.len() + usize::from(number > lane.next && !unordered);
-                    self.give_up(Name { stream, unordered, number }, message, order)?;
+                    self.give_up(Name { stream, unordered, number }, *message, order)?;
                 }
             }
         }

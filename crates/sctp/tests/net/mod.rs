@@ -212,7 +212,7 @@ impl Net {
         end.events.clear();
         end.app.forgive();
         self.flying.retain(|_, flight| address(side, network(flight.source.ip())).ip() != flight.source.ip());
-        self.note(&format!("        {side:?} reboots"));
+        self.note(&format!("        {} reboots", if side == A { "A" } else { "B" }));
     }
 
     /// Puts a packet into the network as if `from` had sent it.

@@ -407,7 +407,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         &mut |now, _, flight| faults.fate(now, flight),
         if reboot.done { None } else { Some(&mut checker) },
     );
-    conclude(&mut net, &checker, abort || outage || heavy)
+    conclude(&mut net, &checker, abort || outage || heavy || reboot.done)
 }
 
 fn reliability(rng: &mut Rng) -> Reliability {

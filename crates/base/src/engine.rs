@@ -312,6 +312,18 @@ impl Batch {
         (buffer, start)
     }
 
+    /// Makes the batch hold the packets in `bytes`, each of `stride` bytes, the
+    /// last perhaps shorter, by copying them: what a socket has received in one piece.
+    pub fn put_segments(&mut self, bytes: &[u8], stride: usize) {
+        assert!(stride > 0 && !bytes.is_empty(), "an empty packet");
+        self.buffer.truncate(HEADROOM);
+        self.buffer.resize(HEADROOM, 0);
+        self.buffer.extend_from_slice(bytes);
+        self.start = HEADROOM;
+        self.stride = stride.min(bytes.len());
+        self.count = bytes.len().div_ceil(self.stride);
+    }
+
     /// Makes the batch hold one received packet, `buffer[start..]`, and
     /// returns the buffer it held before.
     #[inline]
@@ -338,6 +350,16 @@ mod tests {
         assert_eq!(sizes, [10, 4]);
         batch.clear();
         assert!(batch.is_empty() && batch.segments().next().is_none());
+    }
+
+    #[test]
+    fn segments_received_in_one_piece_are_taken_apart() {
+        let mut batch = Batch::new(1);
+        batch.push(&[9; 70]);
+        batch.put_segments(&[1, 1, 1, 2, 2, 2, 3], 3);
+        assert_eq!(batch.segments().collect::<Vec<_>>(), [&[1, 1, 1][..], &[2, 2, 2], &[3]]);
+        batch.put_segments(&[5, 5], 1200);
+        assert_eq!((batch.len(), batch.stride(), batch.bytes()), (1, 2, &[5, 5][..]));
     }
 
     #[test]

@@ -7,6 +7,9 @@
 
 #![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
 
+pub mod kernel;
+#[cfg(all(feature = "os", target_os = "linux"))]
+pub mod os;
 pub mod suite;
 
 use anabranch_base::{Batch, Instant, Rng};

@@ -1,0 +1,79 @@
+//! The host's own TCP, for worlds that have one.
+//!
+//! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp` over
+//! packets. A real one has, and programs that should interoperate with
+//! everybody use it. What is here is what a session needs and no more; it is
+//! bound to sessions in `transport::kernel`.
+
+use crate::World;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+/// A world whose host has a TCP of its own.
+pub trait KernelTcp: World {
+    /// A listening socket.
+    type Listening: Listening<Connection = Self::Connection>;
+    /// A connection, perhaps not yet established.
+    type Connection: Connection;
+
+    /// Listens at `at`; `backlog` connections may wait to be taken.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable`, as the host says.
+    fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<Self::Listening>;
+
+    /// Begins a connection.
+    ///
+    /// # Errors
+    /// Nothing could be begun: no port, no address of that family.
+    fn connect_tcp(&self, to: SocketAddr) -> io::Result<Self::Connection>;
+}
+
+/// A listening socket of the host.
+pub trait Listening: 'static {
+    /// What it takes in.
+    type Connection: Connection;
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// What the host says; the socket may still be of use (out of file descriptors).
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Connection>>;
+
+    /// Where it listens.
+    fn local(&self) -> SocketAddr;
+}
+
+/// A connection of the host. Dropping it closes it in good order where all that came was read.
+pub trait Connection: 'static {
+    /// Ready once the connection is established, or has failed.
+    ///
+    /// # Errors
+    /// Why it failed.
+    fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Reads what has arrived; 0 is the end.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Writes some of `from`.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// Nothing more will be written.
+    fn finish(&self);
+
+    /// Has a drop of the connection reset it.
+    fn abort(&self);
+
+    /// Our end.
+    fn local(&self) -> SocketAddr;
+
+    /// The other end.
+    fn remote(&self) -> SocketAddr;
+}

@@ -1,0 +1,228 @@
+//! The world of the operating system, on Linux (feature `os`).
+//!
+//! A world is a current-thread runtime with a `LocalSet`: nothing is `Send`,
+//! tasks take turns first in first out. Time is the monotonic clock since the
+//! world began, timers are exact to what a timerfd gives. It needs no
+//! privilege, unless raw sockets are asked for.
+//!
+//! - `timers`: one timerfd for all timers of the world
+//! - `addresses`: the host's addresses, and how they change
+//! - `udp`, `raw`: sockets
+//! - `descriptor`: what the event loop watches
+//! - `reports`: ICMP, by way of the sockets' error queues
+//! - `tcp`: the host's own TCP
+
+mod addresses;
+mod descriptor;
+mod raw;
+mod reports;
+mod tcp;
+mod timers;
+mod udp;
+
+pub use tcp::{OsConnection, OsListening};
+pub use timers::OsTimer;
+
+use crate::{Datagrams, Detach, Local, World};
+use addresses::Addresses;
+use anabranch_base::{Batch, Instant, Rng};
+use std::future::Future;
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use timers::Timers;
+use tokio::task::{JoinHandle, LocalSet};
+
+/// What a world is made with.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The addresses to use; empty: all of the host, as they come and go, but
+    /// those of the loopback interface and of a single link.
+    pub addresses: Vec<IpAddr>,
+    /// The seed of all randomness; `None`: from the operating system.
+    pub seed: Option<u64>,
+}
+
+/// The operating system as programs see it. Lives inside [`run`].
+#[derive(Clone, Debug)]
+pub struct OsWorld {
+    inner: Rc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    timers: Rc<Timers>,
+    rng: Rng,
+    addresses: Rc<Addresses>,
+}
+
+/// Runs `program` in a new world until it ends; what it has spawned ends with it.
+///
+/// # Errors
+/// The operating system gives no event queue, no timer, or no such address.
+pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let tasks = LocalSet::new();
+    let ended = tasks.block_on(&runtime, async {
+        let world = OsWorld::begin(options)?;
+        Ok(program(world).await)
+    });
+    // Tasks are dropped while the runtime is there: they deregister their sockets.
+    let _inside = runtime.enter();
+    drop(tasks);
+    ended
+}
+
+impl OsWorld {
+    fn begin(options: Options) -> io::Result<Self> {
+        let seed = match options.seed {
+            Some(seed) => seed,
+            None => entropy()?,
+        };
+        let timers = Timers::begin()?;
+        let addresses = Rc::new(Addresses::new(options.addresses)?);
+        Ok(Self { inner: Rc::new(Inner { timers, rng: Rng::new(seed), addresses }) })
+    }
+
+    /// The same world and clock, seen from other addresses of the host (see [`Options::addresses`]).
+    ///
+    /// # Errors
+    /// The host's addresses cannot be read.
+    pub fn at(&self, addresses: Vec<IpAddr>) -> io::Result<Self> {
+        let addresses = Rc::new(Addresses::new(addresses)?);
+        let inner = Inner { timers: self.inner.timers.clone(), rng: self.inner.rng.clone(), addresses };
+        Ok(Self { inner: Rc::new(inner) })
+    }
+}
+
+fn entropy() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+impl World for OsWorld {
+    type Socket = OsSocket;
+    type Timer = OsTimer;
+    type Task<T: 'static> = OsTask<T>;
+
+    fn now(&self) -> Instant {
+        self.inner.timers.now()
+    }
+
+    fn timer(&self) -> OsTimer {
+        OsTimer::new(self.inner.timers.clone())
+    }
+
+    fn spawn<T: 'static>(&self, _name: &'static str, task: impl Future<Output = T> + 'static) -> OsTask<T> {
+        OsTask { handle: Some(tokio::task::spawn_local(task)) }
+    }
+
+    fn rng(&self, label: &str) -> Rng {
+        self.inner.rng.fork(label)
+    }
+
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.inner.addresses.list()
+    }
+
+    fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.inner.addresses.poll_change(cx)
+    }
+
+    async fn bind(&self, at: Local) -> io::Result<OsSocket> {
+        let addresses = self.inner.addresses.clone();
+        Ok(match at {
+            Local::Udp { port } => OsSocket::Udp(Box::new(udp::Udp::bind(addresses, port)?)),
+            Local::Ip { protocol } => OsSocket::Raw(Box::new(raw::Raw::bind(addresses, protocol)?)),
+        })
+    }
+}
+
+/// A socket of the operating system, or several that act as one.
+#[derive(Debug)]
+pub enum OsSocket {
+    /// UDP.
+    Udp(Box<udp::Udp>),
+    /// IP, of one protocol.
+    Raw(Box<raw::Raw>),
+}
+
+impl Datagrams for OsSocket {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        match self {
+            Self::Udp(socket) => socket.poll_send(cx, batch),
+            Self::Raw(socket) => socket.poll_send(cx, batch),
+        }
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        match self {
+            Self::Udp(socket) => socket.poll_recv(cx, batch),
+            Self::Raw(socket) => socket.poll_recv(cx, batch),
+        }
+    }
+
+    fn local(&self) -> Vec<SocketAddr> {
+        match self {
+            Self::Udp(socket) => socket.local(),
+            Self::Raw(socket) => socket.local(),
+        }
+    }
+
+    fn mtu(&self, source: IpAddr) -> u32 {
+        match self {
+            Self::Udp(socket) => socket.mtu(source),
+            Self::Raw(socket) => socket.mtu(source),
+        }
+    }
+
+    fn max_segments(&self) -> usize {
+        match self {
+            Self::Udp(socket) => socket.max_segments(),
+            Self::Raw(_) => raw::MAX_SEGMENTS,
+        }
+    }
+}
+
+/// A running task; dropping it cancels it.
+#[derive(Debug)]
+pub struct OsTask<T> {
+    handle: Option<JoinHandle<T>>,
+}
+
+impl<T> Future for OsTask<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(handle) = &mut self.handle else { return Poll::Pending };
+        match Pin::new(handle).poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(result)) => Poll::Ready(result),
+            // The world is one program: a task that panics takes it down.
+            Poll::Ready(Err(error)) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl<T> Detach for OsTask<T> {
+    fn detach(mut self) {
+        self.handle = None;
+    }
+}
+
+impl<T> Drop for OsTask<T> {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.handle {
+            handle.abort();
+        }
+    }
+}
+
+/// What an IP packet can have at most, whatever its interface takes.
+const LARGEST_PACKET: u32 = 65_535;

@@ -1,0 +1,350 @@
+//! Raw sockets: IP packets of one protocol, where the host permits it.
+//!
+//! One socket for each IP version. The kernel writes the IP headers, with
+//! Don't Fragment set; an IPv4 packet arrives with its header, an IPv6 packet
+//! without. Such a socket excludes nobody: every socket of the protocol gets
+//! every packet.
+
+use super::LARGEST_PACKET;
+use super::addresses::Addresses;
+use super::reports::{self, Report};
+use anabranch_base::{Batch, Ecn, IcmpKind};
+use nix::libc;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
+use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// All packets of an IP protocol at the addresses of a world.
+#[derive(Debug)]
+pub struct Raw {
+    addresses: Rc<Addresses>,
+    sockets: Vec<Version>,
+    reports: RefCell<VecDeque<Report>>,
+    buffer: RefCell<Vec<u8>>,
+    /// Bytes of the batch under way that have been sent already.
+    sent: Cell<usize>,
+}
+
+/// The socket of an IP version.
+struct Version {
+    v4: bool,
+    socket: Rc<AsyncFd<OwnedFd>>,
+    /// Ready when something is in the error queue.
+    trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl std::fmt::Debug for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Version").field("v4", &self.v4).field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl Raw {
+    pub(super) fn bind(addresses: Rc<Addresses>, protocol: u8) -> io::Result<Self> {
+        let list = addresses.list();
+        let mut sockets = Vec::new();
+        for v4 in [true, false] {
+            if list.iter().any(|ip| ip.is_ipv4() == v4) {
+                sockets.push(Version::new(v4, protocol)?);
+            }
+        }
+        if sockets.is_empty() {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        Ok(Self {
+            addresses,
+            sockets,
+            reports: RefCell::default(),
+            buffer: RefCell::new(vec![0; LARGEST_PACKET as usize]),
+            sent: Cell::new(0),
+        })
+    }
+
+    pub(super) fn local(&self) -> Vec<SocketAddr> {
+        self.addresses.list().into_iter().map(|ip| SocketAddr::new(ip, 0)).collect()
+    }
+
+    pub(super) fn mtu(&self, source: IpAddr) -> u32 {
+        self.addresses.mtu(source)
+    }
+
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        let sent = self.send(cx, batch);
+        if sent.is_ready() {
+            self.sent.set(0);
+            batch.clear();
+        }
+        sent
+    }
+
+    fn send(&self, cx: &mut Context<'_>, batch: &Batch) -> Poll<io::Result<()>> {
+        let source = batch.source.ip();
+        let family = batch.target.is_ipv4();
+        let found = self.sockets.iter().find(|version| version.v4 == family);
+        let ours = source.is_unspecified() || (source.is_ipv4() == family && self.addresses.has(source));
+        let Some(version) = found.filter(|_| ours) else {
+            let text =
+                format!("{source} is no address of this host, or none that reaches {}", batch.target.ip());
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text)));
+        };
+        for (number, segment) in batch.segments().enumerate() {
+            let end = (number + 1) * batch.stride();
+            if end <= self.sent.get() {
+                continue;
+            }
+            loop {
+                match version.send(cx, batch, segment) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Poll::Ready(Err(error)) => {
+                        if error.raw_os_error() == Some(libc::EMSGSIZE) {
+                            let kind = IcmpKind::TooBig(self.mtu(source));
+                            let quoted = segment[..segment.len().min(64)].to_vec();
+                            self.reports.borrow_mut().push_back(Report {
+                                kind,
+                                target: batch.target,
+                                quoted,
+                            });
+                            cx.waker().wake_by_ref();
+                        }
+                        // Anything else: the network does not want it.
+                        break;
+                    }
+                    Poll::Ready(Ok(())) => break,
+                }
+            }
+            self.sent.set(end);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        let mut buffer = self.buffer.borrow_mut();
+        loop {
+            if self.take_report(batch) {
+                return Poll::Ready(Ok(()));
+            }
+            let mut news = false;
+            for version in &self.sockets {
+                match version.receive(cx, &mut buffer)? {
+                    Got::Nothing => {}
+                    Got::Trouble => {
+                        reports::drain(version.socket.as_fd(), &mut self.reports.borrow_mut());
+                        news = true;
+                    }
+                    Got::Packet { source, target, ecn, payload } => {
+                        news = true;
+                        if !self.addresses.has(target) || payload.is_empty() {
+                            continue;
+                        }
+                        batch.clear();
+                        batch.put_segments(payload, payload.len());
+                        (batch.source, batch.target) =
+                            (SocketAddr::new(source, 0), SocketAddr::new(target, 0));
+                        batch.ecn = ecn;
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+            if !news {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn take_report(&self, batch: &mut Batch) -> bool {
+        let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
+        // The kernel does not say from which of our addresses the packet left.
+        let Some(source) = self.addresses.first_like(report.target.ip()) else { return false };
+        batch.clear();
+        batch.put_segments(&report.quoted, report.quoted.len());
+        batch.icmp = Some(report.icmp(source));
+        (batch.source, batch.target) = (SocketAddr::new(report.target.ip(), 0), SocketAddr::new(source, 0));
+        true
+    }
+}
+
+/// What a look at a socket has brought.
+enum Got<'a> {
+    Nothing,
+    /// Something may stand in the error queue.
+    Trouble,
+    Packet {
+        source: IpAddr,
+        target: IpAddr,
+        ecn: Ecn,
+        payload: &'a [u8],
+    },
+}
+
+impl Version {
+    fn new(v4: bool, protocol: u8) -> io::Result<Self> {
+        let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
+        let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
+        socket.set_nonblocking(true)?;
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+        let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+        if v4 {
+            rustix::net::sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?;
+            setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
+        } else {
+            rustix::net::sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE)?;
+            setsockopt(&socket, sockopt::Ipv6DontFrag, &true)?;
+            setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?;
+            setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+            setsockopt(&socket, sockopt::Ipv6RecvTClass, &true)?;
+        }
+        let socket = Rc::new(super::descriptor::watch(socket.into())?);
+        let trouble = RefCell::new(trouble(socket.clone()));
+        Ok(Self { v4, socket, trouble })
+    }
+
+    fn send(&self, cx: &mut Context<'_>, batch: &Batch, packet: &[u8]) -> Poll<io::Result<()>> {
+        loop {
+            let mut ready = match self.socket.poll_write_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ready) => ready?,
+            };
+            if batch.may_fragment {
+                self.allow_fragments(true);
+            }
+            let sent = ready.try_io(|socket| self.send_now(socket.get_ref(), batch, packet));
+            if batch.may_fragment {
+                self.allow_fragments(false);
+            }
+            if let Ok(sent) = sent {
+                return Poll::Ready(sent);
+            }
+        }
+    }
+
+    fn send_now(&self, socket: &OwnedFd, batch: &Batch, packet: &[u8]) -> io::Result<()> {
+        let parts = [IoSlice::new(packet)];
+        // A raw socket of IPv6 takes no port.
+        let to = SockaddrStorage::from(SocketAddr::new(batch.target.ip(), 0));
+        let (mark, class) = (batch.ecn as u8, i32::from(batch.ecn as u8));
+        let send = |controls: &[ControlMessage<'_>]| {
+            sendmsg(socket.as_raw_fd(), &parts, controls, MsgFlags::MSG_DONTWAIT, Some(&to))
+        };
+        match batch.source.ip() {
+            IpAddr::V4(source) => {
+                let info = libc::in_pktinfo {
+                    ipi_ifindex: 0,
+                    ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.octets()) },
+                    ipi_addr: libc::in_addr { s_addr: 0 },
+                };
+                send(&[ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&mark)])?;
+            }
+            IpAddr::V6(source) => {
+                let address = libc::in6_addr { s6_addr: source.octets() };
+                let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
+                send(&[ControlMessage::Ipv6PacketInfo(&info), ControlMessage::Ipv6TClass(&class)])?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn allow_fragments(&self, allow: bool) {
+        let socket = self.socket.get_ref();
+        if self.v4 {
+            let how = if allow { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
+            let _ = rustix::net::sockopt::set_ip_mtu_discover(socket, how);
+        } else {
+            let how = if allow { Ipv6PathMtuDiscovery::DONT } else { Ipv6PathMtuDiscovery::PROBE };
+            let _ = rustix::net::sockopt::set_ipv6_mtu_discover(socket, how);
+            let _ = setsockopt(socket, sockopt::Ipv6DontFrag, &!allow);
+        }
+    }
+
+    /// Whether something may stand in the error queue; if not, its coming wakes us.
+    fn has_trouble(&self, cx: &mut Context<'_>) -> bool {
+        let mut waiting = self.trouble.borrow_mut();
+        if waiting.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        *waiting = trouble(self.socket.clone());
+        true
+    }
+
+    fn receive<'a>(&self, cx: &mut Context<'_>, buffer: &'a mut [u8]) -> io::Result<Got<'a>> {
+        if self.has_trouble(cx) {
+            return Ok(Got::Trouble);
+        }
+        loop {
+            let mut ready = match self.socket.poll_read_ready(cx) {
+                Poll::Pending => return Ok(Got::Nothing),
+                Poll::Ready(ready) => ready?,
+            };
+            let got = ready.try_io(|socket| {
+                let mut room = nix::cmsg_space!([u8; 128]);
+                let mut into = [IoSliceMut::new(buffer)];
+                let flags = MsgFlags::MSG_DONTWAIT;
+                let message =
+                    recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut into, Some(&mut room), flags)?;
+                let (mut target, mut class) = (None, 0);
+                for control in message.cmsgs().into_iter().flatten() {
+                    match control {
+                        ControlMessageOwned::Ipv6PacketInfo(info) => {
+                            target = Some(IpAddr::from(info.ipi6_addr.s6_addr));
+                        }
+                        ControlMessageOwned::Ipv6TClass(bits) => class = bits as u8,
+                        _ => {}
+                    }
+                }
+                let source = message.address.as_ref().and_then(reports::address);
+                Ok((message.bytes, source.map(|source| source.ip()), target, class))
+            });
+            let (length, source, target, class) = match got {
+                Err(_) => continue,
+                Ok(Ok(got)) => got,
+                // A report comes first as an error of the next call.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(Err(_)) => return Ok(Got::Trouble),
+            };
+            let packet = &buffer[..length.min(buffer.len())];
+            if !self.v4 {
+                let (Some(source), Some(target)) = (source, target) else { return Ok(Got::Trouble) };
+                return Ok(Got::Packet { source, target, ecn: Ecn::from_bits(class), payload: packet });
+            }
+            // The kernel has verified the header; its length is the one thing to be careful with.
+            let Some(header) = packet.first_chunk::<20>() else { return Ok(Got::Trouble) };
+            let payload = packet.get(usize::from(header[0] & 0x0f) * 4..).unwrap_or_default();
+            let address = |at: usize| {
+                IpAddr::from(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]))
+            };
+            return Ok(Got::Packet {
+                source: address(12),
+                target: address(16),
+                ecn: Ecn::from_bits(header[1]),
+                payload,
+            });
+        }
+    }
+}
+
+/// Ready when the error queue of `socket` should be looked at.
+fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(async move {
+        match socket.ready(Interest::ERROR).await {
+            Ok(mut ready) => ready.clear_ready(),
+            Err(_) => std::future::pending().await,
+        }
+    })
+}
+
+/// Packets are sent one a call.
+pub(super) const MAX_SEGMENTS: usize = 16;
+const SOCKET_BUFFER: usize = 4 << 20;

@@ -1,0 +1,91 @@
+//! ICMP, as the error queues of sockets tell of it.
+//!
+//! The kernel keeps for us what came back: what the packet of ours began with,
+//! whom it was for, and what the message said (`IP_RECVERR`, `IPV6_RECVERR`).
+//! Unprivileged, and only about packets of this socket.
+
+use anabranch_base::{Icmp, IcmpKind};
+use nix::libc;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// One report: what it says, whom the packet was for, and how it began.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    pub(super) kind: IcmpKind,
+    pub(super) target: SocketAddr,
+    pub(super) quoted: Vec<u8>,
+}
+
+impl Report {
+    /// About a packet that left from `source`.
+    pub(super) fn icmp(&self, source: IpAddr) -> Icmp {
+        Icmp { kind: self.kind, source, target: self.target.ip() }
+    }
+}
+
+/// Moves what waits in the error queue of `socket` to `reports`; what is over
+/// their bound is lost, as ICMP may be.
+pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) {
+    for _ in 0..MOST {
+        let mut quote = [0; QUOTE];
+        let mut room = nix::cmsg_space!([u8; 128]);
+        let mut into = [IoSliceMut::new(&mut quote)];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let Ok(message) = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut into, Some(&mut room), flags)
+        else {
+            return;
+        };
+        let length = message.bytes.min(QUOTE);
+        let target = message.address.as_ref().and_then(address);
+        let mut kind = None;
+        for control in message.cmsgs().into_iter().flatten() {
+            match control {
+                ControlMessageOwned::Ipv4RecvErr(error, _) => kind = v4(&error),
+                ControlMessageOwned::Ipv6RecvErr(error, _) => kind = v6(&error),
+                _ => {}
+            }
+        }
+        if let (Some(kind), Some(target)) = (kind, target)
+            && length > 0
+            && reports.len() < MOST
+        {
+            reports.push_back(Report { kind, target, quoted: quote[..length].to_vec() });
+        }
+    }
+}
+
+/// A socket address of the kernel as the standard library's.
+pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = storage.as_sockaddr_in().map(|v4| SocketAddr::new(v4.ip().into(), v4.port()));
+    v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::new(v6.ip().into(), v6.port())))
+}
+
+fn v4(error: &libc::sock_extended_err) -> Option<IcmpKind> {
+    if error.ee_origin != libc::SO_EE_ORIGIN_ICMP || error.ee_type != 3 {
+        return None;
+    }
+    // RFC 1191 §4: code 4 carries the next hop's MTU.
+    Some(if error.ee_code == 4 {
+        IcmpKind::TooBig(error.ee_info)
+    } else {
+        IcmpKind::Unreachable(error.ee_code)
+    })
+}
+
+fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
+    match error.ee_type {
+        _ if error.ee_origin != libc::SO_EE_ORIGIN_ICMP6 => None,
+        1 => Some(IcmpKind::Unreachable(error.ee_code)),
+        2 => Some(IcmpKind::TooBig(error.ee_info)),
+        _ => None,
+    }
+}
+
+/// Reports that may wait.
+const MOST: usize = 64;
+/// Enough of a quoted packet for any engine.
+const QUOTE: usize = 576;

@@ -1,0 +1,140 @@
+//! The kernel's TCP.
+
+use super::OsWorld;
+use crate::kernel::{Connection, KernelTcp, Listening};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct OsListening {
+    listener: TcpListener,
+    local: SocketAddr,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct OsConnection {
+    stream: TcpStream,
+    local: SocketAddr,
+    remote: SocketAddr,
+}
+
+fn socket(at: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+impl KernelTcp for OsWorld {
+    type Listening = OsListening;
+    type Connection = OsConnection;
+
+    fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<OsListening> {
+        let socket = socket(at)?;
+        // Connections of an earlier run that have not faded yet keep nobody out.
+        socket.set_reuse_address(true)?;
+        socket.bind(&at.into())?;
+        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        let listener = TcpListener::from_std(socket.into())?;
+        let local = listener.local_addr()?;
+        Ok(OsListening { listener, local })
+    }
+
+    fn connect_tcp(&self, to: SocketAddr) -> io::Result<OsConnection> {
+        let socket = socket(to)?;
+        let under_way = Some(nix::libc::EINPROGRESS);
+        match socket.connect(&to.into()) {
+            Err(error) if error.raw_os_error() != under_way => return Err(error),
+            _ => {}
+        }
+        OsConnection::new(TcpStream::from_std(socket.into())?, to)
+    }
+}
+
+impl OsConnection {
+    fn new(stream: TcpStream, remote: SocketAddr) -> io::Result<Self> {
+        // Requests and answers are written whole; none should wait for the acknowledgement of another.
+        stream.set_nodelay(true)?;
+        let local = stream.local_addr()?;
+        Ok(Self { stream, local, remote })
+    }
+}
+
+impl Listening for OsListening {
+    type Connection = OsConnection;
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<OsConnection>> {
+        self.listener.poll_accept(cx).map(|accepted| {
+            let (stream, remote) = accepted?;
+            OsConnection::new(stream, remote)
+        })
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+impl Connection for OsConnection {
+    fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.stream.poll_write_ready(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) => Poll::Ready(match self.stream.take_error() {
+                Ok(None) => Ok(()),
+                Ok(Some(error)) | Err(error) => Err(error),
+            }),
+        }
+    }
+
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.stream.poll_read_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ready) => ready?,
+            }
+            match self.stream.try_read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.stream.poll_write_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ready) => ready?,
+            }
+            match self.stream.try_write(from) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn finish(&self) {
+        // A connection that has ended already needs no end.
+        let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write);
+    }
+
+    fn abort(&self) {
+        // What was not sent is dropped with the socket, and a RST goes out.
+        let _ = SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+}

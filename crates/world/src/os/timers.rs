@@ -1,0 +1,180 @@
+//! Timers: an ordered list, and one timerfd set to its first entry.
+//!
+//! The runtime's own timers count milliseconds; retransmission and pacing want
+//! less. Entries with one deadline fire in the order in which they were set.
+
+use crate::Timer;
+use anabranch_base::Instant;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{timerfd_create, timerfd_settime};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+
+/// An entry's place: deadline first, then the order of setting.
+type Place = (Instant, u64);
+
+/// All timers of a world.
+#[derive(Debug)]
+pub(super) struct Timers {
+    begin: std::time::Instant,
+    waiting: RefCell<BTreeMap<Place, Waker>>,
+    next: Cell<u64>,
+    /// What the timerfd is set to.
+    armed: Cell<Option<Instant>>,
+    descriptor: AsyncFd<OwnedFd>,
+}
+
+impl Timers {
+    /// The world begins now.
+    pub(super) fn begin() -> io::Result<Rc<Self>> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(clippy::disallowed_methods, reason = "this is where the world's time comes from")]
+        let begin = std::time::Instant::now();
+        let timers = Rc::new(Self {
+            begin,
+            waiting: RefCell::default(),
+            next: Cell::new(0),
+            armed: Cell::new(None),
+            descriptor: super::descriptor::watch(descriptor)?,
+        });
+        drop(tokio::task::spawn_local(watch(Rc::downgrade(&timers))));
+        Ok(timers)
+    }
+
+    /// Time since the world began.
+    pub(super) fn now(&self) -> Instant {
+        let elapsed = self.begin.elapsed();
+        Instant::from_nanos(anabranch_base::time::nanos(elapsed))
+    }
+
+    /// Wakes all that is due.
+    fn fire(&self) {
+        let now = self.now();
+        loop {
+            let mut waiting = self.waiting.borrow_mut();
+            match waiting.first_entry() {
+                Some(first) if first.key().0 <= now => {
+                    let waker = first.remove();
+                    drop(waiting);
+                    waker.wake();
+                }
+                first => {
+                    let next = first.map(|first| first.key().0);
+                    drop(waiting);
+                    self.armed.set(None);
+                    if let Some(at) = next {
+                        self.arm(at);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Has the timerfd fire at `at`, or earlier.
+    fn arm(&self, at: Instant) {
+        if self.armed.get().is_some_and(|armed| armed <= at) {
+            return;
+        }
+        let span = at.since(self.now()).max(SHORTEST);
+        let it_value = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+        // Refused only for values out of range, which a u64 of nanoseconds is not.
+        let set = timerfd_settime(&self.descriptor, TimerfdTimerFlags::empty(), &once);
+        assert!(set.is_ok(), "a timerfd refused {span:?}");
+        self.armed.set(Some(at));
+    }
+}
+
+/// Fires the timers of a world for as long as it lives.
+async fn watch(timers: Weak<Timers>) {
+    loop {
+        let fired = std::future::poll_fn(|cx| {
+            let Some(timers) = timers.upgrade() else { return Poll::Ready(false) };
+            match timers.descriptor.poll_read_ready(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Err(_)) => Poll::Ready(false),
+                Poll::Ready(Ok(mut ready)) => {
+                    let mut count = [0; 8];
+                    // What was set anew meanwhile has nothing to read, which is as well.
+                    let _ = rustix::io::read(&timers.descriptor, &mut count);
+                    ready.clear_ready();
+                    Poll::Ready(true)
+                }
+            }
+        })
+        .await;
+        let Some(timers) = timers.upgrade().filter(|_| fired) else { return };
+        timers.fire();
+    }
+}
+
+/// A timer of the operating system's world.
+#[derive(Debug)]
+pub struct OsTimer {
+    timers: Rc<Timers>,
+    place: Option<Place>,
+    listed: bool,
+}
+
+impl OsTimer {
+    pub(super) fn new(timers: Rc<Timers>) -> Self {
+        Self { timers, place: None, listed: false }
+    }
+
+    fn unlist(&mut self) {
+        if let Some(place) = self.place.filter(|_| std::mem::take(&mut self.listed)) {
+            self.timers.waiting.borrow_mut().remove(&place);
+        }
+    }
+}
+
+impl Timer for OsTimer {
+    fn set(&mut self, at: Option<Instant>) {
+        self.unlist();
+        self.place = at.map(|at| (at, self.timers.next.replace(self.timers.next.get() + 1)));
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(place) = self.place else { return Poll::Pending };
+        if place.0 <= self.timers.now() {
+            let first = self.timers.waiting.borrow().keys().next().copied();
+            if first.is_none_or(|first| first >= place) {
+                self.unlist();
+                self.place = None;
+                return Poll::Ready(());
+            }
+            // Others are due before this one: they are woken first.
+            self.timers.fire();
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut waiting = self.timers.waiting.borrow_mut();
+        match waiting.get_mut(&place) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => {
+                waiting.insert(place, cx.waker().clone());
+                drop(waiting);
+                self.listed = true;
+                self.timers.arm(place.0);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for OsTimer {
+    fn drop(&mut self) {
+        self.unlist();
+    }
+}
+
+/// A timerfd set to zero would be off.
+const SHORTEST: Duration = Duration::from_nanos(1);

@@ -1,0 +1,176 @@
+//! The behaviour suite on the operating system, and what only it has: several
+//! addresses of a host, trains of packets, ICMP, raw sockets, kernel TCP.
+//!
+//! Everything stays on the loopback interface; no test measures time, and every
+//! wait has an end.
+
+#![cfg(target_os = "linux")]
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, IcmpKind};
+use anabranch_world::kernel::{Connection, KernelTcp, Listening};
+use anabranch_world::os::{self, Options, OsSocket, OsWorld};
+use anabranch_world::suite::{Pair, cases};
+use anabranch_world::{Datagrams, Local, Timer, World};
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::Poll;
+
+const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+/// Runs `program` on these addresses; a program that waits for ever fails.
+fn on<T>(addresses: &[IpAddr], program: impl AsyncFnOnce(OsWorld) -> T) -> T {
+    let options = Options { addresses: addresses.to_vec(), seed: Some(1) };
+    os::run(options, async |world| within(&world, 60, program(world.clone())).await).expect("a world")
+}
+
+async fn within<T>(world: &OsWorld, seconds: u64, program: impl Future<Output = T>) -> T {
+    let mut program = std::pin::pin!(program);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + Duration::from_secs(seconds)));
+    poll_fn(|cx| match program.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(result),
+        Poll::Pending => timer.poll(cx).map(|()| panic!("nothing came in {seconds} seconds")),
+    })
+    .await
+}
+
+/// Hosts may be without IPv6.
+fn has_v6() -> bool {
+    std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+}
+
+#[test]
+fn the_behaviour_suite_holds() {
+    let mut sets = vec![vec![V4], vec![V4, IpAddr::from([127, 0, 0, 2])]];
+    if has_v6() {
+        sets.push(vec![V6]);
+        sets.push(vec![V4, V6]);
+    }
+    for addresses in sets {
+        for (name, case) in cases::<OsWorld>() {
+            println!("{name} on {addresses:?}");
+            on(&addresses, async |world| case(Pair { near: world.clone(), far: world }).await);
+        }
+    }
+}
+
+async fn send(socket: &OsSocket, batch: &mut Batch) {
+    poll_fn(|cx| socket.poll_send(cx, batch)).await.expect("sent");
+}
+
+async fn recv(socket: &OsSocket, batch: &mut Batch) {
+    poll_fn(|cx| socket.poll_recv(cx, batch)).await.expect("received");
+}
+
+/// RFC 6951 §5.2: one UDP port on several addresses, each answered from where it was asked.
+#[test]
+fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
+    let other = IpAddr::from([127, 0, 0, 3]);
+    on(&[V4, other], async |world| {
+        let near = world.bind(Local::Udp { port: 0 }).await.expect("a port");
+        let far = world.bind(Local::Udp { port: 0 }).await.expect("a port");
+        let (from, to) = (near.local()[0], far.local()[1]);
+        assert_eq!((from.ip(), to.ip()), (V4, other));
+        let mut out = Batch::new(64);
+        (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
+        // More than one call can carry: 64 packets of 1,400 bytes and a short one.
+        for number in 0..63_u8 {
+            out.push(&[number; 1400]);
+        }
+        out.push(&[63; 700]);
+        send(&near, &mut out).await;
+        let mut seen = 0;
+        let mut input = Batch::new(1);
+        while seen < 64 {
+            recv(&far, &mut input).await;
+            assert_eq!((input.source, input.target, input.ecn), (from, to, Ecn::Ect0));
+            for segment in input.segments() {
+                let size = if seen == 63 { 700 } else { 1400 };
+                assert_eq!(segment, vec![seen; size], "packet {seen}");
+                seen += 1;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_closed_port_is_reported_with_the_packet_that_found_it() {
+    on(&[V4], async |world| {
+        let near = world.bind(Local::Udp { port: 0 }).await.expect("a port");
+        let far = world.bind(Local::Udp { port: 0 }).await.expect("a port");
+        let to = far.local()[0];
+        drop(far);
+        let mut batch = Batch::new(1);
+        (batch.source, batch.target) = (near.local()[0], to);
+        batch.push(b"is anybody there?");
+        send(&near, &mut batch).await;
+        recv(&near, &mut batch).await;
+        let icmp = batch.icmp.expect("a report");
+        assert_eq!((icmp.kind, icmp.source, icmp.target), (IcmpKind::Unreachable(3), V4, V4));
+        assert_eq!(batch.segments().next(), Some(&b"is anybody there?"[..]));
+    });
+}
+
+#[test]
+fn what_no_interface_takes_is_reported_too_big() {
+    on(&[V4], async |world| {
+        let near = world.bind(Local::Udp { port: 0 }).await.expect("a port");
+        let mut batch = Batch::new(1);
+        (batch.source, batch.target) = (near.local()[0], SocketAddr::new(V4, 9));
+        batch.push(&vec![7; 65_520]);
+        send(&near, &mut batch).await;
+        recv(&near, &mut batch).await;
+        let icmp = batch.icmp.expect("a report");
+        assert!(matches!(icmp.kind, IcmpKind::TooBig(mtu) if mtu == near.mtu(V4)), "{icmp:?}");
+    });
+}
+
+/// Raw sockets need a privilege; where it is missing the reason must be that and nothing else.
+#[test]
+fn raw_packets_go_there_and_back_where_the_host_permits() {
+    for ip in if has_v6() { vec![V4, V6] } else { vec![V4] } {
+        on(&[ip], async |world| {
+            let near = match world.bind(Local::Ip { protocol: 253 }).await {
+                Ok(socket) => socket,
+                Err(error) => {
+                    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+                    return;
+                }
+            };
+            let here = SocketAddr::new(ip, 0);
+            assert_eq!(near.local(), [here]);
+            let mut batch = Batch::new(2);
+            (batch.source, batch.target, batch.ecn) = (here, here, Ecn::Ect1);
+            batch.push(&[1; 600]);
+            batch.push(&[2; 600]);
+            send(&near, &mut batch).await;
+            for number in [1, 2] {
+                recv(&near, &mut batch).await;
+                assert_eq!((batch.source, batch.target, batch.ecn), (here, here, Ecn::Ect1));
+                assert_eq!(batch.segments().collect::<Vec<_>>(), [[number; 600]]);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_connection_of_the_kernel_carries_bytes_and_ends() {
+    on(&[V4], async |world| {
+        let listening = world.listen_tcp(SocketAddr::new(V4, 0), 8).expect("listening");
+        let near = world.connect_tcp(listening.local()).expect("begun");
+        poll_fn(|cx| near.poll_connected(cx)).await.expect("connected");
+        let far = poll_fn(|cx| listening.poll_accept(cx)).await.expect("accepted");
+        assert_eq!((near.local(), near.remote()), (far.remote(), far.local()));
+        assert_eq!(poll_fn(|cx| near.poll_write(cx, b"there")).await.expect("written"), 5);
+        near.finish();
+        let mut buffer = [0; 16];
+        assert_eq!(poll_fn(|cx| far.poll_read(cx, &mut buffer)).await.expect("read"), 5);
+        assert_eq!(poll_fn(|cx| far.poll_read(cx, &mut buffer)).await.expect("the end"), 0);
+        drop(listening);
+        let gone = world.connect_tcp(far.local()).expect("begun");
+        let refused = poll_fn(|cx| gone.poll_connected(cx)).await.expect_err("nobody listens");
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    });
+}

@@ -34,7 +34,7 @@ pub enum Event {
         inbound_streams: u16,
     },
     /// A stream has something to read. Told once; told again only after a
-    /// `recv` on that stream has returned `None`.
+    /// `recv` on that stream has returned `None`, or `recv_bytes` that nothing is left.
     Readable {
         /// Which association.
         id: AssociationId,

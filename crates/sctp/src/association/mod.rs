@@ -267,6 +267,21 @@ impl Association {
         Some(received)
     }
 
+    /// As [`recv`](Self::recv), over the ends of messages.
+    #[inline]
+    pub(crate) fn recv_bytes(
+        &mut self,
+        stream: u16,
+        out: &mut [u8],
+        wanted: impl Fn(u32) -> bool,
+    ) -> (usize, bool) {
+        let read = self.recv.read_bytes(stream, out, wanted);
+        if self.recv.wants_window_update() && self.state.may_receive_data() {
+            self.recv.sack_now();
+        }
+        read
+    }
+
     pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) -> Result<(), SchedulerError> {
         if stream >= self.outbound_streams {
             return Err(SchedulerError::NoSuchStream);

@@ -28,8 +28,8 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use crate::stats::{AssociationInfo, AssociationStats, PathChange, Totals};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
-use anabranch_wire::sctp::Auth;
 use anabranch_wire::sctp::{self as wire, Chunk, Chunks, CookieEcho, PacketView, RawChunk};
+use anabranch_wire::sctp::{Auth, Data};
 use cookie::Sealer;
 use demux::{Demux, Pair};
 use spent::Spent;
@@ -130,6 +130,8 @@ pub struct Endpoint {
     next_tag: u64,
     totals: Totals,
     path_changes: Vec<PathChange>,
+    /// The association that takes the buffer of the packet that was handled last.
+    lender: Option<u32>,
 }
 
 /// A place for an association.
@@ -183,6 +185,7 @@ impl Endpoint {
             next_tag: 1,
             totals: Totals::default(),
             path_changes: Vec::new(),
+            lender: None,
         }
     }
 
@@ -364,6 +367,37 @@ impl Endpoint {
             self.settle(now, slot);
         }
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
+    }
+
+    /// Reads from a stream as from a sequence of bytes: goes on over the ends of
+    /// messages until the buffer is full or nothing is left. Of messages whose
+    /// payload protocol identifier is not `wanted` nothing is returned. Tells how
+    /// many bytes were read, and whether nothing is left; that counts as a
+    /// [`recv`](Self::recv) that has returned `None`.
+    ///
+    /// # Errors
+    /// [`RecvError`], when there are no bytes.
+    #[inline]
+    pub fn recv_bytes(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        buffer: &mut [u8],
+        wanted: impl Fn(u32) -> bool,
+    ) -> Result<(usize, bool), RecvError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
+        };
+        let Some(association) = &mut self.slots[slot as usize].association else {
+            return Err(RecvError::Unknown);
+        };
+        let (bytes, dry) = association.recv_bytes(stream, buffer, wanted);
+        let closed = matches!(association.state, State::Closed);
+        if closed || association.recv.sack_due() {
+            self.settle(now, slot);
+        }
+        if closed && bytes == 0 { Err(RecvError::Closed) } else { Ok((bytes, dry)) }
     }
 
     /// Closes gracefully: what was sent is delivered first. `Event::Closed`
@@ -766,6 +800,7 @@ impl Endpoint {
         view: &PacketView<'_>,
         first: RawChunk<'_>,
         rest: Chunks<'_>,
+        lend: bool,
     ) {
         let (mut ctx, slots) = self.context(now);
         let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
@@ -804,19 +839,29 @@ impl Endpoint {
             authenticated: false,
         };
         // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
-        association.handle_packet(&mut ctx, Some(first), rest, &arrived);
+        let mut lent = false;
+        if lend && first.kind == Data::KIND && rest.is_empty() {
+            association.recv.offer(true);
+            association.handle_packet(&mut ctx, Some(first), rest, &arrived);
+            association.recv.offer(false);
+            lent = association.recv.is_lent();
+        } else {
+            association.handle_packet(&mut ctx, Some(first), rest, &arrived);
+        }
         association.give_up_due(&mut ctx);
         if !was_established && association.stats.established.is_some() {
             self.totals.associations += 1;
         }
+        if lent {
+            self.lender = Some(slot);
+        }
         self.settle(now, slot);
     }
-}
 
-impl Engine for Endpoint {
-    type Event = Event;
-
-    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+    /// Takes a packet in; the end of it may be left to be read from its buffer if the caller can
+    /// `lend` that: [`lender`](Self::lender) tells.
+    #[inline]
+    fn take_in(&mut self, now: Instant, packet: Packet<'_>, lend: bool) {
         // RFC 9260 §6.8: a packet with a wrong checksum never was.
         let view = if self.config.zero_checksum {
             checksum::read(packet.payload, &mut self.demux)
@@ -858,9 +903,31 @@ impl Engine for Endpoint {
             // RFC 9260 §8.5.1 A: nothing else has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
-                Some(slot) => self.on_own_tag(now, slot, &packet, &view, first, chunks),
+                Some(slot) => self.on_own_tag(now, slot, &packet, &view, first, chunks, lend),
                 None => self.on_stray(now, &packet, &view),
             },
+        }
+    }
+}
+
+impl Engine for Endpoint {
+    type Event = Event;
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        self.take_in(now, packet, false);
+    }
+
+    #[inline]
+    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
+        // Where packets come one by one, buffers are no larger than packets.
+        let lend = batch.max_segments() == 1;
+        for packet in batch.packets() {
+            self.take_in(now, packet, lend);
+        }
+        if let Some(slot) = self.lender.take()
+            && let Some(association) = &mut self.slots[slot as usize].association
+        {
+            association.recv.hold(batch);
         }
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod window;
 use crate::config::Config;
 use crate::endpoint::Received;
 use ack::{Ack, Due};
+use anabranch_base::Batch;
 use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn};
 use idata::Interleaved;
 use order::Order;
@@ -232,6 +233,48 @@ impl RecvHalf {
         let received = self.order.read(stream, out)?;
         self.window.credit(received.bytes as u64);
         Some(received)
+    }
+
+    /// The application reads bytes, over the ends of messages, of those that are `wanted` by their
+    /// payload protocol identifier. How many, and whether that is all there is.
+    #[inline]
+    pub(crate) fn read_bytes(
+        &mut self,
+        stream: u16,
+        out: &mut [u8],
+        wanted: impl Fn(u32) -> bool,
+    ) -> (usize, bool) {
+        let mut bytes = 0;
+        while bytes < out.len() {
+            let Some(received) = self.read(stream, &mut out[bytes..]) else {
+                return (bytes, true);
+            };
+            if wanted(received.ppid) {
+                bytes += received.bytes;
+            }
+            if self.order.is_dry(stream) {
+                return (bytes, true);
+            }
+        }
+        (bytes, false)
+    }
+
+    /// Whether the next chunk is the end of a packet whose buffer can be had.
+    #[inline]
+    pub(crate) fn offer(&mut self, offered: bool) {
+        self.order.offer(offered);
+    }
+
+    /// Its message was taken, and the buffer is still to come.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.order.is_lent()
+    }
+
+    /// The buffer of that packet.
+    #[inline]
+    pub(crate) fn hold(&mut self, batch: &mut Batch) {
+        self.order.hold(batch);
     }
 
     /// The peer should be told that the window has opened.

@@ -7,11 +7,14 @@
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.6 (Receive).
 
 mod anew;
+mod lent;
 mod skip;
 
 use super::reassembly::{Pool, Violation};
 use crate::endpoint::Received;
 use crate::streams::Streams;
+use anabranch_base::Batch;
+use lent::Lent;
 use skip::Skips;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -60,6 +63,18 @@ impl Lane {
         self.messages.push_back(Boundary { left: payload.len(), ppid, incomplete: false });
     }
 
+    /// Nothing is in it, finished or not.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.tail.is_none()
+    }
+
+    /// A message whose bytes lie elsewhere.
+    #[inline]
+    fn push_lent(&mut self, length: usize, ppid: u32) {
+        self.messages.push_back(Boundary { left: length, ppid, incomplete: false });
+    }
+
     fn readable(&self) -> bool {
         !self.messages.is_empty() || self.tail.as_ref().is_some_and(|tail| tail.exposed && tail.have > 0)
     }
@@ -100,7 +115,9 @@ impl Lane {
         }
     }
 
-    fn read(&mut self, out: &mut [u8], unordered: bool) -> Option<Received> {
+    /// The first message's bytes may be `lent`.
+    #[inline]
+    fn read(&mut self, out: &mut [u8], unordered: bool, lent: Option<&mut Lent>) -> Option<Received> {
         let mut incomplete = false;
         let (left, ppid, whole) = match (self.messages.front_mut(), &mut self.tail) {
             (Some(message), _) => {
@@ -113,7 +130,10 @@ impl Lane {
         let bytes = out.len().min(*left);
         *left -= bytes;
         let end_of_message = whole && *left == 0;
-        self.copy(&mut out[..bytes]);
+        match lent {
+            Some(lent) => lent.copy(&mut out[..bytes]),
+            None => self.copy(&mut out[..bytes]),
+        }
         if end_of_message {
             self.messages.pop_front();
         }
@@ -187,6 +207,7 @@ pub(crate) struct Order {
     completed: u64,
     /// What the peer has given up.
     skips: Skips,
+    lent: Lent,
 }
 
 impl Order {
@@ -197,6 +218,7 @@ impl Order {
             news: Vec::new(),
             completed: 0,
             skips: Skips::default(),
+            lent: Lent::default(),
         }
     }
 
@@ -240,7 +262,11 @@ impl Order {
             if stream.ordered.tail.is_some() {
                 return Err(Violation("6.5: a stream sequence number was used twice"));
             }
-            stream.ordered.push(payload, to.ppid);
+            if stream.ordered.is_empty() && self.lent.take(slot, payload.len()) {
+                stream.ordered.push_lent(payload.len(), to.ppid);
+            } else {
+                stream.ordered.push(payload, to.ppid);
+            }
             stream.next_ssn = stream.next_ssn.wrapping_add(1);
             self.completed += 1;
             if !stream.waiting.is_empty() {
@@ -389,9 +415,9 @@ impl Order {
             }
         };
         let received = match (unordered, &mut state.unordered) {
-            (true, Some(lane)) => lane.read(out, true),
+            (true, Some(lane)) => lane.read(out, true, None),
             (true, None) => None,
-            (false, _) => state.ordered.read(out, false),
+            (false, _) => state.ordered.read(out, false, self.lent.of(slot)),
         };
         match received {
             Some(received) => {
@@ -404,6 +430,37 @@ impl Order {
             None => state.signalled = false,
         }
         received
+    }
+
+    /// Whether all of a stream is read; then it is told again when there is more, as after a
+    /// [`read`](Self::read) that returned nothing.
+    #[inline]
+    pub(crate) fn is_dry(&mut self, stream: u16) -> bool {
+        let Some(slot) = self.streams.find(stream) else {
+            return true;
+        };
+        let state = self.streams.at(slot);
+        let dry = !state.readable();
+        state.signalled &= !dry;
+        dry
+    }
+
+    /// Whether the next message is the end of a packet whose buffer can be had.
+    #[inline]
+    pub(crate) fn offer(&mut self, offered: bool) {
+        self.lent.offer(offered);
+    }
+
+    /// A message was taken whose buffer is still to come.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.is_expected()
+    }
+
+    /// The buffer of that message.
+    #[inline]
+    pub(crate) fn hold(&mut self, batch: &mut Batch) {
+        self.lent.hold(batch);
     }
 
     /// Bytes that one [`read`](Self::read) would return.

@@ -73,6 +73,8 @@ pub(super) struct Lane {
     /// Its place among the writers, and whether it has written since it took it.
     turn: Option<u64>,
     had_its_turn: bool,
+    /// All is read, and nothing has come since.
+    pub(super) dry: bool,
     pub(super) read: u64,
     pub(super) written: u64,
 }
@@ -389,6 +391,7 @@ impl Association {
     /// Something can be read from the stream.
     pub(super) fn readable(&mut self, stream: u16) {
         let lane = self.lane(stream);
+        lane.dry = false;
         if lane.open {
             lane.reader.wake();
         } else if !std::mem::replace(&mut lane.announced, true) {

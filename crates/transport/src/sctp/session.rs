@@ -4,7 +4,7 @@ use super::host::Shared;
 use super::{Inner, PPID_HTTP};
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream};
 use anabranch_base::Engine;
-use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, RecvError, SendError};
+use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, SendError};
 use anabranch_world::World;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -285,20 +285,19 @@ impl<W: World> Stream for SctpStream<W> {
         let Some(association) = associations.get_mut(&id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
         };
+        let lane = association.lane(stream);
+        // Most reads take all there is, and the next one need not ask.
         let mut read = 0;
-        // A call reads from one message; the reader wants bytes.
-        while read < into.len() {
-            match engine.recv(now, id, stream, &mut into[read..]) {
-                // Other identifiers are other applications' and no part of these bytes.
-                Ok(Some(received)) if received.ppid == 0 || received.ppid == PPID_HTTP => {
-                    read += received.bytes;
-                }
-                Ok(Some(_)) => {}
-                Ok(None) | Err(RecvError::Closed | RecvError::Unknown) => break,
+        if !lane.dry {
+            // Other identifiers are other applications' and no part of these bytes.
+            let wanted = |ppid| ppid == 0 || ppid == PPID_HTTP;
+            if let Ok((bytes, dry)) = engine.recv_bytes(now, id, stream, into, wanted) {
+                read = bytes;
+                lane.dry = dry;
             }
         }
         if read > 0 || into.is_empty() {
-            association.lane(stream).read += read as u64;
+            lane.read += read as u64;
             // Room in the receive buffer may be worth a SACK; mostly it is not.
             if engine.has_output() {
                 bell.ring();

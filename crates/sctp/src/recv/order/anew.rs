@@ -64,6 +64,6 @@ impl Order {
             let behind: usize = stream.behind.iter().map(|(_, payload)| payload.len()).sum();
             (stream.ordered.bytes.len() + unordered + waiting + behind) as u64
         };
-        self.streams.iter().map(of).sum()
+        self.streams.iter().map(of).sum::<u64>() + self.lent.left()
     }
 }

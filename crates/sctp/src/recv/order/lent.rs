@@ -1,0 +1,144 @@
+//! A message that is read from the very packet it came in.
+//!
+//! An application that reads each message before the next comes has it copied
+//! once, and what was received is not touched between. There is one such buffer
+//! an association: whatever comes while it is in use is copied as ever.
+
+use anabranch_base::Batch;
+
+/// The buffer of a packet, of which the end is a message.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
+    /// Kept when all is read, to be left in the place of the next one.
+    buffer: Vec<u8>,
+    /// Where in it lies what is not read.
+    at: u32,
+    left: u32,
+    /// The slot of the stream whose first message this is.
+    slot: u32,
+    /// The message that is delivered now is the end of a packet whose buffer can be had.
+    offered: bool,
+    /// It was taken so, and its buffer is still to come.
+    expected: bool,
+}
+
+impl Lent {
+    /// Whether the next message is the end of a packet whose buffer can be had.
+    #[inline]
+    pub(super) fn offer(&mut self, offered: bool) {
+        self.offered = offered;
+    }
+
+    /// Takes a message of so many bytes, the first of what the stream in `slot` holds.
+    #[inline]
+    pub(super) fn take(&mut self, slot: usize, length: usize) -> bool {
+        if !self.offered || self.left > 0 || length < WORTH_LENDING {
+            return false;
+        }
+        self.offered = false;
+        self.expected = true;
+        self.left = length as u32;
+        self.slot = slot as u32;
+        true
+    }
+
+    /// A message was taken whose buffer is still to come.
+    #[inline]
+    pub(super) fn is_expected(&self) -> bool {
+        self.expected
+    }
+
+    /// The buffer of that message, which ends with it but for the padding of its chunk.
+    #[inline]
+    pub(super) fn hold(&mut self, batch: &mut Batch) {
+        self.expected = false;
+        self.buffer = batch.take_buffer(std::mem::take(&mut self.buffer)).0;
+        self.at = self.buffer.len() as u32 - self.left.next_multiple_of(4);
+    }
+
+    /// What of it is not read, if it is of the stream in `slot`.
+    #[inline]
+    pub(super) fn of(&mut self, slot: usize) -> Option<&mut Self> {
+        (self.left > 0 && self.slot as usize == slot).then_some(self)
+    }
+
+    /// Takes the next bytes out.
+    #[inline]
+    pub(super) fn copy(&mut self, out: &mut [u8]) {
+        out.copy_from_slice(&self.buffer[self.at as usize..][..out.len()]);
+        self.at += out.len() as u32;
+        self.left -= out.len() as u32;
+    }
+
+    /// Bytes that are not read.
+    pub(super) fn left(&self) -> u64 {
+        u64::from(self.left)
+    }
+}
+
+/// Less is copied sooner than a buffer is exchanged.
+const WORTH_LENDING: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::reassembly::Pool;
+    use super::super::{Delivery, Order};
+    use anabranch_base::{Batch, Rng};
+
+    /// Whatever is lent, and however it is read: the same bytes come out as went in.
+    #[test]
+    fn lent_or_copied_the_bytes_are_the_same() {
+        for seed in 0..100 {
+            let mut rng = Rng::new(seed);
+            let (mut order, mut pool) = (Order::new(4096), Pool::default());
+            let mut batch = Batch::new(1);
+            let mut sent = [Vec::new(), Vec::new()];
+            let mut read = [Vec::new(), Vec::new()];
+            let mut numbers = [0_u16; 2];
+            let mut lent = 0;
+            for _ in 0..200 {
+                let stream = rng.below(2) as usize;
+                if rng.below(2) == 0 {
+                    let payload: Vec<u8> = (0..1 + rng.below(1400)).map(|_| rng.below(256) as u8).collect();
+                    batch.clear();
+                    batch.push_with(|buffer| {
+                        buffer.extend_from_slice(&[1; 28]);
+                        buffer.extend_from_slice(&payload);
+                        buffer.resize(buffer.len().next_multiple_of(4), 0);
+                    });
+                    let to =
+                        Delivery { stream: stream as u16, ssn: numbers[stream], ppid: 0, unordered: false };
+                    numbers[stream] += 1;
+                    order.offer(true);
+                    order.deliver(to, &payload, &mut pool).expect("in order");
+                    order.offer(false);
+                    if order.is_lent() {
+                        order.hold(&mut batch);
+                        lent += 1;
+                    }
+                    sent[stream].extend_from_slice(&payload);
+                } else {
+                    let mut into = vec![0; rng.below(2000) as usize];
+                    while let Some(received) = order.read(stream as u16, &mut into) {
+                        read[stream].extend_from_slice(&into[..received.bytes]);
+                        if rng.below(3) == 0 || into.is_empty() {
+                            break;
+                        }
+                    }
+                }
+                let unread: usize = sent.iter().flatten().count() - read.iter().flatten().count();
+                assert!(order.held_bytes() >= unread as u64, "seed {seed}");
+                assert!((0..2).all(|stream| sent[stream].starts_with(&read[stream])), "seed {seed}");
+            }
+            for stream in 0..2_u16 {
+                let mut into = [0; 100];
+                while !order.is_dry(stream) {
+                    let received = order.read(stream, &mut into).expect("not dry");
+                    read[usize::from(stream)].extend_from_slice(&into[..received.bytes]);
+                }
+            }
+            assert_eq!(sent, read, "seed {seed}");
+            assert!(lent > 5, "seed {seed}: {lent}");
+        }
+    }
+}

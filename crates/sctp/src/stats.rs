@@ -46,6 +46,8 @@ pub struct AssociationStats {
     pub retransmitted_fast: u64,
     /// DATA chunks retransmitted after a timeout.
     pub retransmitted_timeout: u64,
+    /// Tail loss probes (RFC 8985 §7).
+    pub tail_probes: u64,
     /// Retransmissions known to have been needless (the peer reported the duplicate).
     pub retransmitted_spurious: u64,
     /// Packets that carried at least one retransmitted DATA chunk.
@@ -101,6 +103,7 @@ impl AssociationStats {
         self.data_bytes_sent += other.data_bytes_sent;
         self.retransmitted_fast += other.retransmitted_fast;
         self.retransmitted_timeout += other.retransmitted_timeout;
+        self.tail_probes += other.tail_probes;
         self.retransmitted_spurious += other.retransmitted_spurious;
         self.packets_retransmitted += other.packets_retransmitted;
         self.t3_expirations += other.t3_expirations;

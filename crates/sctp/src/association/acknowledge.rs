@@ -75,11 +75,12 @@ impl Association {
         }
         // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
         let in_recovery = self.send.recovery.exit.is_some();
-        let base = self.send.outstanding.base();
+        // A loss that time betrays while a timeout is being repaired is the timeout's.
+        let reduces = !(in_recovery || self.config.rack && self.send.recovery.timeout_exit.is_some());
+        let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
         let mut lost_on_any = false;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
-            lost_on_any |= ack.lost > 0;
             if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
                 continue;
             }
@@ -95,13 +96,15 @@ impl Association {
             if ack.acked > 0 {
                 path.one_packet = false;
                 let revived = path.is_shown_by(base) && path.on_answer(ctx.now);
+                let fresh = outcome.fresh.get(index);
+                let conservative = path.control.is_some() && path.watch_slow_start(ctx.now, base, end, fresh);
                 let acked = Acked {
                     bytes: ack.acked,
                     flight_before,
                     cumulative: outcome.cumulative,
                     in_recovery: was_in_recovery,
-                    window_limited: flight_before >= path.congestion.window(),
-                    conservative: false,
+                    window_limited: path.fills_window(flight_before, base),
+                    conservative,
                     rtt: path.rtt.smoothed(),
                 };
                 path.congestion.on_acked(ctx.now, acked);
@@ -111,22 +114,40 @@ impl Association {
                     self.on_path_up(ctx, index, true);
                 }
             }
-            let path = self.paths.at(index);
-            if ack.lost > 0 {
-                if !in_recovery {
-                    // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
-                    path.congestion.on_loss(ctx.now, path.flight, false);
-                    path.stats.fast_recoveries += 1;
+            self.paths.at(index).flight += ack.reneged;
+            let mut lost = ack.lost;
+            if self.config.rack {
+                if ack.reneged > 0
+                    && let Some(control) = &mut self.paths.at(index).control
+                {
+                    // What was taken back is judged anew.
+                    control.edge = 0;
                 }
-                path.flight = path.flight.saturating_sub(ack.lost);
+                lost += self.judge_by_time(ctx.now, index, &outcome.fresh[index]);
             }
-            path.flight += ack.reneged;
-            self.rearm_t3(ctx.now, index, ack.earliest, ack.lost > 0 || ack.reneged > 0);
+            if lost > 0 {
+                lost_on_any = true;
+                self.note_loss(ctx.now, index, lost, reduces);
+            }
+            let path = self.paths.at(index);
+            if path.control.is_some() {
+                let mss = path.chunk_limit() as u64;
+                let safe = outcome.cumulative && lost == 0;
+                let (flight, threshold) = (path.flight, path.congestion.ssthresh());
+                if let Some(prr) = path.control.as_mut().and_then(|control| control.reduction.as_mut()) {
+                    prr.on_delivered(ack.acked, safe, threshold, flight, mss);
+                }
+            }
+            self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
         }
-        if lost_on_any && !in_recovery {
-            self.send.recovery.exit = Some(self.send.outstanding.end());
-            self.send.recovery.free_packet = true;
-            self.stats.fast_recoveries += 1;
+        if lost_on_any && reduces {
+            self.enter_recovery();
+        }
+        if self.config.rack || self.config.prr {
+            let repaired = was_in_recovery && self.send.recovery.exit.is_none();
+            let told = outcome.cumulative || outcome.fresh.iter().any(|fresh| !fresh.is_empty());
+            let idle = !told && !self.send.outstanding.has_gaps();
+            self.after_sack_by_time(ctx.now, repaired, outcome.spurious, idle);
         }
         if outcome.spurious > 0 {
             self.stats.retransmitted_spurious += outcome.spurious;
@@ -154,7 +175,7 @@ impl Association {
 
     /// RFC 9260 §6.3.2 R2, R3, R4: the T3-rtx of a path after a SACK.
     #[inline]
-    fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
+    pub(super) fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
         let path = self.paths.at(index);
         let timer = Timer::T3Rtx(index);
         if path.flight == 0 {
@@ -213,6 +234,11 @@ impl Association {
         path.flight = 0;
         path.earliest = self.send.outstanding.end();
         path.earliest_unsure = false;
+        if let Some(control) = &mut path.control {
+            control.on_timeout();
+            self.timers.stop(Timer::Loss(index));
+        }
+        self.send.recovery.settle();
         let cause = if probing.is_some() { SendCause::Probe } else { SendCause::Timeout };
         let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
         // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
@@ -324,6 +350,9 @@ impl Association {
         if self.send.recovery.exit.is_none() {
             let path = self.paths.at(index);
             path.congestion.on_loss(ctx.now, path.flight, true);
+            if let Some(control) = &mut path.control {
+                control.end_hystart();
+            }
             self.stats.ecn_reductions += 1;
         }
     }

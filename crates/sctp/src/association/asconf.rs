@@ -194,7 +194,13 @@ impl Association {
         path.timed = None;
         path.one_packet = false;
         path.heartbeat = Default::default();
-        for timer in [Timer::T3Rtx(index), Timer::Heartbeat(index), Timer::HeartbeatLost(index)] {
+        for timer in [
+            Timer::Loss(index),
+            Timer::T3Rtx(index),
+            Timer::Pace(index),
+            Timer::Heartbeat(index),
+            Timer::HeartbeatLost(index),
+        ] {
             self.timers.stop(timer);
         }
         self.stop_mtu_search(index);

@@ -20,6 +20,7 @@ mod mtu;
 pub(crate) mod negotiate;
 pub(crate) mod outbound;
 pub(crate) mod reconfig;
+mod recover;
 pub(crate) mod restart;
 pub(crate) mod shutdown;
 pub(crate) mod state;
@@ -234,6 +235,9 @@ impl Association {
         let more = self.paths.len().saturating_sub(self.outcome.paths.len());
         self.outcome.paths.reserve_exact(more);
         self.outcome.paths.resize(self.paths.len(), Default::default());
+        if self.config.rack || self.config.hystart {
+            self.outcome.fresh.resize(self.paths.len(), Default::default());
+        }
         self.timers.grow(self.paths.len());
     }
 
@@ -348,6 +352,9 @@ impl Association {
                 // What is due is given up after any change.
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
+                Timer::Loss(path) => self.on_loss_timer(ctx, path),
+                // It may go now, and does when it is asked for.
+                Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
                 Timer::HeartbeatLost(path) => self.on_heartbeat_lost(ctx, path),

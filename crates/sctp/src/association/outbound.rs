@@ -424,6 +424,7 @@ impl Association {
             self.send.queue.packet_done();
             self.burst_left = self.burst_left.saturating_sub(1);
             self.paths.at(index).last_used = ctx.now;
+            self.note_new_sent(ctx.now, index);
         }
         self.paths.at(index).last_data = Some(ctx.now);
     }
@@ -537,6 +538,10 @@ impl Association {
             entry.repeats = entry.repeats.saturating_add(1);
         }
         self.send.outstanding.note_repeated(offset);
+        self.send.recovery.on_repaired();
+        if let Some(control) = &mut self.paths.at(index).control {
+            control.repairs.push_back((offset, ctx.now));
+        }
         // RFC 9260 §6.3.1 C5 (Karn): what was sent twice measures nothing, nor does what was first
         // sent after it and may have waited for it.
         for path in 0..self.paths.len() {
@@ -582,6 +587,7 @@ impl Association {
         let path = self.paths.at(index);
         let idle = path.flight == 0;
         path.flight += entry.size();
+        path.pace(ctx.now, entry.size());
         let timer = Timer::T3Rtx(index);
         // RFC 9260 §6.3.2 R1, §6.1: start it, or restart it when the earliest that was sent to this
         // address is sent there again; not for a chunk that moves here from another address.

@@ -27,8 +27,12 @@ pub(crate) enum Timer {
     Lifetime,
     /// T4: an ASCONF has not been answered (RFC 5061 §5.1).
     Asconf,
+    /// RFC 8985: something on a path is lost by now, or its tail is to be probed.
+    Loss(usize),
     /// T3-rtx of a path.
     T3Rtx(usize),
+    /// The next packet to a path may go, by its pace.
+    Pace(usize),
     /// The next HEARTBEAT to a path.
     Heartbeat(usize),
     /// A HEARTBEAT to a path has not been answered within its RTO.
@@ -39,7 +43,7 @@ pub(crate) enum Timer {
 }
 
 const SINGLE: usize = 9;
-const PER_PATH: usize = 4;
+const PER_PATH: usize = 6;
 
 /// The table. An absent deadline is `Instant::MAX`.
 #[derive(Debug)]
@@ -71,10 +75,12 @@ impl Timers {
             Timer::Reconfig => 6,
             Timer::Lifetime => 7,
             Timer::Asconf => 8,
-            Timer::T3Rtx(path) => SINGLE + PER_PATH * path,
-            Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 1,
-            Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 2,
-            Timer::PathMtu(path) => SINGLE + PER_PATH * path + 3,
+            Timer::Loss(path) => SINGLE + PER_PATH * path,
+            Timer::T3Rtx(path) => SINGLE + PER_PATH * path + 1,
+            Timer::Pace(path) => SINGLE + PER_PATH * path + 2,
+            Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 3,
+            Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 4,
+            Timer::PathMtu(path) => SINGLE + PER_PATH * path + 5,
         }
     }
 
@@ -90,10 +96,14 @@ impl Timers {
             6 => Timer::Reconfig,
             7 => Timer::Lifetime,
             8 => Timer::Asconf,
-            _ if (index - SINGLE).is_multiple_of(PER_PATH) => Timer::T3Rtx(path),
-            _ if (index - SINGLE) % PER_PATH == 1 => Timer::Heartbeat(path),
-            _ if (index - SINGLE) % PER_PATH == 2 => Timer::HeartbeatLost(path),
-            _ => Timer::PathMtu(path),
+            _ => match (index - SINGLE) % PER_PATH {
+                0 => Timer::Loss(path),
+                1 => Timer::T3Rtx(path),
+                2 => Timer::Pace(path),
+                3 => Timer::Heartbeat(path),
+                4 => Timer::HeartbeatLost(path),
+                _ => Timer::PathMtu(path),
+            },
         }
     }
 
@@ -110,6 +120,12 @@ impl Timers {
 
     pub(crate) fn stop_all(&mut self) {
         self.deadlines.fill(Instant::MAX);
+    }
+
+    /// When it runs out, `Instant::MAX` when it does not run.
+    #[inline]
+    pub(crate) fn at(&self, timer: Timer) -> Instant {
+        self.deadlines[Self::index(timer)]
     }
 
     #[inline]
@@ -161,23 +177,27 @@ mod tests {
             Timer::Reconfig,
             Timer::Lifetime,
             Timer::Asconf,
+            Timer::Loss(0),
             Timer::T3Rtx(0),
+            Timer::Pace(0),
             Timer::Heartbeat(0),
             Timer::HeartbeatLost(0),
             Timer::PathMtu(0),
+            Timer::Loss(1),
             Timer::T3Rtx(1),
+            Timer::Pace(1),
             Timer::Heartbeat(1),
             Timer::HeartbeatLost(1),
             Timer::PathMtu(1),
         ];
         for (i, timer) in all.into_iter().enumerate().rev() {
-            timers.set(timer, Instant::from_millis(20 - i as u64));
+            timers.set(timer, Instant::from_millis(24 - i as u64));
         }
         assert_eq!(timers.next(), Some(Instant::from_millis(4)));
         timers.stop(Timer::Probe);
         assert!(!timers.is_set(Timer::Probe) && timers.is_set(Timer::Sack));
         assert_eq!(timers.expired(Instant::from_millis(3)), None);
-        let run: Vec<_> = std::iter::from_fn(|| timers.expired(Instant::from_millis(20))).collect();
+        let run: Vec<_> = std::iter::from_fn(|| timers.expired(Instant::from_millis(24))).collect();
         let expected: Vec<_> = all.into_iter().filter(|&t| t != Timer::Probe).collect();
         assert_eq!(run, expected);
         assert_eq!(timers.next(), None);

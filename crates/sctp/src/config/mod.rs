@@ -126,6 +126,16 @@ pub struct Config {
     pub max_burst: Option<u32>,
     /// Miss indications that trigger a fast retransmit.
     pub dupthresh: u32,
+    /// RFC 8985 §6: losses are found by time.
+    pub rack: bool,
+    /// RFC 8985 §7: probes of the tail, where losses are found by time.
+    pub tlp: bool,
+    /// RFC 9406: slow start ends when round trips grow.
+    pub hystart: bool,
+    /// Packets are spread over the round trip.
+    pub pacing: bool,
+    /// RFC 6937: in fast recovery, what leaves follows what arrives.
+    pub prr: bool,
     /// Hold back a small packet while data is unacknowledged (RFC 9260 §6.1).
     pub nagle: bool,
     /// Explicit congestion notification as in RFC 4960 Appendix A.
@@ -283,6 +293,11 @@ impl Config {
             sndbuf: 1 << 20,
             max_burst: Some(4),
             dupthresh: 3,
+            rack: false,
+            tlp: false,
+            hystart: false,
+            pacing: false,
+            prr: false,
             nagle: false,
             ecn: false,
             path_max_retrans: 5,
@@ -465,6 +480,36 @@ const KNOBS: &[Row] = &[
         help: "miss indications that trigger a fast retransmit, from 1 to 100",
         print: |c| c.dupthresh.to_string(),
         parse: |c, text| count(text, 1, 100).map(|n| c.dupthresh = n),
+    },
+    Row {
+        key: "rack",
+        help: "losses are found by time, not by miss indications (RFC 8985): yes or no",
+        print: |c| yes_no(c.rack),
+        parse: |c, text| choose(text, &YES_NO, &mut c.rack),
+    },
+    Row {
+        key: "tlp",
+        help: "with rack=yes, tail loss probes (RFC 8985 §7): yes or no",
+        print: |c| yes_no(c.tlp),
+        parse: |c, text| choose(text, &YES_NO, &mut c.tlp),
+    },
+    Row {
+        key: "hystart",
+        help: "slow start ends when round trips grow, HyStart++ (RFC 9406): yes or no",
+        print: |c| yes_no(c.hystart),
+        parse: |c, text| choose(text, &YES_NO, &mut c.hystart),
+    },
+    Row {
+        key: "pacing",
+        help: "packets are spread over the round trip: yes or no",
+        print: |c| yes_no(c.pacing),
+        parse: |c, text| choose(text, &YES_NO, &mut c.pacing),
+    },
+    Row {
+        key: "prr",
+        help: "proportional rate reduction in fast recovery (RFC 6937): yes or no",
+        print: |c| yes_no(c.prr),
+        parse: |c, text| choose(text, &YES_NO, &mut c.prr),
     },
     Row {
         key: "nagle",

@@ -983,6 +983,8 @@ impl Engine for Endpoint {
                 self.arm(slot);
                 return true;
             }
+            // What waits for its pace has set a timer although nothing was sent.
+            self.arm(slot);
             self.ready.pop_front();
             self.slots[slot as usize].queued = false;
         }

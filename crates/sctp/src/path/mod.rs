@@ -9,6 +9,7 @@
 //! Home of RFC 9260 §14.3.
 
 mod congestion;
+pub(crate) mod control;
 pub(crate) mod health;
 pub(crate) mod heartbeat;
 pub(crate) mod icmp;
@@ -71,6 +72,8 @@ pub(crate) struct Path {
     pub(crate) last_data: Option<Instant>,
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
     pub(crate) one_packet: bool,
+    /// Loss recovery beyond RFC 9260 §7.2.
+    pub(crate) control: Option<Box<control::Control>>,
     pub(crate) stats: PathStats,
 }
 
@@ -113,6 +116,7 @@ impl Path {
             last_used: now,
             last_data: None,
             one_packet: false,
+            control: None,
             stats: PathStats::default(),
         };
         path.reset_congestion(config);
@@ -122,6 +126,7 @@ impl Path {
     /// Congestion control begins anew (RFC 9260 §5.2.4 A, §7.2.5).
     pub(crate) fn reset_congestion(&mut self, config: &Config) {
         self.congestion = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
+        self.control = control::Control::new(config);
     }
 
     /// The peer does not list this address: nothing goes there, not even a probe.

@@ -20,9 +20,46 @@ pub(crate) struct Recovery {
     pub(crate) free_packet: bool,
     /// After a timeout, until everything below this offset is acknowledged.
     pub(crate) timeout_exit: Option<u64>,
+    /// What would show that the last reduction was needless.
+    doubt: Option<Doubt>,
+}
+
+/// Repairs since a reduction, and how many of them the peer had no need of.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    path: usize,
+    sent: u64,
+    needless: u64,
 }
 
 impl Recovery {
+    /// The window of a path has been reduced.
+    pub(crate) fn doubt(&mut self, path: usize) {
+        self.doubt = Some(Doubt { path, sent: 0, needless: 0 });
+    }
+
+    /// A chunk was sent again.
+    pub(crate) fn on_repaired(&mut self) {
+        if let Some(doubt) = &mut self.doubt {
+            doubt.sent += 1;
+        }
+    }
+
+    /// The peer reports `count` duplicates of what was sent again. The path whose reduction was
+    /// needless, once all of them were (RFC 3708 §2).
+    pub(crate) fn on_needless(&mut self, count: u64) -> Option<usize> {
+        let doubt = self.doubt.as_mut()?;
+        doubt.needless += count;
+        let path = (doubt.sent > 0 && doubt.needless >= doubt.sent).then_some(doubt.path)?;
+        self.doubt = None;
+        Some(path)
+    }
+
+    /// T3-rtx has run out: its reduction is another.
+    pub(crate) fn settle(&mut self) {
+        self.doubt = None;
+    }
+
     /// The cumulative acknowledgement has reached `base`.
     #[inline]
     pub(crate) fn on_cumulative(&mut self, base: u64) {

@@ -3,7 +3,7 @@
 //! The sending half of an association: [`queue`] holds messages, whole, until
 //! the last of their bytes is acknowledged; [`outstanding`] the chunks that
 //! were cut from them and sent; [`sack`] reads acknowledgements, [`loss`]
-//! decides what was lost, [`retransmit`] what a timeout means. It never sends:
+//! or [`rack`] decides what was lost, [`retransmit`] what a timeout means. It never sends:
 //! `association::outbound` asks it for the next chunk.
 
 pub(crate) mod abandon;
@@ -13,6 +13,7 @@ pub(crate) mod fragment;
 pub(crate) mod loss;
 pub(crate) mod outstanding;
 pub(crate) mod queue;
+pub(crate) mod rack;
 pub(crate) mod retransmit;
 pub(crate) mod sack;
 pub(crate) mod scheduler;
@@ -33,6 +34,8 @@ pub(crate) struct SendHalf {
     /// A closed window is being probed; the interval doubles.
     pub(crate) probing: Option<Probing>,
     dupthresh: u8,
+    /// Losses are found by time (RFC 8985), not by miss indications.
+    by_time: bool,
     /// Messages that may be given up, once there was one.
     pub(crate) limits: Option<Box<abandon::Limits>>,
 }
@@ -57,6 +60,7 @@ impl SendHalf {
             peer_window: 0,
             probing: None,
             dupthresh: config.dupthresh.min(255) as u8,
+            by_time: config.rack,
             limits: None,
         }
     }

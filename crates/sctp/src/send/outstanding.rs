@@ -254,6 +254,12 @@ impl Outstanding {
         entry.state = state;
     }
 
+    /// Gap blocks have acknowledged something.
+    #[inline]
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// Something is marked for retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {

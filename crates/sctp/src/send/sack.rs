@@ -10,6 +10,7 @@ use super::outstanding::ChunkState;
 use super::{SendHalf, effort, loss};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_congestion::Delivered;
 use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 
 /// What a SACK means to one path.
@@ -45,6 +46,8 @@ pub(crate) enum SackError {
 pub(crate) struct SackOutcome {
     /// By path index.
     pub(crate) paths: Vec<PathAck>,
+    /// What arrived, by path index; empty where nobody wants to know.
+    pub(crate) fresh: Vec<Delivered>,
     /// The cumulative acknowledgement moved.
     pub(crate) cumulative: bool,
     /// It moved over something that was given up.
@@ -91,7 +94,7 @@ impl SendHalf {
         // recovery, when the cumulative acknowledgement moves, below the highest reported.
         let highest = self.outstanding.runs.last().map_or(base, |run| run.end);
         let limit = if self.recovery.exit.is_some() && outcome.cumulative { highest } else { newest.end };
-        if limit > base {
+        if limit > base && !self.by_time {
             let outstanding = &mut self.outstanding;
             let threshold = self.dupthresh;
             marked = loss::count_misses(outstanding, limit, newest.sent_at, threshold, &mut outcome.paths);
@@ -136,6 +139,7 @@ impl SendHalf {
         for path in &mut outcome.paths {
             *path = PathAck::default();
         }
+        outcome.fresh.fill(Delivered::default());
         outcome.cumulative = count > 0;
         outcome.skipped = false;
         outcome.marked = false;
@@ -216,6 +220,11 @@ impl SendHalf {
             return 0;
         }
         newest.end = newest.end.max(base + run as u64);
+        if let Some(fresh) = outcome.fresh.get_mut(usize::from(path)) {
+            for (entry, end) in entries[..run].iter().zip(base + 1..) {
+                fresh.add(entry.sent_at, end, entry.again);
+            }
+        }
         if let Some(ack) = outcome.paths.get_mut(usize::from(path)) {
             let expected = waiting(usize::from(path));
             ack.acked += size;
@@ -382,6 +391,9 @@ fn acknowledge(
 ) {
     newest.end = newest.end.max(offset + 1);
     newest.sent_at = newest.sent_at.max(entry.sent_at);
+    if let Some(fresh) = outcome.fresh.get_mut(usize::from(entry.path)) {
+        fresh.add(entry.sent_at, offset + 1, entry.again);
+    }
     let Some(ack) = outcome.paths.get_mut(usize::from(entry.path)) else {
         return;
     };

@@ -71,6 +71,10 @@ pub struct Checker {
     /// Addresses come and go: a SACK from one that is not the peer's any more counts for nobody,
     /// which cannot be seen from here.
     pub moving: bool,
+    /// Sides that reduce in proportion: in a recovery the window is no limit (RFC 6937).
+    pub proportional: [bool; 2],
+    /// Sides that probe the tail: one packet goes beyond the window (RFC 8985 §7.3).
+    pub probing: [bool; 2],
 }
 
 /// The counters of the latest association of a side.
@@ -99,6 +103,8 @@ impl Checker {
             packets: 0,
             digest: 0xcbf2_9ce4_8422_2325,
             moving: false,
+            proportional: [false; 2],
+            probing: [false; 2],
         }
     }
 
@@ -277,9 +283,11 @@ impl Checker {
             );
         }
         if let Some(path) = info.paths.iter().find(|path| path.address == flight.target.ip()) {
-            let most = path.cwnd + u64::from(path.mtu);
+            let packets = 1 + u64::from(self.probing[from as usize]);
+            let most = path.cwnd + packets * u64::from(path.mtu);
+            let repairing = self.proportional[from as usize] && stats.fast_recoveries > 0;
             assert!(
-                path.flight <= most,
+                path.flight <= most || repairing,
                 "{from:?}: new data with {} bytes in flight, cwnd {}, mtu {}",
                 path.flight,
                 path.cwnd,

@@ -144,6 +144,9 @@ fn configuration(rng: &mut Rng) -> Config {
         set("max_burst", pick(rng, &["0", "1", "4"]));
         set("dupthresh", pick(rng, &["1", "3", "4"]));
     }
+    for key in ["rack", "tlp", "hystart", "pacing", "prr"] {
+        set(key, pick(rng, &["yes", "no"]));
+    }
     set("partial_reliability", pick(rng, &["yes", "yes", "no"]));
     if on(rng) {
         set("rto_min", pick(rng, &["10ms", "200ms", "1s"]));
@@ -294,6 +297,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut reboot = Reboot::of(root.fork("reboot"), &mut configs);
     let unprotected = configs.iter().any(|config| config.zero_checksum);
     let dynamic = configs.iter().all(|config| config.auth && config.asconf);
+    let proportional = [0, 1].map(|side: usize| configs[side].prr);
+    let probing = [0, 1].map(|side: usize| configs[side].rack && configs[side].tlp);
     let mut net = Net::new(seed, configs.clone(), &delays);
     net.drawing = drawing;
     let heavy = rng.below(8) == 0;
@@ -360,6 +365,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     // Addresses come and go, where both sides speak of it.
     let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
     checker.moving = moves.is_some();
+    (checker.proportional, checker.probing) = (proportional, probing);
     loop {
         if let Some(narrowing) = narrowing.filter(|narrowing| narrowing.at <= net.now) {
             net.narrow.insert(narrowing.network, narrowing.to);

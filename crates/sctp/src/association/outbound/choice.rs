@@ -7,6 +7,7 @@
 
 use super::{Allowed, Job};
 use crate::association::asconf::Turn;
+use crate::association::timers::Timer;
 use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
 use crate::send::outstanding::ChunkState;
@@ -109,6 +110,31 @@ impl Association {
     /// The path that DATA can go to now, and which.
     #[inline]
     pub(super) fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
+        let found = self.open_path(now)?;
+        if self.config.pacing && self.is_held(now, found.0) { None } else { Some(found) }
+    }
+
+    /// By its pace the next packet to a path has to wait.
+    #[cold]
+    fn is_held(&mut self, now: Instant, index: usize) -> bool {
+        let end = self.send.outstanding.end();
+        let Some(control) = &mut self.paths.at(index).control else { return false };
+        let at = control.pacer.as_ref().map_or(now, anabranch_congestion::Pacer::ready_at);
+        if at <= now || control.tail {
+            return false;
+        }
+        control.held_until = end;
+        self.timers.set(Timer::Pace(index), at);
+        true
+    }
+
+    /// RFC 8985 §7.3: new data may go to this path, but for the congestion window.
+    pub(in crate::association) fn takes_new_on(&mut self, now: Instant, index: usize) -> bool {
+        index == self.data_target() && self.send.queue.unsent_bytes() > 0 && self.new_allowed(now)
+    }
+
+    #[inline]
+    fn open_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if !self.state.may_send_data() {
             return None;
         }
@@ -146,6 +172,15 @@ impl Association {
         let path = self.paths.get(index);
         // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
         let blocked = path.one_packet && path.flight > 0;
+        if let Some(control) = &path.control {
+            if control.tail {
+                return true;
+            }
+            // RFC 6937: in a recovery, what leaves follows what arrives.
+            if let Some(prr) = control.reduction.as_ref().filter(|_| self.send.recovery.exit.is_some()) {
+                return prr.allowance() > 0 && !blocked;
+            }
+        }
         // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
         path.flight < path.congestion.window() && !blocked
     }
@@ -242,10 +277,7 @@ impl Association {
     /// New DATA may fill up a packet of retransmissions.
     pub(super) fn follows_new(&mut self, now: Instant, index: usize) -> bool {
         let path = self.paths.get(index);
-        path.flight < path.congestion.window()
-            && !path.one_packet
-            && self.state.may_send_data()
-            && self.new_allowed(now)
+        !path.one_packet && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
     /// Tells the trace what holds the sender back, when that has changed.

@@ -1,0 +1,195 @@
+//! What losses found by time mean to an association: windows, timers, probes.
+//!
+//! Home of RFC 8985 §6.2 step 5 (the reordering timer), §7.2 to §7.4 (tail
+//! loss probes); of the undoing of RFC 3708 §2 by duplicate TSNs.
+//!
+//! T3-rtx stays RFC 9260's: what it marks is all that is out (§6.3.3 E3). One
+//! recovery spans the association (§7.2.4), windows and probes are a path's.
+
+use super::timers::Timer;
+use super::{Association, Ctx};
+use crate::send::rack::Lost;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_congestion::{Controller, Delivered, LossProbe};
+
+/// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement (RFC 9260 §16, SACK.Delay).
+const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
+
+impl Association {
+    /// What has arrived on a path by a SACK says what is lost there.
+    pub(super) fn judge_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
+        let path = self.paths.at(index);
+        let smoothed = path.rtt.smoothed();
+        let Some(control) = &mut path.control else { return 0 };
+        let Some(rack) = &mut control.rack else { return 0 };
+        rack.on_delivered(now, fresh);
+        let lost = self.send.lose_by_time(now, index as u8, control, smoothed);
+        self.send.peer_window += lost.user;
+        lost.flight
+    }
+
+    /// Chunks of `bytes` on a path are lost. `reduces`: it is the first loss of a recovery.
+    pub(super) fn note_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
+        let path = self.paths.at(index);
+        if reduces {
+            // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
+            path.congestion.on_loss(now, path.flight, false);
+            path.stats.fast_recoveries += 1;
+            if let Some(control) = &mut path.control {
+                control.on_reduced(path.flight);
+                self.send.recovery.doubt(index);
+            }
+        }
+        path.flight = path.flight.saturating_sub(bytes);
+    }
+
+    /// Fast recovery begins.
+    pub(super) fn enter_recovery(&mut self) {
+        self.send.recovery.exit = Some(self.send.outstanding.end());
+        self.send.recovery.free_packet = true;
+        self.stats.fast_recoveries += 1;
+    }
+
+    /// RFC 8985: after any SACK, on every path. `repaired`: it ended a recovery; `needless`: so many
+    /// duplicates of what was sent again; `idle`: it told nothing new and of no holes.
+    pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
+        let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
+        if needless > 0
+            && let Some(index) = self.send.recovery.on_needless(needless)
+            && index < self.paths.len()
+        {
+            // Every repair was needless: so was the reduction.
+            let path = self.paths.at(index);
+            path.congestion.on_spurious(now);
+            if let Some(control) = &mut path.control {
+                control.reduction = None;
+            }
+            self.send.recovery.exit = None;
+            self.send.recovery.free_packet = false;
+        }
+        let calm = self.send.recovery.exit.is_none() && self.send.recovery.timeout_exit.is_none();
+        for index in 0..self.paths.len() {
+            let path = self.paths.at(index);
+            let Some(control) = &mut path.control else { continue };
+            if calm {
+                control.reduction = None;
+            }
+            if let Some(rack) = &mut control.rack {
+                if needless > 0 {
+                    rack.on_needless(base, end);
+                }
+                if repaired {
+                    rack.on_recovered();
+                }
+            }
+            if control.probe.on_ack(base, needless > 0, idle) && calm {
+                // RFC 8985 §7.4: the probe was the repair, and the loss counts like any other.
+                path.congestion.on_loss(now, path.flight, false);
+                control.end_hystart();
+            }
+            self.set_loss_timer(now, index);
+        }
+    }
+
+    /// The timer of what may be lost on a path, or of its probe.
+    #[inline]
+    pub(super) fn set_loss_timer(&mut self, now: Instant, index: usize) {
+        let path = self.paths.get(index);
+        let Some(control) = &path.control else { return };
+        if control.rack.is_none() {
+            return;
+        }
+        if let Some(at) = control.reorder_at.filter(|_| path.flight > 0) {
+            self.timers.set(Timer::Loss(index), at.max(now));
+            return;
+        }
+        // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
+        if !control.probes || control.probe.is_pending() || !self.is_quiet(index) {
+            self.timers.stop(Timer::Loss(index));
+            return;
+        }
+        let alone = path.flight <= path.chunk_limit() as u64;
+        let wait = LossProbe::timeout(path.rtt.smoothed(), alone, LONGEST_ACK_DELAY);
+        // No later than T3-rtx, which starts anew with the probe.
+        self.timers.set(Timer::Loss(index), (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
+    }
+
+    /// Something is out on this path, and nothing speaks of a loss.
+    fn is_quiet(&self, index: usize) -> bool {
+        self.paths.get(index).flight > 0
+            && self.state.may_send_data()
+            && self.send.recovery.exit.is_none()
+            && self.send.recovery.timeout_exit.is_none()
+            && self.send.probing.is_none()
+            && !self.send.outstanding.has_lost()
+            && !self.send.outstanding.has_gaps()
+    }
+
+    pub(super) fn on_loss_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let path = self.paths.at(index);
+        let Some(control) = &mut path.control else { return };
+        if path.flight == 0 || !self.state.may_send_data() {
+            control.reorder_at = None;
+            return;
+        }
+        if control.reorder_at.is_some() {
+            let lost = self.judge_by_time(ctx.now, index, &Delivered::default());
+            if lost > 0 {
+                let repairing =
+                    self.send.recovery.exit.is_some() || self.send.recovery.timeout_exit.is_some();
+                self.note_loss(ctx.now, index, lost, !repairing);
+                if !repairing {
+                    self.enter_recovery();
+                }
+                // No acknowledgement may come that would let the repair go.
+                self.send.recovery.free_packet = true;
+            }
+            self.rearm_t3(ctx.now, index, false, lost > 0);
+            self.set_loss_timer(ctx.now, index);
+        } else if self.is_quiet(index) {
+            self.probe_tail(ctx.now, index);
+        }
+    }
+
+    /// RFC 8985 §7.3: new data if there is some and the peer takes it, else the last chunk again.
+    fn probe_tail(&mut self, now: Instant, index: usize) {
+        let rto = self.paths.get(index).rto();
+        let fresh = self.takes_new_on(now, index);
+        if !fresh {
+            let Some(Lost { flight, user }) = self.send.take_tail(index as u8) else { return };
+            self.send.peer_window += user;
+            self.send.recovery.free_packet = true;
+            let path = self.paths.at(index);
+            path.flight = path.flight.saturating_sub(flight);
+        }
+        self.stats.tail_probes += 1;
+        let end = self.send.outstanding.end();
+        let path = self.paths.at(index);
+        let idle = path.flight == 0;
+        if let Some(control) = &mut path.control {
+            if fresh {
+                control.tail = true;
+            } else {
+                control.probe.on_sent(end, true);
+            }
+        }
+        if idle {
+            // It starts with the probe, on whatever path that leaves.
+            self.timers.stop(Timer::T3Rtx(index));
+        } else {
+            self.timers.set(Timer::T3Rtx(index), now + rto);
+        }
+    }
+
+    /// A packet with new data has left.
+    #[inline]
+    pub(super) fn note_new_sent(&mut self, now: Instant, index: usize) {
+        let end = self.send.outstanding.end();
+        let Some(control) = &mut self.paths.at(index).control else { return };
+        if std::mem::take(&mut control.tail) {
+            control.probe.on_sent(end, false);
+        }
+        self.set_loss_timer(now, index);
+    }
+}

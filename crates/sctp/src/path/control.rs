@@ -1,0 +1,144 @@
+//! What a path remembers for loss recovery beyond RFC 9260 §7.2: losses found
+//! by time, the probe of the tail, the watch over slow start, the pace, the
+//! reduction in proportion. A path without any of it has none of this.
+//!
+//! The algorithms are `congestion`'s, and TCP's as well; `send::rack` applies
+//! them to chunks, `association::recover` to timers and windows.
+
+use super::Path;
+use crate::config::Config;
+use anabranch_base::Instant;
+use anabranch_congestion::{Controller, Delivered, HyStart, LossProbe, Pacer, Prr, Rack, SlowStart};
+use std::collections::VecDeque;
+
+/// The state of one path.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// RFC 8985 §6: losses are found by time.
+    pub(crate) rack: Option<Rack>,
+    /// Below this offset nothing that was sent once is in flight here without having been judged lost.
+    pub(crate) edge: u64,
+    /// Chunks sent again to this path, and when: the oldest first.
+    pub(crate) repairs: VecDeque<(u64, Instant)>,
+    /// When the next chunk is lost, unless something arrives before.
+    pub(crate) reorder_at: Option<Instant>,
+    /// RFC 8985 §7: tail loss probes are sent.
+    pub(crate) probes: bool,
+    pub(crate) probe: LossProbe,
+    /// One packet of new data goes as a probe, whatever the congestion window says.
+    pub(crate) tail: bool,
+    /// RFC 9406.
+    pub(crate) hystart: Option<HyStart>,
+    pub(crate) pacer: Option<Pacer>,
+    /// The pace, not the window, held back what follows this offset.
+    pub(crate) held_until: u64,
+    /// RFC 6937 is in use, and the account of the recovery that runs.
+    proportional: bool,
+    pub(crate) reduction: Option<Prr>,
+}
+
+impl Control {
+    pub(super) fn new(config: &Config) -> Option<Box<Self>> {
+        let any = config.rack || config.hystart || config.pacing || config.prr;
+        any.then(|| {
+            Box::new(Self {
+                rack: config.rack.then(Rack::default),
+                edge: 0,
+                repairs: VecDeque::new(),
+                reorder_at: None,
+                probes: config.rack && config.tlp,
+                probe: LossProbe::default(),
+                tail: false,
+                hystart: config.hystart.then(HyStart::default),
+                pacer: config.pacing.then(Pacer::default),
+                held_until: 0,
+                proportional: config.prr,
+                reduction: None,
+            })
+        })
+    }
+
+    /// The window has been reduced for a loss, with `flight` bytes out.
+    pub(crate) fn on_reduced(&mut self, flight: u64) {
+        self.end_hystart();
+        self.probe.forget();
+        self.tail = false;
+        self.reduction = self.proportional.then(|| Prr::new(flight));
+    }
+
+    /// T3-rtx has run out: what was suspected is known.
+    pub(crate) fn on_timeout(&mut self) {
+        self.end_hystart();
+        self.probe.forget();
+        self.tail = false;
+        self.reorder_at = None;
+        self.repairs.clear();
+        self.reduction = None;
+    }
+
+    pub(crate) fn end_hystart(&mut self) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.end();
+        }
+    }
+}
+
+impl Path {
+    /// RFC 9406 §4.2: how slow start goes on after a SACK.
+    pub(crate) fn watch_slow_start(
+        &mut self,
+        now: Instant,
+        acked: u64,
+        next: u64,
+        fresh: Option<&Delivered>,
+    ) -> bool {
+        let Some(hystart) = self.control.as_mut().and_then(|control| control.hystart.as_mut()) else {
+            return false;
+        };
+        if hystart.is_over() || self.congestion.window() >= self.congestion.ssthresh() {
+            return false;
+        }
+        match hystart.on_ack(acked, next, fresh.and_then(|fresh| fresh.sample(now))) {
+            SlowStart::Full => false,
+            SlowStart::Conservative => true,
+            SlowStart::Leave => {
+                self.congestion.leave_slow_start();
+                true
+            }
+        }
+    }
+
+    /// The sender used its window, with `flight` bytes out before a SACK up to `acked`.
+    ///
+    /// RFC 9260 §7.2.1 asks for a window that is full. With one of the newer mechanisms it counts
+    /// as for TCP (and Linux): all but a packet, in slow start half of it, or held back by the pace
+    /// (RFC 9002 §7.8), as what they hold back is not the application's.
+    #[inline]
+    pub(crate) fn fills_window(&self, flight: u64, acked: u64) -> bool {
+        let window = self.congestion.window();
+        let Some(control) = &self.control else { return flight >= window };
+        acked < control.held_until
+            || flight + self.chunk_limit() as u64 > window
+            || (window < self.congestion.ssthresh() && 2 * flight > window)
+    }
+
+    /// Data of `bytes` leaves.
+    #[inline]
+    pub(crate) fn pace(&mut self, now: Instant, bytes: u64) {
+        if self.control.is_some() {
+            self.pace_controlled(now, bytes);
+        }
+    }
+
+    fn pace_controlled(&mut self, now: Instant, bytes: u64) {
+        let mss = self.chunk_limit() as u64;
+        let Some(control) = &mut self.control else { return };
+        if let Some(prr) = &mut control.reduction {
+            prr.on_sent(bytes);
+        }
+        if let Some(pacer) = &mut control.pacer {
+            let (window, threshold) = (self.congestion.window(), self.congestion.ssthresh());
+            pacer.on_sent(now, bytes, window, mss, window < threshold, self.rtt.smoothed());
+        }
+    }
+}

@@ -325,14 +325,17 @@ impl Association {
         if let Some(ms) = preserve {
             Param::CookiePreservative(ms).emit(&mut chunk);
         }
-        let v4 = ctx.locals.iter().any(|local| local.address.is_ipv4());
-        let v6 = ctx.locals.iter().any(|local| local.address.is_ipv6());
-        let types = match (v4, v6) {
-            (true, true) => AddressTypes::BOTH,
-            (false, true) => AddressTypes::V6,
-            _ => AddressTypes::V4,
-        };
-        Param::SupportedAddresses(types).emit(&mut chunk);
+        // RFC 9260 §5.1.2: it may be left out; a peer then takes all types to be supported.
+        if self.config.address_types {
+            let v4 = ctx.locals.iter().any(|local| local.address.is_ipv4());
+            let v6 = ctx.locals.iter().any(|local| local.address.is_ipv6());
+            let types = match (v4, v6) {
+                (true, true) => AddressTypes::BOTH,
+                (false, true) => AddressTypes::V6,
+                _ => AddressTypes::V4,
+            };
+            Param::SupportedAddresses(types).emit(&mut chunk);
+        }
         chunk.close();
     }
 }

@@ -190,6 +190,8 @@ pub struct Config {
     pub max_streams: u16,
     /// Packets without a checksum are accepted where a lower layer protects them (RFC 9653).
     pub zero_checksum: bool,
+    /// INIT lists the address types that this side has (Supported Address Types).
+    pub address_types: bool,
     /// Where each value comes from, in the order of the table.
     sources: [&'static str; KNOB_COUNT],
 }
@@ -325,6 +327,7 @@ impl Config {
             reconfig: false,
             max_streams: u16::MAX,
             zero_checksum: false,
+            address_types: true,
             sources: [""; KNOB_COUNT],
         }
     }
@@ -735,6 +738,12 @@ const KNOBS: &[Row] = &[
         help: "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors as DTLS does, which none here is",
         print: |c| yes_no(c.zero_checksum),
         parse: |c, text| choose(text, &YES_NO, &mut c.zero_checksum),
+    },
+    Row {
+        key: "address_types",
+        help: "INIT lists the address types of this side (RFC 9260 §3.3.2.1.5): yes or no",
+        print: |c| yes_no(c.address_types),
+        parse: |c, text| choose(text, &YES_NO, &mut c.address_types),
     },
 ];
 

@@ -68,6 +68,7 @@ const RFC9260: Rows = &[
     ("reconfig", "no", "an extension, not part of RFC 9260"),
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", "an extension, not part of RFC 9260"),
+    ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
 ];
 
 const RFC2960: Rows = &[
@@ -115,6 +116,7 @@ const RFC2960: Rows = &[
     ("reconfig", "no", NEWER),
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
+    ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
 ];
 
 const KAME_2002: Rows = &[
@@ -162,6 +164,7 @@ const KAME_2002: Rows = &[
     ("reconfig", "no", NEWER),
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
+    ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
 ];
 
 const LKSCTP_2_6: Rows = &[
@@ -209,6 +212,7 @@ const LKSCTP_2_6: Rows = &[
     ("reconfig", "no", NEWER),
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
+    ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
 ];
 
 const NS2: Rows = &[
@@ -256,6 +260,7 @@ const NS2: Rows = &[
     ("reconfig", "no", NEWER),
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
+    ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
 ];
 
 const MODERN: Rows = &[
@@ -303,4 +308,5 @@ const MODERN: Rows = &[
     ("reconfig", "no", "off until it is measured"),
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", "off until it is measured"),
+    ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
 ];

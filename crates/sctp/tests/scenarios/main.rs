@@ -21,6 +21,7 @@ mod mtu;
 mod partial;
 mod paths;
 mod patience;
+mod peers;
 mod plpmtud;
 mod reconfig;
 mod restart;

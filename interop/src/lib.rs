@@ -1,0 +1,17 @@
+//! Other SCTP stacks meet ours in the virtual network.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`peer`] | what a foreign stack has to offer, and its place as an engine on a host |
+//! | [`peers`] | the stacks, one file each |
+//! | [`meeting`] | one run: two hosts, a link, one association |
+//! | [`traffic`] | messages that say who they are, and who checks them |
+//! | [`cases`] | what is tried, and what has to hold |
+//! | [`table`] | many seeds of every case, peer by peer |
+
+pub mod cases;
+pub mod meeting;
+pub mod peer;
+pub mod peers;
+pub mod table;
+pub mod traffic;

@@ -1,0 +1,464 @@
+//! One run: two hosts, a link between them, our endpoint on the one, a foreign
+//! stack on the other, one association.
+//!
+//! Packets are real IP packets (protocol 132) that the link loses, reorders
+//! and duplicates as it is told. Both ends are driven by the same loop,
+//! `transport::drive`. A case is written as a script that posts messages and
+//! waits; every message that is delivered is checked as it comes.
+
+use crate::peer::{Foreign, How, Seen, Told};
+use crate::peers::{PORT, Stack, Wanted};
+use crate::traffic::{Ledger, Post};
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Rng};
+use anabranch_link::LinkSpec;
+use anabranch_sctp::{
+    Associate, AssociationId, CloseReason, Config, Direction, Endpoint, Event, Message, SendError,
+};
+use anabranch_sim::{Network, SimWorld};
+use anabranch_transport::drive::{Bell, Driven, drive};
+use anabranch_world::{Datagrams, Local, Timer, World};
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// What a run is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Who is met.
+    pub stack: Stack,
+    /// Decides the link's luck and the traffic.
+    pub seed: u64,
+    /// The link, in the form of `--path`.
+    pub link: String,
+    /// We send the INIT.
+    pub we_begin: bool,
+    /// Both ends speak RFC 8260.
+    pub interleaving: bool,
+    /// Both ends speak RFC 9653.
+    pub zero_checksum: bool,
+}
+
+/// Our end, and what has come of it.
+#[derive(Debug)]
+pub struct Ours {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// The association, once there is one.
+    pub id: Option<AssociationId>,
+    /// It is up.
+    pub up: bool,
+    /// How it ended.
+    pub closed: Option<CloseReason>,
+    /// The streams that began anew, in order of time.
+    pub resets: Vec<(Direction, Vec<u16>)>,
+    /// Requests of ours that failed.
+    pub refused: usize,
+    /// What the other side sends us.
+    pub inbox: Ledger,
+    parts: BTreeMap<u16, Vec<u8>>,
+    unsent: VecDeque<Post>,
+    buffer: Vec<u8>,
+    fault: Option<String>,
+    bell: Bell,
+    waker: Option<Waker>,
+}
+
+/// The foreign end, and what has come of it.
+pub struct Theirs {
+    /// The stack.
+    pub foreign: Foreign,
+    /// It is up.
+    pub up: bool,
+    /// How it ended.
+    pub closed: Option<String>,
+    /// Streams of ours that began anew, as it tells.
+    pub ours_reset: Vec<u16>,
+    /// Streams of its own that began anew.
+    pub theirs_reset: Vec<u16>,
+    /// Requests of its own that failed.
+    pub refused: usize,
+    /// What we send it.
+    pub inbox: Ledger,
+    fault: Option<String>,
+    bell: Bell,
+    waker: Option<Waker>,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// What the foreign end received.
+    pub from_us: Seen,
+    /// What the foreign end sent.
+    pub from_them: Seen,
+    /// Messages that were given up, both ways.
+    pub given_up: u64,
+}
+
+/// A run under way.
+pub struct Meeting {
+    world: SimWorld,
+    ours: Rc<RefCell<Ours>>,
+    theirs: Rc<RefCell<Theirs>>,
+    /// For the script's own choices.
+    pub rng: Rng,
+}
+
+const OURS: [u8; 4] = [10, 0, 0, 1];
+const THEIRS: [u8; 4] = [10, 0, 0, 2];
+
+/// Added to what went wrong when they had cut a message off before.
+pub const CUT_OFF: &str = " (after they had cut a message off)";
+
+/// Added to what went wrong when they had asked for a reset while they waited for the answer to another.
+pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
+
+/// What a script may wait for at most.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Our configuration: everything that these peers may know is allowed.
+fn config(setup: &Setup) -> Config {
+    let mut config = Config::default();
+    let yes_no = |on| if on { "yes" } else { "no" };
+    for (key, value) in [
+        ("partial_reliability", "yes"),
+        ("reconfig", "yes"),
+        ("streams", "1000"),
+        ("sndbuf", "8MiB"),
+        ("interleaving", yes_no(setup.interleaving)),
+        ("zero_checksum", yes_no(setup.zero_checksum)),
+        ("address_types", yes_no(setup.stack.takes_address_types())),
+    ] {
+        config.set(key, value).expect("a knob and its value");
+    }
+    config
+}
+
+/// Runs a script on a meeting; what it has shown, or what went wrong and the last packets.
+///
+/// # Errors
+/// What did not hold, and the ladder.
+pub fn run(
+    setup: &Setup,
+    script: impl AsyncFnOnce(&mut Meeting) -> Result<(), String>,
+) -> Result<Shown, String> {
+    let network = Network::new(setup.seed);
+    let (near, far) = (network.host("ours", &[OURS.into()]), network.host("theirs", &[THEIRS.into()]));
+    let link = LinkSpec::parse(&setup.link).map_err(|error| error.to_string())?;
+    network.link(near, far, &link).map_err(|error| error.to_string())?;
+    let (here, there) = (network.world(near), network.world(far));
+    let outcome = network.run(
+        async {
+            let mut meeting = meet(setup, here, there).await.map_err(|error| error.to_string())?;
+            let result = script(&mut meeting).await;
+            let ladder = |why| {
+                let theirs = meeting.theirs.borrow();
+                let cut_off = if theirs.foreign.sent.cut_off > 0 { CUT_OFF } else { "" };
+                let overlapping = if theirs.foreign.sent.overlapping > 0 { OVERLAPPING } else { "" };
+                format!("{why}{cut_off}{overlapping}\n{}", theirs.foreign.ladder())
+            };
+            result.and_then(|()| meeting.faultless()).map_err(ladder)?;
+            Ok(meeting.shown())
+        },
+        Instant::MAX,
+    );
+    outcome.done().unwrap_or_else(|| Err("the virtual world came to a stop".to_owned()))
+}
+
+async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meeting> {
+    let (near, far) =
+        (here.bind(Local::Ip { protocol: 132 }).await?, there.bind(Local::Ip { protocol: 132 }).await?);
+    let (ours_at, theirs_at) = (SocketAddr::from((OURS, 0)), SocketAddr::from((THEIRS, 0)));
+    let mut endpoint = Endpoint::new(config(setup), vec![ours_at], here.rng("sctp"));
+    endpoint.set_mtu(IpAddr::from(OURS), near.mtu(OURS.into()));
+    let wanted = Wanted {
+        server: setup.we_begin,
+        interleaving: setup.interleaving,
+        zero_checksum: setup.zero_checksum,
+    };
+    let mut foreign = Foreign::new(setup.stack.open(wanted), theirs_at, ours_at);
+    let now = here.now();
+    let id = if setup.we_begin {
+        let ask = Associate { local_port: Some(PORT), ..Associate::to(theirs_at, PORT) };
+        Some(endpoint.associate(now, ask).map_err(io::Error::other)?)
+    } else {
+        endpoint.listen(PORT).map_err(io::Error::other)?;
+        foreign.peer.connect(now);
+        None
+    };
+    let ours = Rc::new(RefCell::new(Ours {
+        endpoint,
+        id,
+        up: false,
+        closed: None,
+        resets: Vec::new(),
+        refused: 0,
+        inbox: Ledger::default(),
+        parts: BTreeMap::new(),
+        unsent: VecDeque::new(),
+        buffer: vec![0; 1 << 16],
+        fault: None,
+        bell: Bell::default(),
+        waker: None,
+    }));
+    let theirs = Rc::new(RefCell::new(Theirs {
+        foreign,
+        up: false,
+        closed: None,
+        ours_reset: Vec::new(),
+        theirs_reset: Vec::new(),
+        refused: 0,
+        inbox: Ledger::default(),
+        fault: None,
+        bell: Bell::default(),
+        waker: None,
+    }));
+    let rng = here.rng("script");
+    anabranch_world::Detach::detach(here.spawn("ours", drive(here.clone(), near, ours.clone())));
+    anabranch_world::Detach::detach(there.spawn("theirs", drive(there.clone(), far, theirs.clone())));
+    Ok(Meeting { world: here, ours, theirs, rng })
+}
+
+impl Meeting {
+    /// Our end.
+    #[must_use]
+    pub fn ours(&self) -> Ref<'_, Ours> {
+        self.ours.borrow()
+    }
+
+    /// The foreign end.
+    #[must_use]
+    pub fn theirs(&self) -> Ref<'_, Theirs> {
+        self.theirs.borrow()
+    }
+
+    /// Our end, to be told something.
+    pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
+        let now = self.world.now();
+        let mut ours: RefMut<'_, Ours> = self.ours.borrow_mut();
+        let id = ours.id.expect("an association");
+        let told = tell(&mut ours.endpoint, now, id);
+        ours.bell.ring();
+        told
+    }
+
+    /// The foreign end, to be told something.
+    pub fn tell_theirs<T>(&mut self, tell: impl FnOnce(&mut Foreign, Instant) -> T) -> T {
+        let now = self.world.now();
+        let mut theirs = self.theirs.borrow_mut();
+        let told = tell(&mut theirs.foreign, now);
+        theirs.take();
+        theirs.bell.ring();
+        told
+    }
+
+    /// Has us send a message.
+    pub fn post_ours(&mut self, how: How, size: usize) {
+        let post = self.theirs.borrow_mut().inbox.post(how, size);
+        let now = self.world.now();
+        let mut ours = self.ours.borrow_mut();
+        ours.unsent.push_back(post);
+        ours.pump(now);
+        ours.bell.ring();
+    }
+
+    /// Has the foreign end send a message.
+    ///
+    /// # Errors
+    /// It does not take it.
+    pub fn post_theirs(&mut self, how: How, size: usize) -> Result<(), String> {
+        let post = self.ours.borrow_mut().inbox.post(how, size);
+        self.tell_theirs(|foreign, now| foreign.peer.send(now, how, &post.payload()))
+            .map_err(|error| format!("theirs takes no message on stream {}: {error}", how.stream))
+    }
+
+    /// Everything that must arrive has arrived.
+    #[must_use]
+    pub fn all_arrived(&self) -> bool {
+        self.ours().inbox.missing() == 0 && self.theirs().inbox.missing() == 0
+    }
+
+    /// Waits until `done`.
+    ///
+    /// # Errors
+    /// It does not come, or a message was delivered wrongly meanwhile.
+    pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
+        let mut timer = self.world.timer();
+        timer.set(Some(self.world.now() + PATIENCE));
+        poll_fn(|cx| {
+            if let Err(fault) = self.faultless() {
+                return Poll::Ready(Err(fault));
+            }
+            if done(self) {
+                return Poll::Ready(Ok(()));
+            }
+            self.ours.borrow_mut().waker = Some(cx.waker().clone());
+            self.theirs.borrow_mut().waker = Some(cx.waker().clone());
+            timer.poll(cx).map(|()| {
+                let (ours, theirs) = (self.ours(), self.theirs());
+                Err(format!(
+                    "waited in vain for {what}; missing: {} of theirs, {} of ours; closed: {:?} {:?}",
+                    ours.inbox.missing(),
+                    theirs.inbox.missing(),
+                    ours.closed,
+                    theirs.closed
+                ))
+            })
+        })
+        .await
+    }
+
+    /// Lets time pass.
+    pub async fn pause(&mut self, span: Duration) {
+        self.world.sleep_until(self.world.now() + span).await;
+    }
+
+    /// Waits until the association is up at both ends.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub async fn up(&mut self) -> Result<(), String> {
+        self.until("the association", |m| m.ours().up && m.theirs().up).await
+    }
+
+    fn faultless(&self) -> Result<(), String> {
+        let (ours, theirs) = (self.ours(), self.theirs());
+        match (&ours.fault, &theirs.fault) {
+            (Some(fault), _) => Err(format!("to us: {fault}")),
+            (_, Some(fault)) => Err(format!("to them: {fault}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn shown(&self) -> Shown {
+        let (ours, theirs) = (self.ours(), self.theirs());
+        Shown {
+            from_us: theirs.foreign.received.clone(),
+            from_them: theirs.foreign.sent.clone(),
+            given_up: ours.inbox.outstanding() + theirs.inbox.outstanding(),
+        }
+    }
+}
+
+impl Ours {
+    /// Hands over what waits, as far as there is room.
+    fn pump(&mut self, now: Instant) {
+        let Some(id) = self.id else { return };
+        while let Some(post) = self.unsent.front() {
+            let How { stream, unordered, reliability } = post.how;
+            let message = Message { stream, unordered, reliability, ppid: 53, ..Message::default() };
+            match self.endpoint.send(now, id, message, &post.payload()) {
+                Ok(()) => self.unsent.pop_front(),
+                Err(SendError::Full) => return,
+                Err(error) => {
+                    self.fault.get_or_insert(format!("our send: {error}"));
+                    return;
+                }
+            };
+        }
+    }
+
+    fn read(&mut self, now: Instant, id: AssociationId, stream: u16) {
+        while let Ok(Some(received)) = self.endpoint.recv(now, id, stream, &mut self.buffer) {
+            let parts = self.parts.entry(stream).or_default();
+            if received.incomplete {
+                parts.clear();
+                continue;
+            }
+            parts.extend_from_slice(&self.buffer[..received.bytes]);
+            if received.end_of_message {
+                let message = std::mem::take(parts);
+                if let Err(fault) = self.inbox.deliver(stream, &message) {
+                    self.fault.get_or_insert(fault);
+                }
+            }
+        }
+    }
+}
+
+impl Driven for Ours {
+    type Engine = Endpoint;
+
+    fn engine(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Established { .. } => self.up = true,
+            Event::Accepted { id, .. } => {
+                self.id = Some(id);
+                self.up = true;
+            }
+            Event::Readable { id, stream } => self.read(now, id, stream),
+            Event::Writable { .. } => {
+                self.pump(now);
+                self.bell.ring();
+            }
+            Event::StreamsReset { direction, streams, .. } => self.resets.push((direction, streams)),
+            Event::ResetFailed { .. } => self.refused += 1,
+            Event::Closed { reason, .. } => self.closed = Some(reason),
+            _ => {}
+        }
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn handle_failure(&mut self, error: &io::Error) {
+        self.fault.get_or_insert(error.to_string());
+    }
+
+    fn bell(&mut self) -> &mut Bell {
+        &mut self.bell
+    }
+}
+
+impl Theirs {
+    fn take(&mut self) {
+        while let Some(told) = self.foreign.peer.poll_told() {
+            match told {
+                Told::Up => self.up = true,
+                Told::Message { stream, payload } => {
+                    if let Err(fault) = self.inbox.deliver(stream, &payload) {
+                        self.fault.get_or_insert(fault);
+                    }
+                }
+                Told::TheirsReset(streams) => self.ours_reset.extend(streams),
+                Told::OursReset(streams) => self.theirs_reset.extend(streams),
+                Told::ResetRefused(_) => self.refused += 1,
+                Told::Down(why) => {
+                    self.closed.get_or_insert(why);
+                }
+            }
+        }
+    }
+}
+
+impl Driven for Theirs {
+    type Engine = Foreign;
+
+    fn engine(&mut self) -> &mut Foreign {
+        &mut self.foreign
+    }
+
+    fn handle_event(&mut self, _now: Instant, (): ()) {
+        self.take();
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn handle_failure(&mut self, error: &io::Error) {
+        self.fault.get_or_insert(error.to_string());
+    }
+
+    fn bell(&mut self) -> &mut Bell {
+        &mut self.bell
+    }
+}

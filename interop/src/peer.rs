@@ -1,0 +1,270 @@
+//! A foreign stack as an engine on a host of the virtual network.
+//!
+//! [`Peer`] is what each stack is brought to: packets and time go in, packets
+//! and [`Told`] come out. [`Foreign`] makes an [`Engine`] of it, so that the
+//! loop that drives our endpoint drives it too, and keeps what crossed the
+//! wire for those who ask what a run has used, or why it failed.
+
+use anabranch_base::trace::TraceRecord;
+use anabranch_base::{Batch, Engine, Instant, Packet};
+use anabranch_sctp::Reliability;
+use anabranch_wire::ladder::{Ladder, Transport};
+use anabranch_wire::sctp::{Chunk, Data, PacketView, ReConfigParam, packet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+/// What a foreign stack tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// The association is up.
+    Up,
+    /// A whole message has arrived.
+    Message {
+        /// The stream.
+        stream: u16,
+        /// What it holds.
+        payload: Vec<u8>,
+    },
+    /// Streams of the other side begin anew.
+    TheirsReset(Vec<u16>),
+    /// Streams of this side begin anew, as the other side has agreed.
+    OursReset(Vec<u16>),
+    /// The other side did not agree.
+    ResetRefused(Vec<u16>),
+    /// The association has ended; why, as far as the stack can tell.
+    Down(String),
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct How {
+    /// The stream.
+    pub stream: u16,
+    /// Without regard to order.
+    pub unordered: bool,
+    /// How far it is to be delivered.
+    pub reliability: Reliability,
+}
+
+/// One end of one association in a foreign stack.
+pub trait Peer {
+    /// Begins the association.
+    fn connect(&mut self, now: Instant);
+
+    /// A packet has arrived.
+    fn handle_packet(&mut self, now: Instant, bytes: &[u8]);
+
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The earliest deadline.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The next packet to send.
+    fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>>;
+
+    /// The next thing it tells.
+    fn poll_told(&mut self) -> Option<Told>;
+
+    /// Takes a message; what went wrong otherwise.
+    ///
+    /// # Errors
+    /// What the stack says.
+    fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String>;
+
+    /// Lets its own streams begin anew.
+    ///
+    /// # Errors
+    /// What the stack says.
+    fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String>;
+
+    /// Closes, once everything is delivered.
+    ///
+    /// # Errors
+    /// What the stack says.
+    fn shutdown(&mut self, now: Instant) -> Result<(), String>;
+
+    /// Ends it at once.
+    ///
+    /// # Errors
+    /// What the stack says.
+    fn abort(&mut self, now: Instant) -> Result<(), String>;
+}
+
+/// What crossed the wire at the foreign end, by direction.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Chunks by type.
+    pub chunks: BTreeMap<u8, u64>,
+    /// Packets.
+    pub packets: u64,
+    /// Packets of which the checksum is zero.
+    pub unsummed: u64,
+    /// Messages whose next TSN belonged to another one before their last
+    /// fragment was sent, which RFC 9260 §6.9 does not allow.
+    pub cut_off: u64,
+    /// Stream resets asked for while the answer to another was still to come,
+    /// which RFC 6525 §5.1.2 does not allow.
+    pub overlapping: u64,
+    /// Stream resets that were asked for and not answered yet.
+    asked: BTreeSet<u32>,
+    /// The highest TSN of DATA, its stream, and whether it ends a message.
+    latest: Option<(u32, u16, bool)>,
+}
+
+impl Seen {
+    /// Notes what the other side has answered.
+    fn note_answers(&mut self, bytes: &[u8]) {
+        let Ok(view) = PacketView::parse_unverified(bytes) else { return };
+        for chunk in view.chunks() {
+            if let Ok(Chunk::ReConfig(chunk)) = chunk {
+                for param in chunk.params() {
+                    if let ReConfigParam::Response { response, .. } = param {
+                        self.asked.remove(&response);
+                    }
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, bytes: &[u8]) {
+        self.packets += 1;
+        self.unsummed += u64::from(packet::has_zero_checksum(bytes));
+        if let Ok(view) = PacketView::parse_unverified(bytes) {
+            let mut chunks = view.chunks();
+            while let Some(Ok(raw)) = chunks.next_raw() {
+                *self.chunks.entry(raw.kind).or_default() += 1;
+                match Chunk::parse(raw) {
+                    Ok(Chunk::Data(data)) => self.note_data(&data),
+                    Ok(Chunk::ReConfig(chunk)) => {
+                        for param in chunk.params() {
+                            if let ReConfigParam::ResetOutgoing { request, .. } = param
+                                && self.asked.insert(request)
+                            {
+                                self.overlapping += u64::from(self.asked.len() > 1);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn note_data(&mut self, data: &Data<'_>) {
+        if let Some((tsn, stream, ends)) = self.latest {
+            let ahead = data.tsn.0.wrapping_sub(tsn);
+            if ahead == 0 || ahead > u32::MAX / 2 {
+                return;
+            }
+            // A TSN that is left out may have been given up.
+            self.cut_off += u64::from(ahead == 1 && !ends && (data.begin || data.stream != stream));
+        }
+        self.latest = Some((data.tsn.0, data.stream, data.end));
+    }
+
+    /// Adds what another run has seen.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.unsummed += other.unsummed;
+        self.cut_off += other.cut_off;
+        self.overlapping += other.overlapping;
+        for (&kind, count) in &other.chunks {
+            *self.chunks.entry(kind).or_default() += count;
+        }
+    }
+
+    /// Chunks of a type.
+    #[must_use]
+    pub fn count(&self, kind: u8) -> u64 {
+        self.chunks.get(&kind).copied().unwrap_or(0)
+    }
+}
+
+/// A foreign stack on a host.
+pub struct Foreign {
+    /// The stack.
+    pub peer: Box<dyn Peer>,
+    /// What it received.
+    pub received: Seen,
+    /// What it sent.
+    pub sent: Seen,
+    here: SocketAddr,
+    there: SocketAddr,
+    turned: bool,
+    log: VecDeque<(Instant, bool, Vec<u8>)>,
+}
+
+impl Foreign {
+    /// `peer` at the address `here`, facing the one at `there`.
+    #[must_use]
+    pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
+        let (received, sent) = (Seen::default(), Seen::default());
+        Self { peer, received, sent, here, there, turned: false, log: VecDeque::new() }
+    }
+
+    fn note(&mut self, now: Instant, outward: bool, bytes: &[u8]) {
+        let seen = if outward { &mut self.sent } else { &mut self.received };
+        seen.note(bytes);
+        if self.log.len() == LOGGED {
+            self.log.pop_front();
+        }
+        self.log.push_back((now, outward, bytes.to_vec()));
+    }
+
+    /// The latest packets as they crossed the foreign end's interface.
+    #[must_use]
+    pub fn ladder(&self) -> String {
+        let mut ladder = Ladder::new(Transport::Sctp, "ours", "theirs");
+        let mut text = String::new();
+        for (at, outward, bytes) in &self.log {
+            let (source, target) = if *outward { (self.here, self.there) } else { (self.there, self.here) };
+            ladder.place(self.there.ip(), anabranch_wire::ladder::Side::Left, "");
+            text += &ladder.line(*at, source.ip(), target.ip(), bytes);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Engine for Foreign {
+    /// Something may have happened.
+    type Event = ();
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        self.note(now, false, packet.payload);
+        self.sent.note_answers(packet.payload);
+        self.peer.handle_packet(now, packet.payload);
+        self.turned = true;
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.peer.handle_timeout(now);
+        self.turned = true;
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+        let Some(bytes) = self.peer.poll_transmit(now) else { return false };
+        self.note(now, true, &bytes);
+        (out.source, out.target) = (self.here, self.there);
+        out.push(&bytes);
+        true
+    }
+
+    fn poll_event(&mut self) -> Option<()> {
+        std::mem::take(&mut self.turned).then_some(())
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.peer.poll_timeout()
+    }
+
+    fn set_tracing(&mut self, _on: bool) {}
+
+    fn take_trace(&mut self) -> Vec<TraceRecord> {
+        Vec::new()
+    }
+}
+
+/// Packets that are kept for a look at what went wrong.
+const LOGGED: usize = 4000;

@@ -1,0 +1,143 @@
+//! `dcsctp`, the Rust form of WebRTC's SCTP.
+
+use super::{MESSAGE, PACKET, PORT, Wanted};
+use crate::peer::{How, Peer, Told};
+use ::dcsctp::api::{
+    DcSctpSocket, Message, Options, PpId, SendOptions, SocketEvent, SocketTime, StreamId,
+    ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS as OVER_DTLS,
+    ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE as NONE,
+};
+use anabranch_base::Instant;
+use anabranch_sctp::Reliability;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// One socket.
+pub(super) struct End {
+    socket: Box<dyn DcSctpSocket>,
+    packets: VecDeque<Vec<u8>>,
+    told: VecDeque<Told>,
+}
+
+impl End {
+    pub(super) fn new(wanted: Wanted) -> Self {
+        let options = Options {
+            local_port: PORT,
+            remote_port: PORT,
+            mtu: PACKET,
+            max_message_size: MESSAGE,
+            max_send_buffer_size: 8 << 20,
+            per_stream_send_queue_limit: 8 << 20,
+            enable_message_interleaving: wanted.interleaving,
+            zero_checksum_alternate_error_detection_method: if wanted.zero_checksum {
+                OVER_DTLS
+            } else {
+                NONE
+            },
+            max_retransmissions: None,
+            ..Options::default()
+        };
+        let socket = ::dcsctp::new_socket("theirs", &options);
+        Self { socket, packets: VecDeque::new(), told: VecDeque::new() }
+    }
+
+    fn settle(&mut self) {
+        let numbers = |streams: Vec<StreamId>| streams.into_iter().map(|stream| stream.0).collect();
+        while let Some(event) = self.socket.poll_event() {
+            let told = match event {
+                SocketEvent::SendPacket(packet) => {
+                    self.packets.push_back(packet);
+                    continue;
+                }
+                SocketEvent::OnConnected() => Told::Up,
+                SocketEvent::OnClosed() => Told::Down("closed".to_owned()),
+                SocketEvent::OnAborted(kind, text) => Told::Down(format!("{kind:?}: {text}")),
+                SocketEvent::OnIncomingStreamReset(streams) => Told::TheirsReset(numbers(streams)),
+                SocketEvent::OnStreamsResetPerformed(streams) => Told::OursReset(numbers(streams)),
+                SocketEvent::OnStreamsResetFailed(streams) => Told::ResetRefused(numbers(streams)),
+                _ => continue,
+            };
+            self.read();
+            self.told.push_back(told);
+        }
+        self.read();
+    }
+
+    fn read(&mut self) {
+        while let Some(message) = self.socket.get_next_message() {
+            self.told.push_back(Told::Message { stream: message.stream_id.0, payload: message.payload });
+        }
+    }
+
+    fn at(&mut self, now: Instant) {
+        self.socket.advance_time(SocketTime::zero() + Duration::from_nanos(now.as_nanos()));
+    }
+}
+
+impl Peer for End {
+    fn connect(&mut self, now: Instant) {
+        self.at(now);
+        self.socket.connect();
+        self.settle();
+    }
+
+    fn handle_packet(&mut self, now: Instant, bytes: &[u8]) {
+        self.at(now);
+        self.socket.handle_input(bytes);
+        self.settle();
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.at(now);
+        self.settle();
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let at = self.socket.poll_timeout();
+        (at != SocketTime::infinite_future()).then(|| Instant::ZERO + (at - SocketTime::zero()))
+    }
+
+    fn poll_transmit(&mut self, _now: Instant) -> Option<Vec<u8>> {
+        self.packets.pop_front()
+    }
+
+    fn poll_told(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String> {
+        self.at(now);
+        let mut options = SendOptions { unordered: how.unordered, ..SendOptions::default() };
+        match how.reliability {
+            Reliability::Lifetime(span) => options.lifetime = Some(span),
+            Reliability::Retransmissions(most) => options.max_retransmissions = Some(most as u16),
+            _ => {}
+        }
+        let message = Message::new(StreamId(how.stream), PpId(53), payload.to_vec());
+        let sent = self.socket.send(message, &options).map_err(|error| format!("{error:?}"));
+        self.settle();
+        sent
+    }
+
+    fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String> {
+        self.at(now);
+        let streams: Vec<_> = streams.iter().map(|&stream| StreamId(stream)).collect();
+        let asked = self.socket.reset_streams(&streams).map_err(|error| error.to_string());
+        self.settle();
+        asked
+    }
+
+    fn shutdown(&mut self, now: Instant) -> Result<(), String> {
+        self.at(now);
+        self.socket.shutdown();
+        self.settle();
+        Ok(())
+    }
+
+    fn abort(&mut self, now: Instant) -> Result<(), String> {
+        self.at(now);
+        self.socket.close();
+        self.settle();
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Messages that say who they are, and the ledger that checks what arrives.
+//!
+//! A message begins with its number in its direction; the rest follows from
+//! that number. [`Ledger`] knows what was sent and holds it against what is
+//! delivered: intact, once, in order where order was asked for, and nothing
+//! left out but what could be given up.
+
+use crate::peer::How;
+use anabranch_base::Rng;
+use anabranch_sctp::Reliability;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A message to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Post {
+    /// How.
+    pub how: How,
+    /// Its number in its direction.
+    pub number: u32,
+    /// Its bytes, at least 4.
+    pub size: usize,
+}
+
+impl Post {
+    /// What it holds.
+    #[must_use]
+    pub fn payload(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.size.max(4)];
+        Rng::new(u64::from(self.number)).fill(&mut bytes);
+        bytes[..4].copy_from_slice(&self.number.to_be_bytes());
+        bytes
+    }
+}
+
+/// Messages of one direction: what was sent and has not arrived yet.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    expected: BTreeMap<u32, Post>,
+    ordered: BTreeMap<u16, VecDeque<u32>>,
+    next: u32,
+    /// Messages that have arrived.
+    pub arrived: u64,
+}
+
+impl Ledger {
+    /// Numbers a message and expects it from now on.
+    pub fn post(&mut self, how: How, size: usize) -> Post {
+        let post = Post { how, number: self.next, size: size.max(4) };
+        self.next += 1;
+        if !how.unordered {
+            self.ordered.entry(how.stream).or_default().push_back(post.number);
+        }
+        self.expected.insert(post.number, post.clone());
+        post
+    }
+
+    /// Takes in what was delivered.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn deliver(&mut self, stream: u16, payload: &[u8]) -> Result<(), String> {
+        let number = payload.first_chunk::<4>().map(|&bytes| u32::from_be_bytes(bytes));
+        let Some(post) = number.and_then(|number| self.expected.remove(&number)) else {
+            let known = number.is_some_and(|number| number < self.next);
+            let what = if known { "a second time" } else { "which nobody sent" };
+            return Err(format!("message {number:?} of {} bytes came {what}", payload.len()));
+        };
+        let number = post.number;
+        if payload != post.payload() {
+            return Err(format!("message {number} of {} bytes came as {} others", post.size, payload.len()));
+        }
+        if stream != post.how.stream {
+            return Err(format!("message {number} came on stream {stream}, not {}", post.how.stream));
+        }
+        if !post.how.unordered {
+            let order = self.ordered.entry(stream).or_default();
+            loop {
+                match order.pop_front() {
+                    Some(first) if first == number => break,
+                    Some(first) => {
+                        let reliable = self
+                            .expected
+                            .get(&first)
+                            .is_some_and(|post| post.how.reliability == Reliability::Full);
+                        if reliable {
+                            return Err(format!("message {number} on stream {stream} came before {first}"));
+                        }
+                    }
+                    None => return Err(format!("message {number} on stream {stream} came after later ones")),
+                }
+            }
+        }
+        self.arrived += 1;
+        Ok(())
+    }
+
+    /// Messages that must arrive and have not yet.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.expected.values().filter(|post| post.how.reliability == Reliability::Full).count()
+    }
+
+    /// Messages that have not arrived.
+    #[must_use]
+    pub fn outstanding(&self) -> u64 {
+        self.expected.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(stream: u16) -> How {
+        How { stream, ..How::default() }
+    }
+
+    #[test]
+    fn order_matters_within_a_stream_only() {
+        let mut ledger = Ledger::default();
+        let posts: Vec<_> = [1, 2, 1].map(|stream| ledger.post(on(stream), 50)).into();
+        assert!(ledger.deliver(2, &posts[1].payload()).is_ok());
+        assert!(ledger.clone().deliver(1, &posts[2].payload()).is_err());
+        assert!(ledger.deliver(1, &posts[0].payload()).is_ok());
+        assert!(ledger.deliver(1, &posts[2].payload()).is_ok());
+        assert!(ledger.deliver(1, &posts[2].payload()).is_err(), "a second time");
+        assert_eq!((ledger.missing(), ledger.arrived), (0, 3));
+    }
+
+    #[test]
+    fn what_can_be_given_up_may_be_left_out() {
+        let mut ledger = Ledger::default();
+        let limited = How { reliability: Reliability::Retransmissions(0), ..on(1) };
+        let (first, second) = (ledger.post(limited, 9), ledger.post(on(1), 9));
+        assert!(ledger.deliver(1, &second.payload()).is_ok());
+        assert_eq!((ledger.missing(), ledger.outstanding()), (0, 1));
+        assert!(ledger.deliver(1, &first.payload()).is_err(), "too late");
+    }
+
+    #[test]
+    fn a_changed_byte_shows() {
+        let mut ledger = Ledger::default();
+        let mut bytes = ledger.post(on(1), 100).payload();
+        bytes[77] ^= 1;
+        assert!(ledger.deliver(1, &bytes).is_err());
+    }
+}

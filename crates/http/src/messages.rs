@@ -19,6 +19,7 @@ pub use client::run;
 pub use server::serve;
 
 use anabranch_base::time::Duration;
+use anabranch_transport::Delivery;
 
 /// What is sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,8 +37,9 @@ pub struct Messages {
     pub bulk: u64,
     /// Bytes of a write of the bulk transfer.
     pub bulk_write: usize,
-    /// Messages may be given up by the sender: one that never comes is no failure of the run.
-    pub partial: bool,
+    /// How messages are delivered; the bulk transfer beside them is reliable, ordered, and in the background. One that
+    /// was given up is no failure of the run.
+    pub delivery: Delivery,
     /// The run ends after so long, whatever is left.
     pub deadline: Option<Duration>,
 }

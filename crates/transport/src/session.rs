@@ -176,6 +176,8 @@ pub struct Delivery {
     pub unordered: bool,
     /// Until when, or how often they are sent (RFC 3758, RFC 7496).
     pub reliability: Reliability,
+    /// What other streams have goes first, where the transport's scheduler knows of priorities (RFC 8260 §3.4).
+    pub background: bool,
 }
 
 /// Bytes in both directions, in order. Dropping a stream gives its number back

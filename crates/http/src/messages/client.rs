@@ -5,6 +5,7 @@ use crate::body::Pattern;
 use crate::fetch::{End, Outcome};
 use crate::observe::{Delivered, FetchError, Observer};
 use anabranch_base::time::{Instant, nanos};
+use anabranch_transport::engines::sctp::Reliability;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Timer, World};
 use std::cell::RefCell;
@@ -276,6 +277,7 @@ impl<O: Observer> Inbox<O> {
         (started, connections): (Instant, usize),
     ) -> Outcome {
         let last = self.delivered.iter().flatten().copied().max();
+        let partial = messages.delivery.reliability != Reliability::Full;
         let mut failed = broken.is_some();
         let mut objects = Vec::with_capacity(self.delivered.len());
         for (object, delivered) in self.delivered.iter().enumerate() {
@@ -286,7 +288,7 @@ impl<O: Observer> Inbox<O> {
             };
             if let Some(error) = &error {
                 self.observer.failed(object, now, error);
-                failed |= !(messages.partial && *error == FetchError::GivenUp);
+                failed |= !(partial && *error == FetchError::GivenUp);
             }
             objects.push(error.map_or(Ok(()), Err));
         }

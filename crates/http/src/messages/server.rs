@@ -5,7 +5,7 @@ use crate::body::Pattern;
 use crate::observe::{Assigned, ExchangeId, Observer};
 use crate::serve::Tasks;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_transport::{CloseReason, Listener, OpenError, Session, Stream};
+use anabranch_transport::{CloseReason, Delivery, Listener, OpenError, Session, Stream};
 use anabranch_world::{Timer, World};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -16,7 +16,12 @@ use std::task::{Context, Poll};
 ///
 /// # Errors
 /// Why the listener failed.
-pub async fn serve<W, L, O>(world: W, mut listener: L, observer: O) -> Result<(), CloseReason>
+pub async fn serve<W, L, O>(
+    world: W,
+    mut listener: L,
+    delivery: Delivery,
+    observer: O,
+) -> Result<(), CloseReason>
 where
     W: World,
     L: Listener,
@@ -29,7 +34,7 @@ where
         let (world, observer) = (world.clone(), observer.clone());
         tasks.spawn("message session", async move {
             // A client that is gone needs no answer.
-            let _ = send(world, session, observer).await;
+            let _ = send(world, session, delivery, observer).await;
         });
     }
 }
@@ -37,6 +42,7 @@ where
 async fn send<W: World, N: Session, O: Observer>(
     world: W,
     session: N,
+    delivery: Delivery,
     observer: Rc<O>,
 ) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
@@ -53,10 +59,21 @@ async fn send<W: World, N: Session, O: Observer>(
         return Ok(());
     };
     let begun = world.now();
-    let streams = BTreeMap::from([(stream.number(), stream)]);
+    let streams = BTreeMap::new();
     let mut timer = world.timer();
-    let mut sender =
-        Sender { ask, begun, session, observer, streams, next: 0, bulk_at: 0, message: None, bulk: None };
+    let mut sender = Sender {
+        ask,
+        delivery,
+        begun,
+        session,
+        observer,
+        streams,
+        next: 0,
+        bulk_at: 0,
+        message: None,
+        bulk: None,
+    };
+    sender.take(stream);
     sender.announce();
     poll_fn(|cx| sender.poll(cx, &world, &mut timer)).await?;
     sender.session.close();
@@ -74,6 +91,7 @@ struct Frame {
 
 struct Sender<N: Session, O> {
     ask: Ask,
+    delivery: Delivery,
     /// When the first message was due.
     begun: Instant,
     session: N,
@@ -170,6 +188,16 @@ impl<N: Session, O: Observer> Sender<N, O> {
         }
     }
 
+    /// Keeps a stream; how it delivers depends on what it carries.
+    fn take(&mut self, mut stream: N::Stream) {
+        let beside = self.ask.bulk > 0 && stream.number() == 0 && self.session.streams() > 1;
+        stream.set_delivery(match beside {
+            true => Delivery { background: true, ..Delivery::default() },
+            false => self.delivery,
+        });
+        self.streams.insert(stream.number(), stream);
+    }
+
     fn cut_message(&self, number: u32) -> Frame {
         let streams = self.session.streams().max(1);
         let turn = self.next;
@@ -200,7 +228,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
     ) -> Poll<Result<(), CloseReason>> {
         if !self.streams.contains_key(&frame.stream) {
             match self.session.open(frame.stream) {
-                Ok(stream) => drop(self.streams.insert(frame.stream, stream)),
+                Ok(stream) => self.take(stream),
                 Err(OpenError::Closed(reason)) => return Poll::Ready(Err(reason)),
                 Err(error) => return Poll::Ready(Err(CloseReason::Protocol(error.to_string()))),
             }

@@ -10,6 +10,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};
 use anabranch_sim::Cost;
+use anabranch_transport::Delivery;
+use anabranch_transport::engines::sctp::Reliability;
 use std::collections::BTreeMap;
 
 /// The transports, by name.
@@ -47,7 +49,7 @@ pub struct ArmKey {
 }
 
 /// The contestants' keys, apart from the engines' knobs.
-pub const ARM_KEYS: [ArmKey; 13] = [
+pub const ARM_KEYS: [ArmKey; 15] = [
     key("connections", None, "connections or associations to the server, from 1; default 1"),
     key("per-object", None, "a new connection for each object: yes or no; default no"),
     key(
@@ -67,7 +69,21 @@ pub const ARM_KEYS: [ArmKey; 13] = [
         "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait",
     ),
     key("paths", Some(Transport::Sctp), "paths to use, from 1; default all of the network"),
-    key("unordered", Some(Transport::Sctp), "no; yes comes with messages in a later version"),
+    key(
+        "unordered",
+        Some(Transport::Sctp),
+        "messages without order: yes or no; default no (HTTP needs the order)",
+    ),
+    key(
+        "lifetime",
+        Some(Transport::Sctp),
+        "give a message up when it is so old: 200ms (RFC 3758); default never",
+    ),
+    key(
+        "retransmissions",
+        Some(Transport::Sctp),
+        "give a message up after so many (RFC 7496), from 0; default never",
+    ),
     key("encap", Some(Transport::Sctp), "none (IP protocol 132) or udp (RFC 6951); default none"),
     key("packet-cost", None, "processor time of its hosts for each packet in or out: 10us; default 0"),
     key("byte-cost", None, "processor time of its hosts for each byte in or out: 6ns; default 0"),
@@ -96,6 +112,8 @@ pub struct Arm {
     pub paths: Option<usize>,
     /// Encapsulated in UDP.
     pub encapsulated: bool,
+    /// How its messages are delivered.
+    pub delivery: Delivery,
     /// The profile's name.
     pub profile: String,
     /// What its hosts' processors take for their work.
@@ -138,6 +156,7 @@ impl Arm {
             choices: Choices::default(),
             paths: None,
             encapsulated: false,
+            delivery: Delivery::default(),
             profile: profile.to_owned(),
             cost: Cost::default(),
             engine,
@@ -164,12 +183,6 @@ impl Arm {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.choices.connections.unwrap_or(1)
-    }
-
-    /// Its sender may give messages up.
-    #[must_use]
-    pub const fn partial(&self) -> bool {
-        false
     }
 
     /// How many objects a connection of it carries at once: its streams.
@@ -210,6 +223,12 @@ impl Arm {
             }
             Transport::Sctp => {
                 set("when-full", policy.when_full.to_string());
+                set("unordered", yes_no(self.delivery.unordered));
+                match self.delivery.reliability {
+                    Reliability::Lifetime(span) => drop(set("lifetime", format_span(span))),
+                    Reliability::Retransmissions(n) => drop(set("retransmissions", n.to_string())),
+                    _ => {}
+                }
                 set("encap", if self.encapsulated { "udp" } else { "none" }.to_owned());
                 set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
             }
@@ -254,12 +273,20 @@ impl Arm {
                     _ => return Err(format!("encap={value}: write none or udp")),
                 };
             }
-            "unordered" if value == "no" => {}
-            "unordered" if value == "yes" => {
-                // HTTP's framing needs the order of a stream's bytes.
-                return Err("unordered=yes comes with messages in a later version; write no".to_owned());
+            "unordered" => self.delivery.unordered = yes_no()?,
+            "lifetime" | "retransmissions" => {
+                if self.delivery.reliability != Reliability::Full {
+                    return Err(format!("{key}={value}: goes not with another way of giving messages up"));
+                }
+                self.delivery.reliability = match (key, parse_span(value), value.parse()) {
+                    ("lifetime", Ok(span), _) if !span.is_zero() => Reliability::Lifetime(span),
+                    ("lifetime", ..) => return Err(format!("lifetime={value}: write a time such as 200ms")),
+                    (_, _, Ok(n)) if n <= 1000 => Reliability::Retransmissions(n),
+                    _ => return Err(format!("retransmissions={value}: write a number from 0 to 1000")),
+                };
+                // RFC 3758 is what skips them at the receiver.
+                self.engine.set("partial_reliability", "yes")?;
             }
-            "unordered" => return Err(format!("unordered={value}: write no")),
             "packet-cost" => self.cost.per_packet = span(key, value)?,
             "byte-cost" => self.cost.per_byte = span(key, value)?,
             "connection-cost" => self.cost.per_connection = span(key, value)?,

@@ -94,6 +94,12 @@ impl Plan {
                     let what = format!("paths={}: the network has {paths}", arm.paths.unwrap_or(0));
                     return Err(PlanError::at(&arm.place, what));
                 }
+                let whole = anabranch_transport::Delivery::default();
+                if point.workload.messages.is_none() && arm.delivery != whole {
+                    let what = "unordered, lifetime and retransmissions go with messages only: HTTP and bulk need every \
+                                byte, in order";
+                    return Err(PlanError::at(&arm.place, what));
+                }
                 if let (Some(size), Some(most)) = (point.workload.message_size, arm.engine.largest_message())
                     && size > most
                 {

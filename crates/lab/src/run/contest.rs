@@ -166,7 +166,7 @@ fn messages_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Messag
         connections: arm.connections().min(BACKLOG as usize),
         bulk: workload.bulk.unwrap_or(0),
         bulk_write: workload.message_size.unwrap_or(MESSAGE_SIZE).min(largest) as usize,
-        partial: arm.partial(),
+        delivery: arm.delivery,
         deadline: policy.deadline,
     })
 }
@@ -208,8 +208,10 @@ fn serve<L: Listener>(world: SimWorld, listener: L, job: &Job, recorder: Recorde
         world.spawn("server", async move { drop(bulk::serve(here, listener, recorder).await) }).detach();
         return;
     }
-    if job.messages.is_some() {
-        world.spawn("server", async move { drop(messages::serve(here, listener, recorder).await) }).detach();
+    if let Some(messages) = &job.messages {
+        let delivery = messages.delivery;
+        let serving = async move { drop(messages::serve(here, listener, delivery, recorder).await) };
+        world.spawn("server", serving).detach();
         return;
     }
     let site = Rc::new(PageSite::new(&job.page));

@@ -90,6 +90,8 @@ pub(crate) struct GivenUp {
 pub(crate) struct Limits {
     messages: BTreeMap<u32, Limited>,
     expiries: BTreeSet<(Instant, u32)>,
+    /// Messages that expired on their way, by the offset of their first chunk.
+    overdue: BTreeSet<(u64, u32)>,
     /// By rank: nothing sent, something sent.
     unsent: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
@@ -280,9 +282,12 @@ impl SendHalf {
                 continue;
             }
             let (begun, all) = self.queue.progress(message);
-            // What is on its way may well arrive: it is looked at again when it is missing.
             if !begun || skips && (!all || self.has_lost_chunk(message)) {
                 self.give_up(message);
+            } else if skips && let Some(limits) = &mut self.limits {
+                // What is on its way may well arrive: it is looked at again when it is missing.
+                let first = limits.messages.get(&message).and_then(|limited| limited.first);
+                limits.overdue.extend(first.map(|first| (first, message)));
             }
         }
         let mut marked = std::mem::take(&mut self.outstanding.noted);
@@ -305,12 +310,36 @@ impl SendHalf {
             }
         }
         self.outstanding.noted = marked;
+        self.give_up_overdue();
         for message in std::iter::from_fn(|| self.queue.take_gone()).take(FORGOTTEN) {
             if let Some(limits) = &mut self.limits {
                 limits.forget(message);
             }
         }
         self.advance();
+    }
+
+    /// RFC 3758 §4.1 TR5: an expired message is given up as soon as later chunks are known to have arrived before it;
+    /// to wait for a timer would hold up its stream for longer than it was to live.
+    fn give_up_overdue(&mut self) {
+        let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
+        while let Some(&(first, message)) = self.limits.as_ref().and_then(|limits| limits.overdue.first()) {
+            let known = self.queue.is_limited(message)
+                && self.limits.as_ref().is_some_and(|limits| limits.messages.contains_key(&message));
+            if known && first >= highest {
+                break;
+            }
+            let missing = known
+                && self.chunks_of(message).any(|(offset, entry)| {
+                    offset < highest && matches!(entry.state, ChunkState::InFlight | ChunkState::Lost(_))
+                });
+            if missing {
+                self.give_up(message);
+            }
+            if let Some(limits) = &mut self.limits {
+                limits.overdue.remove(&(first, message));
+            }
+        }
     }
 
     /// Chunks of a message, lowest first.

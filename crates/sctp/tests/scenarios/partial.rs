@@ -500,10 +500,34 @@ fn interleaved_messages_are_skipped() {
         2.025  A ◄── B   SACK          cum=1 rwnd=64136 gaps=4-5
         2.025          B: received sid=6 len=1400
         2.025  A ◄── B   SACK          cum=1 rwnd=64136 gaps=4-6
-        2.050          A: gave up sid=5 len=1400 context=3, sent, by Retransmissions
         2.050          A: gave up sid=5 len=1400 context=4, sent, by Lifetime
+        2.050          A: gave up sid=5 len=1400 context=3, sent, by Retransmissions
         2.050  A ──► B   I-FORWARD-TSN cum=3 sid:mid=5:0,5:0U
         2.075          B: received sid=5 len=1400
         2.075  A ◄── B   SACK          cum=6 rwnd=64k
     "#]]);
+}
+
+/// RFC 3758 §4.1 TR5: a message whose repair is lost too is given up when its lifetime ends and later chunks have
+/// arrived, not when T3-rtx does: its stream goes on.
+#[test]
+fn an_expired_message_holds_its_stream_up_no_longer() {
+    let mut script = Script::warm(ON);
+    script.lose(A, "DATA tsn=2 ").lose(A, "DATA tsn=2 ").send_message(A, lifetime(0, 200), 100);
+    for _ in 0..30 {
+        script.run(10).send(A, 0, 100);
+    }
+    script.run(5_000);
+    let ladder = script.net.ladder.take();
+    let skipped = ladder.lines().position(|line| line.contains("FORWARD TSN")).expect("it is skipped");
+    let sent_again = ladder.lines().filter(|line| line.contains("DATA") && line.contains("tsn=2 ")).count();
+    assert_eq!(sent_again, 2, "{ladder}");
+    let at: f64 = ladder
+        .lines()
+        .nth(skipped)
+        .and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .expect("a time");
+    let begun: f64 =
+        ladder.lines().next().and_then(|line| line.split_whitespace().next()?.parse().ok()).expect("a time");
+    assert!((0.2..0.3).contains(&(at - begun)), "skipped {} s after it was sent:\n{ladder}", at - begun);
 }

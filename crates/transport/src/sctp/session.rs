@@ -235,7 +235,7 @@ impl<W: World> SctpStream<W> {
         // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
         let ppid = if whole { 0 } else { PPID_HTTP };
         // A stream of bytes needs them all, and in order.
-        let Delivery { unordered, reliability } = if whole { self.delivery } else { Delivery::default() };
+        let Delivery { unordered, reliability, .. } = if whole { self.delivery } else { Delivery::default() };
         let message = Message { stream, ppid, unordered, reliability, ..Message::default() };
         let mut taken = 0;
         for part in from.chunks(piece) {
@@ -328,6 +328,12 @@ impl<W: World> Stream for SctpStream<W> {
 
     fn set_delivery(&mut self, delivery: Delivery) {
         self.delivery = delivery;
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        // Nobody else gives streams of this session a value; 0, the first, is what they begin with. An association
+        // that is gone needs none.
+        let _ =
+            shared.engine.set_stream_value(now, self.held.id, self.number, u16::from(delivery.background));
     }
 
     fn finish(&mut self) {

@@ -144,9 +144,6 @@ fn configuration(rng: &mut Rng) -> Config {
         set("max_burst", pick(rng, &["0", "1", "4"]));
         set("dupthresh", pick(rng, &["1", "3", "4"]));
     }
-    for key in ["rack", "tlp", "hystart", "pacing", "prr"] {
-        set(key, pick(rng, &["yes", "no"]));
-    }
     set("partial_reliability", pick(rng, &["yes", "yes", "no"]));
     if on(rng) {
         set("rto_min", pick(rng, &["10ms", "200ms", "1s"]));
@@ -293,6 +290,12 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         }
     }
 
+    let mut recovery = root.fork("recovery");
+    for config in &mut configs {
+        for key in ["rack", "tlp", "hystart", "pacing", "prr"] {
+            config.set(key, pick(&mut recovery, &["yes", "no"])).expect("a knob");
+        }
+    }
     let narrowing = Narrowing::of(root.fork("mtu"), &mut configs, networks);
     let mut reboot = Reboot::of(root.fork("reboot"), &mut configs);
     let unprotected = configs.iter().any(|config| config.zero_checksum);

@@ -178,7 +178,8 @@ impl Association {
             }
             // RFC 6937: in a recovery, what leaves follows what arrives.
             if let Some(prr) = control.reduction.as_ref().filter(|_| self.send.recovery.exit.is_some()) {
-                return prr.allowance() > 0 && !blocked;
+                // With nothing on its way no acknowledgement would come that allows more.
+                return (prr.allowance() > 0 || path.flight == 0) && !blocked;
             }
         }
         // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.

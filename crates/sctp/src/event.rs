@@ -118,6 +118,20 @@ pub enum Event {
         direction: Direction,
         /// Which, ascending; none means all.
         streams: Vec<u16>,
+        /// Incoming streams on which the peer had sent nothing: they are as new and did not begin
+        /// anew.
+        idle: bool,
+    },
+    /// The peer wants streams on which this side sends to begin anew (RFC 6525 §5.2.3). Whoever
+    /// sends on them may cancel that (`Endpoint::cancel`): the reset waits for what was given.
+    ResetRequested {
+        /// Which association.
+        id: AssociationId,
+        /// Which streams, ascending; none means all.
+        streams: Vec<u16>,
+        /// Nothing has been sent on them since they last began, and nothing waits: they are as new,
+        /// and no `Event::StreamsReset` follows.
+        idle: bool,
     },
     /// The association has more streams (RFC 6525), by either side's wish.
     StreamsAdded {

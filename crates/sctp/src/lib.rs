@@ -85,3 +85,4 @@ pub use reliability::{Abandoned, Policy, Reliability};
 pub use stats::{
     AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,
 };
+pub use streams::position_anew;

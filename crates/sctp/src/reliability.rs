@@ -33,11 +33,13 @@ pub enum Policy {
     Retransmissions,
     /// Of [`Reliability::Priority`].
     Priority,
+    /// The application cancelled all of a stream (`Endpoint::cancel`).
+    Cancelled,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Lifetime, Self::Retransmissions, Self::Priority];
+    pub const ALL: [Self; 4] = [Self::Lifetime, Self::Retransmissions, Self::Priority, Self::Cancelled];
 }
 
 impl Reliability {

@@ -4,6 +4,14 @@
 //! two-level index leads from a stream to its slot, and slots exist only for
 //! streams that have been touched.
 
+/// Where the count of a stream's bytes goes on after a reset (RFC 6525): at the next multiple of
+/// 2^32. Sender and receiver count alike from there, although what was cancelled never arrived.
+/// Traces count so, and whoever compares with them must.
+#[must_use]
+pub const fn position_anew(position: u64) -> u64 {
+    ((position >> 32) + 1) << 32
+}
+
 /// Streams per page of the index.
 const PAGE: usize = 64;
 

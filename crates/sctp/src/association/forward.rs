@@ -117,6 +117,11 @@ impl Association {
         }
     }
 
+    /// The application wants nothing more of what it gave on a stream.
+    pub(crate) fn cancel(&mut self, stream: u16) {
+        self.send.cancel(stream, self.extensions.partial_reliability);
+    }
+
     /// After any change: what is due is given up, and everybody told.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {

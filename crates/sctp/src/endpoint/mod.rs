@@ -480,6 +480,15 @@ impl Endpoint {
         self.reconfigure(now, id, |association| association.reset_streams(direction, streams))
     }
 
+    /// Gives up everything on `stream` that is not acknowledged: what has not been sent is dropped,
+    /// what has is abandoned where both sides support partial reliability (RFC 3758), else finished.
+    /// `Event::Abandoned` tells of each message. With [`reset_streams`](Self::reset_streams) behind
+    /// it the stream can be used anew, as if nothing had been on it.
+    pub fn cancel(&mut self, now: Instant, id: AssociationId, stream: u16) {
+        let Some(slot) = self.find(id) else { return };
+        self.with(now, slot, |association, _| association.cancel(stream));
+    }
+
     /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
     /// is acknowledged. `Event::AssociationReset` or `Event::ResetFailed`
     /// follows (RFC 6525 §6.3.3). Once in 30 s.

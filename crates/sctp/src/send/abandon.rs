@@ -38,6 +38,7 @@ enum Limit {
     Until(Instant),
     Retransmissions(u32),
     Priority(u32),
+    Cancelled,
 }
 
 /// A message that may be given up, or has been.
@@ -58,6 +59,7 @@ impl Limited {
             Limit::Until(_) => Policy::Lifetime,
             Limit::Retransmissions(_) => Policy::Retransmissions,
             Limit::Priority(_) => Policy::Priority,
+            Limit::Cancelled => Policy::Cancelled,
         }
     }
 }
@@ -113,6 +115,23 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Nothing is limited yet; `base` is the offset of the lowest outstanding chunk.
+    pub(super) fn beginning_at(base: u64) -> Self {
+        Self { advanced: base, said: base, ..Self::default() }
+    }
+
+    /// A message is cancelled; `first` is its first chunk that is outstanding.
+    pub(super) fn cancel(&mut self, message: u32, context: u32, first: Option<u64>) {
+        self.ages += 1;
+        let age = self.ages;
+        let new = || Limited { limit: Limit::Cancelled, context, age, first, given_up: false };
+        let limited = self.messages.entry(message).or_insert_with(new);
+        limited.first = limited.first.or(first);
+        let before = *limited;
+        limited.limit = Limit::Cancelled;
+        self.strike(message, &before);
+    }
+
     /// When the next message expires.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.expiries.first().map(|&(at, _)| at)
@@ -156,7 +175,7 @@ impl Limits {
             Limit::Until(at) => {
                 self.expiries.remove(&(at, message));
             }
-            Limit::Retransmissions(_) => {}
+            Limit::Retransmissions(_) | Limit::Cancelled => {}
             Limit::Priority(priority) => {
                 let rank = (priority, std::cmp::Reverse(limited.age), message);
                 let ranks = if limited.first.is_some() { &mut self.sent } else { &mut self.unsent };
@@ -191,9 +210,7 @@ impl SendHalf {
         let index = self.queue.push_limited(message, payload)?;
         self.outstanding.noting = true;
         let base = self.outstanding.base();
-        let limits = self
-            .limits
-            .get_or_insert_with(|| Box::new(Limits { advanced: base, said: base, ..Limits::default() }));
+        let limits = self.limits.get_or_insert_with(|| Box::new(Limits::beginning_at(base)));
         limits.ages += 1;
         let limited =
             Limited { limit, context: message.context, age: limits.ages, first: None, given_up: false };
@@ -202,7 +219,7 @@ impl SendHalf {
             Limit::Until(at) => {
                 limits.expiries.insert((at, index));
             }
-            Limit::Retransmissions(_) => {}
+            Limit::Retransmissions(_) | Limit::Cancelled => {}
             Limit::Priority(priority) => {
                 limits.unsent.insert((priority, std::cmp::Reverse(limited.age), index));
             }
@@ -303,7 +320,7 @@ impl SendHalf {
                 Limit::Until(at) => at <= now,
                 // RFC 7496 §3.1: it would be sent once more than that.
                 Limit::Retransmissions(most) => entry.repeats >= most,
-                Limit::Priority(_) => false,
+                Limit::Priority(_) | Limit::Cancelled => false,
             };
             if due && skips && !limited.given_up && matches!(entry.state, ChunkState::Lost(_)) {
                 self.give_up(entry.message);
@@ -363,7 +380,7 @@ impl SendHalf {
 
     /// RFC 3758 §3.5 A2, A3: all of a message at once.
     #[cold]
-    fn give_up(&mut self, message: u32) {
+    pub(super) fn give_up(&mut self, message: u32) {
         if !self.queue.is_limited(message) {
             return;
         }

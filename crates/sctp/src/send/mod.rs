@@ -8,6 +8,7 @@
 
 pub(crate) mod abandon;
 mod bytes;
+mod cancel;
 mod effort;
 pub(crate) mod fragment;
 pub(crate) mod loss;

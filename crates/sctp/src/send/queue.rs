@@ -6,6 +6,7 @@
 //!
 //! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
+mod cancel;
 mod hold;
 mod limited;
 
@@ -31,6 +32,8 @@ pub(crate) struct Stored {
     /// Its number in its stream: MID, or in the low half SSN.
     pub(crate) mid: u32,
     pub(crate) ppid: u32,
+    /// The application's own name for it.
+    pub(crate) context: u32,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
     /// Where it begins in what was ever sent on its stream.
@@ -103,6 +106,8 @@ pub(crate) struct Queue {
     latest: u32,
     scheduler: Scheduler,
     streams: Streams<Stream>,
+    /// Messages that are being cancelled and wait no longer.
+    taken_off: Vec<u32>,
     /// Streams that are being reset (RFC 6525).
     hold: Option<Box<Hold>>,
     /// Bytes in front of the user data of a chunk.
@@ -127,6 +132,7 @@ impl Queue {
             latest: 0,
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
+            taken_off: Vec::new(),
             hold: None,
             header: Data::HEADER,
             limit,
@@ -195,6 +201,7 @@ impl Queue {
         stored.place = place;
         stored.stream = message.stream;
         stored.ppid = message.ppid;
+        stored.context = message.context;
         stored.unordered = message.unordered;
         stored.immediate = message.immediate;
         stored.cut = 0;
@@ -413,6 +420,7 @@ impl Stored {
             stream: 0,
             mid: 0,
             ppid: 0,
+            context: 0,
             unordered: false,
             immediate: false,
             begins: 0,

@@ -31,6 +31,7 @@ impl Sockets {
         | Event::Restarted { id }
         | Event::PeerShutdown { id }
         | Event::StreamsReset { id, .. }
+        | Event::ResetRequested { id, .. }
         | Event::StreamsAdded { id, .. }
         | Event::AssociationReset { id, .. }
         | Event::ResetFailed { id, .. }
@@ -139,6 +140,8 @@ impl Sockets {
                     failed: false,
                 });
             }
+            // RFC 6458 tells only of what has been done.
+            Event::ResetRequested { .. } => {}
             Event::StreamsAdded { outgoing, incoming, .. } => {
                 member.outbound_streams = member.outbound_streams.saturating_add(outgoing);
                 member.inbound_streams = member.inbound_streams.saturating_add(incoming);

@@ -34,6 +34,8 @@ pub struct App {
     /// Messages and bytes received.
     pub messages: u64,
     pub bytes: u64,
+    /// The peer cancels: whatever it sends may be missing.
+    pub may_miss: bool,
     /// How long it leaves a readable stream alone; zero reads at once.
     pub reading_pause: Duration,
     /// Streams to read, and when.
@@ -124,6 +126,7 @@ impl App {
     }
 
     fn take(&mut self, stream: u16, ppid: u32, unordered: bool, end: bool, part: &[u8]) -> Option<usize> {
+        let may_miss = self.may_miss;
         let whole = self.partial.entry(stream).or_default();
         whole.extend_from_slice(part);
         self.bytes += part.len() as u64;
@@ -144,7 +147,7 @@ impl App {
             let owed = self.ordered.entry(stream).or_default();
             // What may be given up may be missing, and then never comes.
             while let Some(first) = owed.front()
-                && first.limited
+                && (first.limited || may_miss)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
             {
                 self.missing.insert(first.number);
@@ -250,6 +253,8 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::StreamsReset { direction, streams, .. } => {
             format!("streams reset: {direction:?} {}", listed(streams))
         }
+        // The RE-CONFIG is drawn.
+        Event::ResetRequested { .. } => return None,
         Event::StreamsAdded { outgoing, incoming, .. } => {
             format!("streams added: {outgoing} out, {incoming} in")
         }

@@ -11,6 +11,7 @@ mod script;
 mod acks;
 mod asconf;
 mod auth;
+mod cancel;
 mod corners;
 mod encapsulated;
 mod handshake;

@@ -262,6 +262,8 @@ struct Work {
     turns: Option<Rng>,
     /// When it asks for streams to begin anew, or for more of them.
     wishes: Vec<Instant>,
+    /// It cancels what it has given on a stream now and then, by this luck.
+    cancels: Option<Rng>,
     asked: bool,
 }
 
@@ -348,6 +350,13 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         side.wishes = (0..wishes.below(12)).map(|_| Instant::from_millis(wishes.below(15_000))).collect();
         side.wishes.sort_unstable();
         side.turns = on(&mut turns).then(|| turns.fork("changes"));
+    }
+    for side in [A, B] {
+        let mut cancels = root.fork(if side == A { "A cancels" } else { "B cancels" });
+        if cancels.below(4) == 0 {
+            work[side as usize].cancels = Some(cancels);
+            net.end(side.other()).app.may_miss = true;
+        }
     }
     let abort = rng.below(12) == 0;
     if abort {
@@ -459,6 +468,7 @@ fn plan(rng: &mut Rng, side: Side) -> Work {
         abort_at: None,
         turns: None,
         wishes: Vec::new(),
+        cancels: None,
         asked: side == B,
     }
 }
@@ -514,6 +524,16 @@ fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut u64) {
         let (stream, value) = (rng.below(30) as u16, rng.below(5) as u16);
         let set = end.engine.set_stream_value(now, id, stream, value);
         assert_eq!(set.is_ok(), stream < info.outbound_streams, "{side:?}: {set:?}");
+    }
+    if let Some(rng) = &mut work.cancels
+        && rng.below(8) == 0
+    {
+        let stream = rng.below(25) as u16 % info.outbound_streams;
+        end.engine.cancel(now, id, stream);
+        if on(rng) {
+            // As an application that wants to use the stream anew does.
+            let _ = end.engine.reset_streams(now, id, Direction::Both, &[stream]);
+        }
     }
     while work.sent < work.messages.len() && work.next <= now {
         let (mut message, length) = work.messages[work.sent];
@@ -663,6 +683,7 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::Restarted { id }
         | Event::PeerShutdown { id }
         | Event::StreamsReset { id, .. }
+        | Event::ResetRequested { id, .. }
         | Event::StreamsAdded { id, .. }
         | Event::AssociationReset { id, .. }
         | Event::ResetFailed { id, .. }

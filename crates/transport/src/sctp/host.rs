@@ -240,6 +240,7 @@ impl Driven for Shared {
             // Nobody here asks for them.
             Event::Abandoned { .. }
             | Event::StreamsReset { .. }
+            | Event::ResetRequested { .. }
             | Event::AssociationReset { .. }
             | Event::ResetFailed { .. } => {}
             // Nor which keys sign what they send.

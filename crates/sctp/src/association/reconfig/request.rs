@@ -257,7 +257,7 @@ impl Association {
             if kind == Kind::ResetTsn {
                 reconfig.renumbered = Some(ctx.now);
             }
-            self.conclude(ctx, flying, kind, failed, next);
+            self.conclude(ctx, flying, kind, (result, failed), next);
             if let Some(asked) = flying.ask.answers() {
                 let answer = if failed.is_none() { 1 } else { 2 };
                 reconfig.answered.iter_mut().filter(|a| a.number == asked).for_each(|a| a.result = answer);
@@ -280,16 +280,17 @@ impl Association {
         ctx: &mut Ctx<'_>,
         flying: &mut Flying,
         kind: Kind,
-        failed: Option<ReconfigResult>,
+        (result, failed): (u32, Option<ReconfigResult>),
         next: Option<(Tsn, Tsn)>,
     ) {
+        const NOTHING: u32 = 0;
         let id = self.id;
         let event = match (&mut flying.ask, kind) {
             (Ask::Reset { outgoing, ticket, .. }, Kind::ResetOutgoing) => {
                 self.send.queue.resume(*ticket, failed.is_none());
                 let streams = outgoing.take().unwrap_or_default();
                 match failed {
-                    None => Event::StreamsReset { id, direction: Direction::Outgoing, streams },
+                    None => Event::StreamsReset { id, direction: Direction::Outgoing, streams, idle: false },
                     Some(result) => {
                         Event::ResetFailed { id, direction: Some(Direction::Outgoing), streams, result }
                     }
@@ -300,7 +301,10 @@ impl Association {
                 match failed {
                     // The peer's own request tells, or has told.
                     None if flying.performed => return,
-                    None => Event::StreamsReset { id, direction: Direction::Incoming, streams },
+                    None => {
+                        let idle = result == NOTHING;
+                        Event::StreamsReset { id, direction: Direction::Incoming, streams, idle }
+                    }
                     Some(result) => {
                         Event::ResetFailed { id, direction: Some(Direction::Incoming), streams, result }
                     }

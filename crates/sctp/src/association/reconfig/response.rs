@@ -134,7 +134,7 @@ impl Association {
                 self.acknowledged_by(ctx, response);
                 self.reset_incoming(ctx, number, last.0, decode(streams))
             }
-            ReConfigParam::ResetIncoming { streams, .. } => self.reset_outgoing(number, decode(streams)),
+            ReConfigParam::ResetIncoming { streams, .. } => self.reset_outgoing(ctx, number, decode(streams)),
             ReConfigParam::ResetTsn { .. } => self.renumber(ctx),
             ReConfigParam::AddOutgoing { streams, .. } => self.add_incoming(ctx, streams),
             ReConfigParam::AddIncoming { streams, .. } => self.add_outgoing(number, streams),
@@ -185,7 +185,8 @@ impl Association {
         {
             flying.performed = true;
         }
-        ctx.events.push_back(Event::StreamsReset { id: self.id, direction: Direction::Incoming, streams });
+        let (id, direction) = (self.id, Direction::Incoming);
+        ctx.events.push_back(Event::StreamsReset { id, direction, streams, idle: false });
         result::PERFORMED
     }
 
@@ -251,11 +252,12 @@ impl Association {
     }
 
     /// RFC 6525 §5.2.3: the peer wants our streams to begin anew.
-    fn reset_outgoing(&mut self, number: u32, streams: Vec<u16>) -> Said {
+    fn reset_outgoing(&mut self, ctx: &mut Ctx<'_>, number: u32, streams: Vec<u16>) -> Said {
         if streams.last().is_some_and(|&stream| stream >= self.outbound_streams) {
             return say(result::WRONG_STREAM);
         }
-        let numbered = self.send.queue.is_numbered(&streams);
+        // What waits without a number belongs to what is to end, too.
+        let begun = self.send.queue.is_numbered(&streams) || self.send.queue.is_waiting(&streams);
         let held = self.send.queue.is_held(&streams);
         let reconfig = self.reconfig();
         if reconfig.asked.is_some()
@@ -268,9 +270,12 @@ impl Association {
         let under_way = reconfig
             .asks()
             .any(|ask| matches!(ask, Ask::Reset { outgoing: Some(own), .. } if covers(own, &streams)));
-        if under_way || !numbered && !held {
+        let idle = !under_way && !begun && !held;
+        ctx.events.push_back(Event::ResetRequested { id: self.id, streams: streams.clone(), idle });
+        if under_way || idle {
             return say(result::NOTHING);
         }
+        let reconfig = self.reconfig();
         reconfig.asked = Some(Asked { number, streams });
         self.advance_asked();
         self.launch();

@@ -43,6 +43,11 @@ impl Hold {
         self.waiting.len() < before
     }
 
+    /// As [`drop_kept`](Self::drop_kept), for several in ascending order.
+    pub(super) fn drop_all_kept(&mut self, messages: &[u32]) {
+        self.waiting.retain(|kept| messages.binary_search(kept).is_err());
+    }
+
     /// A message that was given before has been cut to its end, or is gone.
     pub(super) fn done(&mut self, stream: u16) {
         if let Some(ticket) = self.ticket(stream)
@@ -59,6 +64,7 @@ impl Stream {
         // RFC 8260 §2.3.2: both counts.
         self.next_ordered = 0;
         self.next_unordered = 0;
+        self.begin_new_life();
     }
 
     fn is_numbered(&self) -> bool {

@@ -95,7 +95,8 @@ impl Queue {
         // Nothing of it waits any more.
         stored.cut = stored.length;
         let stream = stored.stream;
-        if rest > 0 && !self.hold.as_mut().is_some_and(|hold| hold.drop_kept(message)) {
+        let kept = |hold: &mut Box<super::hold::Hold>| hold.drop_kept(message);
+        if rest > 0 && !self.is_taken_off(message) && !self.hold.as_mut().is_some_and(kept) {
             self.scheduler.remove(stream, message);
             if let Some(hold) = &mut self.hold {
                 hold.done(stream);

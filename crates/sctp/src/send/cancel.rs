@@ -1,0 +1,40 @@
+//! Everything on one stream is given up at once, as its application wants.
+//!
+//! What has not been sent is dropped. What has been sent is abandoned where the
+//! peer can be told to skip it (RFC 3758 §3.5 A2, A3), and else finished: half a
+//! message cannot be taken back.
+
+use super::SendHalf;
+use super::abandon::Limits;
+use std::collections::BTreeMap;
+
+impl SendHalf {
+    /// Gives up what was given on `stream`, as far as it can be; `skips` says that the peer can
+    /// be told to skip what was sent.
+    pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
+        // Without room for the TSN that stands for the rest of one sent in part, that is finished.
+        let skips = skips && self.outstanding.has_spare();
+        let messages = self.queue.cancellable(stream, skips);
+        if messages.is_empty() {
+            return;
+        }
+        let mut firsts = BTreeMap::new();
+        for offset in self.outstanding.base()..self.outstanding.end() {
+            if let Some(entry) = self.outstanding.get(offset) {
+                firsts.entry(entry.message).or_insert(offset);
+            }
+        }
+        let base = self.outstanding.base();
+        self.limits.get_or_insert_with(|| Box::new(Limits::beginning_at(base)));
+        self.queue.take_off(&messages);
+        for message in messages {
+            self.queue.loosen(message);
+            let context = self.queue.message(message).context;
+            if let Some(limits) = &mut self.limits {
+                limits.cancel(message, context, firsts.get(&message).copied());
+            }
+            self.give_up(message);
+        }
+        self.queue.taken_off_done();
+    }
+}

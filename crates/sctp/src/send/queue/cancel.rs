@@ -1,0 +1,85 @@
+//! Messages of one stream that are cancelled, as far as the send buffer is concerned.
+
+use super::limited::Promise;
+use super::{Queue, Stream};
+
+impl Queue {
+    /// Messages on `stream` that are not acknowledged in full and not given up: of those that
+    /// have been sent in part only where that can be told to the peer (`skips`).
+    pub(crate) fn cancellable(&self, stream: u16, skips: bool) -> Vec<u32> {
+        let mut free = vec![false; self.messages.len()];
+        for &message in &self.free {
+            free[message as usize] = true;
+        }
+        let all = self.messages.iter().zip(free).enumerate();
+        all.filter(|(_, (stored, free))| !free && stored.stream == stream)
+            .filter(|(_, (stored, _))| !matches!(stored.promise, Promise::Abandoned(_)))
+            .filter(|(_, (stored, _))| skips || stored.cut == 0)
+            .map(|(message, _)| message as u32)
+            .collect()
+    }
+
+    /// Takes messages off what waits to be sent: once for all of them. They are given up next.
+    pub(crate) fn take_off(&mut self, messages: &[u32]) {
+        self.taken_off = messages.to_vec();
+        self.taken_off.sort_unstable();
+        let gone = &self.taken_off;
+        let mut waited = vec![];
+        self.scheduler.retain(|message| {
+            let off = gone.binary_search(&message).is_ok();
+            if off {
+                waited.push(message);
+            }
+            !off
+        });
+        if let Some(hold) = &mut self.hold {
+            hold.drop_all_kept(gone);
+            for message in waited {
+                hold.done(self.messages[message as usize].stream);
+            }
+        }
+    }
+
+    /// Whether `message` waits no longer already.
+    pub(super) fn is_taken_off(&self, message: u32) -> bool {
+        self.taken_off.binary_search(&message).is_ok()
+    }
+
+    /// All that were taken off have been given up.
+    pub(crate) fn taken_off_done(&mut self) {
+        self.taken_off = Vec::new();
+    }
+
+    /// A message that was to be delivered in full may be given up from now on, and is at once: its
+    /// bytes go.
+    pub(crate) fn loosen(&mut self, message: u32) {
+        self.release_now();
+        let stored = &mut self.messages[message as usize];
+        if stored.promise != Promise::Full {
+            return;
+        }
+        stored.promise = Promise::Limited;
+        let (slot, from) = (stored.slot as usize, stored.place + u64::from(stored.released));
+        let length = u64::from(stored.length - stored.released);
+        let bytes = &mut self.streams.at(slot).bytes;
+        bytes.free(from, length);
+        if bytes.is_empty() {
+            self.rest(slot);
+        }
+    }
+
+    /// One of `streams` (none: any) has something that no chunk carries yet.
+    pub(crate) fn is_waiting(&self, streams: &[u16]) -> bool {
+        let waiting = |message: &&super::Stored| message.cut < message.length;
+        let mut all = self.messages.iter().filter(waiting);
+        all.any(|message| streams.is_empty() || streams.binary_search(&message.stream).is_ok())
+    }
+}
+
+impl Stream {
+    /// After a reset bytes are counted from the next multiple of 2^32, so that both sides count
+    /// alike, whatever was never sent of what came before.
+    pub(super) fn begin_new_life(&mut self) {
+        self.sent = crate::position_anew(self.sent);
+    }
+}

@@ -67,6 +67,14 @@ impl Chain {
         messages[message as usize].chunks = self.0.replace(message).unwrap_or(Self::END);
     }
 
+    fn iter(&self, messages: &[Stored]) -> impl Iterator<Item = u32> {
+        let next = |&message: &u32| {
+            let next = messages[message as usize].chunks;
+            (next != Self::END).then_some(next)
+        };
+        std::iter::successors(self.0, next)
+    }
+
     #[inline]
     fn pop(&mut self, messages: &[Stored]) -> Option<u32> {
         let first = self.0?;

@@ -8,7 +8,7 @@ impl Queue {
     /// have been sent in part only where that can be told to the peer (`skips`).
     pub(crate) fn cancellable(&self, stream: u16, skips: bool) -> Vec<u32> {
         let mut free = vec![false; self.messages.len()];
-        for &message in &self.free {
+        for message in self.free.iter(&self.messages).chain(self.gone.iter(&self.messages)) {
             free[message as usize] = true;
         }
         let all = self.messages.iter().zip(free).enumerate();

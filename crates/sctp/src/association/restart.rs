@@ -109,6 +109,9 @@ impl Association {
         // RFC 4895 §6.1: with the tag goes the random number.
         let keys = self.auth.take().map(|auth| auth.keys.clone()).unwrap_or_default();
         self.auth = cookie.auth.as_ref().map(|auth| Box::new(Auth::new(auth.ours(&self.config), keys)));
+        // RFC 9260 §5.2.2: as many streams as the INIT ACK said, whatever was added before or since.
+        self.reconfig = None;
+        (self.outbound_streams, self.inbound_streams) = (cookie.outbound, cookie.inbound);
         let from = SocketAddr::new(cookie.init_source, source.port());
         self.accept_offer(ctx, &offer, from);
     }

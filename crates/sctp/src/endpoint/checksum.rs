@@ -1,24 +1,24 @@
 //! Packets without a checksum.
 //!
 //! Where the configuration says that a lower layer finds errors, a checksum of
-//! zero is taken on packets of an association; whatever begins one, and
-//! whatever belongs to none, has a checksum all the same.
+//! zero is taken, but for what begins an association. On packets out of the
+//! blue, too: who has forgotten an association must still answer what its peer
+//! sends in it.
 //!
 //! Home of RFC 9653 §5.3 (which of its packets a sender leaves it out of is in
 //! `association::outbound`).
 
-use super::demux::Demux;
 use anabranch_wire::sctp::{CookieEcho, Init, PacketView, packet};
 
-/// Reads a packet whose checksum may be missing, if it is of an association.
-pub(super) fn read<'a>(bytes: &'a [u8], demux: &mut Demux) -> Option<PacketView<'a>> {
+/// Reads a packet whose checksum may be missing, if it does not begin an association.
+pub(super) fn read(bytes: &[u8]) -> Option<PacketView<'_>> {
     if !packet::has_zero_checksum(bytes) {
         return PacketView::parse(bytes).ok();
     }
     let view = PacketView::parse_without_checksum(bytes).ok()?;
     let first = view.chunks().next_raw()?.ok()?;
-    let begins = matches!(first.kind, Init::KIND | CookieEcho::KIND);
-    if !begins && demux.by_tag(view.header.tag).is_some() {
+    // RFC 9653 §5.3: packets out of the blue may be taken, and ends are learned of sooner so.
+    if !matches!(first.kind, Init::KIND | CookieEcho::KIND) {
         return Some(view);
     }
     // RFC 9653 §3: zero may also be what the checksum is.

@@ -77,9 +77,7 @@ impl Queue {
     }
 
     fn forget(&mut self, message: u32) {
-        let stored = &mut self.messages[message as usize];
-        stored.own = None;
-        stored.promise = Promise::Full;
+        self.messages[message as usize].promise = Promise::Full;
         self.gone.push(&mut self.messages, message);
     }
 
@@ -117,6 +115,7 @@ impl Queue {
     /// Only then its number is used again.
     pub(crate) fn take_gone(&mut self) -> Option<u32> {
         let message = self.gone.pop(&self.messages)?;
+        self.messages[message as usize].own = None;
         self.free.push(&mut self.messages, message);
         Some(message)
     }

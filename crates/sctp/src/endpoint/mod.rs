@@ -849,7 +849,8 @@ impl Endpoint {
         };
         // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
         let mut lent = false;
-        if lend && first.kind == Data::KIND && rest.is_empty() {
+        // Only what is a whole message (B and E set) lies in this packet from end to end.
+        if lend && first.kind == Data::KIND && first.flags & 3 == 3 && rest.is_empty() {
             association.recv.offer(true);
             association.handle_packet(&mut ctx, Some(first), rest, &arrived);
             association.recv.offer(false);

@@ -24,6 +24,7 @@ mod paths;
 mod patience;
 mod peers;
 mod plpmtud;
+mod rack;
 mod reconfig;
 mod restart;
 mod shutdown;

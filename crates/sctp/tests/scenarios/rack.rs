@@ -1,0 +1,93 @@
+//! Losses found by time, and probes of the tail (RFC 8985).
+
+use crate::net::A;
+use crate::script::Script;
+use expect_test::expect;
+
+const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
+
+/// RFC 8985 §7: the tail is lost: the probe repairs it, long before T3-rtx.
+#[test]
+fn the_probe_repairs_the_tail() {
+    let mut script = Script::established(&TIMED);
+    script.lose(A, "DATA tsn=3 ").send(A, 0, 4_000).run(4_000);
+    let stats = script.net.ends[0].engine.stats(script.id(A)).expect("stats");
+    assert_eq!((stats.tail_probes, stats.t3_expirations), (1, 0));
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E     ✗ lost
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.150  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E
+        1.175          B: received sid=0 len=4000
+        1.175  A ◄── B   SACK          cum=3 rwnd=64k
+    "#]]);
+}
+
+/// RFC 8985 §6.2: overtaken, but not by long: it is not lost.
+#[test]
+fn reordering_within_the_window_is_tolerated() {
+    let mut script = Script::established(&[("iw", "10"), ("delack", "0"), ("rack", "yes")]);
+    script.delay_us(A, "DATA tsn=2 ", 6_000);
+    for _ in 0..2 {
+        script.send(A, 0, 1_000).run(1);
+    }
+    script.send(A, 0, 1_000).run(2_000);
+    let stats = script.net.ends[0].engine.stats(script.id(A)).expect("stats");
+    assert_eq!((stats.retransmitted_fast, stats.t3_expirations), (0, 0));
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1000 BE
+        1.001  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     delayed 6 ms
+        1.002  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1000 BE
+        1.025          B: received sid=0 len=1000
+        1.025  A ◄── B   SACK          cum=1 rwnd=64k
+        1.027  A ◄── B   SACK          cum=1 rwnd=64536 gaps=3
+        1.032          B: received sid=0 len=1000
+        1.032          B: received sid=0 len=1000
+        1.032  A ◄── B   SACK          cum=3 rwnd=64k
+    "#]]);
+}
+
+/// RFC 8985 §6.2: a repair that is lost is found lost, too, by what left after it.
+#[test]
+fn a_lost_repair_is_repaired() {
+    let mut script = Script::established(&TIMED);
+    script.lose_times(A, "DATA tsn=2 ", 2).send(A, 0, 9_000).run(49);
+    script.send(A, 0, 9_000).run(4_000);
+    let stats = script.net.ends[0].engine.stats(script.id(A)).expect("stats");
+    assert_eq!((stats.retransmitted_fast, stats.t3_expirations), (2, 0));
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=7 sid=0 ssn=0 len=288 E
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+        1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3-4
+        1.025  A ◄── B   SACK          cum=1 rwnd=59728 gaps=3-5
+        1.025  A ◄── B   SACK          cum=1 rwnd=58276 gaps=3-6
+        1.025  A ◄── B   SACK          cum=1 rwnd=57988 gaps=3-7
+        1.049  A ──► B   DATA          tsn=8 sid=0 ssn=1 len=1452 B
+        1.049  A ──► B   DATA          tsn=9 sid=0 ssn=1 len=1452
+        1.049  A ──► B   DATA          tsn=10 sid=0 ssn=1 len=1452
+        1.049  A ──► B   DATA          tsn=11 sid=0 ssn=1 len=1452
+        1.050  A ──► B   DATA          tsn=12 sid=0 ssn=1 len=1452
+        1.050  A ──► B   DATA          tsn=13 sid=0 ssn=1 len=1452
+        1.050  A ──► B   DATA          tsn=14 sid=0 ssn=1 len=288 E
+        1.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.074  A ◄── B   SACK          cum=1 rwnd=56536 gaps=3-8
+        1.074  A ◄── B   SACK          cum=1 rwnd=55084 gaps=3-9
+        1.074  A ◄── B   SACK          cum=1 rwnd=53632 gaps=3-10
+        1.074  A ◄── B   SACK          cum=1 rwnd=52180 gaps=3-11
+        1.075  A ◄── B   SACK          cum=1 rwnd=50728 gaps=3-12
+        1.075  A ◄── B   SACK          cum=1 rwnd=49276 gaps=3-13
+        1.075  A ◄── B   SACK          cum=1 rwnd=48988 gaps=3-14
+        1.100  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        1.125          B: received sid=0 len=9000
+        1.125          B: received sid=0 len=9000
+        1.125  A ◄── B   SACK          cum=14 rwnd=64k
+    "#]]);
+}

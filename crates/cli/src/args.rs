@@ -14,6 +14,7 @@ pub fn command() -> Command {
         .subcommand(race())
         .subcommand(study())
         .subcommand(features())
+        .subcommand(crate::decode::command())
 }
 
 fn race() -> Command {

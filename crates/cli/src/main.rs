@@ -4,6 +4,7 @@
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 
 mod args;
+mod decode;
 mod features;
 mod files;
 mod list;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     let result = match matches.subcommand() {
         Some(("race", race)) => race::run(race),
         Some(("study", study)) => study::run(study),
+        Some(("decode", decode)) => decode::run(decode),
         Some(("features", features)) => features::run(features),
         _ => Ok(Done::Well),
     };

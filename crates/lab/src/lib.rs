@@ -6,6 +6,7 @@
 //! is made.
 
 pub mod attribution;
+pub mod capture;
 pub mod compare;
 pub mod csv;
 pub mod features;

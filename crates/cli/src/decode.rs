@@ -1,0 +1,126 @@
+//! `anabranch decode`: what a capture says of the associations and connections in it.
+
+use crate::files::{self, Reserved};
+use crate::{Done, Failure, say};
+use anabranch_lab::capture::{self, ENCAPSULATION, Settings, table};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+/// Captures of so many packets are short: their ladders are drawn unasked.
+const SHORT: usize = 60;
+/// Streams shown of each direction.
+const STREAMS: usize = 20;
+
+/// The flags.
+pub fn command() -> Command {
+    Command::new("decode")
+        .about("What a capture says: associations, connections, streams, retransmissions and their causes")
+        .long_about(
+            "Reads a capture (pcapng or pcap, of either end, anyone's) and tells of each SCTP association and TCP \
+             connection how it began and ended, what was sent on each path and stream, what was sent again and why, \
+             and round trips.\n\n\
+             Link types: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback. IPv4 and IPv6, \
+             fragments too. SCTP directly on IP and in UDP.\n\n\
+             Causes are judged from the packets alone: 'fast' after acknowledgements that told of a gap, 'timeout' \
+             after as long a silence as a retransmission timer waits, 'spurious' when the receiver had it already: \
+             its acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
+        )
+        .after_long_help("Exit: 0 done, 2 no capture, or a damaged one, 3 the file cannot be read.")
+        .arg(Arg::new("file").value_name("FILE").required(true).help("A capture; - for standard input"))
+        .arg(
+            Arg::new("ladder")
+                .long("ladder")
+                .value_name("LINES")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("1000")
+                .value_parser(value_parser!(u32))
+                .help("Draw each conversation packet by packet [without this: captures of up to 60 packets]"),
+        )
+        .arg(
+            Arg::new("streams")
+                .long("streams")
+                .value_name("N")
+                .value_parser(value_parser!(u32))
+                .help("Streams shown of each direction [default: 20]"),
+        )
+        .arg(
+            Arg::new("udp")
+                .long("udp")
+                .value_name("PORT[:PORT]")
+                .action(ArgAction::Append)
+                .help("SCTP in UDP from or to this port, or between both [default: 9899]"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .value_name("FILE|-")
+                .help("Write it as JSON, schema anabranch.decode/1 (-: the text goes to stderr)"),
+        )
+}
+
+/// Does what the flags say.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    let file = matches.get_one::<String>("file").map_or("", String::as_str);
+    let json = matches.get_one::<String>("json").map(String::as_str);
+    if json == Some("") {
+        return Err(Failure::Usage("--json: a value is missing; write a file, or -".to_owned()));
+    }
+    let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
+    let asked = number("ladder");
+    // Whether a capture is short is known when it was read; a short one has no more lines than packets.
+    let mut settings = Settings { ladder_lines: asked.unwrap_or(SHORT), ..Settings::default() };
+    for ports in matches.get_many::<String>("udp").into_iter().flatten() {
+        settings.udp_ports.push(udp_ports(ports)?);
+    }
+    let input = open(file)?;
+    let place =
+        json.filter(|target| *target != "-").map(|target| Reserved::new(Path::new(target))).transpose()?;
+    let mut decoded = capture::decode(file, BufReader::with_capacity(1 << 16, input), &settings)
+        .map_err(|error| Failure::Usage(format!("{file}: {error}")))?;
+    if asked.is_none() && decoded.packets > SHORT as u64 {
+        for conversation in &mut decoded.conversations {
+            conversation.ladder.clear();
+        }
+    }
+    let text = table::render(&decoded, number("streams").unwrap_or(STREAMS));
+    if let Some(place) = place {
+        files::publish(vec![place.fill(decoded.to_json().as_bytes())?])?;
+    }
+    if json == Some("-") {
+        say(&decoded.to_json())?;
+        let _ = write!(io::stderr(), "{text}");
+    } else {
+        say(&text)?;
+    }
+    Ok(Done::Well)
+}
+
+fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
+    if file == "-" {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let failed = |error: io::Error| Failure::Usage(format!("{file}: {error}"));
+    let opened = File::open(file).map_err(failed)?;
+    if opened.metadata().map_err(failed)?.is_dir() {
+        return Err(Failure::Usage(format!("{file}: a directory; a capture was expected")));
+    }
+    Ok(Box::new(opened))
+}
+
+/// `9899`, or `9899:5000`.
+fn udp_ports(text: &str) -> Result<(u16, Option<u16>), Failure> {
+    let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
+    let (one, other) = text.split_once(':').map_or((text, None), |(one, other)| (one, Some(other)));
+    let told = || {
+        let what = format!(
+            "--udp: '{text}': write a port from 1 to 65535, as {ENCAPSULATION}, or two, as 9899:5000"
+        );
+        Failure::Usage(what)
+    };
+    let one = port(one).ok_or_else(told)?;
+    let other = other.map(|other| port(other).ok_or_else(told)).transpose()?;
+    Ok((one, other))
+}

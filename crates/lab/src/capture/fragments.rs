@@ -1,0 +1,78 @@
+//! Pieces of IP packets, put together again.
+//!
+//! Owns what is under way, bounded: the oldest goes when there is too much.
+//!
+//! Home of RFC 791 §3.2 and RFC 8200 §4.5 for captures.
+
+use super::frame::Carried;
+use super::ranges::Ranges;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+/// Packets under way at most.
+const MOST: usize = 256;
+/// An IP packet is no longer.
+const LONGEST: usize = 65_535;
+
+type Key = (IpAddr, IpAddr, u8, u32);
+
+#[derive(Debug, Default)]
+struct Partial {
+    bytes: Vec<u8>,
+    have: Ranges,
+    whole: Option<usize>,
+    wire_len: u64,
+    cut: bool,
+}
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(super) struct Fragments {
+    partial: BTreeMap<Key, Partial>,
+    order: VecDeque<Key>,
+    /// Pieces seen.
+    pub pieces: u64,
+}
+
+impl Fragments {
+    /// Takes a packet or a piece; gives what is whole.
+    pub fn take<'a>(&mut self, piece: Carried<'a>) -> Option<Carried<'a>> {
+        let Some(place) = piece.fragment else { return Some(piece) };
+        self.pieces += 1;
+        let key = (piece.source, piece.target, piece.protocol, place.identification);
+        let end = place.offset + piece.payload.len();
+        if end > LONGEST {
+            return None;
+        }
+        if !self.partial.contains_key(&key) {
+            self.order.push_back(key);
+            while self.order.len() > MOST {
+                let oldest = self.order.pop_front()?;
+                self.partial.remove(&oldest);
+            }
+        }
+        let partial = self.partial.entry(key).or_default();
+        if partial.bytes.len() < end {
+            partial.bytes.resize(end, 0);
+        }
+        partial.bytes[place.offset..end].copy_from_slice(&piece.payload);
+        partial.have.insert(place.offset as i64, end as i64);
+        partial.wire_len += piece.wire_len;
+        partial.cut |= piece.cut;
+        if !place.more {
+            partial.whole = Some(end);
+        }
+        let whole = partial.whole.filter(|&whole| partial.have.covers(0, whole as i64))?;
+        let mut partial = self.partial.remove(&key)?;
+        self.order.retain(|other| *other != key);
+        partial.bytes.truncate(whole);
+        Some(Carried {
+            fragment: None,
+            wire_len: partial.wire_len,
+            cut: partial.cut,
+            payload: Cow::Owned(partial.bytes),
+            ..piece
+        })
+    }
+}

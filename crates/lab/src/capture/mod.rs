@@ -1,0 +1,209 @@
+//! What a capture says of the conversations in it: `decode`.
+//!
+//! Owns the way from packets of any capture (ours or foreign, of either end)
+//! to [`results`], in one pass and with memory that the conversations bound,
+//! not the file. `frame` and `fragments` find what IP carries, `sctp` and
+//! `tcp` tell whose it is, `talk` is one conversation, `track` judges what was
+//! sent again and why; [`table`] shows it.
+
+mod fragments;
+mod frame;
+mod ranges;
+pub mod results;
+mod sctp;
+pub mod table;
+mod talk;
+mod tcp;
+mod track;
+
+#[cfg(test)]
+mod tests;
+
+use anabranch_wire::ip::protocol;
+use anabranch_wire::pcap::{End, Source, SourceError};
+use anabranch_wire::udp;
+use fragments::Fragments;
+use frame::{Carried, Network};
+use results::{Decoded, SCHEMA};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// The UDP port of RFC 6951 §5.1.
+pub const ENCAPSULATION: u16 = 9_899;
+
+/// How to read a capture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// UDP ports that carry SCTP: a datagram from or to the first, and, where a second is given, between both.
+    pub udp_ports: Vec<(u16, Option<u16>)>,
+    /// Lines of each ladder at most; 0 for none.
+    pub ladder_lines: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { udp_ports: vec![(ENCAPSULATION, None)], ladder_lines: 0 }
+    }
+}
+
+/// Why a file is not decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It cannot be read, or is damaged.
+    #[error("{0}")]
+    Source(#[from] SourceError),
+    /// Nothing is known of the frames in it.
+    #[error("link type {0} is not known; known are 0, 1, 12, 14, 101, 108, 113, 228, 229 and 276")]
+    LinkType(u16),
+}
+
+/// Reads a capture to its end; `file` is what it is called.
+///
+/// # Errors
+/// [`DecodeError`].
+pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decoded, DecodeError> {
+    let mut source = Source::new(input)?;
+    let mut reading = Reading::new(settings);
+    let mut unknown = None;
+    let mut links: Vec<u16> = Vec::new();
+    while let Some(record) = source.next_packet()? {
+        let (interface, at, bytes) = (record.interface, record.at_nanos, record.packet);
+        let at = reading.clock(at);
+        let link_type = match links.get(interface) {
+            Some(known) => *known,
+            // The record borrows from the source, as its interfaces do: what is new is copied, once.
+            None => {
+                let bytes = bytes.to_vec();
+                links.clear();
+                links.extend(source.interfaces().iter().map(|interface| interface.link_type));
+                let link_type = links.get(interface).copied().unwrap_or(u16::MAX);
+                unknown = reading.packet(at, link_type, &bytes).or(unknown);
+                continue;
+            }
+        };
+        unknown = reading.packet(at, link_type, bytes).or(unknown);
+    }
+    let left_out: u64 = reading.left_out.get(UNKNOWN_LINK).copied().unwrap_or(0);
+    match unknown {
+        Some(link_type) if left_out == reading.packets => return Err(DecodeError::LinkType(link_type)),
+        _ => {}
+    }
+    let cut_at = match source.end() {
+        Some(End::Cut(at)) => Some(at),
+        _ => None,
+    };
+    Ok(reading.finish(file, cut_at))
+}
+
+const UNKNOWN_LINK: &str = "frames of unknown link types";
+
+/// A capture, read so far.
+struct Reading<'a> {
+    settings: &'a Settings,
+    packets: u64,
+    first: Option<u64>,
+    last: u64,
+    fragments: Fragments,
+    associations: sctp::Associations,
+    connections: tcp::Connections,
+    left_out: BTreeMap<&'static str, u64>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(settings: &'a Settings) -> Self {
+        Self {
+            settings,
+            packets: 0,
+            first: None,
+            last: 0,
+            fragments: Fragments::default(),
+            associations: sctp::Associations::default(),
+            connections: tcp::Connections::default(),
+            left_out: BTreeMap::new(),
+        }
+    }
+
+    /// Time since the first packet. Interfaces may be noted a little out of order.
+    fn clock(&mut self, at: u64) -> u64 {
+        let at = at.saturating_sub(*self.first.get_or_insert(at));
+        self.last = self.last.max(at);
+        at
+    }
+
+    /// Takes a frame; its link type if that is not known.
+    fn packet(&mut self, at: u64, link_type: u16, frame: &[u8]) -> Option<u16> {
+        self.packets += 1;
+        let packet = match frame::network(link_type, frame) {
+            Network::Ip(packet) => packet,
+            Network::Other => {
+                self.leave_out("frames without IP");
+                return None;
+            }
+            Network::UnknownLink => {
+                self.leave_out(UNKNOWN_LINK);
+                return Some(link_type);
+            }
+        };
+        match frame::carried(packet) {
+            Some(carried) => {
+                if let Some(whole) = self.fragments.take(carried) {
+                    self.whole(at, &whole);
+                }
+            }
+            None => self.leave_out("damaged IP packets"),
+        }
+        None
+    }
+
+    fn whole(&mut self, at: u64, carried: &Carried<'_>) {
+        let bytes = &carried.payload[..];
+        let taken = match carried.protocol {
+            protocol::SCTP => self.associations.take(at, carried, bytes, None, self.settings),
+            protocol::TCP => self.connections.take(at, carried, self.settings),
+            protocol::UDP => {
+                let taken = self.encapsulated(at, carried);
+                return if !taken {
+                    self.leave_out("UDP datagrams")
+                };
+            }
+            protocol::ICMP | protocol::ICMPV6 => return self.leave_out("ICMP messages"),
+            _ => return self.leave_out("packets of other protocols"),
+        };
+        if !taken {
+            self.leave_out("damaged headers");
+        }
+    }
+
+    /// RFC 6951 §5.3: SCTP in UDP, between ports that say so.
+    fn encapsulated(&mut self, at: u64, carried: &Carried<'_>) -> bool {
+        let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else { return false };
+        let ports = [datagram.source_port, datagram.target_port];
+        let meant = |(one, other): &(u16, Option<u16>)| match other {
+            Some(other) => ports == [*one, *other] || ports == [*other, *one],
+            None => ports.contains(one),
+        };
+        if !self.settings.udp_ports.iter().any(meant) {
+            return false;
+        }
+        self.associations.take(at, carried, datagram.payload, Some(ports), self.settings)
+    }
+
+    fn leave_out(&mut self, what: &'static str) {
+        *self.left_out.entry(what).or_default() += 1;
+    }
+
+    fn finish(self, file: &str, cut_at: Option<u64>) -> Decoded {
+        let mut conversations = self.associations.finish();
+        conversations.extend(self.connections.finish());
+        conversations.sort_by_key(|conversation| conversation.first_ns);
+        Decoded {
+            schema: SCHEMA,
+            file: file.to_owned(),
+            cut_at,
+            packets: self.packets,
+            span_ns: self.last,
+            left_out: self.left_out,
+            conversations,
+        }
+    }
+}

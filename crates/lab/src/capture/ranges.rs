@@ -1,0 +1,65 @@
+//! A set of numbers, kept as ranges: what has passed, in any order.
+
+use std::collections::BTreeMap;
+
+/// More ranges are not kept: the lowest two become one.
+const MOST: usize = 4_096;
+
+/// Ranges from first to after the last, none touching another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranges {
+    ends: BTreeMap<i64, i64>,
+}
+
+impl Ranges {
+    /// Adds `start..end`.
+    pub fn insert(&mut self, start: i64, end: i64) {
+        if start >= end {
+            return;
+        }
+        let (mut start, mut end) = (start, end);
+        while let Some((&other, &until)) =
+            self.ends.range(..=end).next_back().filter(|(_, until)| **until >= start)
+        {
+            self.ends.remove(&other);
+            start = start.min(other);
+            end = end.max(until);
+        }
+        self.ends.insert(start, end);
+        if self.ends.len() > MOST
+            && let (Some((first, _)), Some((second, until))) = (self.ends.pop_first(), self.ends.pop_first())
+        {
+            debug_assert!(first < second);
+            self.ends.insert(first, until);
+        }
+    }
+
+    /// All of `start..end` is in it.
+    pub fn covers(&self, start: i64, end: i64) -> bool {
+        self.ends.range(..=start).next_back().is_some_and(|(_, &until)| until >= end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn it_is_the_set_of_its_numbers() {
+        let mut rng = Rng::new(1);
+        for _ in 0..200 {
+            let (mut ranges, mut model) = (Ranges::default(), BTreeSet::new());
+            for _ in 0..30 {
+                let start = rng.below(60) as i64;
+                let end = start + rng.below(8) as i64;
+                ranges.insert(start, end);
+                model.extend(start..end);
+                let (from, to) = (rng.below(60) as i64, rng.below(66) as i64);
+                let (from, to) = (from.min(to), from.max(to) + 1);
+                assert_eq!(ranges.covers(from, to), (from..to).all(|n| model.contains(&n)));
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A decoded capture as text.
+
+use super::results::{Conversation, Decoded, Direction, Repairs, Rtt};
+use std::fmt::Write;
+
+/// All of it; `streams` at most of each direction. Ends in a line feed.
+#[must_use]
+pub fn render(decoded: &Decoded, streams: usize) -> String {
+    let mut text = String::new();
+    let count = |kind| decoded.conversations.iter().filter(|c| c.transport == kind).count();
+    let mut parts = Vec::new();
+    for (kind, name) in [("sctp", "association"), ("tcp", "connection")] {
+        if count(kind) > 0 {
+            parts.push(counted(count(kind) as u64, name));
+        }
+    }
+    if parts.is_empty() {
+        parts.push("no association or connection".to_owned());
+    }
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "{}: {}, {}, {}",
+        decoded.file,
+        counted(decoded.packets, "packet"),
+        seconds(decoded.span_ns),
+        parts.join(", ")
+    );
+    if let Some(at) = decoded.cut_at {
+        let _ = writeln!(text, "The file ends in the middle of a packet, at byte {at}: read to there.");
+    }
+    if !decoded.left_out.is_empty() {
+        let parts: Vec<String> = decoded.left_out.iter().map(|(what, n)| format!("{n} {what}")).collect();
+        let _ = writeln!(text, "Left out: {}.", parts.join(", "));
+    }
+    for conversation in &decoded.conversations {
+        text.push('\n');
+        self::conversation(&mut text, conversation, streams);
+    }
+    text
+}
+
+fn conversation(text: &mut String, talk: &Conversation, streams: usize) {
+    let side = |index: usize| {
+        let side = &talk.sides[index];
+        let tag = side.tag.map(|tag| format!(" tag {tag:08x}")).unwrap_or_default();
+        format!("{} = {} port {}{tag}", ["A", "B"][index], side.addresses.join(", "), side.port)
+    };
+    let udp = talk.udp_ports.map(|[a, b]| format!("  in UDP {a}, {b}")).unwrap_or_default();
+    let name = talk.transport.to_uppercase();
+    let _ = writeln!(text, "{name}  {}   {}{udp}", side(0), side(1));
+    let _ = writeln!(text, "  {}; {}", beginning(talk), ending(talk));
+    let sctp = talk.transport == "sctp";
+    let unit = if sctp { "chunks" } else { "segments" };
+    let heads = [
+        "",
+        "packets",
+        "IP bytes",
+        unit,
+        "messages",
+        "bytes",
+        "numbers",
+        "sent again",
+        "spurious",
+        "RTT min/mean/max ms",
+    ];
+    let mut rows = vec![heads.map(str::to_owned)];
+    for (index, direction) in talk.directions.iter().enumerate() {
+        rows.push([
+            ["A to B", "B to A"][index].to_owned(),
+            direction.packets.to_string(),
+            direction.wire_bytes.to_string(),
+            direction.data.to_string(),
+            if sctp { direction.messages.to_string() } else { "-".to_owned() },
+            direction.bytes.to_string(),
+            direction.numbers.map_or("-".to_owned(), |[first, last]| format!("{first}-{last}")),
+            repairs(&direction.repairs),
+            direction.repairs.spurious.to_string(),
+            rtt(&direction.rtt),
+        ]);
+    }
+    rows.extend(paths(talk));
+    for (index, direction) in talk.directions.iter().enumerate().filter(|_| sctp) {
+        for (number, stream) in direction.streams.iter().take(streams) {
+            rows.push([
+                format!("{} stream {number}", ["A to B", "B to A"][index]),
+                String::new(),
+                String::new(),
+                stream.chunks.to_string(),
+                stream.messages.to_string(),
+                stream.bytes.to_string(),
+                format!("{}-{}", stream.tsns[0], stream.tsns[1]),
+                repairs(&stream.repairs),
+                stream.repairs.spurious.to_string(),
+                String::new(),
+            ]);
+        }
+        let more = direction.streams.len().saturating_sub(streams);
+        if more > 0 {
+            let mut row: [String; 10] = Default::default();
+            row[0] = format!("{} ({more} streams more)", ["A to B", "B to A"][index]);
+            rows.push(row);
+        }
+    }
+    columns(text, &rows);
+    for (index, direction) in talk.directions.iter().enumerate() {
+        let remarks = remarks(direction, sctp);
+        if !remarks.is_empty() {
+            let _ = writeln!(text, "  {}: {}", ["A to B", "B to A"][index], remarks.join(", "));
+        }
+    }
+    if !talk.ladder.is_empty() {
+        text.push('\n');
+        for line in &talk.ladder {
+            let _ = writeln!(text, "{line}");
+        }
+        if talk.ladder_left_out > 0 {
+            let _ = writeln!(text, "            … {} more", counted(talk.ladder_left_out, "packet"));
+        }
+    }
+}
+
+/// One row a direction of each path, when there are several.
+fn paths(talk: &Conversation) -> Vec<[String; 10]> {
+    let mut rows = Vec::new();
+    if talk.paths.len() < 2 {
+        return rows;
+    }
+    for path in &talk.paths {
+        for (index, on) in path.directions.iter().enumerate().filter(|(_, on)| on.packets > 0) {
+            let [from, to] = [&path.addresses[index], &path.addresses[1 - index]];
+            rows.push([
+                format!("{from} to {to}"),
+                on.packets.to_string(),
+                on.wire_bytes.to_string(),
+                on.data.to_string(),
+                String::new(),
+                String::new(),
+                String::new(),
+                repairs(&on.repairs),
+                on.repairs.spurious.to_string(),
+                rtt(&on.rtt),
+            ]);
+        }
+    }
+    rows
+}
+
+fn beginning(talk: &Conversation) -> String {
+    let shake = &talk.handshake;
+    if !shake.seen {
+        return "began before the capture".to_owned();
+    }
+    let what = if talk.transport == "sctp" { "INIT" } else { "SYN" };
+    let mut line = match shake.took_ns {
+        Some(took) => format!("handshake {} ms", millis(took)),
+        None => "handshake not completed".to_owned(),
+    };
+    if let Some(trip) = shake.rtt_ns {
+        let _ = write!(line, " (round trip {} ms)", millis(trip));
+    }
+    if shake.attempts > 1 {
+        let _ = write!(line, ", {what} sent {} times", shake.attempts);
+    }
+    line
+}
+
+fn ending(talk: &Conversation) -> String {
+    let end = &talk.end;
+    let by = end.by.map(|side| format!(" by {side}")).unwrap_or_default();
+    let at = end.at_ns.map(|at| format!(" at {}", seconds(at))).unwrap_or_default();
+    let reason = end.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    match end.how {
+        "open" => format!("still open at the end of the capture, last packet at {}", seconds(talk.last_ns)),
+        "incomplete" => format!("last packet at {}", seconds(talk.last_ns)),
+        "shutdown" => format!("shut down{by}{at}"),
+        "abort" => format!("aborted{by}{at}{reason}"),
+        "restarted" => format!("replaced{at}: the peer restarted"),
+        how => format!("{how}{by}{at}{reason}"),
+    }
+}
+
+fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut add = |count: u64, what: &str| {
+        if count > 0 {
+            parts.push(counted(count, what));
+        }
+    };
+    add(direction.retransmitted_packets, "packet with repeated data");
+    add(direction.timeouts, "timeout");
+    add(direction.repairs.inferred, "repair told by the gap it fills");
+    add(direction.reordered, "overtaken");
+    add(direction.gap_acks, if sctp { "SACK with gaps" } else { "ACK with SACK blocks" });
+    add(direction.duplicates_reported, "duplicate reported");
+    add(direction.copies, "copy made on the way");
+    add(direction.damaged, "damaged");
+    add(direction.not_captured, if sctp { "TSN not captured" } else { "byte not captured" });
+    add(direction.keep_alives, "keep-alive");
+    if sctp {
+        let rare = direction.chunks.iter().filter(|(name, _)| !["DATA", "I-DATA", "SACK"].contains(name));
+        parts.extend(rare.map(|(name, count)| format!("{count} {name}")));
+    }
+    parts
+}
+
+fn repairs(repairs: &Repairs) -> String {
+    if repairs.all() == 0 {
+        return "0".to_owned();
+    }
+    let parts = [(repairs.fast, "fast"), (repairs.timeout, "timeout"), (repairs.other, "other")];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    parts.join(" + ")
+}
+
+fn rtt(rtt: &Rtt) -> String {
+    match rtt.samples {
+        0 => "-".to_owned(),
+        _ => format!("{}/{}/{}", millis(rtt.min_ns), millis(rtt.mean_ns), millis(rtt.max_ns)),
+    }
+}
+
+fn columns(text: &mut String, rows: &[[String; 10]]) {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..10).map(width).collect();
+    for row in rows {
+        let mut line = format!("  {:<1$}", row[0], widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            let _ = write!(line, "  {cell:>width$}");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    let mut words = what.splitn(2, ' ');
+    let (first, rest) = (words.next().unwrap_or_default(), words.next());
+    let plural = match first {
+        "overtaken" | "damaged" => "",
+        _ if count == 1 => "",
+        "copy" => {
+            return format!("{count} copies{}", rest.map(|rest| format!(" {rest}")).unwrap_or_default());
+        }
+        _ => "s",
+    };
+    format!("{count} {first}{plural}{}", rest.map(|rest| format!(" {rest}")).unwrap_or_default())
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{}.{:03} s", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
+}
+
+/// With microseconds where they matter.
+fn millis(nanos: u64) -> String {
+    let micros = nanos / 1_000;
+    if micros < 10_000 {
+        format!("{}.{:03}", micros / 1_000, micros % 1_000)
+    } else {
+        format!("{}.{}", micros / 1_000, micros % 1_000 / 100)
+    }
+}

@@ -1,0 +1,372 @@
+//! One conversation under way, of either transport: its sides, paths and
+//! ladder, and what became of the data.
+//!
+//! Owns what associations and connections have in common. Bounded: addresses,
+//! paths, ladder lines and copies remembered have a most; tracks bound themselves.
+
+use super::Settings;
+use super::frame::Carried;
+use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Repairs, Stream};
+use super::track::{Cause, Passing, Track};
+use anabranch_wire::ladder::Numbers;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+
+/// Which side: 0 is A, 1 is B.
+pub(super) type Side = usize;
+
+/// Address pairs told apart at most; further ones count for the last.
+const MOST_PATHS: usize = 256;
+/// Packets remembered to find copies.
+const RECENT: usize = 64;
+/// A copy comes this soon when no identification tells.
+const COPY_WITHIN: u64 = 1_000_000;
+
+/// One packet of a conversation, placed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    pub at: u64,
+    pub side: Side,
+    pub source: IpAddr,
+    pub target: IpAddr,
+    /// SCTP packet or TCP segment.
+    pub bytes: &'a [u8],
+    pub wire_len: u64,
+    pub identification: u32,
+    /// Its checksum, if all of it was captured: right or not.
+    pub intact: Option<bool>,
+    /// It carries user data.
+    pub data: bool,
+}
+
+impl<'a> Arrival<'a> {
+    pub fn new(at: u64, side: Side, carried: &Carried<'_>, bytes: &'a [u8]) -> Self {
+        Self {
+            at,
+            side,
+            source: carried.source,
+            target: carried.target,
+            bytes,
+            wire_len: carried.wire_len,
+            identification: carried.identification,
+            intact: None,
+            data: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Line {
+    text: String,
+    remark: String,
+}
+
+/// A conversation under way.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub addresses: [Vec<IpAddr>; 2],
+    pub ports: [u16; 2],
+    pub tags: [Option<u32>; 2],
+    pub udp_ports: Option<[u16; 2]>,
+    first: u64,
+    last: u64,
+    pub handshake: Handshake,
+    pub end: Ended,
+    pub directions: [Direction; 2],
+    pub tracks: [Track; 2],
+    /// The number on the wire of unit 0.
+    pub firsts: [Option<u32>; 2],
+    paths: Vec<([IpAddr; 2], [PathDirection; 2])>,
+    recent: [VecDeque<(u64, u64)>; 2],
+    /// A right checksum was seen: a wrong one is damage, not work left to the network card.
+    sound: [bool; 2],
+    numbers: Numbers,
+    lines: Vec<Line>,
+    most_lines: usize,
+    lines_left_out: u64,
+}
+
+impl Talk {
+    /// A conversation whose first packet is this; its sender is A unless `first_is_b`.
+    pub fn new(arrival: &Arrival<'_>, ports: [u16; 2], settings: &Settings) -> Self {
+        let mut addresses = [vec![arrival.source], vec![arrival.target]];
+        if arrival.side == 1 {
+            addresses.swap(0, 1);
+        }
+        Self {
+            addresses,
+            ports,
+            tags: [None; 2],
+            udp_ports: None,
+            first: arrival.at,
+            last: arrival.at,
+            handshake: Handshake::default(),
+            end: Ended { how: "open", ..Ended::default() },
+            directions: [Direction::default(), Direction::default()],
+            tracks: [Track::default(), Track::default()],
+            firsts: [None; 2],
+            paths: Vec::new(),
+            recent: [VecDeque::new(), VecDeque::new()],
+            sound: [false; 2],
+            numbers: Numbers::new("A", "B"),
+            lines: Vec::new(),
+            most_lines: settings.ladder_lines,
+            lines_left_out: 0,
+        }
+    }
+
+    /// Counts a packet; the path it took, or `None` when it is to be left out: damaged, or a copy.
+    pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
+        self.last = self.last.max(arrival.at);
+        for (side, address) in [(arrival.side, arrival.source), (1 - arrival.side, arrival.target)] {
+            if !self.addresses[side].contains(&address) && self.addresses[side].len() < MOST_PATHS {
+                self.addresses[side].push(address);
+            }
+        }
+        let direction = &mut self.directions[arrival.side];
+        match arrival.intact {
+            Some(true) => self.sound[arrival.side] = true,
+            Some(false) if self.sound[arrival.side] => {
+                direction.damaged += 1;
+                return None;
+            }
+            _ => {}
+        }
+        if is_copy(&mut self.recent[arrival.side], arrival) {
+            direction.copies += 1;
+            return None;
+        }
+        direction.packets += 1;
+        direction.wire_bytes += arrival.wire_len;
+        let path = self.path(arrival);
+        let on = &mut self.paths[path].1[arrival.side];
+        on.packets += 1;
+        on.wire_bytes += arrival.wire_len;
+        on.span_ns = Some([on.span_ns.map_or(arrival.at, |[first, _]| first), arrival.at]);
+        Some(path)
+    }
+
+    fn path(&mut self, arrival: &Arrival<'_>) -> usize {
+        let mut pair = [arrival.source, arrival.target];
+        if arrival.side == 1 {
+            pair.swap(0, 1);
+        }
+        if let Some(known) = self.paths.iter().position(|(other, _)| *other == pair) {
+            return known;
+        }
+        if self.paths.len() < MOST_PATHS {
+            self.paths.push((pair, Default::default()));
+        }
+        self.paths.len() - 1
+    }
+
+    /// What a path carried from this side.
+    pub fn on_path(&mut self, path: usize, side: Side) -> &mut PathDirection {
+        &mut self.paths[path].1[side]
+    }
+
+    /// Data passes: judged and counted. `wire`: its first and last number as written.
+    pub fn data(
+        &mut self,
+        arrival: &Arrival<'_>,
+        path: usize,
+        units: (i64, i64),
+        stream: u16,
+        wire: [u32; 2],
+    ) -> Passing {
+        let side = arrival.side;
+        let passing = self.tracks[side].sent(arrival.at, units.0, units.1, stream, path);
+        self.paths[path].1[side].data += 1;
+        if let Passing::Again { cause, inferred, spurious } = passing {
+            let stream = self.directions[side].streams.get_mut(&stream).map(|stream| &mut stream.repairs);
+            let targets = [
+                Some(&mut self.paths[path].1[side].repairs),
+                stream,
+                Some(&mut self.directions[side].repairs),
+            ];
+            for repairs in targets.into_iter().flatten() {
+                repairs.count(cause, inferred, spurious);
+            }
+        }
+        let first_here = !matches!(passing, Passing::Again { inferred: false, .. });
+        let direction = &mut self.directions[side];
+        if first_here {
+            direction.data += 1;
+            let [first, _] = direction.numbers.unwrap_or(wire);
+            let last = if passing == Passing::New { wire[1] } else { direction.numbers.unwrap_or(wire)[1] };
+            direction.numbers = Some([first, last]);
+        }
+        direction.reordered += u64::from(passing == Passing::Reordered);
+        // The line of this packet is the next one.
+        let line = self.lines.len();
+        if line < self.most_lines {
+            self.tracks[side].drawn(units.0, units.1, line);
+        }
+        passing
+    }
+
+    /// A packet carried repeated data: `causes`.
+    pub fn repaired(&mut self, side: Side, causes: &[(Cause, bool)]) {
+        let direction = &mut self.directions[side];
+        direction.retransmitted_packets += u64::from(!causes.is_empty());
+        direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
+    }
+
+    /// An acknowledgement of what the other side sent was taken in: what it tells of paths and of needless repairs.
+    pub fn settle(&mut self, side: Side) {
+        let peer = 1 - side;
+        for (path, sample) in std::mem::take(&mut self.tracks[peer].samples) {
+            self.paths[path].1[peer].rtt.add(sample);
+        }
+        for found in std::mem::take(&mut self.tracks[peer].needless) {
+            self.directions[peer].repairs.spurious += 1;
+            self.paths[found.path].1[peer].repairs.spurious += 1;
+            if let Some(stream) = self.directions[peer].streams.get_mut(&found.stream) {
+                stream.repairs.spurious += 1;
+            }
+            if let Some(line) = found.line.and_then(|line| self.lines.get_mut(line))
+                && !line.remark.contains(SPURIOUS)
+            {
+                line.remark += SPURIOUS;
+            }
+        }
+    }
+
+    /// Both directions know now how long a round trip takes.
+    pub fn round_trip(&mut self, nanos: u64) {
+        self.handshake.rtt_ns = Some(nanos);
+        for track in &mut self.tracks {
+            track.round_trip = Some(nanos);
+        }
+    }
+
+    /// Counts a stream's data.
+    pub fn stream(&mut self, side: Side, stream: u16, tsn: u32) -> &mut Stream {
+        let fresh = Stream { tsns: [tsn, tsn], ..Stream::default() };
+        self.directions[side].streams.entry(stream).or_insert(fresh)
+    }
+
+    /// Draws a packet, if there is room.
+    pub fn draw(&mut self, arrival: &Arrival<'_>, sctp: bool, remark: String) {
+        if self.most_lines == 0 {
+            return;
+        }
+        // Numbers are learnt even where nothing is drawn.
+        let side = if arrival.side == 0 {
+            anabranch_wire::ladder::Side::Left
+        } else {
+            anabranch_wire::ladder::Side::Right
+        };
+        if self.lines.len() >= self.most_lines {
+            self.lines_left_out += 1;
+            return;
+        }
+        let line = match sctp {
+            true => self.numbers.sctp(side, arrival.bytes),
+            false => self.numbers.tcp(side, arrival.bytes),
+        };
+        let name = |side: Side, address: IpAddr| match self.addresses[side].iter().position(|a| *a == address)
+        {
+            None | Some(0) => ["A", "B"][side].to_owned(),
+            Some(place) => format!("{}{}", ["A", "B"][side], place + 1),
+        };
+        let (from, to) = (name(arrival.side, arrival.source), name(1 - arrival.side, arrival.target));
+        let head = match arrival.side {
+            0 => format!("{from:<2} ──► {to:<2}"),
+            _ => format!("{to:<2} ◄── {from:<2}"),
+        };
+        let micros = arrival.at / 1_000;
+        let text =
+            format!("{:>5}.{:06}  {head}  {}", micros / 1_000_000, micros % 1_000_000, line.trim_end());
+        self.lines.push(Line { text, remark });
+    }
+
+    /// All of it, as data.
+    pub fn finish(self, transport: &'static str) -> Conversation {
+        let mut directions = self.directions;
+        for (direction, track) in directions.iter_mut().zip(&self.tracks) {
+            direction.rtt = track.rtt;
+            direction.timeouts = track.timeouts;
+            direction.not_captured = track.not_captured;
+        }
+        let side = |side: Side| results::Side {
+            addresses: self.addresses[side].iter().map(ToString::to_string).collect(),
+            port: self.ports[side],
+            tag: self.tags[side],
+        };
+        let path = |(pair, directions): ([IpAddr; 2], [PathDirection; 2])| results::Path {
+            addresses: pair.map(|address| address.to_string()),
+            directions,
+        };
+        let ladder = |line: Line| match line.remark.is_empty() {
+            true => line.text,
+            false => format!("{}     {}", line.text, line.remark),
+        };
+        Conversation {
+            transport,
+            sides: [side(0), side(1)],
+            udp_ports: self.udp_ports,
+            first_ns: self.first,
+            last_ns: self.last,
+            handshake: self.handshake,
+            end: self.end,
+            directions,
+            paths: self.paths.into_iter().map(path).collect(),
+            ladder: self.lines.into_iter().map(ladder).collect(),
+            ladder_left_out: self.lines_left_out,
+        }
+    }
+}
+
+/// Behind the line of a needless repair.
+const SPURIOUS: &str = ", spurious";
+
+impl Repairs {
+    fn count(&mut self, cause: Cause, inferred: bool, spurious: bool) {
+        match cause {
+            Cause::Fast => self.fast += 1,
+            Cause::Timeout => self.timeout += 1,
+            Cause::Other => self.other += 1,
+        }
+        self.inferred += u64::from(inferred);
+        self.spurious += u64::from(spurious);
+    }
+}
+
+/// What stands behind the line of a packet that repeats data.
+pub(super) fn remark(causes: &[(Cause, bool)]) -> String {
+    let mut words: BTreeMap<&str, bool> = BTreeMap::new();
+    for (cause, spurious) in causes {
+        let word = match cause {
+            Cause::Fast => "fast retransmission",
+            Cause::Timeout => "timeout",
+            Cause::Other => "sent again",
+        };
+        *words.entry(word).or_default() |= spurious;
+    }
+    let spurious = words.values().any(|spurious| *spurious);
+    let words: Vec<&str> = words.into_keys().collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("↻ {}{}", words.join(", "), if spurious { SPURIOUS } else { "" }),
+    }
+}
+
+/// The network or the capture made another of a packet seen just now: retransmissions are new packets, and have an
+/// identification of their own where packets have any.
+fn is_copy(recent: &mut VecDeque<(u64, u64)>, arrival: &Arrival<'_>) -> bool {
+    let mut hasher = DefaultHasher::new();
+    (arrival.identification, arrival.source, arrival.target, arrival.bytes).hash(&mut hasher);
+    let digest = hasher.finish();
+    let within = if arrival.identification != 0 { u64::MAX } else { COPY_WITHIN };
+    let known = recent.iter().any(|&(other, at)| other == digest && arrival.at.saturating_sub(at) <= within);
+    if known && (arrival.data || arrival.identification != 0) {
+        return true;
+    }
+    recent.push_back((digest, arrival.at));
+    if recent.len() > RECENT {
+        recent.pop_front();
+    }
+    false
+}

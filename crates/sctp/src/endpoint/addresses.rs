@@ -11,15 +11,21 @@ use crate::error::AddressError;
 use anabranch_base::Instant;
 use std::net::{IpAddr, SocketAddr};
 
+/// RFC 791 §3.1: the largest IP packet.
+pub(super) fn largest_mtu(mtu: u32) -> u32 {
+    mtu.min(u32::from(u16::MAX))
+}
+
 impl Endpoint {
     /// This host has one more address, on an interface that takes packets of
-    /// `mtu` bytes. Associations with dynamic addresses tell their peers.
+    /// `mtu` bytes (65,535 at most). Associations with dynamic
+    /// addresses tell their peers.
     pub fn add_address(&mut self, now: Instant, address: SocketAddr, mtu: u32) {
         if self.locals.iter().any(|local| local.address.ip() == address.ip()) {
             return;
         }
         self.addresses.push(address);
-        self.locals.push(Local { address, mtu });
+        self.locals.push(Local { address, mtu: largest_mtu(mtu) });
         self.locals_changed(now);
     }
 

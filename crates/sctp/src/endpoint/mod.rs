@@ -190,8 +190,10 @@ impl Endpoint {
     }
 
     /// Tells the largest IP packet that the interface of a local address takes
-    /// (1500 until told). Counts for associations that begin later.
+    /// (1500 until told; 65,535 at most). Counts for associations that begin
+    /// later.
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
+        let mtu = addresses::largest_mtu(mtu);
         for local in &mut self.locals {
             if local.address.ip() == address {
                 local.mtu = mtu;

@@ -1,0 +1,184 @@
+//! INIT floods: nothing is remembered of who has not shown that it receives
+//! what is sent to it (RFC 9260 §5.1.3, §12.2.4; RFC 5062 §3), and nobody is
+//! sent more than it has sent.
+
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::{Associate, Config, Endpoint, Event};
+use anabranch_wire::sctp::{Chunk, Init, PacketView, Params, Tsn, packet};
+use std::net::SocketAddr;
+
+const PORT: u16 = 80;
+
+fn init(port: u16, tag: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let start = packet::begin(&mut bytes, port, PORT, 0);
+    let params = Params::new(&[]);
+    Init { tag, window: 1 << 16, outbound: 10, inbound: 10, tsn: Tsn(tag), params }.emit(&mut bytes);
+    packet::finish(&mut bytes, start);
+    bytes
+}
+
+/// Bytes of this process in memory.
+#[cfg(target_os = "linux")]
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    4_096 * text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number")
+}
+
+/// A million INITs from a million places: memory stays, each is answered by one INIT ACK, and who
+/// is honest is served.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_million_inits() {
+    let own = SocketAddr::from(([10, 0, 0, 1], 0));
+    let honest = SocketAddr::from(([10, 0, 0, 2], 0));
+    let now = Instant::from_millis(5);
+    let mut server = Endpoint::new(Config::default(), vec![own], Rng::new(1));
+    server.listen(PORT).expect("free");
+    let mut batch = Batch::new(1);
+    let (mut asked, mut answered) = (0, 0);
+    let mut before = 0;
+    for n in 0..1_000_000_u32 {
+        let source = SocketAddr::from(([11, (n >> 16) as u8, (n >> 8) as u8, n as u8], 0));
+        let bytes = init(1 + (n % 60_000) as u16, n + 1);
+        asked += bytes.len();
+        let packet = Packet { source, target: own, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
+        server.handle_packet(now, packet);
+        loop {
+            batch.clear();
+            if !server.poll_transmit(now, &mut batch) {
+                break;
+            }
+            answered += batch.packets().map(|packet| packet.payload.len()).sum::<usize>();
+        }
+        if n == 1_000 {
+            before = resident();
+        }
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 1 << 20, "{grown} bytes more after a million INITs");
+    assert!(server.poll_event().is_none() && server.poll_timeout().is_none(), "it remembers somebody");
+    println!("{grown} bytes; {asked} bytes asked, {answered} answered");
+
+    let mut client = Endpoint::new(Config::default(), vec![honest], Rng::new(2));
+    client.associate(now, Associate::to(own, PORT)).expect("an association");
+    for _ in 0..3 {
+        pass(now, &mut client, &mut server);
+        pass(now, &mut server, &mut client);
+    }
+    let events: Vec<_> = std::iter::from_fn(|| client.poll_event()).collect();
+    assert!(events.iter().any(|event| matches!(event, Event::Established { .. })), "{events:?}");
+}
+
+/// What one wants to send arrives at the other.
+fn pass(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> Vec<Vec<u8>> {
+    let (mut batch, mut all) = (Batch::new(1), Vec::new());
+    loop {
+        batch.clear();
+        if !from.poll_transmit(now, &mut batch) {
+            return all;
+        }
+        for packet in batch.packets() {
+            to.handle_packet(now, packet);
+            all.push(packet.payload.to_vec());
+        }
+    }
+}
+
+/// RFC 5062 §5: whoever lists a victim among its addresses, or lets it take its place, draws no more
+/// to it than it has sent: HEARTBEATs, a few, small, and farther and farther apart.
+#[test]
+fn an_address_that_never_asked() {
+    let own = SocketAddr::from(([10, 0, 0, 1], 0));
+    let (attacker, victim) = (SocketAddr::from(([10, 0, 0, 2], 0)), SocketAddr::from(([10, 9, 9, 9], 0)));
+    let mut now = Instant::from_millis(5);
+    let mut server = Endpoint::new(Config::default(), vec![own], Rng::new(1));
+    server.listen(PORT).expect("free");
+    let mut client = Endpoint::new(Config::default(), vec![attacker, victim], Rng::new(2));
+    client.associate(now, Associate::to(own, PORT)).expect("an association");
+    let (mut sent, mut drawn, mut initial) = (0, 0, 0);
+    let mut batch = Batch::new(1);
+    let mut id = None;
+    while now < Instant::from_millis(60_000) {
+        loop {
+            batch.clear();
+            if !client.poll_transmit(now, &mut batch) {
+                break;
+            }
+            for packet in batch.packets().filter(|packet| packet.source == attacker) {
+                sent += packet.payload.len();
+                server.handle_packet(now, packet);
+            }
+        }
+        loop {
+            batch.clear();
+            if !server.poll_transmit(now, &mut batch) {
+                break;
+            }
+            for packet in batch.packets() {
+                if packet.target.ip() == victim.ip() {
+                    drawn += packet.payload.len();
+                    let view = PacketView::parse(packet.payload).expect("a good packet");
+                    let small = view.chunks().flatten().all(|chunk| matches!(chunk, Chunk::Heartbeat(_)));
+                    assert!(small, "more than HEARTBEATs to who has not answered");
+                } else {
+                    initial += packet.payload.len();
+                    client.handle_packet(now, packet);
+                }
+            }
+        }
+        while let Some(event) = server.poll_event() {
+            if let Event::Accepted { id: accepted, .. } = event {
+                id = Some(accepted);
+            }
+        }
+        while client.poll_event().is_some() {}
+        // Much is to be sent, and all of it goes where it was asked from.
+        if let Some(id) = id {
+            let _ = server.send(now, id, anabranch_sctp::Message::default(), &[7; 1_000]);
+        }
+        let next = [client.poll_timeout(), server.poll_timeout()].into_iter().flatten().min();
+        let step = now + anabranch_base::time::Duration::from_millis(50);
+        now = next.map_or(step, |next| next.min(step)).max(now);
+        now = now.max(step.min(next.unwrap_or(step)));
+        client.handle_timeout(now);
+        server.handle_timeout(now);
+        if next.is_some_and(|next| next <= now) {
+            continue;
+        }
+    }
+    assert!(initial > 100_000, "the attacker's own address is served: {initial}");
+    println!("{sent} bytes sent, {drawn} drawn to the victim");
+    assert!(drawn > 0 && drawn < sent, "{drawn} bytes to the victim for {sent}");
+}
+
+/// RFC 9260 §5.2.2, §12.2.4: INITs again and again draw INIT ACKs one for one, not much larger, and
+/// what they draw cannot be multiplied by parameters that are to be reported.
+#[test]
+fn an_init_draws_one_answer() {
+    let own = SocketAddr::from(([10, 0, 0, 1], 0));
+    let source = SocketAddr::from(([10, 0, 0, 2], 0));
+    let now = Instant::from_millis(5);
+    let mut server = Endpoint::new(Config::default(), vec![own], Rng::new(1));
+    server.listen(PORT).expect("free");
+    for unknown in [0, 1, 20, 300] {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, 9, PORT, 0);
+        let params = Params::new(&[]);
+        let init = Init { tag: 7, window: 1 << 16, outbound: 10, inbound: 10, tsn: Tsn(7), params };
+        let mut chunk = init.open(&mut bytes);
+        for _ in 0..unknown {
+            chunk.tlv(0xc0ff, &[]);
+        }
+        chunk.close();
+        packet::finish(&mut bytes, start);
+        let packet = Packet { source, target: own, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
+        server.handle_packet(now, packet);
+        let mut nobody = Endpoint::new(Config::default(), vec![source], Rng::new(2));
+        let answers = pass(now, &mut server, &mut nobody);
+        assert_eq!(answers.len(), 1);
+        println!("{unknown} unknown parameters: {} bytes for {}", answers[0].len(), bytes.len());
+        assert!(answers[0].len() < bytes.len() * 4 + 400, "{} for {}", answers[0].len(), bytes.len());
+        assert!(answers[0].len() <= 1_480);
+    }
+}

@@ -1,0 +1,105 @@
+//! Runs a fuzz target: `anabranch-fuzz TARGET [--seconds N] [--seed N] [FILE…]`.
+//!
+//! No coverage is measured, so that any toolchain will do: an input is made
+//! from the corpus and from luck ([`mutate`]), or read as a list of decisions
+//! ([`source`]), which is how the endpoint and its API are driven. An input
+//! that fails is written down and can be run again by its name.
+
+mod mutate;
+mod source;
+mod targets;
+
+use anabranch_base::Rng;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use std::alloc::System;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Bytes of memory in use.
+fn held() -> usize {
+    let stats = GLOBAL.stats();
+    stats.bytes_allocated.saturating_sub(stats.bytes_deallocated)
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(target) = arguments.next().and_then(|name| targets::find(&name)) else {
+        let names: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
+        eprintln!("anabranch-fuzz TARGET [--seconds N] [--seed N] [FILE…]; targets: {}", names.join(", "));
+        return ExitCode::from(2);
+    };
+    let (mut seconds, mut seed, mut files) = (10, 1, Vec::new());
+    while let Some(argument) = arguments.next() {
+        let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("a number");
+        match argument.as_str() {
+            "--seconds" => seconds = number(),
+            "--seed" => seed = number(),
+            _ => files.push(PathBuf::from(argument)),
+        }
+    }
+    if !files.is_empty() {
+        for file in files {
+            (target.run)(&std::fs::read(&file).expect("a file to read"));
+        }
+        return ExitCode::SUCCESS;
+    }
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = read_corpus(&home.join("corpus").join(target.corpus), home);
+    fuzz(target, &corpus, seed, Duration::from_secs(seconds), &home.join("findings"))
+}
+
+fn fuzz(
+    target: &targets::Target,
+    corpus: &[Vec<u8>],
+    seed: u64,
+    limit: Duration,
+    findings: &Path,
+) -> ExitCode {
+    let (begin, mut count, mut largest) = (Instant::now(), 0_u64, 0);
+    while begin.elapsed() < limit {
+        // Each input depends on its own number alone.
+        let mut rng = Rng::new(seed).fork(&format!("{} {count}", target.name));
+        let input = mutate::input(&mut rng, corpus, target.length);
+        let before = held();
+        if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
+            std::fs::create_dir_all(findings).expect("a folder");
+            let file = findings.join(format!("{}-{seed}-{count}", target.name));
+            std::fs::write(&file, &input).expect("a file");
+            eprintln!("replay: cargo run --release -- {} {}", target.name, file.display());
+            return ExitCode::FAILURE;
+        }
+        largest = largest.max(held().saturating_sub(before));
+        count += 1;
+    }
+    println!("{:10}{count:12} executions in {:.0?}; seed {seed}", target.name, begin.elapsed());
+    // What an input leaves behind would grow without end.
+    assert!(largest < 1 << 20, "an execution left {largest} bytes behind");
+    ExitCode::SUCCESS
+}
+
+/// The files of a folder and, where it says so by its name, of the project.
+fn read_corpus(folder: &Path, home: &Path) -> Vec<Vec<u8>> {
+    let elsewhere = match folder.file_name().and_then(|name| name.to_str()) {
+        Some("har") => vec![home.join("../crates/http/pages")],
+        Some("plan") => std::fs::read_dir(home.join("../studies"))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let mut files: Vec<PathBuf> = std::iter::once(folder.to_path_buf())
+        .chain(elsewhere)
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    files.iter().map(|file| std::fs::read(file).expect("a file to read")).collect()
+}

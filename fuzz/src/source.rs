@@ -1,0 +1,65 @@
+//! An input read as decisions: numbers below a bound, until it is used up.
+
+/// What is left of the input.
+pub struct Source<'a>(&'a [u8]);
+
+impl<'a> Source<'a> {
+    /// All of it.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Nothing is left; every decision is 0 from here on.
+    pub fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> u8 {
+        match self.0.split_first() {
+            Some((&first, rest)) => {
+                self.0 = rest;
+                first
+            }
+            None => 0,
+        }
+    }
+
+    /// A number of 32 bits; small ones and those at the edges are likelier.
+    pub fn number(&mut self) -> u32 {
+        match self.byte() % 4 {
+            0 => u32::from(self.byte()),
+            1 => u32::from(self.byte()) << 8 | u32::from(self.byte()),
+            2 => u32::MAX - u32::from(self.byte()),
+            _ => u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()]),
+        }
+    }
+
+    /// A number below `bound`, which is not zero.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        let number = if bound <= 256 {
+            u32::from(self.byte())
+        } else {
+            u32::from(self.byte()) << 16 | u32::from(self.byte()) << 8 | u32::from(self.byte())
+        };
+        number % bound
+    }
+
+    /// True once in `n`.
+    pub fn one_in(&mut self, n: u32) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of `choices`.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u32) as usize]
+    }
+
+    /// At most `most` bytes as they are.
+    pub fn bytes(&mut self, most: usize) -> &'a [u8] {
+        let length = (self.below(most as u32 + 1) as usize).min(self.0.len());
+        let (bytes, rest) = self.0.split_at(length);
+        self.0 = rest;
+        bytes
+    }
+}

@@ -1,0 +1,35 @@
+//! What is fuzzed.
+
+mod api;
+mod decode;
+mod endpoint;
+mod text;
+
+/// Something that takes an input and must not panic.
+pub struct Target {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// The folder of its corpus.
+    pub corpus: &'static str,
+    /// Bytes of an input made of pure luck.
+    pub length: usize,
+    /// Takes an input.
+    pub run: fn(&[u8]),
+}
+
+/// All of them.
+pub const ALL: &[Target] = &[
+    Target { name: "sctp", corpus: "sctp", length: 400, run: decode::sctp },
+    Target { name: "ip", corpus: "ip", length: 200, run: decode::ip },
+    Target { name: "pcap", corpus: "pcap", length: 400, run: decode::pcap },
+    Target { name: "har", corpus: "har", length: 400, run: text::har },
+    Target { name: "plan", corpus: "plan", length: 400, run: text::plan },
+    Target { name: "endpoint", corpus: "endpoint", length: 3_000, run: endpoint::run },
+    Target { name: "tcp", corpus: "endpoint", length: 1_000, run: endpoint::tcp },
+    Target { name: "api", corpus: "api", length: 600, run: api::run },
+];
+
+/// The target of this name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    ALL.iter().find(|target| target.name == name)
+}

@@ -15,6 +15,8 @@ pub fn command() -> Command {
         .subcommand(study())
         .subcommand(features())
         .subcommand(crate::decode::command())
+        .subcommand(serve())
+        .subcommand(get())
 }
 
 fn race() -> Command {
@@ -89,6 +91,83 @@ fn output() -> Vec<Arg> {
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
         switch("quiet", "No progress").short('q'),
     ]
+}
+
+fn serve() -> Command {
+    let flag = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).default_value(default).help(help)
+    };
+    let count = |arg: Arg| arg.value_parser(value_parser!(u16).range(1..));
+    Command::new("serve")
+        .about("Serve a directory over TCP and SCTP")
+        .long_about(
+            "Serve a directory of files by HTTP/1.1 over TCP, over SCTP in UDP (no privilege needed) and over SCTP on \
+             IP. Traffic is in the clear. SIGINT and SIGTERM finish what is in flight. The access log goes to standard \
+             output.",
+        )
+        .after_long_help(
+            "Examples:\n  \
+             anabranch serve site\n  \
+             anabranch serve site --listen tcp://*:8080 --listen sctp://192.0.2.1,192.0.3.1:9899\n  \
+             anabranch get http+sctp://127.0.0.1:9899/\n\n\
+             Exit: 0 ended when asked to, 1 not everything was finished in time, 2 usage, 3 not possible here.",
+        )
+        .arg(Arg::new("directory").value_name("DIR").default_value(".").help("What to serve"))
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("URL")
+                .action(ArgAction::Append)
+                .default_values(["tcp://127.0.0.1:8080", "sctp://127.0.0.1:9899"])
+                .help("Where: tcp://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * is every address"),
+        )
+        .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
+        .arg(count(flag("connections", "N", "1024", "Connections or associations at a time, a listener")))
+        .arg(count(flag("streams", "N", "100", "Streams an association")))
+        .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
+        .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))
+        .arg(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this"))
+        .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+}
+
+fn get() -> Command {
+    Command::new("get")
+        .about("Get objects over TCP or SCTP")
+        .long_about(
+            "Get objects by HTTP/1.1: http:// over TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
+             SCTP on IP. Objects of one server share a connection; over SCTP each has a stream of its own. Traffic is in \
+             the clear.",
+        )
+        .after_long_help(
+            "Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is there whole or \
+             not at all.",
+        )
+        .arg(Arg::new("url").value_name("URL").required(true).action(ArgAction::Append).num_args(1..).help("What to get"))
+        .arg(
+            Arg::new("output")
+                .long("output")
+                .short('o')
+                .value_name("FILE")
+                .action(ArgAction::Append)
+                .help("Where to, once for each URL; -: standard output [default: standard output]"),
+        )
+        .arg(
+            Arg::new("timeout")
+                .long("timeout")
+                .value_name("TIME")
+                .default_value("30s")
+                .help("Give up when nothing comes for so long"),
+        )
+        .arg(
+            Arg::new("sctp-port")
+                .long("sctp-port")
+                .value_name("N")
+                .value_parser(value_parser!(u16).range(1..))
+                .default_value("80")
+                .help("The server's SCTP port behind its UDP port"),
+        )
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 
 fn features() -> Command {

@@ -74,6 +74,32 @@ impl Reserved {
         written.map_err(|error| failure(&self.named, &error))?;
         Ok(self)
     }
+
+    /// Takes the next piece of the content.
+    ///
+    /// # Errors
+    /// [`Failure::Host`] with the reason.
+    pub fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        let written = match &mut self.file {
+            Some(file) => file.write_all(piece),
+            None => fs::OpenOptions::new().write(true).open(&self.target).and_then(|mut file| {
+                let written = file.write_all(piece);
+                self.file = Some(file);
+                written
+            }),
+        };
+        written.map_err(|error| failure(&self.named, &error))
+    }
+
+    /// No piece is missing; it is not under the final name before [`publish`].
+    ///
+    /// # Errors
+    /// [`Failure::Host`] with the reason.
+    pub fn done(mut self) -> Result<Self, Failure> {
+        let file = self.file.take().filter(|_| self.partial.is_some());
+        file.map_or(Ok(()), |file| file.sync_all()).map_err(|error| failure(&self.named, &error))?;
+        Ok(self)
+    }
 }
 
 /// Puts files that were filled under their final names, in this order.

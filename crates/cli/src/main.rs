@@ -7,10 +7,15 @@ mod args;
 mod decode;
 mod features;
 mod files;
+#[cfg(target_os = "linux")]
+mod get;
 mod list;
 mod out;
+mod place;
 mod progress;
 mod race;
+#[cfg(target_os = "linux")]
+mod serve;
 mod study;
 
 use std::io::Write;
@@ -39,16 +44,27 @@ enum Done {
 }
 
 fn main() -> ExitCode {
-    race::end_on_interrupt();
     let matches = match args::command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return misused(&error),
     };
+    // A server ends in its own way.
+    if matches.subcommand_name() != Some("serve") {
+        race::end_on_interrupt();
+    }
     let result = match matches.subcommand() {
         Some(("race", race)) => race::run(race),
         Some(("study", study)) => study::run(study),
         Some(("decode", decode)) => decode::run(decode),
         Some(("features", features)) => features::run(features),
+        #[cfg(target_os = "linux")]
+        Some(("serve", flags)) => serve::run(flags),
+        #[cfg(target_os = "linux")]
+        Some(("get", flags)) => get::run(flags),
+        #[cfg(not(target_os = "linux"))]
+        Some(("serve" | "get", _)) => {
+            Err(Failure::Host("the real network is there on Linux only".to_owned()))
+        }
         _ => Ok(Done::Well),
     };
     match result {
@@ -90,8 +106,13 @@ fn misused(error: &clap::Error) -> ExitCode {
 
 /// Text on standard output; whoever closed it early does not want the rest.
 fn say(text: &str) -> Result<(), Failure> {
+    say_bytes(text.as_bytes())
+}
+
+/// Bytes on standard output.
+fn say_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::Host(format!("cannot write to standard output: {error}")))
         }

@@ -5,6 +5,7 @@
 //! | [`page`], [`har`] | a page as a graph of fetches, and where pages come from |
 //! | [`mapping`] | which exchange rides on which stream of which connection |
 //! | [`fetch`] | the client: loads a page by a policy |
+//! | [`get`] | the client for people: one object, to wherever it should go |
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`bulk`] | a transfer of many bytes without HTTP |
 //! | [`messages`] | messages at a fixed rate, each with its own delay |
@@ -17,6 +18,7 @@
 pub mod body;
 pub mod bulk;
 pub mod fetch;
+pub mod get;
 pub mod har;
 pub mod mapping;
 pub mod messages;

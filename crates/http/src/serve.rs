@@ -6,15 +6,21 @@
 //! server starts on a request, and when the first byte of an answer leaves.
 //! Clocks are the world's: hyper's own timers and its Date are off.
 //!
-//! - `site`: what there is to serve
+//! - `site`: what there is to serve; [`files`]: a directory of files
+//! - `access`, `stop`: the log, and the end in good order
 //! - `turn`: one request at a time
 //! - `stream`: hyper's view of a stream, and the answer to one request
 
+mod access;
+pub mod files;
 mod site;
+mod stop;
 mod stream;
 mod turn;
 
-pub use site::{Content, PageSite, Resource, Site};
+pub use access::{Access, Log};
+pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
+pub use stop::Stop;
 
 use crate::observe::Observer;
 use anabranch_base::time::{Duration, Instant};
@@ -22,7 +28,10 @@ use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::World;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 /// How a server behaves.
 #[derive(Clone, Debug, Default)]
@@ -37,10 +46,19 @@ pub struct Options {
     pub head_timeout: Option<Duration>,
     /// Unix time in seconds at the beginning of the world: answers then carry a Date.
     pub date_from: Option<u64>,
+    /// The largest request head, bytes; a larger one is answered with 431.
+    pub max_head: Option<usize>,
+    /// Sessions that are served at a time; more are turned away at once.
+    pub max_sessions: Option<usize>,
+    /// Is told of every exchange when it is over.
+    pub log: Option<Log>,
+    /// When stopped, the server takes in no more sessions and requests, finishes what is in flight, closes the
+    /// sessions and ends.
+    pub stop: Option<Stop>,
 }
 
 /// Serves `site` to every session that `listener` takes in, until the listener
-/// fails. Dropping the future drops all sessions.
+/// fails or [`Options::stop`] says so. Dropping the future drops all sessions.
 ///
 /// # Errors
 /// Why the listener failed.
@@ -59,10 +77,25 @@ where
 {
     let service = Rc::new(Service { world: world.clone(), site, options, observer });
     let tasks = Tasks::new(world);
+    let stop = service.options.stop.as_ref().map(Stop::wait);
     loop {
-        let session = listener.accept().await?;
+        let next = poll_fn(|cx| {
+            if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
+                return Poll::Ready(None);
+            }
+            listener.poll_accept(cx).map(Some)
+        });
+        let Some(session) = next.await else { break };
+        let session = session?;
+        if service.options.max_sessions.is_some_and(|most| tasks.count() >= most) {
+            session.abort();
+            continue;
+        }
         tasks.spawn("http session", serve_session(service.clone(), session));
     }
+    drop(listener);
+    tasks.idle().await;
+    Ok(())
 }
 
 /// What all sessions of a server share.
@@ -84,6 +117,40 @@ struct Activity {
     head_since: Cell<Option<Instant>>,
     /// Whose turn it is, where requests are worked on one at a time.
     turns: turn::Turns,
+    /// Whom the session is with; asked for only where there is a log.
+    peer: Option<SocketAddr>,
+    /// The server is ending; the streams that want to know it.
+    ending: Cell<bool>,
+    streams: RefCell<BTreeMap<u16, Waker>>,
+}
+
+impl Activity {
+    /// Ready when the server is ending.
+    fn poll_ending(&self, stream: u16, cx: &Context<'_>) -> Poll<()> {
+        if self.ending.get() {
+            return Poll::Ready(());
+        }
+        let mut streams = self.streams.borrow_mut();
+        match streams.get_mut(&stream) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => {
+                streams.insert(stream, cx.waker().clone());
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The stream is over.
+    fn forget(&self, stream: u16) {
+        self.streams.borrow_mut().remove(&stream);
+    }
+
+    fn end(&self) {
+        self.ending.set(true);
+        for waker in std::mem::take(&mut *self.streams.borrow_mut()).into_values() {
+            waker.wake();
+        }
+    }
 }
 
 async fn serve_session<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N)
@@ -94,7 +161,8 @@ where
     N: Session,
 {
     let tasks = Tasks::new(service.world.clone());
-    let activity = Rc::new(Activity::default());
+    let peer = if service.options.log.is_some() { session.peer() } else { None };
+    let activity = Rc::new(Activity { peer, ..Activity::default() });
     activity.moved.set(service.world.now());
     if service.options.idle_timeout.is_some() || service.options.head_timeout.is_some() {
         let (world, options) = (service.world.clone(), service.options.clone());
@@ -102,11 +170,27 @@ where
     }
     // A stream number can come again: its exchanges are counted on.
     let mut logs = BTreeMap::new();
-    while let Ok(stream) = session.accept().await {
+    let stop = service.options.stop.as_ref().map(Stop::wait);
+    loop {
+        let next = poll_fn(|cx| {
+            if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
+                return Poll::Ready(None);
+            }
+            session.poll_accept(cx).map(Some)
+        });
+        let stream = match next.await {
+            Some(Ok(stream)) => stream,
+            Some(Err(_)) => return,
+            None => break,
+        };
         let log = stream::Log::of(&mut logs, session.id(), &stream);
         let task = stream::serve(service.clone(), log, stream, activity.clone());
         tasks.spawn("http served stream", task);
     }
+    activity.end();
+    tasks.idle().await;
+    session.close();
+    session.closed().await;
 }
 
 /// Ends a session that stands still.
@@ -136,8 +220,15 @@ async fn watch<W: World, N: Session>(world: W, options: Options, session: N, act
 pub(crate) struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,
-    finished: Rc<RefCell<Vec<u64>>>,
+    finished: Rc<Finished>,
     next: Cell<u64>,
+}
+
+/// Tasks that are done and not yet forgotten.
+#[derive(Debug, Default)]
+struct Finished {
+    tasks: RefCell<Vec<u64>>,
+    waiting: RefCell<Option<Waker>>,
 }
 
 impl<W: World> Tasks<W> {
@@ -150,12 +241,33 @@ impl<W: World> Tasks<W> {
         let finished = self.finished.clone();
         let handle = self.world.spawn(name, async move {
             task.await;
-            finished.borrow_mut().push(id);
+            finished.tasks.borrow_mut().push(id);
+            if let Some(waker) = finished.waiting.take() {
+                waker.wake();
+            }
         });
+        self.count();
+        self.running.borrow_mut().insert(id, handle);
+    }
+
+    /// How many still run.
+    pub(crate) fn count(&self) -> usize {
         let mut running = self.running.borrow_mut();
-        for done in self.finished.borrow_mut().drain(..) {
+        for done in self.finished.tasks.borrow_mut().drain(..) {
             running.remove(&done);
         }
-        running.insert(id, handle);
+        running.len()
+    }
+
+    /// Waits until none runs.
+    pub(crate) async fn idle(&self) {
+        poll_fn(|cx| {
+            if self.count() == 0 {
+                return Poll::Ready(());
+            }
+            *self.finished.waiting.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! [`drive`] is the loop that moves packets, time and events between an engine
 //! and a world. [`session`] says what an application sees, [`connector`] how it
-//! gets there; [`tcp`] and [`sctp`] bind the two engines. One host has one
-//! engine of a kind.
+//! gets there; [`tcp`] and [`sctp`] bind the two engines, [`kernel`] the host's own
+//! TCP where a world has one. One host has one engine of a kind.
 
 pub mod connector;
 pub mod drive;
+pub mod kernel;
 pub mod sctp;
 pub mod session;
 mod table;

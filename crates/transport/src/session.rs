@@ -10,6 +10,7 @@ use anabranch_sctp::Reliability;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 /// Why a session ended. Every wait on a session or stream that has ended
@@ -104,6 +105,11 @@ pub trait Session: Clone + 'static {
     /// The initiator's transport port: the same at both ends, and the key of
     /// the engines' traces.
     fn id(&self) -> u64;
+
+    /// An address of the peer, where it can be told.
+    fn peer(&self) -> Option<SocketAddr> {
+        None
+    }
 
     /// Ready once the handshake is done, or the session has ended.
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;

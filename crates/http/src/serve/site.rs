@@ -3,13 +3,107 @@
 use crate::body::Pattern;
 use crate::page::Page;
 use bytes::Bytes;
+use http::header::ALLOW;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
 
 /// Finds what a request asks for.
 pub trait Site: 'static {
     /// The resource with this request target; `None` is answered with 404.
     fn find(&self, target: &str) -> Option<Resource>;
+
+    /// The answer to a request. A site that knows more than what there is (parts,
+    /// conditions, redirections) has its own.
+    fn answer(&self, asked: &Asked<'_>) -> Answer {
+        if !matches!(*asked.method, Method::GET | Method::HEAD) {
+            return Answer::method_not_allowed();
+        }
+        match self.find(asked.target) {
+            Some(resource) => Answer { status: StatusCode::OK, fields: HeaderMap::new(), resource },
+            None => Answer::said(StatusCode::NOT_FOUND, "there is nothing of that name\n"),
+        }
+    }
 }
+
+/// A request, as far as it decides the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// GET, HEAD, or what is refused.
+    pub method: &'a Method,
+    /// Path and query.
+    pub target: &'a str,
+    /// All fields.
+    pub fields: &'a HeaderMap,
+}
+
+/// An answer. Content-Length, Content-Type and Date are added by the server.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// Other fields.
+    pub fields: HeaderMap,
+    /// The body and what is said of it.
+    pub resource: Resource,
+}
+
+impl Answer {
+    /// A line of text.
+    #[must_use]
+    pub fn said(status: StatusCode, text: &'static str) -> Self {
+        let resource = Resource {
+            content: Content::Bytes(Bytes::from_static(text.as_bytes())),
+            content_type: "text/plain".to_owned(),
+            head: None,
+        };
+        Self { status, fields: HeaderMap::new(), resource }
+    }
+
+    /// Refuses all but GET and HEAD.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let mut answer = Self::said(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here\n");
+        answer.fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        answer
+    }
+}
+
+/// Bytes that are kept elsewhere and read as they are sent.
+pub trait Store: 'static {
+    /// At most `most` bytes from `offset` on; at least one.
+    ///
+    /// # Errors
+    /// They cannot be read, or there are no more.
+    fn read(&self, offset: u64, most: usize) -> io::Result<Bytes>;
+}
+
+/// A part of a [`Store`].
+#[derive(Clone)]
+pub struct Stored {
+    /// Where the bytes are.
+    pub store: Rc<dyn Store>,
+    /// Where the part begins.
+    pub offset: u64,
+    /// Its length.
+    pub length: u64,
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored").field("offset", &self.offset).field("length", &self.length).finish()
+    }
+}
+
+impl PartialEq for Stored {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.store, &other.store) && (self.offset, self.length) == (other.offset, other.length)
+    }
+}
+
+impl Eq for Stored {}
 
 /// One thing that can be fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +123,8 @@ pub enum Content {
     Pattern(Pattern, u64),
     /// These.
     Bytes(Bytes),
+    /// Those of a store.
+    Stored(Stored),
 }
 
 impl Content {
@@ -38,18 +134,26 @@ impl Content {
         match self {
             Self::Pattern(_, length) => *length,
             Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Stored(part) => part.length,
         }
     }
 
     /// Some of the bytes from `offset` on; empty at the end.
-    #[must_use]
-    pub fn bytes(&self, offset: u64) -> Bytes {
+    ///
+    /// # Errors
+    /// A store cannot be read.
+    pub fn bytes(&self, offset: u64) -> io::Result<Bytes> {
         let left = self.length().saturating_sub(offset);
-        match self {
+        Ok(match self {
             Self::Pattern(pattern, _) => pattern.bytes(offset, left),
             // `offset` is within the bytes, so it fits.
             Self::Bytes(bytes) => bytes.slice(bytes.len() - left as usize..),
-        }
+            Self::Stored(_) if left == 0 => Bytes::new(),
+            Self::Stored(part) => {
+                let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
+                part.store.read(part.offset + offset, most)?
+            }
+        })
     }
 }
 
@@ -82,3 +186,6 @@ impl Site for PageSite {
         self.resources.get(target).cloned()
     }
 }
+
+/// What is read from a store at a time.
+const PIECE: usize = 64 * 1024;

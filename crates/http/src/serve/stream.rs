@@ -1,6 +1,7 @@
 //! hyper's view of a stream, and the answer to one request.
 
-use super::site::{Content, Resource, Site};
+use super::access::{Access, Entry};
+use super::site::{Answer, Asked, Content, Site};
 use super::turn::Turn;
 use super::{Activity, Service};
 use crate::fetch::request::PADDING_FIELD;
@@ -8,7 +9,7 @@ use crate::observe::{ExchangeId, Observer};
 use anabranch_transport::Stream;
 use anabranch_world::World;
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue, SERVER};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue, SERVER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -16,6 +17,7 @@ use hyper::server::conn::http1;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -62,6 +64,9 @@ pub(super) async fn serve<W, S, O, T>(
     O: Observer + 'static,
     T: Stream,
 {
+    let number = stream.number();
+    let limits = (service.options.max_head, service.options.stop.is_some());
+    let told = activity.clone();
     let io = Io { stream, log: log.clone(), service: service.clone(), activity: activity.clone() };
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
         answer(service.clone(), log.clone(), activity.clone(), request)
@@ -69,10 +74,24 @@ pub(super) async fn serve<W, S, O, T>(
     let connection = http1::Builder::new()
         .auto_date_header(false)
         .header_read_timeout(None)
-        .max_buf_size(MAX_BUFFER)
+        .max_buf_size(limits.0.unwrap_or(MAX_BUFFER).max(LEAST_BUFFER))
         .serve_connection(io, answer);
     // What ends a stream (a bad request, a client that is gone) is over with it: nobody is left to tell.
-    let _ = connection.await;
+    if !limits.1 {
+        let _ = connection.await;
+        return;
+    }
+    let mut connection = std::pin::pin!(connection);
+    let mut ending = false;
+    let _ = std::future::poll_fn(|cx| {
+        if told.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
+            // What is being answered is finished; nothing more is taken in.
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    })
+    .await;
+    told.forget(number);
 }
 
 async fn answer<W, S, O>(
@@ -97,6 +116,17 @@ where
     }
     let (mut response, head) = respond(&service, &request);
     response.body_mut().turn = turn;
+    if let Some(log) = &service.options.log {
+        let access = Access {
+            peer: activity.peer,
+            stream: exchange.stream,
+            method: request.method().to_string(),
+            target: request.uri().to_string(),
+            status: response.status().as_u16(),
+            bytes: 0,
+        };
+        response.body_mut().entry = Some(Entry { access, log: log.clone() });
+    }
     let body = if request.method() == Method::HEAD { 0 } else { response.body().content.length() };
     log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
     log.end.set(log.end.get() + head + body);
@@ -110,29 +140,20 @@ fn respond<W: World, S: Site, O>(
     request: &Request<Incoming>,
 ) -> (Response<ContentBody>, u64) {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    let text = |text: &str| Resource {
-        content: Content::Bytes(Bytes::copy_from_slice(text.as_bytes())),
-        content_type: "text/plain".to_owned(),
-        head: None,
-    };
-    let (status, resource) = if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        (StatusCode::METHOD_NOT_ALLOWED, text("only GET and HEAD are served here\n"))
-    } else if let Some(resource) = service.site.find(target) {
-        (StatusCode::OK, resource)
-    } else {
-        (StatusCode::NOT_FOUND, text("there is nothing of that name\n"))
-    };
-
-    let mut response = Response::new(ContentBody { content: resource.content, at: 0, turn: None });
+    let asked = Asked { method: request.method(), target, fields: request.headers() };
+    let Answer { status, fields, resource } = service.site.answer(&asked);
+    let mut response =
+        Response::new(ContentBody { content: resource.content, at: 0, turn: None, entry: None });
     *response.status_mut() = status;
     let length = response.body().content.length();
+    *response.headers_mut() = fields;
     let fields = response.headers_mut();
-    fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
-        fields.insert(CONTENT_TYPE, kind);
-    }
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    // RFC 9110 §8.6: a 304 would have to tell the length of what it does not send.
+    if status != StatusCode::NOT_MODIFIED {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
+            fields.insert(CONTENT_TYPE, kind);
+        }
     }
     if asks_to_close(request) {
         fields.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -213,17 +234,31 @@ struct ContentBody {
     at: u64,
     /// Passed on when hyper has taken the whole body.
     turn: Option<Turn>,
+    /// Written when the body is gone, sent or not.
+    entry: Option<Entry>,
+}
+
+impl Drop for ContentBody {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            entry.write(self.at);
+        }
+    }
 }
 
 impl Body for ContentBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = self.content.bytes(self.at);
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let bytes = match self.content.bytes(self.at) {
+            Ok(bytes) => bytes,
+            // hyper ends the stream where it stands: the client sees that bytes are missing.
+            Err(error) => return Poll::Ready(Some(Err(error))),
+        };
         self.at += bytes.len() as u64;
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }
@@ -340,6 +375,8 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
 
 /// What hyper may hold of a stream, either way; also the largest request head.
 const MAX_BUFFER: usize = 64 * 1024;
+/// hyper wants this much at least.
+const LEAST_BUFFER: usize = 8 * 1024;
 /// Padding stops where clients would refuse the head.
 const MAX_PADDING: usize = 32 * 1024;
 const READ_BYTES: usize = 8 * 1024;

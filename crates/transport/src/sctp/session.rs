@@ -6,6 +6,7 @@ use crate::session::{CloseReason, Delivery, OpenError, Session, Stream};
 use anabranch_base::Engine;
 use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, SendError};
 use anabranch_world::World;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -66,6 +67,11 @@ impl<W: World> Session for SctpSession<W> {
 
     fn id(&self) -> u64 {
         self.held.key
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        let info = self.with(|shared, id| shared.engine.info(id))?;
+        info.paths.first().map(|path| SocketAddr::new(path.address, info.peer_port))
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {

@@ -6,6 +6,7 @@ use crate::session::{CloseReason, OpenError, Session, Stream};
 use anabranch_base::Engine;
 use anabranch_tcp::{ConnectionId, Info, SendError, Stats};
 use anabranch_world::World;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -67,6 +68,10 @@ impl<W: World> Session for TcpSession<W> {
 
     fn id(&self) -> u64 {
         self.held.key
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        self.info().map(|info| info.remote)
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {

@@ -11,15 +11,18 @@
 //! - `descriptor`: what the event loop watches
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
+//! - `signals`: being asked to end
 
 mod addresses;
 mod descriptor;
 mod raw;
 mod reports;
+mod signals;
 mod tcp;
 mod timers;
 mod udp;
 
+pub use signals::Signals;
 pub use tcp::{OsConnection, OsListening};
 pub use timers::OsTimer;
 

@@ -1,0 +1,296 @@
+//! `anabranch get`: objects over TCP and SCTP, into files or to standard output.
+//!
+//! Objects of one server share a session: over SCTP each has a stream of its
+//! own and all come at once; over TCP they come one after the other.
+
+use crate::files::{self, Reserved};
+use crate::place::{Carrier, Url};
+use crate::progress::Meter;
+use crate::serve::{config, reason};
+use crate::{Done, Failure, complain, say_bytes};
+use anabranch_base::units::parse_span;
+use anabranch_http::get::{GetError, get};
+use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::kernel::KernelConnector;
+use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer};
+use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_world::os::{self, OsWorld};
+use anabranch_world::{Timer, World};
+use clap::ArgMatches;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Gets what the flags name.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    let mut urls = Vec::new();
+    for text in matches.get_many::<String>("url").into_iter().flatten() {
+        urls.push(Url::parse(text).map_err(Failure::Usage)?);
+    }
+    let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
+    if !outputs.is_empty() && outputs.len() != urls.len() {
+        let told = format!("{} URLs and {} files; write -o FILE once for each", urls.len(), outputs.len());
+        return Err(Failure::Usage(told));
+    }
+    let text = matches.get_one::<String>("timeout").map_or("", String::as_str);
+    let timeout = parse_span(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}")))?;
+    let mut wanted = Vec::new();
+    for (number, url) in urls.into_iter().enumerate() {
+        let file = match outputs.get(number) {
+            Some(name) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
+            _ => None,
+        };
+        wanted.push(Wanted { url, file });
+    }
+    let settings = Settings {
+        timeout,
+        sctp: config()?,
+        sctp_port: matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
+        meter: Meter::new(matches.get_flag("quiet")),
+    };
+    let done = os::run(os::Options::default(), async |world| get_all(world, wanted, Rc::new(settings)).await);
+    done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+}
+
+struct Wanted {
+    url: Url,
+    file: Option<Reserved>,
+}
+
+struct Settings {
+    timeout: Duration,
+    sctp: Config,
+    sctp_port: u16,
+    meter: Meter,
+}
+
+/// How one object went.
+enum Ended {
+    Delivered,
+    /// The transfer failed: told, exit 1.
+    Failed(String),
+    /// This host does not let us: exit 3.
+    Host(Failure),
+}
+
+async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) -> Result<Done, Failure> {
+    let mut servers: BTreeMap<(Carrier, String, u16), Vec<Wanted>> = BTreeMap::new();
+    for one in wanted {
+        servers.entry((one.url.carrier, one.url.host.clone(), one.url.port)).or_default().push(one);
+    }
+    let mut done = Done::Well;
+    for of_server in servers.into_values() {
+        let Some(first) = of_server.first() else { continue };
+        let (carrier, host) = (first.url.carrier, first.url.host.clone());
+        let ended = match first.url.resolve() {
+            Err(why) => vec![Ended::Failed(why)],
+            Ok(addresses) if carrier == Carrier::Tcp => {
+                over_tcp(&world, addresses, of_server, &settings).await
+            }
+            Ok(addresses) => over_sctp(&world, carrier, addresses, of_server, &settings).await,
+        };
+        for one in ended {
+            match one {
+                Ended::Delivered => {}
+                Ended::Failed(why) => {
+                    complain(&format!("{host}: {why}"));
+                    done = Done::Badly;
+                }
+                Ended::Host(failure) => return Err(failure),
+            }
+        }
+    }
+    settings.meter.finish();
+    if done == Done::Badly {
+        files::clean_up();
+    }
+    Ok(done)
+}
+
+async fn over_tcp(
+    world: &OsWorld,
+    addresses: Vec<SocketAddr>,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
+    let count = addresses.len();
+    let connector = KernelConnector::new(world.clone(), addresses);
+    let mut ended = Vec::new();
+    let mut kept = None;
+    for one in wanted {
+        if kept.is_none() {
+            // One address after the other, until one answers.
+            let mut last = String::new();
+            for number in 0..count {
+                match begin(world, &connector, number, settings.timeout).await {
+                    Ok(session) => {
+                        kept = session.open(0).ok().map(|stream| (session, stream));
+                        break;
+                    }
+                    Err(why) => last = why,
+                }
+            }
+            if kept.is_none() {
+                ended.push(Ended::Failed(last));
+                continue;
+            }
+        }
+        let Some((session, mut stream)) = kept.take() else { continue };
+        let (how, keep) = get_one(world, &mut stream, one, settings).await;
+        ended.push(how);
+        if keep {
+            kept = Some((session, stream));
+        }
+    }
+    ended
+}
+
+async fn over_sctp(
+    world: &OsWorld,
+    carrier: Carrier,
+    mut addresses: Vec<SocketAddr>,
+    wanted: Vec<Wanted>,
+    settings: &Rc<Settings>,
+) -> Vec<Ended> {
+    // Who talks to a host on the loopback interface talks from there; who does not, from everywhere else.
+    let near = |ip: IpAddr| ip.is_loopback();
+    let local: Vec<IpAddr> = match addresses.first() {
+        Some(first) if near(first.ip()) => {
+            addresses.retain(|address| near(address.ip()));
+            let like =
+                |ip: &SocketAddr| if ip.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { V6_LOOPBACK };
+            let mut local: Vec<IpAddr> = addresses.iter().map(like).collect();
+            local.dedup();
+            local
+        }
+        _ => Vec::new(),
+    };
+    let (bound, port) = match carrier {
+        Carrier::SctpIp => {
+            let port = addresses.first().map_or(0, SocketAddr::port);
+            addresses.iter_mut().for_each(|address| address.set_port(0));
+            (SctpCarrier::Ip, port)
+        }
+        _ => (SctpCarrier::Udp { port: 0 }, settings.sctp_port),
+    };
+    let host = match world.at(local) {
+        Ok(here) => SctpHost::new(here, settings.sctp.clone(), bound, None).await,
+        Err(why) => Err(why),
+    };
+    let host = match host {
+        Ok(host) => host,
+        Err(why) => {
+            let told = format!("cannot use SCTP: {}", reason(carrier, &why));
+            return vec![Ended::Host(Failure::Host(told))];
+        }
+    };
+    let connector = SctpConnector::new(host.clone(), vec![SctpServer { addresses, port }]);
+    let session = match begin(world, &connector, 0, settings.timeout).await {
+        Ok(session) => session,
+        Err(why) => return vec![Ended::Failed(why)],
+    };
+    let streams = session.streams().max(1);
+    let mut tasks = Vec::new();
+    let mut ended = Vec::new();
+    for (number, one) in (0_u32..).zip(wanted) {
+        // What has no file takes its turn on standard output; nor are there more streams than there are.
+        let alone = one.file.is_none() || number >= u32::from(streams);
+        if alone {
+            for task in tasks.drain(..) {
+                ended.push(task_end(task).await);
+            }
+        }
+        let stream = (number % u32::from(streams)) as u16;
+        let (inside, session, settings) = (world.clone(), session.clone(), settings.clone());
+        tasks.push(world.spawn("get", async move {
+            match session.open(stream) {
+                Ok(mut stream) => get_one(&inside, &mut stream, one, &settings).await.0,
+                Err(why) => Ended::Failed(why.to_string()),
+            }
+        }));
+    }
+    for task in tasks {
+        ended.push(task_end(task).await);
+    }
+    session.close();
+    drop(session);
+    let _ = within(world, CLOSING, host.idle()).await;
+    ended
+}
+
+async fn task_end(task: impl Future<Output = Ended>) -> Ended {
+    task.await
+}
+
+/// A session that is established, or why there is none.
+async fn begin<C: Connector>(
+    world: &OsWorld,
+    connector: &C,
+    number: usize,
+    timeout: Duration,
+) -> Result<C::Session, String> {
+    let session = connector.connect(number).map_err(|why| why.to_string())?;
+    match within(world, timeout, session.established()).await {
+        Some(Ok(())) => Ok(session),
+        Some(Err(why)) => Err(why.to_string()),
+        None => {
+            session.abort();
+            Err(format!("no connection within {} s", timeout.as_secs_f32()))
+        }
+    }
+}
+
+/// Gets one object; and whether the stream is of use for another.
+async fn get_one<T: anabranch_transport::Stream>(
+    world: &OsWorld,
+    stream: &mut T,
+    wanted: Wanted,
+    settings: &Settings,
+) -> (Ended, bool) {
+    let Wanted { url, mut file } = wanted;
+    let authority = url.authority();
+    let taken = get(world, stream, &authority, &url.target, settings.timeout, |head, bytes| {
+        if head.status != 200 {
+            return Ok(());
+        }
+        settings.meter.add(bytes.len() as u64, head.length.filter(|_| bytes.is_empty()));
+        match &mut file {
+            Some(file) => file.write(bytes),
+            None => say_bytes(bytes),
+        }
+    });
+    match taken.await {
+        Ok((head, _)) if head.status == 200 => {
+            let published =
+                file.map_or(Ok(()), |file| file.done().and_then(|file| files::publish(vec![file])));
+            (published.map_or_else(Ended::Host, |()| Ended::Delivered), !head.close)
+        }
+        Ok((head, _)) => (Ended::Failed(format!("{}: status {}", url.target, head.status)), !head.close),
+        Err(GetError::Taker(failure)) => (Ended::Host(failure), false),
+        Err(GetError::Closed(CloseReason::Finished)) => (
+            Ended::Failed(format!("{}: the server closed before the answer was complete", url.target)),
+            false,
+        ),
+        Err(why) => (Ended::Failed(format!("{}: {why}", url.target)), false),
+    }
+}
+
+/// `None`: it took longer.
+async fn within<T>(world: &OsWorld, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
+    let mut wait = std::pin::pin!(wait);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + span));
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => timer.poll(cx).map(|()| None),
+    })
+    .await
+}
+
+const V6_LOOPBACK: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+/// What a peer has to answer that we are done.
+const CLOSING: Duration = Duration::from_secs(2);

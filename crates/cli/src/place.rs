@@ -1,0 +1,201 @@
+//! Where a server listens and where a client goes: `tcp://`, `sctp://`,
+//! `sctp-ip://` with addresses, `http://`, `http+sctp://`, `http+sctp-ip://` with a host.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+/// What carries HTTP.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Carrier {
+    /// The kernel's TCP.
+    Tcp,
+    /// SCTP in UDP (RFC 6951).
+    SctpUdp,
+    /// SCTP on IP, protocol 132.
+    SctpIp,
+}
+
+impl Carrier {
+    fn port(self) -> u16 {
+        match self {
+            Self::Tcp | Self::SctpIp => 80,
+            Self::SctpUdp => 9899,
+        }
+    }
+
+    /// The scheme of a URL over it.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Self::Tcp => "http",
+            Self::SctpUdp => "http+sctp",
+            Self::SctpIp => "http+sctp-ip",
+        }
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listen {
+    /// Over what.
+    pub carrier: Carrier,
+    /// Empty: on all addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The TCP port, the UDP port, or the SCTP port.
+    pub port: u16,
+}
+
+impl Listen {
+    /// Reads `sctp://127.0.0.1,[::1]:9899`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let forms = "tcp://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT] or sctp-ip://ADDRESS[,ADDRESS..][:PORT]; \
+                     * is every address";
+        let wrong = |why: &str| format!("--listen {text}: {why}; write {forms}");
+        let (scheme, place) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
+        let carrier = match scheme {
+            "tcp" => Carrier::Tcp,
+            "sctp" => Carrier::SctpUdp,
+            "sctp-ip" => Carrier::SctpIp,
+            _ => return Err(wrong("unknown scheme")),
+        };
+        let place = place.strip_suffix('/').unwrap_or(place);
+        let (hosts, port) = split_port(place).ok_or_else(|| wrong("the port is no number up to 65535"))?;
+        let mut addresses = Vec::new();
+        for host in hosts.split(',') {
+            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            if matches!(host, "*" | "0.0.0.0" | "::") {
+                addresses.clear();
+                break;
+            }
+            match host.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) if host == "localhost" => addresses.push(IpAddr::from([127, 0, 0, 1])),
+                Err(_) => return Err(wrong(&format!("'{host}' is no IP address"))),
+            }
+        }
+        Ok(Self { carrier, addresses, port: port.unwrap_or(carrier.port()) })
+    }
+}
+
+/// What a client gets, and from where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Url {
+    /// As it was written.
+    pub text: String,
+    /// Over what.
+    pub carrier: Carrier,
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// The TCP port, the UDP port, or the SCTP port.
+    pub port: u16,
+    /// Path and query.
+    pub target: String,
+}
+
+impl Url {
+    /// Reads `http+sctp://127.0.0.1:9899/index.html`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let forms = "http://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or \
+                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)";
+        let wrong = |why: &str| format!("{text}: {why}; write {forms}");
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
+        let carrier = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Carrier::Tcp,
+            "http+sctp" => Carrier::SctpUdp,
+            "http+sctp-ip" => Carrier::SctpIp,
+            "https" => return Err(wrong("there is no encryption here yet")),
+            _ => return Err(wrong("unknown scheme")),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        let (host, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if host.is_empty() || host.contains('@') {
+            return Err(wrong("there is no host, or more than a host"));
+        }
+        // What HTTP has no room for is written as RFC 3986 §2.1 says.
+        let mut written = String::from(if target.starts_with('/') { "" } else { "/" });
+        for byte in target.bytes() {
+            match byte {
+                b'!'..=b'~' if !matches!(byte, b'"' | b'<' | b'>') => written.push(char::from(byte)),
+                _ => written += &format!("%{byte:02X}"),
+            }
+        }
+        let port = port.unwrap_or(carrier.port());
+        Ok(Self { text: text.to_owned(), carrier, host: host.to_owned(), port, target: written })
+    }
+
+    /// What the Host field says.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == self.carrier.port() { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// Every address of the host, each with the port.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let found = found.map_err(|why| format!("{}: the name is not resolved: {why}", self.host))?;
+        let mut addresses = Vec::new();
+        for address in found {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
+            Err(format!("{}: the name has no address", self.host))
+        } else {
+            Ok(addresses)
+        }
+    }
+}
+
+/// `HOST[:PORT]`, where a host in brackets may have colons of its own.
+fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let end = text.rfind(']').map_or(0, |at| at + 1);
+    match text[end..].rfind(':') {
+        None => Some((text, None)),
+        Some(at) => {
+            let (host, port) = (&text[..end + at], &text[end + at + 1..]);
+            let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+            Some((host, Some(port.parse().ok().filter(|_| digits)?)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_to_listen_are_read() {
+        let one = Listen::parse("sctp://127.0.0.1,[::1]:7000").expect("a place");
+        assert_eq!((one.carrier, one.port, one.addresses.len()), (Carrier::SctpUdp, 7000, 2));
+        let two = Listen::parse("sctp-ip://*/").expect("a place");
+        assert_eq!((two.carrier, two.port, two.addresses), (Carrier::SctpIp, 80, vec![]));
+        assert_eq!(Listen::parse("tcp://[::1]").expect("a place").port, 80);
+        for wrong in [
+            "tcp:/x",
+            "udp://1.2.3.4",
+            "tcp://name",
+            "tcp://1.2.3.4:",
+            "tcp://1.2.3.4:70000",
+            "tcp://1.2.3.4:+1",
+        ] {
+            assert!(Listen::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn urls_are_read_and_written_as_http_wants_them() {
+        let url = Url::parse("http+sctp://[::1]:7000/a b?c#d").expect("a URL");
+        assert_eq!((url.carrier, url.host.as_str(), url.port), (Carrier::SctpUdp, "::1", 7000));
+        assert_eq!((url.target.as_str(), url.authority().as_str()), ("/a%20b?c", "[::1]:7000"));
+        let url = Url::parse("HTTP+sctp-ip://host?q").expect("a URL");
+        assert_eq!((url.target.as_str(), url.port, url.authority().as_str()), ("/?q", 80, "host"));
+        assert_eq!(Url::parse("http+sctp://host").expect("a URL").port, 9899);
+        for wrong in
+            ["host/x", "ftp://x/", "https://x/", "http:///x", "http://u@x/", "http://x:y/", "http://x:99999/"]
+        {
+            assert!(Url::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! One object by one exchange, for people: no page, no measurement, no pattern.
+//!
+//! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
+
+use crate::fetch::response::{Head, ResponseError, ResponseParser, Step};
+use anabranch_base::time::Duration;
+use anabranch_transport::{CloseReason, Stream};
+use anabranch_world::{Timer, World};
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+/// Why an object was not delivered.
+#[derive(Debug, thiserror::Error)]
+pub enum GetError<E> {
+    /// The session ended first.
+    #[error("{0}")]
+    Closed(CloseReason),
+    /// What came is no response.
+    #[error("what came is no HTTP response: {0}")]
+    Response(#[from] ResponseError),
+    /// The server sent nothing for so long.
+    #[error("nothing came for {} s", .0.as_secs())]
+    Timeout(Duration),
+    /// The taker of the bytes does not want more.
+    #[error("the bytes that came were not taken")]
+    Taker(E),
+}
+
+/// Gets `target` of `host` over `stream`: `take` is told the head, then each
+/// piece of the body with the head. Returns the head and the length of the body.
+///
+/// # Errors
+/// [`GetError`]; the stream is of no more use then.
+pub async fn get<W: World, T: Stream, E>(
+    world: &W,
+    stream: &mut T,
+    host: &str,
+    target: &str,
+    timeout: Duration,
+    mut take: impl FnMut(&Head, &[u8]) -> Result<(), E>,
+) -> Result<(Head, u64), GetError<E>> {
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: anabranch/{}\r\nAccept: */*\r\n\r\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    within(world, timeout, stream.write_all(request.as_bytes())).await?;
+    let mut parser = ResponseParser::new();
+    let mut buffer = vec![0; READ_BYTES];
+    let (mut head, mut length) = (None, 0);
+    loop {
+        let read = within(world, timeout, stream.read(&mut buffer)).await?;
+        if read == 0 {
+            return Err(GetError::Closed(CloseReason::Reset("the answer is not complete".to_owned())));
+        }
+        let mut input = &buffer[..read];
+        loop {
+            match parser.step(&mut input)? {
+                Step::More => break,
+                Step::Head(said) => {
+                    take(&said, &[]).map_err(GetError::Taker)?;
+                    head = Some(said);
+                }
+                Step::Body(bytes) => {
+                    length += bytes.len() as u64;
+                    if let Some(head) = &head {
+                        take(head, bytes).map_err(GetError::Taker)?;
+                    }
+                }
+                Step::End => {
+                    if let Some(head) = head {
+                        return Ok((head, length));
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn within<W: World, T, E>(
+    world: &W,
+    timeout: Duration,
+    wait: impl Future<Output = Result<T, CloseReason>>,
+) -> Result<T, GetError<E>> {
+    let mut wait = std::pin::pin!(wait);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + timeout));
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(result.map_err(GetError::Closed)),
+        Poll::Pending => timer.poll(cx).map(|()| Err(GetError::Timeout(timeout))),
+    })
+    .await
+}
+
+const READ_BYTES: usize = 64 * 1024;

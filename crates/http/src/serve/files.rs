@@ -1,0 +1,320 @@
+//! A directory of files as a site.
+//!
+//! Names are decoded once and taken literally: what does not lead to a regular
+//! file inside the directory is not there, whatever way it is written or linked.
+//! Files are read as they are sent, so their size costs no memory.
+//!
+//! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; one range a request).
+
+use super::site::{Answer, Asked, Content, Resource, Site, Store, Stored};
+use crate::page::directory::content_type;
+use bytes::{Bytes, BytesMut};
+use http::header::{
+    ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The files below a directory. A directory is answered with its `index.html`.
+#[derive(Clone, Debug)]
+pub struct FileSite {
+    root: PathBuf,
+}
+
+/// What a request target leads to.
+enum Found {
+    File(File, PathBuf),
+    /// A directory asked for without the slash that relative addresses need.
+    NeedsSlash,
+    Nothing,
+}
+
+impl FileSite {
+    /// The files below `root`.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn new(root: &Path) -> io::Result<Self> {
+        let root = root.canonicalize()?;
+        if !root.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { root })
+    }
+
+    fn locate(&self, target: &str) -> Found {
+        let Some((mut path, slash)) = path_of(target).map(|(below, slash)| (self.root.join(below), slash))
+        else {
+            return Found::Nothing;
+        };
+        if path.is_dir() {
+            if !slash {
+                return if self.inside(&path).is_some() { Found::NeedsSlash } else { Found::Nothing };
+            }
+            path.push("index.html");
+        } else if slash {
+            return Found::Nothing;
+        }
+        let Some(real) = self.inside(&path).filter(|real| real.is_file()) else { return Found::Nothing };
+        // What was looked at may be another thing by now: not to wait for a pipe that took its place.
+        let Ok(file) = File::options().read(true).custom_flags(O_NONBLOCK).open(&real) else {
+            return Found::Nothing;
+        };
+        if file.metadata().is_ok_and(|kind| kind.is_file()) {
+            Found::File(file, path)
+        } else {
+            Found::Nothing
+        }
+    }
+
+    /// Where `path` really leads, if that is in the directory.
+    fn inside(&self, path: &Path) -> Option<PathBuf> {
+        path.canonicalize().ok().filter(|real| real.starts_with(&self.root))
+    }
+}
+
+impl Site for FileSite {
+    fn find(&self, _target: &str) -> Option<Resource> {
+        None
+    }
+
+    fn answer(&self, asked: &Asked<'_>) -> Answer {
+        if !matches!(*asked.method, Method::GET | Method::HEAD) {
+            return Answer::method_not_allowed();
+        }
+        let (file, path) = match self.locate(asked.target) {
+            Found::File(file, path) => (file, path),
+            Found::Nothing => return not_found(),
+            Found::NeedsSlash => {
+                let mut answer =
+                    Answer::said(StatusCode::MOVED_PERMANENTLY, "a directory ends with a slash\n");
+                let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
+                let mark = if query.is_empty() { "" } else { "?" };
+                // RFC 9110 §10.2.2: `//` at the beginning would name another host.
+                let target = format!("/{}/{mark}{query}", path.trim_start_matches('/'));
+                if let Ok(target) = HeaderValue::from_str(&target) {
+                    answer.fields.insert(LOCATION, target);
+                }
+                return answer;
+            }
+        };
+        let Ok(kind) = file.metadata() else { return not_found() };
+        let Ok(version) = kind.modified() else { return not_found() };
+        let length = kind.len();
+        let validators = Validators::new(version, length);
+        let whole = Stored { store: Rc::new(Opened(file)), offset: 0, length };
+        let mut answer = validators.choose(asked, whole);
+        if answer.resource.content_type.is_empty() {
+            answer.resource.content_type = content_type(&path).to_owned();
+        }
+        answer
+    }
+}
+
+fn not_found() -> Answer {
+    Answer::said(StatusCode::NOT_FOUND, "there is nothing of that name\n")
+}
+
+/// The path below the root that a request target names, and whether it ends with a slash.
+fn path_of(target: &str) -> Option<(PathBuf, bool)> {
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    let path = path.strip_prefix('/')?;
+    let mut below = PathBuf::new();
+    let mut last_empty = true;
+    for segment in path.split('/') {
+        let name = decode(segment)?;
+        last_empty = name.is_empty();
+        // `/a//b` is `/a/b`; no name goes up, has a separator in it, or ends early.
+        if last_empty || name == b"." {
+            last_empty = true;
+            continue;
+        }
+        if name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\')) {
+            return None;
+        }
+        below.push(OsStr::from_bytes(&name));
+    }
+    Some((below, last_empty))
+}
+
+/// RFC 3986 §2.1, once. A `%` that encodes nothing is refused.
+fn decode(segment: &str) -> Option<Vec<u8>> {
+    let mut bytes = segment.bytes();
+    let mut decoded = Vec::with_capacity(segment.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
+        let (high, low) = (digit()?, digit()?);
+        decoded.push((high * 16 + low) as u8);
+    }
+    Some(decoded)
+}
+
+/// An open file.
+struct Opened(File);
+
+impl Store for Opened {
+    fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
+        let mut bytes = BytesMut::zeroed(most);
+        loop {
+            match self.0.read_at(&mut bytes, offset) {
+                // It has become shorter since its length was told.
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    bytes.truncate(read);
+                    return Ok(bytes.freeze());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What tells one version of a file from another.
+struct Validators {
+    tag: String,
+    /// Whole seconds: dates have no more.
+    modified: SystemTime,
+}
+
+impl Validators {
+    fn new(modified: SystemTime, length: u64) -> Self {
+        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
+        Self { tag, modified: UNIX_EPOCH + Duration::from_secs(since.as_secs()) }
+    }
+
+    /// RFC 9110 §13.2.2: which answer the conditions lead to.
+    fn choose(&self, asked: &Asked<'_>, whole: Stored) -> Answer {
+        let field = |name: HeaderName| asked.fields.get(name).map(HeaderValue::as_bytes);
+        let kept = match field(IF_MATCH) {
+            // Step 1: If-Match compares strongly.
+            Some(tags) => self.is_among(tags, false),
+            // Step 2.
+            None => field(IF_UNMODIFIED_SINCE).and_then(date).is_none_or(|since| self.modified <= since),
+        };
+        if !kept {
+            return Answer::said(StatusCode::PRECONDITION_FAILED, "it is another version by now\n");
+        }
+        let known = match field(IF_NONE_MATCH) {
+            // Step 3: If-None-Match compares weakly.
+            Some(tags) => self.is_among(tags, true),
+            // Step 4.
+            None => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
+        };
+        let mut fields = HeaderMap::new();
+        if let Ok(tag) = HeaderValue::from_str(&self.tag) {
+            fields.insert(ETAG, tag);
+        }
+        if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(self.modified)) {
+            fields.insert(LAST_MODIFIED, date);
+        }
+        fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        let resource = |content| Resource { content, content_type: String::new(), head: None };
+        if known {
+            let resource = resource(Content::Bytes(Bytes::new()));
+            return Answer { status: StatusCode::NOT_MODIFIED, fields, resource };
+        }
+        // Step 5: a part, unless it would be one of another version. RFC 9110 §14.2: ranges are for GET.
+        let range = field(RANGE).filter(|_| *asked.method == Method::GET);
+        let range = range.filter(|_| field(IF_RANGE).is_none_or(|version| self.is_version(version)));
+        match range.map_or(Part::Whole, |range| part(range, whole.length)) {
+            Part::Whole => {
+                Answer { status: StatusCode::OK, fields, resource: resource(Content::Stored(whole)) }
+            }
+            Part::Bytes { first, last } => {
+                let said = format!("bytes {first}-{last}/{}", whole.length);
+                if let Ok(said) = HeaderValue::from_str(&said) {
+                    fields.insert(CONTENT_RANGE, said);
+                }
+                let part = Stored { store: whole.store, offset: first, length: last - first + 1 };
+                let resource = resource(Content::Stored(part));
+                Answer { status: StatusCode::PARTIAL_CONTENT, fields, resource }
+            }
+            Part::Beyond => {
+                let mut answer = Answer::said(StatusCode::RANGE_NOT_SATISFIABLE, "it is shorter than that\n");
+                if let Ok(said) = HeaderValue::from_str(&format!("bytes */{}", whole.length)) {
+                    answer.fields.insert(CONTENT_RANGE, said);
+                }
+                answer
+            }
+        }
+    }
+
+    fn is_among(&self, tags: &[u8], weakly: bool) -> bool {
+        tags.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).any(|tag| {
+            let strong = tag.strip_prefix(b"W/").filter(|_| weakly).unwrap_or(tag);
+            tag == b"*" || strong == self.tag.as_bytes()
+        })
+    }
+
+    /// RFC 9110 §13.1.5: a tag or a date, and only exactly this version counts.
+    fn is_version(&self, version: &[u8]) -> bool {
+        version == self.tag.as_bytes() || date(version) == Some(self.modified)
+    }
+}
+
+fn date(text: &[u8]) -> Option<SystemTime> {
+    httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
+}
+
+/// Which bytes are asked for.
+#[derive(PartialEq, Eq, Debug)]
+enum Part {
+    Whole,
+    /// From the first to the last, both included.
+    Bytes {
+        first: u64,
+        last: u64,
+    },
+    Beyond,
+}
+
+/// RFC 9110 §14.1.2. What is not one range of bytes is answered with the whole, as §14.2 allows.
+fn part(range: &[u8], length: u64) -> Part {
+    let parse = || -> Option<(Option<u64>, Option<u64>)> {
+        let text = std::str::from_utf8(range).ok()?;
+        let (unit, set) = text.split_once('=')?;
+        let (first, last) = set.trim().split_once('-')?;
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            // More digits than any file has bytes.
+            digits.then(|| text.parse().unwrap_or(u64::MAX))
+        };
+        let (first, last) = (first.trim(), last.trim());
+        let valid = unit.trim().eq_ignore_ascii_case("bytes")
+            && [first, last].iter().all(|text| text.is_empty() || number(text).is_some());
+        valid.then(|| (number(first), number(last)))
+    };
+    match parse() {
+        Some((Some(first), _)) if first >= length => Part::Beyond,
+        Some((Some(first), Some(last))) if last < first => Part::Whole,
+        Some((Some(first), last)) => Part::Bytes { first, last: last.unwrap_or(u64::MAX).min(length - 1) },
+        Some((None, Some(0))) => Part::Beyond,
+        Some((None, Some(_))) if length == 0 => Part::Beyond,
+        Some((None, Some(last))) => Part::Bytes { first: length.saturating_sub(last), last: length - 1 },
+        Some((None, None)) | None => Part::Whole,
+    }
+}
+
+/// `O_NONBLOCK` of the operating system.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const O_NONBLOCK: i32 = 0o4000;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const O_NONBLOCK: i32 = 0x4;
+
+#[cfg(test)]
+#[path = "files/tests.rs"]
+mod tests;

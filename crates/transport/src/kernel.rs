@@ -1,0 +1,483 @@
+//! The host's own TCP bound to sessions: a connection is a session with one
+//! stream, number 0, as with our engine.
+//!
+//! What the kernel keeps to itself stays there: no traces, no statistics, one
+//! name for each connection, the initiator's port. A session that is closed
+//! here reads and discards what still comes, for a while, so that the kernel
+//! does not answer with a RST that would take our last bytes from the peer.
+
+use crate::connector::{ConnectError, Connector, ListenError, Listener};
+use crate::session::{CloseReason, OpenError, Session, Stream};
+use crate::waiters::{Waiter, Waiters};
+use anabranch_base::time::Duration;
+use anabranch_world::kernel::{Connection, KernelTcp, Listening};
+use anabranch_world::{Timer, Work};
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Takes in connections to one address and port.
+pub struct KernelListener<W: KernelTcp> {
+    world: W,
+    listening: W::Listening,
+    /// Set while the host cannot take in more.
+    pause: W::Timer,
+    paused: bool,
+}
+
+impl<W: KernelTcp> KernelListener<W> {
+    /// Listens at `at`; `backlog` connections may wait to be taken.
+    ///
+    /// # Errors
+    /// [`ListenError`], with what the host says.
+    pub fn new(world: W, at: SocketAddr, backlog: u32) -> Result<Self, ListenError> {
+        let listening = world.listen_tcp(at, backlog).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => ListenError::PortInUse(at.port()),
+            _ => ListenError::Refused(error.to_string()),
+        })?;
+        let pause = world.timer();
+        Ok(Self { world, listening, pause, paused: false })
+    }
+
+    /// Where it listens.
+    pub fn local(&self) -> SocketAddr {
+        self.listening.local()
+    }
+}
+
+impl<W: KernelTcp> Listener for KernelListener<W> {
+    type Session = KernelSession<W>;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<KernelSession<W>, CloseReason>> {
+        loop {
+            if self.paused && self.pause.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.paused = false;
+            match self.listening.poll_accept(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(connection)) => {
+                    self.world.charge(Work::Connection);
+                    let id = u64::from(connection.remote().port());
+                    return Poll::Ready(Ok(KernelSession::new(&self.world, connection, id, true)));
+                }
+                // A connection that ended while it waited is nobody's loss; no room for one (file
+                // descriptors, memory) passes: either way the socket is of use still.
+                Poll::Ready(Err(_)) => {
+                    self.pause.set(Some(self.world.now() + PAUSE));
+                    self.paused = true;
+                }
+            }
+        }
+    }
+
+    fn port(&self) -> u16 {
+        self.listening.local().port()
+    }
+}
+
+/// Opens connections to given servers.
+#[derive(Clone, Debug)]
+pub struct KernelConnector<W: KernelTcp> {
+    world: W,
+    servers: Rc<[SocketAddr]>,
+}
+
+impl<W: KernelTcp> KernelConnector<W> {
+    /// To `servers`, numbered in this order.
+    #[must_use]
+    pub fn new(world: W, servers: Vec<SocketAddr>) -> Self {
+        Self { world, servers: servers.into() }
+    }
+}
+
+impl<W: KernelTcp> Connector for KernelConnector<W> {
+    type Session = KernelSession<W>;
+
+    fn connect(&self, server: usize) -> Result<KernelSession<W>, ConnectError> {
+        let remote = *self.servers.get(server).ok_or(ConnectError::NoSuchServer(server))?;
+        let connection = self.world.connect_tcp(remote).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrNotAvailable | io::ErrorKind::NetworkUnreachable => {
+                ConnectError::NoRoute(remote.to_string())
+            }
+            io::ErrorKind::AddrInUse => ConnectError::NoPort,
+            _ => ConnectError::Refused(error.to_string()),
+        })?;
+        let id = u64::from(connection.local().port());
+        Ok(KernelSession::new(&self.world, connection, id, false))
+    }
+
+    fn streams(&self) -> u16 {
+        1
+    }
+}
+
+/// A connection of the host.
+pub struct KernelSession<W: KernelTcp> {
+    held: Rc<Held<W>>,
+}
+
+struct Held<W: KernelTcp> {
+    world: W,
+    connection: W::Connection,
+    id: u64,
+    state: RefCell<State<W>>,
+}
+
+struct State<W: KernelTcp> {
+    established: bool,
+    closed: Option<CloseReason>,
+    /// The stream has been taken at some time; and somebody holds it now.
+    opened: bool,
+    open: bool,
+    /// The peer has sent its last byte; we ours.
+    peer_finished: bool,
+    finished: bool,
+    read: u64,
+    written: u64,
+    /// After [`Session::close`]: until when the peer may go on.
+    patience: Option<W::Timer>,
+    /// Wait for the handshake, the stream or the end.
+    waiters: Waiters,
+    reader: Waiter,
+    writer: Waiter,
+}
+
+impl<W: KernelTcp> State<W> {
+    fn close(&mut self, reason: CloseReason) {
+        self.closed.get_or_insert(reason);
+        self.waiters.wake();
+        self.reader.wake();
+        self.writer.wake();
+    }
+
+    fn settle(&mut self) {
+        if self.peer_finished && self.finished {
+            self.close(CloseReason::Finished);
+        }
+    }
+}
+
+impl<W: KernelTcp> Clone for KernelSession<W> {
+    fn clone(&self) -> Self {
+        Self { held: self.held.clone() }
+    }
+}
+
+impl<W: KernelTcp> KernelSession<W> {
+    fn new(world: &W, connection: W::Connection, id: u64, established: bool) -> Self {
+        let state = State {
+            established,
+            closed: None,
+            opened: false,
+            open: false,
+            peer_finished: false,
+            finished: false,
+            read: 0,
+            written: 0,
+            patience: None,
+            waiters: Waiters::default(),
+            reader: Waiter::default(),
+            writer: Waiter::default(),
+        };
+        let held = Held { world: world.clone(), connection, id, state: RefCell::new(state) };
+        Self { held: Rc::new(held) }
+    }
+}
+
+impl<W: KernelTcp> Held<W> {
+    /// Nothing more will be written.
+    fn finish(&self) {
+        let mut state = self.state.borrow_mut();
+        if !std::mem::replace(&mut state.finished, true) {
+            self.connection.finish();
+            state.settle();
+        }
+    }
+
+    /// Ends a connection whose peer does not end it after we have.
+    fn lose_patience(&self, state: &mut State<W>, cx: &mut Context<'_>) {
+        if state.closed.is_none() && state.patience.as_mut().is_some_and(|timer| timer.poll(cx).is_ready()) {
+            self.connection.abort();
+            state.close(CloseReason::TimedOut("while closing".to_owned()));
+        }
+    }
+
+    /// Takes in what comes after our end where nobody reads it.
+    fn discard(&self, state: &mut State<W>, cx: &mut Context<'_>) {
+        let mut scratch = [0; 4096];
+        // Not for ever at a time: a peer that sends without end loses our patience.
+        for _ in 0..16 {
+            if !state.finished || state.open || state.peer_finished || state.closed.is_some() {
+                return;
+            }
+            match self.connection.poll_read(cx, &mut scratch) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(0)) => {
+                    state.peer_finished = true;
+                    state.settle();
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => state.close(reason(&error)),
+            }
+        }
+        cx.waker().wake_by_ref();
+    }
+
+    /// Waits for what `ready` looks for, keeping a connection that is closing going.
+    fn wait<T>(&self, cx: &mut Context<'_>, mut ready: impl FnMut(&mut State<W>) -> Option<T>) -> Poll<T> {
+        let mut state = self.state.borrow_mut();
+        if let Some(result) = ready(&mut state) {
+            return Poll::Ready(result);
+        }
+        self.lose_patience(&mut state, cx);
+        self.discard(&mut state, cx);
+        match ready(&mut state) {
+            Some(result) => Poll::Ready(result),
+            None => {
+                state.waiters.add(cx);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<W: KernelTcp> Session for KernelSession<W> {
+    type Stream = KernelStream<W>;
+
+    fn id(&self) -> u64 {
+        self.held.id
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        Some(self.held.connection.remote())
+    }
+
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        let mut state = self.held.state.borrow_mut();
+        if let Some(reason) = &state.closed {
+            return Poll::Ready(Err(reason.clone()));
+        }
+        if state.established {
+            return Poll::Ready(Ok(()));
+        }
+        state.waiters.add(cx);
+        match self.held.connection.poll_connected(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => {
+                state.established = true;
+                state.waiters.wake();
+                state.reader.wake();
+                state.writer.wake();
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => {
+                let reason = reason(&error);
+                state.close(reason.clone());
+                Poll::Ready(Err(reason))
+            }
+        }
+    }
+
+    fn early_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> u16 {
+        1
+    }
+
+    /// A connection has one stream, whatever is asked for.
+    fn grow(&self, _more: u16) {}
+
+    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u16> {
+        Poll::Ready(1)
+    }
+
+    fn open(&self, number: u16) -> Result<KernelStream<W>, OpenError> {
+        if number > 0 {
+            return Err(OpenError::NoSuchStream { number, streams: 1 });
+        }
+        let mut state = self.held.state.borrow_mut();
+        match &state.closed {
+            Some(reason) => return Err(OpenError::Closed(reason.clone())),
+            None if state.open => return Err(OpenError::AlreadyOpen(0)),
+            None => {}
+        }
+        (state.opened, state.open) = (true, true);
+        Ok(KernelStream { held: self.held.clone() })
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<KernelStream<W>, CloseReason>> {
+        let accepted = self.held.wait(cx, |state| {
+            if state.established && !state.opened && state.closed.is_none() {
+                (state.opened, state.open) = (true, true);
+                return Some(Ok(()));
+            }
+            state.closed.clone().map(Err)
+        });
+        accepted.map_ok(|()| KernelStream { held: self.held.clone() })
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        self.held.wait(cx, |state| state.closed.clone())
+    }
+
+    fn close(&self) {
+        self.held.finish();
+        let mut state = self.held.state.borrow_mut();
+        if state.closed.is_none() && state.patience.is_none() {
+            let mut timer = self.held.world.timer();
+            timer.set(Some(self.held.world.now() + PATIENCE));
+            state.patience = Some(timer);
+            // Whoever waits now waits for this, too.
+            state.waiters.wake();
+            state.reader.wake();
+        }
+    }
+
+    fn abort(&self) {
+        self.held.connection.abort();
+        self.held.state.borrow_mut().close(CloseReason::Aborted);
+    }
+}
+
+/// The bytes of a connection, both ways.
+pub struct KernelStream<W: KernelTcp> {
+    held: Rc<Held<W>>,
+}
+
+impl<W: KernelTcp> Drop for KernelStream<W> {
+    fn drop(&mut self) {
+        let mut state = self.held.state.borrow_mut();
+        state.open = false;
+        state.reader.forget();
+        state.writer.forget();
+        state.waiters.wake();
+    }
+}
+
+impl<W: KernelTcp> Stream for KernelStream<W> {
+    fn number(&self) -> u16 {
+        0
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.held.state.borrow().read
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.held.state.borrow().written
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        let mut state = self.held.state.borrow_mut();
+        self.held.lose_patience(&mut state, cx);
+        if into.is_empty() || state.peer_finished {
+            return Poll::Ready(Ok(0));
+        }
+        if let Some(reason) = &state.closed {
+            return Poll::Ready(Err(reason.clone()));
+        }
+        state.reader.wait(cx);
+        if !state.established {
+            return Poll::Pending;
+        }
+        match self.held.connection.poll_read(cx, into) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(0)) => {
+                state.peer_finished = true;
+                state.settle();
+                Poll::Ready(Ok(0))
+            }
+            Poll::Ready(Ok(read)) => {
+                state.read += read as u64;
+                Poll::Ready(Ok(read))
+            }
+            Poll::Ready(Err(error)) => {
+                let reason = reason(&error);
+                state.close(reason.clone());
+                Poll::Ready(Err(reason))
+            }
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let mut state = self.held.state.borrow_mut();
+        if let Some(reason) = &state.closed {
+            return Poll::Ready(Err(reason.clone()));
+        }
+        if state.finished {
+            return Poll::Ready(Err(CloseReason::Finished));
+        }
+        state.writer.wait(cx);
+        if !state.established {
+            return Poll::Pending;
+        }
+        match self.held.connection.poll_write(cx, from) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(taken)) => {
+                state.written += taken as u64;
+                Poll::Ready(Ok(taken))
+            }
+            Poll::Ready(Err(error)) => {
+                let reason = reason(&error);
+                state.close(reason.clone());
+                Poll::Ready(Err(reason))
+            }
+        }
+    }
+
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.poll_write(cx, message)
+    }
+
+    fn finish(&mut self) {
+        self.held.finish();
+    }
+}
+
+impl<W: KernelTcp> fmt::Debug for KernelListener<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelListener").field("local", &self.local()).finish_non_exhaustive()
+    }
+}
+
+impl<W: KernelTcp> fmt::Debug for KernelSession<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelSession").field("id", &self.held.id).finish_non_exhaustive()
+    }
+}
+
+impl<W: KernelTcp> fmt::Debug for KernelStream<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelStream").field("id", &self.held.id).finish_non_exhaustive()
+    }
+}
+
+/// What the kernel's error means to a session.
+fn reason(error: &io::Error) -> CloseReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => CloseReason::Refused,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => {
+            CloseReason::Reset(String::new())
+        }
+        io::ErrorKind::TimedOut => CloseReason::TimedOut(String::new()),
+        _ => CloseReason::Network(error.to_string()),
+    }
+}
+
+/// How long a host that could not take in a connection is left alone.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a peer may go on after we have closed.
+const PATIENCE: Duration = Duration::from_secs(5);

@@ -62,10 +62,11 @@ fn crates_import_only_along_the_decided_edges() {
         let allowed = allowed.get(name.as_str()).unwrap_or_else(|| panic!("crate {name} has no floor yet"));
         let manifest: toml::Table =
             fs::read_to_string(path.join("Cargo.toml")).expect("a manifest").parse().expect("valid TOML");
-        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else {
-            continue;
-        };
-        for dependency in dependencies.keys() {
+        let plain = manifest.get("dependencies").and_then(toml::Value::as_table);
+        let targets = manifest.get("target").and_then(toml::Value::as_table);
+        let of_targets = targets.into_iter().flat_map(|targets| targets.values());
+        let tables = of_targets.filter_map(|target| target.get("dependencies")?.as_table()).chain(plain);
+        for dependency in tables.flat_map(toml::Table::keys) {
             if let Some(ours) = dependency.strip_prefix("anabranch-") {
                 assert!(allowed.contains(ours), "crate {name} must not import {ours}");
             }

@@ -161,9 +161,7 @@ async fn over_sctp(
     let local: Vec<IpAddr> = match addresses.first() {
         Some(first) if near(first.ip()) => {
             addresses.retain(|address| near(address.ip()));
-            let like =
-                |ip: &SocketAddr| if ip.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { V6_LOOPBACK };
-            let mut local: Vec<IpAddr> = addresses.iter().map(like).collect();
+            let mut local: Vec<IpAddr> = addresses.iter().map(|to| facing(to.ip(), carrier)).collect();
             local.dedup();
             local
         }
@@ -201,7 +199,7 @@ async fn over_sctp(
         let alone = one.file.is_none() || number >= u32::from(streams);
         if alone {
             for task in tasks.drain(..) {
-                ended.push(task_end(task).await);
+                ended.push(task.await);
             }
         }
         let stream = (number % u32::from(streams)) as u16;
@@ -214,7 +212,7 @@ async fn over_sctp(
         }));
     }
     for task in tasks {
-        ended.push(task_end(task).await);
+        ended.push(task.await);
     }
     session.close();
     drop(session);
@@ -222,8 +220,17 @@ async fn over_sctp(
     ended
 }
 
-async fn task_end(task: impl Future<Output = Ended>) -> Ended {
-    task.await
+/// The loopback address to talk to `ip` from.
+fn facing(ip: IpAddr, carrier: Carrier) -> IpAddr {
+    match ip {
+        IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+        // Every raw socket gets every packet: on one address the client would answer for the server, that nobody
+        // listens here.
+        IpAddr::V4(v4) if carrier == Carrier::SctpIp && v4 == std::net::Ipv4Addr::LOCALHOST => {
+            IpAddr::from([127, 0, 0, 2])
+        }
+        IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
+    }
 }
 
 /// A session that is established, or why there is none.
@@ -291,6 +298,5 @@ async fn within<T>(world: &OsWorld, span: Duration, wait: impl Future<Output = T
     .await
 }
 
-const V6_LOOPBACK: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
 /// What a peer has to answer that we are done.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -130,7 +130,8 @@ pub struct Endpoint {
     next_tag: u64,
     totals: Totals,
     path_changes: Vec<PathChange>,
-    /// The association that takes the buffer of the packet that was handled last.
+    /// The buffer of the packet that is handled can be had, and the association that takes it.
+    lends: bool,
     lender: Option<u32>,
 }
 
@@ -185,6 +186,7 @@ impl Endpoint {
             next_tag: 1,
             totals: Totals::default(),
             path_changes: Vec::new(),
+            lends: false,
             lender: None,
         }
     }
@@ -811,8 +813,10 @@ impl Endpoint {
         view: &PacketView<'_>,
         first: RawChunk<'_>,
         rest: Chunks<'_>,
-        lend: bool,
     ) {
+        // Only what is a whole message (B and E set) lies in this packet from end to end.
+        let whole = first.kind == Data::KIND && first.flags & 3 == 3 && rest.is_empty();
+        let lends = self.lends && whole;
         let (mut ctx, slots) = self.context(now);
         let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
         else {
@@ -850,16 +854,10 @@ impl Endpoint {
             authenticated: false,
         };
         // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
-        let mut lent = false;
-        // Only what is a whole message (B and E set) lies in this packet from end to end.
-        if lend && first.kind == Data::KIND && first.flags & 3 == 3 && rest.is_empty() {
-            association.recv.offer(true);
-            association.handle_packet(&mut ctx, Some(first), rest, &arrived);
-            association.recv.offer(false);
-            lent = association.recv.is_lent();
-        } else {
-            association.handle_packet(&mut ctx, Some(first), rest, &arrived);
-        }
+        association.recv.offer(lends);
+        association.handle_packet(&mut ctx, Some(first), rest, &arrived);
+        association.recv.offer(false);
+        let lent = association.recv.is_lent();
         association.give_up_due(&mut ctx);
         if !was_established && association.stats.established.is_some() {
             self.totals.associations += 1;
@@ -869,11 +867,12 @@ impl Endpoint {
         }
         self.settle(now, slot);
     }
+}
 
-    /// Takes a packet in; the end of it may be left to be read from its buffer if the caller can
-    /// `lend` that: [`lender`](Self::lender) tells.
-    #[inline]
-    fn take_in(&mut self, now: Instant, packet: Packet<'_>, lend: bool) {
+impl Engine for Endpoint {
+    type Event = Event;
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
         // RFC 9260 §6.8: a packet with a wrong checksum never was.
         let view = if self.config.zero_checksum {
             checksum::read(packet.payload)
@@ -915,27 +914,20 @@ impl Endpoint {
             // RFC 9260 §8.5.1 A: nothing else has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
-                Some(slot) => self.on_own_tag(now, slot, &packet, &view, first, chunks, lend),
+                Some(slot) => self.on_own_tag(now, slot, &packet, &view, first, chunks),
                 None => self.on_stray(now, &packet, &view),
             },
         }
-    }
-}
-
-impl Engine for Endpoint {
-    type Event = Event;
-
-    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
-        self.take_in(now, packet, false);
     }
 
     #[inline]
     fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
         // Where packets come one by one, buffers are no larger than packets.
-        let lend = batch.max_segments() == 1;
+        self.lends = batch.max_segments() == 1;
         for packet in batch.packets() {
-            self.take_in(now, packet, lend);
+            self.handle_packet(now, packet);
         }
+        self.lends = false;
         if let Some(slot) = self.lender.take()
             && let Some(association) = &mut self.slots[slot as usize].association
         {

@@ -141,4 +141,50 @@ mod tests {
             assert!(lent > 5, "seed {seed}: {lent}");
         }
     }
+
+    /// Through whole endpoints, with messages of one chunk and of many, some of them read late.
+    #[test]
+    fn fragments_are_not_lent() {
+        use crate::{Associate, Config, Endpoint, Event, Message};
+        use anabranch_base::{Engine, Instant};
+        use std::net::SocketAddr;
+
+        let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 0)));
+        let mut ends = addresses.map(|a| Endpoint::new(Config::default(), vec![a], Rng::new(1)));
+        let (mut rng, mut now) = (Rng::new(7), Instant::ZERO);
+        ends[1].listen(80).expect("free");
+        let id = ends[0].associate(now, Associate::to(addresses[1], 80)).expect("begun");
+        let (mut sent, mut heard, mut server) = (Vec::new(), Vec::new(), None);
+        for turn in 0..400 {
+            now += anabranch_base::time::Duration::from_millis(300);
+            let length = 1 + rng.below(4000);
+            let message: Vec<u8> = (0..length).map(|_| rng.below(256) as u8).collect();
+            if turn < 300 && ends[0].send(now, id, Message::default(), &message).is_ok() {
+                sent.extend(message);
+            }
+            for from in [0, 1, 0, 1, 0, 1] {
+                ends[from].handle_timeout(now);
+                let mut batch = Batch::new(1);
+                while ends[from].poll_transmit(now, &mut batch) {
+                    ends[1 - from].handle_batch(now, &mut batch);
+                    batch.clear();
+                }
+            }
+            while let Some(event) = ends[1].poll_event() {
+                if let Event::Accepted { id, .. } = event {
+                    server = Some(id);
+                }
+            }
+            if let Some(server) = server
+                && (rng.below(2) == 0 || turn > 300)
+            {
+                let mut into = vec![0; 1 + rng.below(9000) as usize];
+                if let Ok((bytes, _)) = ends[1].recv_bytes(now, server, 0, &mut into, |_| true) {
+                    heard.extend_from_slice(&into[..bytes]);
+                }
+            }
+        }
+        assert!(sent.len() > 100_000, "{}", sent.len());
+        assert!(sent == heard, "{} of {}", heard.len(), sent.len());
+    }
 }

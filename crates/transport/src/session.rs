@@ -35,6 +35,9 @@ pub enum CloseReason {
     /// The peer broke the protocol, or cannot do what is needed.
     #[error("protocol error{}", Reason(.0))]
     Protocol(String),
+    /// The peer cancelled what was under way on this stream; the session lives on.
+    #[error("cancelled by the peer")]
+    Cancelled,
     /// The network or the host failed for good.
     #[error("network failure{}", Reason(.0))]
     Network(String),
@@ -61,7 +64,7 @@ impl CloseReason {
         match self {
             Self::Finished => io::ErrorKind::UnexpectedEof,
             Self::Aborted => io::ErrorKind::ConnectionAborted,
-            Self::Reset(_) => io::ErrorKind::ConnectionReset,
+            Self::Reset(_) | Self::Cancelled => io::ErrorKind::ConnectionReset,
             Self::Refused => io::ErrorKind::ConnectionRefused,
             Self::TimedOut(_) => io::ErrorKind::TimedOut,
             Self::Protocol(_) => io::ErrorKind::InvalidData,
@@ -192,10 +195,13 @@ pub trait Stream: 'static {
     /// Its number in the session, counted from 0.
     fn number(&self) -> u16;
 
-    /// Bytes taken from the peer on this stream since the session began.
+    /// Bytes taken from the peer on this stream since the session began. After a
+    /// [`reset`](Self::reset) the count goes on at the next multiple of 2^32, as
+    /// the peer's does: what was cancelled on the way need not be known.
     fn bytes_read(&self) -> u64;
 
-    /// Bytes given to the peer on this stream since the session began.
+    /// Bytes given to the peer on this stream since the session began; after a
+    /// reset from the next multiple of 2^32.
     fn bytes_written(&self) -> u64;
 
     /// Reads what has arrived, at most `into.len()` bytes; 0 is the end of the
@@ -230,6 +236,24 @@ pub trait Stream: 'static {
     /// whole ones that tell where they end: the reader sees no gap.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
+    }
+
+    /// Cancels what is under way on the stream, both ways, so that it can be used
+    /// anew: what was written and not sent is dropped, and the peer is asked to do
+    /// the same; whoever holds the stream there reads and writes
+    /// [`CloseReason::Cancelled`]. What is read until [`poll_reset`](Self::poll_reset)
+    /// is ready was sent before, and may have gaps. False where the transport
+    /// cannot do that (TCP; SCTP without re-configuration, RFC 6525): then
+    /// nothing has happened.
+    fn reset(&mut self) -> bool {
+        false
+    }
+
+    /// Ready when no reset is under way (any more): true when the stream has
+    /// begun anew both ways, false when the peer has refused.
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let _ = cx;
+        Poll::Ready(false)
     }
 
     /// Nothing more will be written: the peer reads the end of the stream after

@@ -30,6 +30,8 @@ pub(super) struct Lane {
     pub(super) in_flight: VecDeque<Exchange>,
     /// When something was last read.
     pub(super) moved: Instant,
+    /// Since when what is in flight is to be cancelled.
+    pub(super) cancelled: Option<Instant>,
     waker: Option<Waker>,
 }
 
@@ -52,7 +54,16 @@ impl Lane {
             exchanges: 0,
             in_flight: VecDeque::new(),
             moved: now,
+            cancelled: None,
             waker: None,
+        }
+    }
+
+    /// Nobody waits for anything that is in flight any more: the stream is to begin anew.
+    pub(super) fn cancel(&mut self, now: Instant) {
+        self.cancelled.get_or_insert(now);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
         }
     }
 
@@ -92,6 +103,7 @@ pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
         parser: ResponseParser::new(),
         taken: 0,
         current: None,
+        resetting: None,
         buffer: vec![0; READ_BYTES],
     };
     let end = poll_fn(|cx| reader.poll(cx)).await;
@@ -117,12 +129,25 @@ struct Reader<W: World, C: Connector, O> {
     /// Bytes of the stream parsed so far.
     taken: u64,
     current: Option<Current>,
+    resetting: Option<Resetting>,
     buffer: Vec<u8>,
+}
+
+/// What has happened since the stream was asked to begin anew.
+#[derive(Default)]
+struct Resetting {
+    /// Exchanges that were completed all the same.
+    completed: Vec<Exchange>,
+    /// What came is no response: a part was skipped. The rest is thrown away.
+    garbled: Option<String>,
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<LaneEnd> {
         loop {
+            if let Err(why) = self.reset(cx) {
+                return Poll::Ready(LaneEnd::Bad(why));
+            }
             if self.write(cx).is_err() {
                 return Poll::Ready(LaneEnd::Closed);
             }
@@ -137,14 +162,61 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                     let Some(fetch) = self.shared.upgrade() else { return Poll::Ready(LaneEnd::Closed) };
                     // The buffer is taken out so that `self` stays whole while its bytes are read.
                     let buffer = std::mem::take(&mut self.buffer);
-                    let result = self.take_in(&fetch, &buffer[..read]);
+                    let garbled =
+                        self.resetting.as_ref().is_some_and(|resetting| resetting.garbled.is_some());
+                    let result = if garbled { Ok(()) } else { self.take_in(&fetch, &buffer[..read]) };
                     self.buffer = buffer;
-                    if let Err(why) = result {
-                        return Poll::Ready(LaneEnd::Bad(why));
+                    match (result, &mut self.resetting) {
+                        (Ok(()), _) => {}
+                        (Err(why), Some(resetting)) => resetting.garbled = Some(why),
+                        (Err(why), None) => return Poll::Ready(LaneEnd::Bad(why)),
                     }
                 }
             }
         }
+    }
+
+    /// Lets the stream begin anew where all that is in flight on it has been given up.
+    fn reset(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        if self.resetting.is_none() {
+            let mut lane = self.lane.borrow_mut();
+            if lane.cancelled.is_none() {
+                return Ok(());
+            }
+            if !self.stream.reset() {
+                // It cannot: the answers are read and thrown away.
+                lane.cancelled = None;
+                return Ok(());
+            }
+            lane.out.clear();
+            lane.written = 0;
+            (lane.request_bytes, lane.exchanges) = anew(self.stream.bytes_written());
+            self.resetting = Some(Resetting::default());
+        }
+        let Poll::Ready(done) = self.stream.poll_reset(cx) else { return Ok(()) };
+        let Some(Resetting { mut completed, garbled }) = self.resetting.take() else { return Ok(()) };
+        let Some(fetch) = self.shared.upgrade() else { return Ok(()) };
+        {
+            let mut lane = self.lane.borrow_mut();
+            lane.cancelled = None;
+            lane.moved = fetch.borrow_mut().moved();
+            if done {
+                self.parser = ResponseParser::new();
+                self.current = None;
+                self.taken = self.stream.bytes_read();
+                while lane.in_flight.front().is_some_and(|exchange| exchange.abandoned) {
+                    completed.extend(lane.in_flight.pop_front());
+                }
+            }
+        }
+        if let Some(why) = garbled.filter(|_| !done) {
+            return Err(why);
+        }
+        let stream = self.stream.number();
+        for exchange in completed {
+            fetch.borrow_mut().completed(self.connection, stream, &exchange, Err(FetchError::Timeout), false);
+        }
+        Ok(())
     }
 
     /// Writes what is queued, as far as there is room.
@@ -217,10 +289,27 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
             None => Ok(Delivered { at: now, response: current.start..self.taken, body: current.body }),
         };
         let close = current.head.is_some_and(|head| head.close);
+        if let Some(resetting) = &mut self.resetting {
+            // Nothing new rides on the stream before it has begun anew.
+            return resetting.completed.push(exchange);
+        }
         // The lane is not borrowed here: what this delivery sets off may put a request into it.
         let stream = self.stream.number();
         fetch.borrow_mut().completed(self.connection, stream, &exchange, result, close);
     }
+}
+
+/// Where the requests of a stream are counted from after a reset, by what was written before: the
+/// position of the first byte and the number of the first exchange. The server counts alike, by
+/// what it has read.
+fn anew(written: u64) -> (u64, u32) {
+    let life = (written >> 32) + 1;
+    (life << 32, first_of_life(life))
+}
+
+/// The number of the first exchange of a stream that has begun anew `life` times.
+pub(crate) fn first_of_life(life: u64) -> u32 {
+    (life as u32) << 16
 }
 
 /// The most that is read at once.

@@ -10,7 +10,7 @@
 //! - `timeout`: objects that do not move
 //! - [`request`], [`response`]: the bytes
 
-mod lane;
+pub(crate) mod lane;
 pub mod request;
 pub mod response;
 mod state;

@@ -292,9 +292,13 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                     if let Some(exchange) = lane.in_flight.iter_mut().find(|e| e.object == object) {
                         exchange.abandoned = true;
                     }
+                    if lane.in_flight.iter().all(|exchange| exchange.abandoned) {
+                        lane.cancel(now);
+                    }
                 }
-                // A stream of an association cannot be cancelled alone: its answer is read and thrown
-                // away. When no stream of the connection moves, the connection is given up.
+                // The stream begins anew where the transport can do that (RFC 6525); else, or where
+                // others wait behind, the answer is read and thrown away. When no stream of the
+                // connection moves, the connection is given up.
                 let still = lanes.values().all(|lane| lane.borrow().moved + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {
@@ -303,6 +307,21 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             }
         }
         self.dispatch_all();
+    }
+
+    /// Gives up connections on which a stream does not begin anew; returns when to look again.
+    pub(super) fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        for name in 0..self.connections.len() {
+            let connection = &self.connections[name];
+            let asked = connection.lanes.values().filter_map(|lane| lane.borrow().cancelled).min();
+            match asked.filter(|_| !connection.over) {
+                Some(at) if at + timeout <= now => self.give_up(name),
+                Some(at) => next = Some(next.map_or(at + timeout, |next| next.min(at + timeout))),
+                None => {}
+            }
+        }
+        next
     }
 
     fn give_up(&mut self, connection: usize) {

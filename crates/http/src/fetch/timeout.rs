@@ -4,7 +4,8 @@
 //! again with every byte read on its stream: one that waits its turn behind
 //! others in a pipeline is not stuck while they come in. An object that queues
 //! for a stream waits as long as anything moves at all; one that queues for a
-//! handshake waits from when the handshake began.
+//! handshake waits from when the handshake began. A stream that is to begin
+//! anew for an object that was given up has as long for that.
 
 use super::state::{Fetch, Shared};
 use crate::observe::Observer;
@@ -41,6 +42,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         for object in stuck {
             self.time_out(object, now, timeout);
         }
-        next
+        match self.expire_resets(now, timeout) {
+            Some(reset) => next.min(reset),
+            None => next,
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::access::{Access, Entry};
 use super::site::{Answer, Asked, Content, Site};
 use super::turn::Turn;
 use super::{Activity, Service};
+use crate::fetch::lane::first_of_life;
 use crate::fetch::request::PADDING_FIELD;
 use crate::observe::{ExchangeId, Observer};
 use anabranch_transport::Stream;
@@ -33,12 +34,15 @@ pub(super) struct Log {
     end: Cell<u64>,
     /// Answers of which no byte has been given to the transport yet.
     unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
+    /// How often the client has let the stream begin anew.
+    life: Cell<u64>,
 }
 
 impl Log {
     /// The log of this stream, begun if there is none.
     pub(super) fn of(logs: &mut BTreeMap<u16, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
         let number = stream.number();
+        let life = stream.bytes_read() >> 32;
         let log = logs.entry(number).or_insert_with(|| {
             Rc::new(Self {
                 connection,
@@ -46,8 +50,15 @@ impl Log {
                 next: Cell::new(0),
                 end: Cell::new(stream.bytes_written()),
                 unwritten: RefCell::default(),
+                life: Cell::new(0),
             })
         });
+        // What was cancelled does not count on: the stream has begun anew.
+        if log.life.replace(life) != life {
+            log.next.set(first_of_life(life));
+        }
+        log.end.set(stream.bytes_written());
+        log.unwritten.borrow_mut().clear();
         log.clone()
     }
 }
@@ -76,9 +87,11 @@ pub(super) async fn serve<W, S, O, T>(
         .header_read_timeout(None)
         .max_buf_size(limits.0.unwrap_or(MAX_BUFFER).max(LEAST_BUFFER))
         .serve_connection(io, answer);
-    // What ends a stream (a bad request, a client that is gone) is over with it: nobody is left to tell.
+    // What ends a stream (a bad request, a client that is gone or has cancelled) is over with it:
+    // nobody is left to tell.
     if !limits.1 {
         let _ = connection.await;
+        told.head_since.set(None);
         return;
     }
     let mut connection = std::pin::pin!(connection);
@@ -92,6 +105,7 @@ pub(super) async fn serve<W, S, O, T>(
     })
     .await;
     told.forget(number);
+    told.head_since.set(None);
 }
 
 async fn answer<W, S, O>(
@@ -110,7 +124,7 @@ where
     let turn = if service.options.serial { Some(activity.turns.take().await) } else { None };
     service.observer.serving(exchange, service.world.now());
     activity.head_since.set(None);
-    activity.serving.set(activity.serving.get() + 1);
+    let serving = Serving::begin(&activity);
     if !service.options.service_time.is_zero() {
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
     }
@@ -130,8 +144,24 @@ where
     let body = if request.method() == Method::HEAD { 0 } else { response.body().content.length() };
     log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
     log.end.set(log.end.get() + head + body);
-    activity.serving.set(activity.serving.get() - 1);
+    drop(serving);
     Ok(response)
+}
+
+/// A request is being served, as long as this lives: a cancelled one is dropped anywhere.
+struct Serving(Rc<Activity>);
+
+impl Serving {
+    fn begin(activity: &Rc<Activity>) -> Self {
+        activity.serving.set(activity.serving.get() + 1);
+        Self(activity.clone())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.serving.set(self.0.serving.get() - 1);
+    }
 }
 
 /// The response, and how many bytes its head has.

@@ -1,11 +1,15 @@
 //! The engine and what waits for it.
+//!
+//! - `reset`: streams that begin anew
+
+mod reset;
 
 use crate::drive::{Bell, Driven};
 use crate::session::CloseReason;
 use crate::table::Table;
 use crate::waiters::{Waiter, Waiters};
 use anabranch_base::time::Instant;
-use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Endpoint, Event};
+use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Direction, Endpoint, Event};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -77,6 +81,10 @@ pub(super) struct Lane {
     pub(super) dry: bool,
     pub(super) read: u64,
     pub(super) written: u64,
+    /// The peer has cancelled what whoever holds it is at.
+    pub(super) cancelled: bool,
+    /// Begins anew by our wish: what has come of it, out and in.
+    resetting: Option<[Option<bool>; 2]>,
 }
 
 impl Shared {
@@ -238,11 +246,17 @@ impl Driven for Shared {
                 }
             }
             // Nobody here asks for them.
-            Event::Abandoned { .. }
-            | Event::StreamsReset { .. }
-            | Event::ResetRequested { .. }
-            | Event::AssociationReset { .. }
-            | Event::ResetFailed { .. } => {}
+            Event::Abandoned { .. } => {}
+            Event::StreamsReset { id, direction, streams, idle } => {
+                self.begun_anew(now, id, direction, &streams, idle);
+            }
+            Event::AssociationReset { id, .. } => {
+                self.begun_anew(now, id, Direction::Both, &[], false);
+            }
+            Event::ResetRequested { id, streams, .. } => self.cancelled_by_peer(now, id, &streams),
+            Event::ResetFailed { id, direction, streams, .. } => {
+                self.not_begun_anew(id, direction.unwrap_or(Direction::Both), &streams);
+            }
             // Nor which keys sign what they send.
             Event::Key { .. } | Event::Adaptation { .. } | Event::PeerError { .. } => {}
             // Nor from where to where, while the addresses change.
@@ -366,6 +380,8 @@ impl Association {
     pub(super) fn give_back(&mut self, stream: u16) {
         let lane = self.lane(stream);
         lane.open = false;
+        lane.cancelled = false;
+        lane.resetting = None;
         lane.reader.forget();
         lane.writer.forget();
         if let Some(turn) = lane.turn.take() {

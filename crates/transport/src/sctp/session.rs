@@ -231,6 +231,9 @@ impl<W: World> SctpStream<W> {
         let Some(association) = associations.get_mut(&id) else {
             return Poll::Ready(Err(CloseReason::Aborted));
         };
+        if association.lane(stream).cancelled {
+            return Poll::Ready(Err(CloseReason::Cancelled));
+        }
         let fragment = engine.fragment_size(id).max(LEAST_PIECE);
         let piece = match (whole, engine.interleaves(id)) {
             (true, _) => from.len(),
@@ -292,6 +295,9 @@ impl<W: World> Stream for SctpStream<W> {
             return Poll::Ready(Err(CloseReason::Aborted));
         };
         let lane = association.lane(stream);
+        if lane.cancelled {
+            return Poll::Ready(Err(CloseReason::Cancelled));
+        }
         // Most reads take all there is, and the next one need not ask.
         let mut read = 0;
         if !lane.dry {
@@ -340,6 +346,19 @@ impl<W: World> Stream for SctpStream<W> {
         // that is gone needs none.
         let _ =
             shared.engine.set_stream_value(now, self.held.id, self.number, u16::from(delivery.background));
+    }
+
+    fn reset(&mut self) -> bool {
+        let now = self.held.host.world.now();
+        self.held.host.shared.borrow_mut().reset(now, self.held.id, self.number)
+    }
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut shared = self.held.host.shared.borrow_mut();
+        match shared.associations.get_mut(&self.held.id) {
+            Some(association) => association.poll_reset(self.number, cx),
+            None => Poll::Ready(false),
+        }
     }
 
     fn finish(&mut self) {

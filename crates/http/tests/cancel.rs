@@ -1,0 +1,78 @@
+//! An object that times out is cancelled: its stream begins anew for another,
+//! and what was not sent of it is not (RFC 6525, RFC 3758).
+
+mod rig;
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_http::mapping::Policy;
+use anabranch_http::observe::{FetchError, Record};
+use anabranch_http::{fetch, serve};
+use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost};
+use rig::page;
+use rig::sim::{Rig, fetch_page, sctp, sctp_server};
+
+/// The outcome, what the observers saw, and the user bytes that the server sent.
+fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Outcome, Record, u64) {
+    let rig = Rig::new(&["rate=10mbit,rtt=80ms"], 1);
+    // The large one keeps the server busy, which serves one request after the other.
+    let page = page(1_000, &[4_000_000, 1_000_000, 1_000_000, 2_000]);
+    let policy = Policy { timeout: Some(Duration::from_millis(1_200)), ..sctp(2).policy() };
+    let options = serve::Options { serial: true, ..serve::Options::default() };
+    let run = async {
+        let config = |changes: &[(&str, &str)]| {
+            let mut config = anabranch_sctp::Config::profile("rfc9260").expect("a profile");
+            config.streams = 2;
+            for (key, value) in changes {
+                config.set(key, value).expect("a knob");
+            }
+            config
+        };
+        let client = SctpHost::new(rig.client.clone(), config(changes), Carrier::Ip, None).await;
+        let server = SctpHost::new(rig.server.clone(), config(server_changes), Carrier::Ip, None).await;
+        let (client, server) = (client.expect("a host"), server.expect("a host"));
+        let listener = server.listen(80).expect("listening");
+        let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+        let (outcome, record) = fetch_page(&rig, connector, listener, &page, policy, options).await;
+        (outcome, record, server.inspect(|engine| engine.totals().sum.bytes_sent))
+    };
+    rig.network.run(run, Instant::MAX).expect_done()
+}
+
+const RECONFIG: (&str, &str) = ("reconfig", "yes");
+const PARTIAL: (&str, &str) = ("partial_reliability", "yes");
+
+/// The stream of what timed out carries the next object, twice, while the large one goes on.
+#[test]
+fn the_stream_of_what_timed_out_is_used_again() {
+    let both = [RECONFIG, PARTIAL];
+    let (outcome, record, sent) = load(&both, &both);
+    let timed_out = Err(FetchError::Timeout);
+    assert_eq!(outcome.objects, [Ok(()), Ok(()), timed_out.clone(), timed_out, Ok(())]);
+    assert_eq!(outcome.connections, 1);
+    let streams = |object: usize| record.objects[object].assigned.as_ref().expect("assigned").exchange.stream;
+    assert_eq!([2, 3, 4].map(streams), [1, 1, 1]);
+    // Both sides name the exchange alike: the server has seen the one that was served.
+    let last = record.objects[4].assigned.as_ref().expect("assigned").exchange;
+    assert!(record.served[&last].written.is_some(), "{last:?}");
+    // Of the two that were cancelled, 2 MB, nothing was sent: this is the large one with its headers.
+    assert!(sent < 4_300_000, "{sent}");
+}
+
+/// Without RE-CONFIG, there or here, the answers are read and thrown away, as ever.
+#[test]
+fn without_it_the_answers_are_thrown_away() {
+    for (here, there) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {
+        let (outcome, _, _) = load(here, there);
+        assert_eq!(outcome.objects[..2], [Ok(()), Ok(())]);
+        assert_eq!(outcome.objects[2], Err(FetchError::Timeout));
+    }
+}
+
+/// The same seed gives the same run.
+#[test]
+fn cancelling_is_repeatable() {
+    let both = [RECONFIG, PARTIAL];
+    let (first, second) = (load(&both, &both), load(&both, &both));
+    assert_eq!((first.0, first.2), (second.0, second.2));
+}

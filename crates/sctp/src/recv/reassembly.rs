@@ -87,7 +87,11 @@ impl Reassembly {
                 unordered: fragment.unordered,
             };
             order.deliver(delivery, fragment.payload, &mut self.pool)?;
+            // What else the packet sets free is not in its buffer.
+            order.offer(false);
         } else {
+            // Nor is the message that this is a part of.
+            order.offer(false);
             self.accept_part(fragment, order)?;
         }
         self.advance(next)?;

@@ -2,8 +2,11 @@
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
+use anabranch_base::{Batch, Engine, Instant, Rng};
+use anabranch_sctp::{Associate, Endpoint, Event, Message};
 use anabranch_wire::sctp::{Shutdown, Tsn};
 use expect_test::expect;
+use std::net::SocketAddr;
 
 /// RFC 9260 §9.2, §12.4: the Cumulative TSN Ack of a SHUTDOWN that lies beyond all that was sent
 /// acknowledges nothing. The data goes on until a SACK acknowledges it, then comes the SHUTDOWN ACK.
@@ -40,4 +43,57 @@ fn an_init_without_address_types() {
         0.075  A ◄── B   COOKIE ACK
         0.100          A: established, 10 streams out, 10 in
     "#]]);
+}
+
+/// RFC 9260 §6.9: in whichever order a message and the fragments of another come, each alone in a
+/// packet whose buffer can be lent, what is read is what was sent.
+#[test]
+fn fragments_in_any_order_from_buffers_that_are_lent() {
+    let orders = (0..256).map(|n| [n >> 6, n >> 4 & 3, n >> 2 & 3, n & 3]);
+    for order in orders.filter(|order| (0..4).all(|at| order.contains(&at))) {
+        let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
+        let mut ends = addresses.map(|a| {
+            Endpoint::new(
+                configured(&[("iw", "12"), ("max_burst", "0")]),
+                vec![a],
+                Rng::new(u64::from(a.is_ipv4())),
+            )
+        });
+        let now = Instant::from_millis(1);
+        ends[1].listen(80).expect("a port");
+        let id = ends[0].associate(now, Associate::to(addresses[1], 80)).expect("an association");
+        let mut batch = Batch::new(1);
+        for turn in 0..4 {
+            while ends[turn % 2].poll_transmit(now, &mut batch) {
+                ends[1 - turn % 2].handle_batch(now, &mut batch);
+                batch.clear();
+            }
+        }
+        let messages: Vec<u8> = (0..5_752).map(|i| (i % 251) as u8).collect();
+        for message in [&messages[..1_452], &messages[1_452..]] {
+            ends[0].send(now, id, Message::default(), message).expect("room");
+        }
+        let mut packets = Vec::new();
+        while ends[0].poll_transmit(now, &mut batch) {
+            packets.push(batch.only().expect("one packet").payload.to_vec());
+            batch.clear();
+        }
+        assert_eq!(packets.len(), 4);
+        let mut heard = Vec::new();
+        let mut buffer = [0; 5_000];
+        for at in order {
+            (batch.source, batch.target) = (addresses[0], addresses[1]);
+            batch.push(&packets[at]);
+            ends[1].handle_batch(now, &mut batch);
+            batch.clear();
+            while let Some(event) = ends[1].poll_event() {
+                if let Event::Readable { id, stream } = event {
+                    while let Some(received) = ends[1].recv(now, id, stream, &mut buffer).expect("open") {
+                        heard.extend_from_slice(&buffer[..received.bytes]);
+                    }
+                }
+            }
+        }
+        assert!(heard == messages, "{order:?}: {} bytes", heard.len());
+    }
 }

@@ -37,6 +37,8 @@ pub(crate) struct SendHalf {
     dupthresh: u8,
     /// Losses are found by time (RFC 8985), not by miss indications.
     by_time: bool,
+    /// Where the numbers of streams begin anew that were last asked to be reset (RFC 6525).
+    pub(crate) reset_at: u64,
     /// Messages that may be given up, once there was one.
     pub(crate) limits: Option<Box<abandon::Limits>>,
 }
@@ -62,6 +64,7 @@ impl SendHalf {
             probing: None,
             dupthresh: config.dupthresh.min(255) as u8,
             by_time: config.rack,
+            reset_at: 0,
             limits: None,
         }
     }

@@ -183,6 +183,7 @@ impl Association {
         let response = ask.answers().unwrap_or_else(|| {
             reconfig.asked.as_ref().map_or(reconfig.expected, |asked| asked.number).wrapping_sub(1)
         });
+        let resets = matches!(ask, Ask::Reset { outgoing: Some(_), .. });
         reconfig.flying = Some(Flying {
             ask,
             parts,
@@ -195,6 +196,9 @@ impl Association {
             performed: false,
         });
         reconfig.send = true;
+        if resets {
+            self.send.reset_at = self.send.outstanding.end();
+        }
     }
 
     /// The peer answers request `number`.

@@ -164,10 +164,13 @@ where
     let peer = if service.options.log.is_some() { session.peer() } else { None };
     let activity = Rc::new(Activity { peer, ..Activity::default() });
     activity.moved.set(service.world.now());
-    if service.options.idle_timeout.is_some() || service.options.head_timeout.is_some() {
+    // Not among the tasks: it lasts as long as the session, and an end in good order waits for those only.
+    let watched = service.options.idle_timeout.is_some() || service.options.head_timeout.is_some();
+    let _watch = watched.then(|| {
         let (world, options) = (service.world.clone(), service.options.clone());
-        tasks.spawn("http idle watch", watch(world, options, session.clone(), activity.clone()));
-    }
+        let watch = watch(world, options, session.clone(), activity.clone());
+        service.world.spawn("http idle watch", watch)
+    });
     // A stream number can come again: its exchanges are counted on.
     let mut logs = BTreeMap::new();
     let stop = service.options.stop.as_ref().map(Stop::wait);

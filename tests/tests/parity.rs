@@ -1,0 +1,167 @@
+//! One program, two worlds: an HTTP exchange over SCTP and one over TCP, in
+//! virtual time and on the loopback interface, tell the same story but for the
+//! times and the ports.
+
+#![cfg(target_os = "linux")]
+
+use anabranch_base::time::{Duration, Instant};
+use anabranch_base::trace::{TraceEvent, TraceRecord};
+use anabranch_http::body::Pattern;
+use anabranch_http::get::get;
+use anabranch_http::observe::Unobserved;
+use anabranch_http::serve::{self, Content, Options, Resource, Site, Stop};
+use anabranch_link::LinkSpec;
+use anabranch_sim::{Network, SimWorld};
+use anabranch_transport::engines::{sctp, tcp};
+use anabranch_transport::kernel::{KernelConnector, KernelListener};
+use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer};
+use anabranch_transport::tcp::{TcpConnector, TcpHost};
+use anabranch_transport::{Connector, Listener, Session, Stream};
+use anabranch_world::World;
+use anabranch_world::os::{self, OsWorld};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Objects by their names, of a size that fits one message.
+struct Objects;
+
+impl Site for Objects {
+    fn find(&self, target: &str) -> Option<Resource> {
+        let content = Content::Pattern(Pattern::of(target), 900);
+        (target != "/none").then(|| Resource { content, content_type: "x/y".to_owned(), head: None })
+    }
+}
+
+/// Gets three objects on two streams (one, where there is no other) and closes; what both ends did.
+async fn exchange<W, C, L>(client: W, server: W, connector: C, listener: L) -> String
+where
+    W: World,
+    C: Connector,
+    L: Listener,
+{
+    let stop = Stop::new();
+    let options = Options { stop: Some(stop.clone()), ..Options::default() };
+    let serving = serve::run(server.clone(), listener, Rc::new(Objects), options, Unobserved);
+    let serving = server.spawn("server", serving);
+    let mut told = String::new();
+    let session = connector.connect(0).expect("begun");
+    session.established().await.expect("established");
+    let last = session.streams().min(4) - 1;
+    let _ = writeln!(told, "{} streams", session.streams());
+    let mut stream = session.open(0).expect("a stream");
+    for (target, number) in [("/a", 0), ("/none", 0), ("/b", last)] {
+        if stream.number() != number {
+            stream = session.open(number).expect("a stream");
+        }
+        let mut body = Vec::new();
+        let taken = get(&client, &mut stream, "host", target, 30 * SECOND, |_, bytes| {
+            body.extend_from_slice(bytes);
+            Ok::<_, ()>(())
+        });
+        let (head, length) = taken.await.expect("an answer");
+        let right = Pattern::of(target).check(0, &body).is_ok();
+        let read = stream.bytes_read();
+        let _ = writeln!(told, "{target} on {number}: {head:?} {length} right={right} read={read}");
+    }
+    drop(stream);
+    session.close();
+    let _ = writeln!(told, "client: {:?}", session.closed().await);
+    stop.stop();
+    let _ = writeln!(told, "server: {:?}", serving.await);
+    told
+}
+
+/// What a trace tells but for times and packets.
+fn write_trace(told: &mut String, who: &str, trace: Vec<TraceRecord>) {
+    for record in trace {
+        let _ = match record.event {
+            TraceEvent::Limited(_) => continue,
+            TraceEvent::Sent { stream, bytes, cause, .. } => {
+                writeln!(told, "{who} sends {bytes:?} of stream {stream}, {cause:?}")
+            }
+            TraceEvent::Received { units, .. } => writeln!(told, "{who} receives {units:?}"),
+            event => writeln!(told, "{who}: {event:?}"),
+        };
+    }
+}
+
+async fn over_sctp<W: World>(client: W, server: W) -> String {
+    let config = sctp::Config::default();
+    let carrier = Carrier::Udp { port: 0 };
+    let near = SctpHost::new(client.clone(), config.clone(), carrier, None).await.expect("a host");
+    let far = SctpHost::new(server.clone(), config, carrier, None).await.expect("a host");
+    near.set_tracing(true);
+    far.set_tracing(true);
+    let listener = far.listen(80).expect("listening");
+    let addresses = far.inspect(|engine| engine.addresses().to_vec());
+    let connector = SctpConnector::new(near.clone(), vec![SctpServer { addresses, port: 80 }]);
+    let mut told = exchange(client, server, connector, listener).await;
+    near.idle().await;
+    far.idle().await;
+    write_trace(&mut told, "client", near.take_trace());
+    write_trace(&mut told, "server", far.take_trace());
+    told
+}
+
+fn in_virtual_time<T: 'static, F: Future<Output = T>>(program: impl FnOnce(SimWorld, SimWorld) -> F) -> T {
+    let network = Network::new(1);
+    let (client, server) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let (client, server) = (network.host("client", &[client]), network.host("server", &[server]));
+    let link = LinkSpec::parse("rate=100mbit,rtt=2ms").expect("a link");
+    network.link(client, server, &link).expect("linked");
+    let program = program(network.world(client), network.world(server));
+    network.run(program, Instant::from_millis(600_000)).expect_done()
+}
+
+/// A program that waits for ever fails.
+fn on_the_loopback<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
+    let options = os::Options { addresses: vec![LOOPBACK], seed: Some(1) };
+    let bounded = async |world: OsWorld| {
+        let late = world.clone();
+        let _watch = world.spawn("watch", async move {
+            late.sleep_until(late.now() + 60 * SECOND).await;
+            panic!("nothing came in a minute");
+        });
+        let mut program = std::pin::pin!(program(world));
+        let mut watch = std::pin::pin!(_watch);
+        std::future::poll_fn(|cx| {
+            if watch.as_mut().poll(cx).is_ready() {
+                unreachable!("it panics");
+            }
+            program.as_mut().poll(cx)
+        })
+        .await
+    };
+    os::run(options, bounded).expect("a world")
+}
+
+#[test]
+fn sctp_in_udp_does_the_same_in_both_worlds() {
+    let virtual_one = in_virtual_time(over_sctp);
+    let real_one = on_the_loopback(async |world| over_sctp(world.clone(), world).await);
+    assert!(virtual_one.contains("/b on 3") && virtual_one.contains("client: Finished"), "{virtual_one}");
+    assert_eq!(virtual_one, real_one);
+}
+
+#[test]
+fn our_tcp_and_the_kernels_carry_the_same_exchange() {
+    let ours = in_virtual_time(async |client: SimWorld, server: SimWorld| {
+        let near = TcpHost::new(client.clone(), tcp::Config::default()).await.expect("a host");
+        let far = TcpHost::new(server.clone(), tcp::Config::default()).await.expect("a host");
+        let listener = far.listen(80, 0).expect("listening");
+        let connector = TcpConnector::new(near, vec![SocketAddr::from(([10, 0, 0, 2], 80))]);
+        exchange(client, server, connector, listener).await
+    });
+    let kernels = on_the_loopback(async |world| {
+        let listener =
+            KernelListener::new(world.clone(), SocketAddr::new(LOOPBACK, 0), 8).expect("listening");
+        let connector = KernelConnector::new(world.clone(), vec![listener.local()]);
+        exchange(world.clone(), world, connector, listener).await
+    });
+    assert!(ours.contains("/b on 0") && ours.contains("client: Finished"), "{ours}");
+    assert_eq!(ours, kernels);
+}

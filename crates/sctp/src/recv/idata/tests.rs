@@ -1,3 +1,5 @@
+//! I-DATA taken in, against a model that keeps all it was told.
+
 use super::super::{RecvHalf, Taken};
 use super::*;
 use crate::config::Config;

@@ -153,6 +153,8 @@ impl Association {
     /// Gives every path a source that the peer knows; a path without one stands still.
     fn choose_sources(&mut self, ctx: &mut Ctx<'_>) {
         let usable = self.usable_locals(ctx);
+        // A path that has just come has its timers from here on.
+        self.measure();
         for index in 0..self.paths.len() {
             let path = self.paths.get(index);
             if path.removed || usable.contains(&path.source) && !path.sourceless {

@@ -1,3 +1,5 @@
+//! Whose turn it is: each scheduler against what RFC 8260 §3 says of it, and streams without end.
+
 use super::*;
 use SchedulerKind::{Fair, Fcfs, Priority, RoundRobin, RoundRobinPacket, WeightedFair};
 use anabranch_base::Rng;

@@ -12,6 +12,7 @@
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
 //! - `signals`: being asked to end
+//! - `tun`: a device that is ours, where permitted
 
 mod addresses;
 mod descriptor;
@@ -20,11 +21,13 @@ mod reports;
 mod signals;
 mod tcp;
 mod timers;
+mod tun;
 mod udp;
 
 pub use signals::Signals;
 pub use tcp::{OsConnection, OsListening};
 pub use timers::OsTimer;
+pub use tun::Tun;
 
 use crate::{Datagrams, Detach, Local, World};
 use addresses::Addresses;

@@ -1,0 +1,442 @@
+//! What the application may ask: associate, send, recv, shutdown and the rest.
+//!
+//! Home of RFC 9260 §11.1.
+
+use super::demux::Pair;
+use super::{AssociationId, EPHEMERAL, Endpoint};
+use crate::association::state::Init;
+use crate::association::{Association, Start, State, path_to};
+use crate::config::{Config, SchedulerKind};
+use crate::error::{AssociateError, PrimaryError, RecvError, ResetError, SchedulerError, SendError};
+use crate::event::Direction;
+use crate::path::MOST;
+use crate::reliability::{Abandoned, Policy, Reliability};
+use crate::stats::{AssociationInfo, AssociationStats, Totals};
+use anabranch_base::Instant;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What to ask of a new association (RFC 9260 §11.1.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Associate {
+    /// Known addresses of the peer, the first becomes the primary path. The
+    /// port is the UDP encapsulation port (RFC 6951), 0 for none.
+    pub peer: Vec<SocketAddr>,
+    /// The peer's SCTP port.
+    pub peer_port: u16,
+    /// The local SCTP port; `None` takes a free ephemeral one.
+    pub local_port: Option<u16>,
+    /// Streams to ask for in both directions; `None` takes the configuration's.
+    pub streams: Option<u16>,
+}
+
+impl Associate {
+    /// An association with `peer_port` at one address, the rest by default.
+    #[must_use]
+    pub fn to(peer: SocketAddr, peer_port: u16) -> Self {
+        Self { peer: vec![peer], peer_port, local_port: None, streams: None }
+    }
+}
+
+/// How a message is to be sent (RFC 9260 §11.1.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Message {
+    /// The stream.
+    pub stream: u16,
+    /// Payload protocol identifier, passed through to the peer.
+    pub ppid: u32,
+    /// Deliver without regard to the order of the stream.
+    pub unordered: bool,
+    /// Ask the peer to acknowledge at once (RFC 7053).
+    pub immediate: bool,
+    /// How far it is to be delivered (RFC 3758).
+    pub reliability: Reliability,
+    /// Comes back with `Event::Abandoned`, for the application's use.
+    pub context: u32,
+}
+
+/// What a `recv` has put into the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Bytes written to the buffer (at least 1, unless the buffer is empty or the message is incomplete).
+    pub bytes: usize,
+    /// Payload protocol identifier of the message.
+    pub ppid: u32,
+    /// The message ends here.
+    pub end_of_message: bool,
+    /// It ends here because the peer has given it up (RFC 3758): what was read
+    /// of it before is all there will be. `bytes` is 0 then.
+    pub incomplete: bool,
+    /// It was sent unordered.
+    pub unordered: bool,
+}
+
+impl Endpoint {
+    /// Begins an association. `Event::Established` or `Event::Closed` follows.
+    /// Messages can be sent at once: they wait for the handshake. Those on
+    /// streams that the peer does not grant then are dropped.
+    ///
+    /// # Errors
+    /// [`AssociateError`].
+    pub fn associate(&mut self, now: Instant, ask: Associate) -> Result<AssociationId, AssociateError> {
+        self.associate_as(now, ask, self.config.clone())
+    }
+
+    pub(super) fn associate_as(
+        &mut self,
+        now: Instant,
+        ask: Associate,
+        config: Arc<Config>,
+    ) -> Result<AssociationId, AssociateError> {
+        let streams = ask.streams.unwrap_or(config.streams);
+        if ask.peer.is_empty() {
+            return Err(AssociateError::NoPeer);
+        }
+        if ask.peer_port == 0 || ask.local_port == Some(0) {
+            return Err(AssociateError::PortZero);
+        }
+        if streams == 0 {
+            return Err(AssociateError::NoStreams);
+        }
+        let local_port = self.local_port_for(&ask)?;
+        let (ctx, _) = self.context(now);
+        let mut paths = Vec::new();
+        for (turn, &address) in ask.peer.iter().enumerate().take(MOST) {
+            let known = paths.iter().any(|path: &crate::path::Path| path.address.ip() == address.ip());
+            if let Some(mut path) = path_to(&config, &ctx, address, turn).filter(|_| !known) {
+                // RFC 9260 §5.4: what the application names is known to be the peer's.
+                path.confirmed = true;
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Err(AssociateError::NoRoute);
+        }
+        let local_tag = self.new_tag();
+        let initial_tsn = self.rng.next_u32();
+        let auth = self.new_auth(&config);
+        let slot = self.new_slot();
+        let id = self.id_of(slot);
+        let start = Start {
+            id,
+            config,
+            local_port,
+            peer_port: ask.peer_port,
+            local_tag,
+            initial_tsn,
+            streams,
+            paths,
+            rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
+            initiator: true,
+            state: State::CookieWait(Init::default()),
+            auth,
+        };
+        self.slots[slot as usize].association = Some(Box::new(Association::new(start, now)));
+        self.with(now, slot, |association, ctx| association.begin(ctx));
+        Ok(id)
+    }
+
+    /// The local port that is asked for, or a free one.
+    fn local_port_for(&mut self, ask: &Associate) -> Result<u16, AssociateError> {
+        let taken = |port: u16| {
+            ask.peer.iter().any(|peer| {
+                let pair = Pair { peer: peer.ip(), peer_port: ask.peer_port, local_port: port };
+                self.demux.by_pair(pair).is_some()
+            })
+        };
+        if let Some(port) = ask.local_port {
+            return if taken(port) { Err(AssociateError::Exists) } else { Ok(port) };
+        }
+        for _ in EPHEMERAL..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = if port == u16::MAX { EPHEMERAL } else { port + 1 };
+            if !self.ports.contains_key(&port) && !self.listeners.contains(&port) {
+                return Ok(port);
+            }
+        }
+        Err(AssociateError::NoPort)
+    }
+
+    /// Takes one whole message into the send buffer.
+    ///
+    /// # Errors
+    /// [`SendError`]; the message was not taken.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        message: Message,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { SendError::Closing } else { SendError::Unknown });
+        };
+        self.with(now, slot, |association, _| association.send(now, message, payload))
+            .unwrap_or(Err(SendError::Unknown))
+    }
+
+    /// How many messages were given up: on one stream or on all, by one policy
+    /// or by any (RFC 7496 §4.3, §4.4). `None` when there is no such association.
+    #[must_use]
+    pub fn abandoned(
+        &self,
+        id: AssociationId,
+        stream: Option<u16>,
+        policy: Option<Policy>,
+    ) -> Option<Abandoned> {
+        self.association(id).map(|association| association.abandoned(stream, policy))
+    }
+
+    /// Reads from a stream: at most the rest of one message a call. `None`
+    /// when there is nothing now.
+    ///
+    /// # Errors
+    /// [`RecvError`].
+    pub fn recv(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        buffer: &mut [u8],
+    ) -> Result<Option<Received>, RecvError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
+        };
+        let Some(association) = &mut self.slots[slot as usize].association else {
+            return Err(RecvError::Unknown);
+        };
+        let received = association.recv(stream, buffer);
+        let closed = matches!(association.state, State::Closed);
+        if closed || association.recv.sack_due() {
+            self.settle(now, slot);
+        }
+        if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
+    }
+
+    /// Reads from a stream as from a sequence of bytes: goes on over the ends of
+    /// messages until the buffer is full or nothing is left. Of messages whose
+    /// payload protocol identifier is not `wanted` nothing is returned. Tells how
+    /// many bytes were read, and whether nothing is left; that counts as a
+    /// [`recv`](Self::recv) that has returned `None`.
+    ///
+    /// # Errors
+    /// [`RecvError`], when there are no bytes.
+    #[inline]
+    pub fn recv_bytes(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        buffer: &mut [u8],
+        wanted: impl Fn(u32) -> bool,
+    ) -> Result<(usize, bool), RecvError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
+        };
+        let Some(association) = &mut self.slots[slot as usize].association else {
+            return Err(RecvError::Unknown);
+        };
+        let (bytes, dry) = association.recv_bytes(stream, buffer, wanted);
+        let closed = matches!(association.state, State::Closed);
+        if closed || association.recv.sack_due() {
+            self.settle(now, slot);
+        }
+        if closed && bytes == 0 { Err(RecvError::Closed) } else { Ok((bytes, dry)) }
+    }
+
+    /// Closes gracefully: what was sent is delivered first. `Event::Closed`
+    /// follows; when everything has been read the association is forgotten
+    /// (or with [`release`](Self::release)).
+    pub fn shutdown(&mut self, now: Instant, id: AssociationId) {
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.shutdown(ctx));
+        }
+    }
+
+    /// Closes at once with an ABORT. `Event::Closed` follows.
+    pub fn abort(&mut self, now: Instant, id: AssociationId) {
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.abort(ctx));
+        }
+    }
+
+    /// Forgets an ended association together with what was not read of it
+    /// (aborts it if it has not ended).
+    pub fn release(&mut self, now: Instant, id: AssociationId) {
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.abort(ctx));
+            if self.slots[slot as usize].association.is_some() {
+                self.forget(slot);
+            }
+        }
+    }
+
+    /// Room in the send buffer, bytes.
+    #[must_use]
+    pub fn writable_bytes(&self, id: AssociationId) -> usize {
+        self.association(id).map_or(0, |association| association.send.queue.writable_bytes() as usize)
+    }
+
+    /// The largest message that is not fragmented, bytes.
+    #[must_use]
+    pub fn fragment_size(&self, id: AssociationId) -> usize {
+        self.association(id).map_or(0, |association| association.largest as usize)
+    }
+
+    /// A large message does not hold up those of other streams: both ends know
+    /// I-DATA (RFC 8260). False until the peer has said so.
+    #[must_use]
+    pub fn interleaves(&self, id: AssociationId) -> bool {
+        self.association(id).is_some_and(|association| association.extensions.interleaving)
+    }
+
+    /// Bytes of `stream` that a `recv` would return now.
+    #[must_use]
+    pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
+        self.association(id).map_or(0, |association| association.recv.readable_bytes(stream))
+    }
+
+    /// Makes the path with this index the primary (RFC 9260 §11.1.3).
+    ///
+    /// # Errors
+    /// [`PrimaryError`].
+    pub fn set_primary(&mut self, now: Instant, id: AssociationId, path: usize) -> Result<(), PrimaryError> {
+        let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
+        self.with(now, slot, |association, _| association.set_primary(path))
+            .unwrap_or(Err(PrimaryError::Unknown))
+    }
+
+    /// Lets `streams` (none: all) begin anew: their next ordered message has
+    /// number 0. What was given to `send` before goes out first; what is given
+    /// from now on waits until the peer has agreed. `Event::StreamsReset` or
+    /// `Event::ResetFailed` follows, one a direction, several for long lists
+    /// (RFC 6525 §6.3.2).
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn reset_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        direction: Direction,
+        streams: &[u16],
+    ) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.reset_streams(direction, streams))
+    }
+
+    /// Gives up everything on `stream` that is not acknowledged: what has not been sent is dropped,
+    /// what has is abandoned where both sides support partial reliability (RFC 3758), else finished.
+    /// `Event::Abandoned` tells of each message. With [`reset_streams`](Self::reset_streams) behind
+    /// it the stream can be used anew, as if nothing had been on it.
+    pub fn cancel(&mut self, now: Instant, id: AssociationId, stream: u16) {
+        let Some(slot) = self.find(id) else { return };
+        self.with(now, slot, |association, _| association.cancel(stream));
+    }
+
+    /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
+    /// is acknowledged. `Event::AssociationReset` or `Event::ResetFailed`
+    /// follows (RFC 6525 §6.3.3). Once in 30 s.
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn reset_association(&mut self, now: Instant, id: AssociationId) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.reset_association(now))
+    }
+
+    /// Asks for more streams: to send on, and for the peer to send on.
+    /// `Event::StreamsAdded` or `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn add_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        outgoing: u16,
+        incoming: u16,
+    ) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.add_streams(outgoing, incoming))
+    }
+
+    fn reconfigure(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        ask: impl FnOnce(&mut Association) -> Result<(), ResetError>,
+    ) -> Result<(), ResetError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { ResetError::Closing } else { ResetError::Unknown });
+        };
+        self.with(now, slot, |association, _| ask(association)).unwrap_or(Err(ResetError::Unknown))
+    }
+
+    /// Changes the order in which streams with something to send take turns
+    /// (RFC 8260 §4.3.2): from the next message on, or from the next chunk on
+    /// with interleaving. The configuration says how an association begins.
+    ///
+    /// # Errors
+    /// [`SchedulerError`].
+    pub fn set_scheduler(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        kind: SchedulerKind,
+    ) -> Result<(), SchedulerError> {
+        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
+        let set = self.with(now, slot, |association, _| association.send.queue.set_scheduler(kind));
+        set.ok_or(SchedulerError::Unknown)
+    }
+
+    /// A stream's priority (0 goes first) or its weight (0 counts as 1), for
+    /// the schedulers that know one (RFC 8260 §4.3.3). It is kept when the
+    /// scheduler changes.
+    ///
+    /// # Errors
+    /// [`SchedulerError`].
+    pub fn set_stream_value(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        value: u16,
+    ) -> Result<(), SchedulerError> {
+        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
+        self.with(now, slot, |association, _| association.set_stream_value(stream, value))
+            .unwrap_or(Err(SchedulerError::Unknown))
+    }
+
+    /// The association as it stands.
+    #[must_use]
+    pub fn info(&self, id: AssociationId) -> Option<AssociationInfo> {
+        self.association(id).map(Association::info)
+    }
+
+    /// How many associations there are, in whatever state.
+    #[must_use]
+    pub fn associations(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.association.is_some()).count()
+    }
+
+    /// What the association has done.
+    #[must_use]
+    pub fn stats(&self, id: AssociationId) -> Option<AssociationStats> {
+        self.association(id).map(Association::stats)
+    }
+
+    /// What all associations have done, ended ones included.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals.clone();
+        for association in self.slots.iter().filter_map(|slot| slot.association.as_ref()) {
+            totals.sum.add(&association.stats());
+        }
+        totals.path_changes = self.path_changes.clone();
+        totals
+    }
+
+    /// The `connection` of this association's trace records: the initiator's port.
+    #[must_use]
+    pub fn trace_key(&self, id: AssociationId) -> Option<u64> {
+        self.association(id).map(Association::trace_key)
+    }
+}

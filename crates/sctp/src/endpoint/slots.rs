@@ -1,0 +1,204 @@
+//! The places of associations, and what is derived from each: its entries in
+//! the demultiplexer, its deadline, its turn to send.
+
+use super::demux::Pair;
+use super::{AssociationId, Endpoint, listen};
+use crate::association::{Association, Ctx, State};
+use anabranch_base::Instant;
+use std::cmp::Reverse;
+
+/// A place for an association.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) generation: u32,
+    pub(super) association: Option<Box<Association>>,
+    /// It is in `ready`.
+    pub(super) queued: bool,
+    /// The deadline in the heap that counts.
+    pub(super) armed: Instant,
+    /// What the demultiplexer knows of it.
+    pub(super) tag: Option<u32>,
+    pub(super) pairs: Vec<Pair>,
+    /// The count of address changes that `pairs` takes account of.
+    pub(super) changes: u32,
+}
+
+impl Endpoint {
+    pub(super) fn id_of(&self, slot: u32) -> AssociationId {
+        AssociationId { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    pub(super) fn find(&self, id: AssociationId) -> Option<u32> {
+        let slot = self.slots.get(id.slot as usize)?;
+        (slot.generation == id.generation && slot.association.is_some()).then_some(id.slot)
+    }
+
+    /// It was an association once.
+    pub(super) fn is_past(&self, id: AssociationId) -> bool {
+        self.slots
+            .get(id.slot as usize)
+            .is_some_and(|slot| slot.generation.wrapping_sub(id.generation) < 1 << 31)
+    }
+
+    pub(super) fn association(&self, id: AssociationId) -> Option<&Association> {
+        self.find(id).and_then(|slot| self.slots[slot as usize].association.as_deref())
+    }
+
+    /// The association in a slot that has not ended.
+    pub(super) fn alive(&self, slot: u32) -> Option<&Association> {
+        let association = self.slots.get(slot as usize)?.association.as_deref()?;
+        (!matches!(association.state, State::Closed)).then_some(association)
+    }
+
+    pub(super) fn new_slot(&mut self) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            return slot;
+        }
+        self.slots.push(Slot {
+            generation: 0,
+            association: None,
+            queued: false,
+            armed: Instant::MAX,
+            tag: None,
+            pairs: Vec::new(),
+            changes: 0,
+        });
+        (self.slots.len() - 1) as u32
+    }
+
+    /// Lets an association change, then takes note of what follows.
+    pub(super) fn with<R>(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        change: impl FnOnce(&mut Association, &mut Ctx<'_>) -> R,
+    ) -> Option<R> {
+        let (mut ctx, slots) = self.context(now);
+        let association = slots.get_mut(slot as usize)?.association.as_deref_mut()?;
+        let was_established = association.stats.established.is_some();
+        let result = change(association, &mut ctx);
+        association.give_up_due(&mut ctx);
+        if !was_established && association.stats.established.is_some() {
+            self.totals.associations += 1;
+        }
+        self.settle(now, slot);
+        Some(result)
+    }
+
+    /// Keeps what is derived from an association in step with it: its place in
+    /// the demultiplexer, its deadline, its turn to send.
+    #[inline]
+    pub(super) fn settle(&mut self, now: Instant, slot: u32) {
+        let Some(place) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        let Some(association) = &mut place.association else {
+            return;
+        };
+        if matches!(association.state, State::Closed) {
+            self.retire(now, slot);
+            return;
+        }
+        let moved = place.tag != Some(association.local_tag) || place.changes != association.paths.changes();
+        let next = association.timeout_before(place.armed);
+        if !place.queued {
+            place.queued = true;
+            self.ready.push_back(slot);
+        }
+        if moved {
+            self.index(slot);
+        }
+        if let Some(next) = next {
+            self.arm_at(slot, next);
+        }
+    }
+
+    #[inline]
+    pub(super) fn arm(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(association) = &mut place.association else {
+            return;
+        };
+        // A later deadline is found out when the earlier one comes.
+        if let Some(next) = association.timeout_before(place.armed) {
+            self.arm_at(slot, next);
+        }
+    }
+
+    /// Rare: most packets only move deadlines further away.
+    #[cold]
+    pub(super) fn arm_at(&mut self, slot: u32, next: Instant) {
+        self.slots[slot as usize].armed = next;
+        self.deadlines.push(Reverse((next, slot)));
+    }
+
+    /// Enters tag, addresses and port of an association.
+    #[cold]
+    pub(super) fn index(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(association) = &place.association else {
+            return;
+        };
+        if place.tag != Some(association.local_tag) {
+            if let Some(old) = place.tag.replace(association.local_tag) {
+                self.demux.remove_tag(old);
+            } else {
+                *self.ports.entry(association.local_port).or_insert(0) += 1;
+            }
+            self.demux.add_tag(association.local_tag, slot);
+        }
+        let (peer_port, local_port) = (association.peer_port, association.local_port);
+        if place.changes == association.paths.changes() {
+            return;
+        }
+        place.changes = association.paths.changes();
+        let present = association.paths.iter().filter(|path| !path.removed);
+        let pairs: Vec<_> =
+            present.map(|path| Pair { peer: path.address.ip(), peer_port, local_port }).collect();
+        for &pair in place.pairs.iter().filter(|pair| !pairs.contains(pair)) {
+            self.demux.remove_pair(pair, slot);
+        }
+        for &pair in &pairs {
+            self.demux.add_pair(pair, slot);
+        }
+        place.pairs = pairs;
+    }
+
+    /// An association has ended: nobody finds it any more. It is forgotten
+    /// when everything has been read.
+    #[cold]
+    pub(super) fn retire(&mut self, now: Instant, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        if let Some(tag) = place.tag.take() {
+            self.demux.remove_tag(tag);
+            if place.association.as_ref().is_some_and(|association| !association.initiator) {
+                self.spent.add(now, self.config.cookie_life + listen::MOST_PRESERVED, tag);
+            }
+            if let Some(association) = &place.association
+                && let Some(count) = self.ports.get_mut(&association.local_port)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.ports.remove(&association.local_port);
+                }
+            }
+        }
+        place.changes = 0;
+        for pair in std::mem::take(&mut place.pairs) {
+            self.demux.remove_pair(pair, slot);
+        }
+        if place.association.as_ref().is_some_and(|association| !association.recv.has_unread()) {
+            self.forget(slot);
+        }
+    }
+
+    pub(super) fn forget(&mut self, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        if let Some(association) = place.association.take() {
+            self.totals.sum.add(&association.stats());
+        }
+        place.generation = place.generation.wrapping_add(1);
+        place.armed = Instant::MAX;
+        self.free.push(slot);
+    }
+}

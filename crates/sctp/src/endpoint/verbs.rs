@@ -1,0 +1,229 @@
+//! The verbs of [`Engine`]: packets, ICMP and time in; packets and events out.
+//! A packet's association is found by its verification tag.
+//!
+//! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`stray`].
+
+use super::demux::Pair;
+use super::{Endpoint, checksum, encap, stray};
+use crate::association::inbound::Arrived;
+use crate::association::negotiate::is_unicast;
+use crate::event::Event;
+use anabranch_base::trace::TraceRecord;
+use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
+use anabranch_wire::sctp::{self as wire, Auth, Chunk, Chunks, CookieEcho, Data, PacketView, RawChunk};
+use std::cmp::Reverse;
+
+impl Endpoint {
+    /// A packet for the association in `slot`, its tag checked.
+    #[inline]
+    pub(super) fn on_own_tag(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        packet: &Packet<'_>,
+        view: &PacketView<'_>,
+        first: RawChunk<'_>,
+        rest: Chunks<'_>,
+    ) {
+        // Only what is a whole message (B and E set) lies in this packet from end to end.
+        let whole = first.kind == Data::KIND && first.flags & 3 == 3 && rest.is_empty();
+        let lends = self.lends && whole;
+        let (mut ctx, slots) = self.context(now);
+        let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
+        else {
+            return;
+        };
+        let header = view.header;
+        let known = association.paths.find(packet.source.ip());
+        let known = known.or_else(|| association.path_of_init_ack(view.chunks()));
+        let stranger = known.is_none();
+        // RFC 5061 §5.2 D2: an ASCONF may come from an address that is only now becoming the peer's.
+        let known = known.or_else(|| association.path_of_asconf(view.chunks()));
+        let ports =
+            association.local_port == header.target_port && association.peer_port == header.source_port;
+        let Some(path) = known.filter(|_| ports) else {
+            self.totals.discarded += 1;
+            return;
+        };
+        let (mut first, mut rest) = (first, rest);
+        if stranger {
+            // Of such a packet only what is authenticated counts.
+            while first.kind != Auth::KIND
+                && let Some(Ok(next)) = rest.next_raw()
+            {
+                first = next;
+            }
+        }
+        encap::follow_port(association, path, packet.source);
+        let was_established = association.stats.established.is_some();
+        let arrived = Arrived {
+            path,
+            source: packet.source,
+            ecn: packet.ecn,
+            tag: packet.tag,
+            bytes: packet.payload.len(),
+            authenticated: false,
+        };
+        // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
+        association.recv.offer(lends);
+        association.handle_packet(&mut ctx, Some(first), rest, &arrived);
+        association.recv.offer(false);
+        let lent = association.recv.is_lent();
+        association.give_up_due(&mut ctx);
+        if !was_established && association.stats.established.is_some() {
+            self.totals.associations += 1;
+        }
+        if lent {
+            self.lender = Some(slot);
+        }
+        self.settle(now, slot);
+    }
+}
+
+impl Engine for Endpoint {
+    type Event = Event;
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        // RFC 9260 §6.8: a packet with a wrong checksum never was.
+        let view = if self.config.zero_checksum {
+            checksum::read(packet.payload)
+        } else {
+            PacketView::parse(packet.payload).ok()
+        };
+        let Some(view) = view else {
+            self.totals.discarded += 1;
+            self.totals.unreadable += 1;
+            return;
+        };
+        let mut chunks = view.chunks();
+        let Some(Ok(first)) = chunks.next_raw() else {
+            self.totals.discarded += 1;
+            return;
+        };
+        match first.kind {
+            // RFC 9260 §8.4: nobody sets up associations with a group.
+            wire::Init::KIND | CookieEcho::KIND if !is_unicast(packet.source.ip()) => {
+                self.totals.discarded += 1;
+            }
+            wire::Init::KIND => {
+                // RFC 9260 §8.5.1 A: an INIT is alone, and its packet has tag 0.
+                match Chunk::parse(first) {
+                    Ok(Chunk::Init(init)) if view.header.tag == 0 && chunks.is_empty() => {
+                        self.on_init(now, &packet, view.header, &init);
+                    }
+                    _ => self.totals.discarded += 1,
+                }
+            }
+            CookieEcho::KIND => {
+                let echo = CookieEcho { cookie: first.value };
+                self.on_cookie_echo(now, &packet, view.header, echo, chunks, None);
+            }
+            // RFC 4895 §6.3: an authenticated COOKIE ECHO, perhaps for an association that does not exist.
+            Auth::KIND if stray::leads_cookie_echo(chunks) => {
+                self.on_signed_cookie_echo(now, &packet, view.header, first, chunks);
+            }
+            // RFC 9260 §8.5.1 A: nothing else has tag 0.
+            _ if view.header.tag == 0 => self.totals.discarded += 1,
+            _ => match self.demux.by_tag(view.header.tag) {
+                Some(slot) => self.on_own_tag(now, slot, &packet, &view, first, chunks),
+                None => self.on_stray(now, &packet, &view),
+            },
+        }
+    }
+
+    #[inline]
+    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
+        // Where packets come one by one, buffers are no larger than packets.
+        self.lends = batch.max_segments() == 1;
+        for packet in batch.packets() {
+            self.handle_packet(now, packet);
+        }
+        self.lends = false;
+        if let Some(slot) = self.lender.take()
+            && let Some(association) = &mut self.slots[slot as usize].association
+        {
+            association.recv.hold(batch);
+        }
+    }
+
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        let Some(header) = wire::Header::parse(quoted) else {
+            return;
+        };
+        // RFC 9260 §10: the quote is of a packet of ours: its ports are the other way round.
+        let pair = Pair { peer: icmp.target, peer_port: header.target_port, local_port: header.source_port };
+        if let Some(slot) = self.demux.by_pair(pair) {
+            self.with(now, slot, |association, ctx| association.on_icmp(ctx, icmp, header.tag, quoted));
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
+            if at > now {
+                return;
+            }
+            self.deadlines.pop();
+            let place = &mut self.slots[slot as usize];
+            if place.armed != at {
+                continue;
+            }
+            place.armed = Instant::MAX;
+            let due =
+                place.association.as_ref().and_then(|a| a.next_timeout()).is_some_and(|next| next <= now);
+            if due {
+                self.with(now, slot, |association, ctx| association.handle_timeout(ctx));
+            } else {
+                self.arm(slot);
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+        if let Some(words) = self.last_words.pop_front() {
+            out.source = words.source;
+            out.target = words.target;
+            out.first_tag = self.next_tag;
+            self.next_tag += 1;
+            out.push(&words.packet);
+            return true;
+        }
+        while let Some(&slot) = self.ready.front() {
+            let mut tag = self.next_tag;
+            let (mut ctx, slots) = self.context(now);
+            let association = slots[slot as usize].association.as_deref_mut();
+            let sent =
+                association.is_some_and(|association| association.poll_transmit(&mut ctx, out, &mut tag));
+            self.next_tag = tag;
+            if sent {
+                self.arm(slot);
+                return true;
+            }
+            // What waits for its pace has set a timer although nothing was sent.
+            self.arm(slot);
+            self.ready.pop_front();
+            self.slots[slot as usize].queued = false;
+        }
+        false
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.deadlines.peek().map(|Reverse((at, _))| *at)
+    }
+
+    #[inline]
+    fn has_output(&self) -> bool {
+        !(self.ready.is_empty() && self.last_words.is_empty() && self.events.is_empty())
+    }
+
+    fn set_tracing(&mut self, on: bool) {
+        self.trace.on = on;
+    }
+
+    fn take_trace(&mut self) -> Vec<TraceRecord> {
+        std::mem::take(&mut self.trace.records)
+    }
+}

@@ -229,8 +229,10 @@ fn quantity(text: &str, units: &[(&str, u64)], forms: &str) -> Result<u64, UnitE
     let too_large = || wrong("the number is too large");
     let mut value = whole.parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(too_large)?;
     let mut step = scale;
+    let mut divides = true;
     for digit in fraction.bytes() {
-        if step % 10 != 0 && digit != b'0' {
+        divides &= step > 0 && step.is_multiple_of(10);
+        if !divides && digit != b'0' {
             return Err(wrong("more decimals than the unit can be divided into"));
         }
         step /= 10;
@@ -268,7 +270,10 @@ mod tests {
         assert!("101%".parse::<Ratio>().is_err());
         assert!("1".parse::<Ratio>().is_err());
         assert!(parse_span("5").is_err());
-        assert!(parse_span("1.0000000001s").is_err());
+        for text in ["1.0000000001s", "1.05ns", "0.5ns"] {
+            assert!(parse_span(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_span("1.000ns"), Ok(Duration::from_nanos(1)));
     }
 
     #[test]

@@ -82,6 +82,7 @@ const WRONG: &[(&str, &str)] = &[
         "--arrivals: '25': the unit is missing; write arrivals such as 25/s, 0.5/s or 90/min",
     ),
     // Shares above the whole.
+    ("race --loss 1%,0,1%", "--loss: '1%' stands twice among its values"),
     (
         "race --loss 101%",
         "--loss: '101%' is more than 100%; write a share such as 1%, 0.05% or 0 (from 0% to 100%)",

@@ -86,7 +86,8 @@ pub fn sentence(point: &Point) -> String {
         let interval = found.ci95.map_or(String::new(), |[low, high]| format!(" ({low:.2}-{high:.2})"));
         let clear = match found.ci95 {
             Some([low, _]) => low > 1.0,
-            None => ratio > 1.0 && found.n >= 1,
+            // What would be printed as 1.00 is no difference.
+            None => ratio >= 1.005 && found.n >= 1,
         };
         if clear {
             sooner.push((format!("{ratio:.2}x{interval} sooner than {}", other.arm), other));

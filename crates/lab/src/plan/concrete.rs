@@ -58,6 +58,7 @@ pub fn expand(draft: &Draft) -> Result<Vec<Concrete>, PlanError> {
     let mut points = vec![Concrete::default()];
     for given in &draft.given {
         let name = given.key.name;
+        differ(&given.place, &given.levels)?;
         points = vary(points, name, &given.levels, |point, value| {
             point.settings.push(Setting { name: name.to_owned(), value, place: given.place.clone() });
         })?;
@@ -66,6 +67,7 @@ pub fn expand(draft: &Draft) -> Result<Vec<Concrete>, PlanError> {
         points.iter_mut().for_each(|point| point.paths.push(Vec::new()));
         for (key, levels) in &path.entries {
             let place = format!("{}: {key}", path.place);
+            differ(&place, levels)?;
             points = vary(points, &format!("path.{}.{key}", i + 1), levels, |point, value| {
                 point.paths[i].push(Setting { name: key.clone(), value, place: place.clone() });
             })?;
@@ -78,6 +80,16 @@ pub fn expand(draft: &Draft) -> Result<Vec<Concrete>, PlanError> {
         .collect::<Result<_, PlanError>>()?;
     points.iter_mut().for_each(|point| point.fails.clone_from(&fails));
     Ok(points)
+}
+
+/// A level that stands twice would be run and weighed as two points.
+fn differ(place: &str, levels: &[String]) -> Result<(), PlanError> {
+    for (i, level) in levels.iter().enumerate() {
+        if levels[..i].contains(level) {
+            return Err(PlanError::at(place, format!("'{level}' stands twice among its values")));
+        }
+    }
+    Ok(())
 }
 
 fn vary(

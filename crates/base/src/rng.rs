@@ -4,17 +4,35 @@
 //! seed and the label, never on how much the parent has drawn, so adding a
 //! link or a host does not reshuffle the luck of the others (the idea of ns-3's
 //! fixed stream numbers). The generator is xoshiro256++ (Blackman and Vigna,
-//! 2019), seeded through SplitMix64. No floating point takes part.
+//! 2019), seeded through SplitMix64, or a keyed function where secrets are drawn.
+//! No floating point takes part.
 
 use crate::units::Ratio;
 use std::time::Duration;
 
-/// A deterministic pseudo-random generator. Not for secrets on a real network:
-/// there the seed itself must come from the operating system.
-#[derive(Clone, Debug)]
-pub struct Rng {
-    seed: u64,
-    state: [u64; 4],
+/// A function of a secret key and an input that nobody can tell from chance
+/// who does not know the key, such as an HMAC. Brought along by those who need
+/// one, so that this crate knows no cryptography.
+pub type KeyedFunction = fn(key: &[u8; 32], input: &[u8]) -> [u8; 32];
+
+/// A deterministic pseudo-random generator. One from a seed is not for secrets:
+/// who sees its numbers can work out the next. One from a key is.
+#[derive(Clone)]
+pub struct Rng(Source);
+
+#[derive(Clone)]
+enum Source {
+    Seeded { seed: u64, state: [u64; 4] },
+    Keyed { function: KeyedFunction, key: [u8; 32], drawn: u64 },
+}
+
+impl std::fmt::Debug for Rng {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Source::Seeded { seed, .. } => write!(f, "Rng(seed {seed})"),
+            Source::Keyed { drawn, .. } => write!(f, "Rng(keyed, {drawn} drawn)"),
+        }
+    }
 }
 
 impl Rng {
@@ -23,26 +41,44 @@ impl Rng {
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
         let state = std::array::from_fn(|_| split_mix(&mut mixer));
-        Self { seed, state }
+        Self(Source::Seeded { seed, state })
+    }
+
+    /// A generator whose numbers nobody can foresee who does not know `key`,
+    /// however many he has seen: `function` in counter mode. Slower than one
+    /// from a seed by what the function costs.
+    #[must_use]
+    pub const fn keyed(key: [u8; 32], function: KeyedFunction) -> Self {
+        Self(Source::Keyed { function, key, drawn: 0 })
     }
 
     /// The generator that belongs to `label`: a fixed function of this
-    /// generator's seed and the label.
+    /// generator's seed or key and the label.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
-        // FNV-1a over the label, then mixed with the seed.
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in label.bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        match &self.0 {
+            Source::Seeded { seed, .. } => {
+                // FNV-1a over the label, then mixed with the seed.
+                let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+                for byte in label.bytes() {
+                    hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+                }
+                let mut mixer = seed ^ hash.rotate_left(29);
+                Self::new(split_mix(&mut mixer))
+            }
+            Source::Keyed { function, key, .. } => {
+                Self::keyed(function(key, &[b"fork ", label.as_bytes()].concat()), *function)
+            }
         }
-        let mut mixer = self.seed ^ hash.rotate_left(29);
-        Self::new(split_mix(&mut mixer))
     }
 
     /// 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        let s = &mut self.state;
+        let s = match &mut self.0 {
+            Source::Seeded { state, .. } => state,
+            Source::Keyed { function, key, drawn } => return next_keyed(*function, key, drawn),
+        };
         let out = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let t = s[1] << 17;
         s[2] ^= s[0];
@@ -100,6 +136,13 @@ impl Rng {
     }
 }
 
+#[cold]
+fn next_keyed(function: KeyedFunction, key: &[u8; 32], drawn: &mut u64) -> u64 {
+    *drawn += 1;
+    let block = function(key, &drawn.to_le_bytes());
+    block.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -120,6 +163,25 @@ mod tests {
         assert_eq!(parent.fork("link/3").next_u64(), before);
         assert_ne!(parent.fork("link/4").next_u64(), before);
         assert_ne!(Rng::new(8).fork("link/3").next_u64(), before);
+    }
+
+    #[test]
+    fn a_keyed_one_draws_from_its_function_and_forks_into_other_keys() {
+        // A stand-in that shows which key and input it was given.
+        fn echo(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
+            let mut out = *key;
+            for (i, byte) in input.iter().enumerate() {
+                out[i % 32] = out[i % 32].wrapping_mul(31).wrapping_add(*byte);
+            }
+            out
+        }
+        let mut rng = Rng::keyed([7; 32], echo);
+        let fork = rng.fork("a").next_u64();
+        let (first, second) = (rng.next_u64(), rng.next_u64());
+        assert_ne!(first, second);
+        assert_eq!(rng.fork("a").next_u64(), fork);
+        assert_ne!(rng.fork("b").next_u64(), fork);
+        assert!(!format!("{rng:?}").contains("7, 7"), "a key is nothing to print");
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub use tun::Tun;
 use crate::{Datagrams, Detach, Local, World};
 use addresses::Addresses;
 use anabranch_base::{Batch, Instant, Rng};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use std::cell::Cell;
 use std::future::Future;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -61,6 +64,8 @@ pub struct OsWorld {
 struct Inner {
     timers: Rc<Timers>,
     rng: Rng,
+    /// Generators given out, where no seed asks for the same ones again.
+    drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
 }
 
@@ -83,13 +88,13 @@ pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::
 
 impl OsWorld {
     fn begin(options: Options) -> io::Result<Self> {
-        let seed = match options.seed {
-            Some(seed) => seed,
-            None => entropy()?,
+        let (rng, drawn) = match options.seed {
+            Some(seed) => (Rng::new(seed), None),
+            None => (Rng::keyed(secret()?, hmac_sha256), Some(Cell::new(0))),
         };
         let timers = Timers::begin()?;
         let addresses = Rc::new(Addresses::new(options.addresses)?);
-        Ok(Self { inner: Rc::new(Inner { timers, rng: Rng::new(seed), addresses }) })
+        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses }) })
     }
 
     /// The same world and clock, seen from other addresses of the host (see [`Options::addresses`]).
@@ -98,15 +103,28 @@ impl OsWorld {
     /// The host's addresses cannot be read.
     pub fn at(&self, addresses: Vec<IpAddr>) -> io::Result<Self> {
         let addresses = Rc::new(Addresses::new(addresses)?);
-        let inner = Inner { timers: self.inner.timers.clone(), rng: self.inner.rng.clone(), addresses };
+        let Inner { timers, rng, drawn, .. } = &*self.inner;
+        // The other's endpoints must not draw what this one's do.
+        let rng = if drawn.is_some() { self.rng("world") } else { rng.clone() };
+        let inner = Inner { timers: timers.clone(), rng, drawn: drawn.clone(), addresses };
         Ok(Self { inner: Rc::new(inner) })
     }
 }
 
-fn entropy() -> io::Result<u64> {
-    let mut bytes = [0; 8];
+/// Verification tags, cookie keys and nonces are drawn from it: all that keeps
+/// a stranger who sees none of our packets from meddling (RFC 9260 §12.2.4.2).
+fn secret() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
+    Ok(bytes)
+}
+
+fn hmac_sha256(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        unreachable!("a key of any length will do")
+    };
+    mac.update(input);
+    mac.finalize().into_bytes().into()
 }
 
 impl World for OsWorld {
@@ -127,7 +145,13 @@ impl World for OsWorld {
     }
 
     fn rng(&self, label: &str) -> Rng {
-        self.inner.rng.fork(label)
+        match &self.inner.drawn {
+            None => self.inner.rng.fork(label),
+            Some(drawn) => {
+                drawn.set(drawn.get() + 1);
+                self.inner.rng.fork(&format!("{label}/{}", drawn.get()))
+            }
+        }
     }
 
     fn addresses(&self) -> Vec<IpAddr> {

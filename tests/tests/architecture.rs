@@ -19,6 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sim", &["base", "wire", "link", "world"]),
     ("transport", &["base", "wire", "sctp", "tcp", "world"]),
     ("http", &["base", "world", "transport"]),
+    ("tokio", &["sctp", "transport", "world"]),
     ("lab", &["base", "wire", "sim", "link", "world", "transport", "http"]),
     ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "lab"]),
 ];

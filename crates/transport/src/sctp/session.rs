@@ -4,7 +4,7 @@ use super::host::Shared;
 use super::{Inner, PPID_HTTP};
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream};
 use anabranch_base::Engine;
-use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, SendError};
+use anabranch_sctp::{AssociationId, AssociationInfo, AssociationStats, Message, Received, SendError};
 use anabranch_world::World;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -58,7 +58,8 @@ impl<W: World> SctpSession<W> {
     }
 
     fn take(&self, number: u16) -> SctpStream<W> {
-        SctpStream { held: self.held.clone(), number, finished: false, delivery: Delivery::default() }
+        let (held, delivery) = (self.held.clone(), Delivery::default());
+        SctpStream { held, number, finished: false, delivery, ppid: None }
     }
 }
 
@@ -200,6 +201,8 @@ pub struct SctpStream<W: World> {
     finished: bool,
     /// How whole messages go.
     delivery: Delivery,
+    /// What all messages are marked with, when the application has said so.
+    ppid: Option<u32>,
 }
 
 impl<W: World> Drop for SctpStream<W> {
@@ -217,6 +220,53 @@ impl<W: World> Drop for SctpStream<W> {
 }
 
 impl<W: World> SctpStream<W> {
+    /// The payload protocol identifier of messages written from now on. Until
+    /// told: 0 of whole messages, [`PPID_HTTP`] of bytes.
+    pub fn set_ppid(&mut self, ppid: u32) {
+        self.ppid = Some(ppid);
+    }
+
+    /// Reads at most the rest of one user message, of whatever identifier, and
+    /// tells where it ends; `None` is the end of the stream.
+    ///
+    /// # Errors
+    /// The session ended before the stream did.
+    pub fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<Result<Option<Received>, CloseReason>> {
+        let (id, stream) = (self.held.id, self.number);
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        let Shared { engine, associations, bell, .. } = &mut *shared;
+        let Some(association) = associations.get_mut(&id) else {
+            return Poll::Ready(Err(CloseReason::Aborted));
+        };
+        let lane = association.lane(stream);
+        if lane.cancelled {
+            return Poll::Ready(Err(CloseReason::Cancelled));
+        }
+        if !lane.dry {
+            if let Ok(Some(received)) = engine.recv(now, id, stream, into) {
+                lane.read += received.bytes as u64;
+                if engine.has_output() {
+                    bell.ring();
+                }
+                return Poll::Ready(Ok(Some(received)));
+            }
+            lane.dry = true;
+        }
+        match association.end() {
+            Some(CloseReason::Finished) => Poll::Ready(Ok(None)),
+            Some(reason) => Poll::Ready(Err(reason)),
+            None => {
+                association.wait_to_read(stream, cx);
+                Poll::Pending
+            }
+        }
+    }
+
     fn write(&mut self, cx: &Context<'_>, from: &[u8], whole: bool) -> Poll<Result<usize, CloseReason>> {
         if from.is_empty() {
             return Poll::Ready(Ok(0));
@@ -242,7 +292,7 @@ impl<W: World> SctpStream<W> {
             (false, true) => engine.writable_bytes(id).clamp(fragment, MOST_PIECE.max(fragment)),
         };
         // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
-        let ppid = if whole { 0 } else { PPID_HTTP };
+        let ppid = self.ppid.unwrap_or(if whole { 0 } else { PPID_HTTP });
         // A stream of bytes needs them all, and in order.
         let Delivery { unordered, reliability, .. } = if whole { self.delivery } else { Delivery::default() };
         let message = Message { stream, ppid, unordered, reliability, ..Message::default() };

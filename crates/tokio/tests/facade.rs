@@ -1,0 +1,144 @@
+//! Endpoints on loopback, from several threads: bytes and messages, back-pressure,
+//! what is dropped, and how things end.
+#![cfg(target_os = "linux")]
+
+use anabranch_tokio::{Association, CloseReason, ConnectError, Endpoint, OpenError, Options};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// Generous: only a hang exceeds it.
+const LONG: Duration = Duration::from_secs(60);
+
+async fn endpoint(listen: Option<u16>) -> Endpoint {
+    let addresses = vec!["127.0.0.1".parse().expect("an address")];
+    Endpoint::new(Options { addresses, listen, ..Options::default() }).await.expect("an endpoint")
+}
+
+async fn associated() -> (Endpoint, Association, Association) {
+    let server = endpoint(Some(80)).await;
+    let client = endpoint(None).await;
+    let ours = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
+    let theirs = timeout(LONG, server.accept()).await.expect("in time").expect("an association");
+    (server, ours.expect("established"), theirs)
+}
+
+fn pattern(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_come_back_on_many_streams_at_once() {
+    let (_server, ours, theirs) = associated().await;
+    tokio::spawn(async move {
+        while let Ok((mut send, mut recv)) = theirs.accept_bi().await {
+            tokio::spawn(async move { tokio::io::copy(&mut recv, &mut send).await });
+        }
+    });
+    let mut tasks = Vec::new();
+    for seed in 0..8 {
+        let (mut send, mut recv) = ours.open_bi().await.expect("a stream");
+        assert_eq!(send.number(), u16::from(seed));
+        tasks.push(tokio::spawn(async move {
+            let bytes = pattern(1 << 20, seed);
+            let sent = bytes.clone();
+            let writer = tokio::spawn(async move {
+                send.write_all(&sent).await.expect("written");
+                send
+            });
+            let mut back = vec![0; bytes.len()];
+            timeout(LONG, recv.read_exact(&mut back)).await.expect("in time").expect("all of it");
+            assert!(back == bytes, "stream {seed}");
+            drop(writer.await.expect("no panic"));
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_keep_their_boundaries() {
+    let (_server, ours, theirs) = associated().await;
+    let (mut send, _recv) = ours.open_number(7).await.expect("stream 7");
+    assert_eq!(ours.open_number(7).await.err(), Some(OpenError::AlreadyOpen(7)));
+    let sizes = [1, 10, 1452, 1453, 70_000, 300_000, 2];
+    for (i, size) in sizes.into_iter().enumerate() {
+        send.send_message(pattern(size, i as u8)).await.expect("sent");
+    }
+    assert!(send.send_message(Vec::new()).await.is_err());
+    let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+    assert_eq!(recv.number(), 7);
+    for (i, size) in sizes.into_iter().enumerate() {
+        let message = timeout(LONG, recv.recv_message(1 << 20)).await.expect("in time").expect("no end");
+        assert!(message.as_deref() == Some(&pattern(size, i as u8)[..]), "message {i}");
+    }
+    ours.close();
+    assert_eq!(timeout(LONG, theirs.closed()).await.expect("in time"), CloseReason::Finished);
+    let end = timeout(LONG, recv.recv_message(1 << 20)).await.expect("in time");
+    assert!(matches!(end, Ok(None)), "{end:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_who_does_not_read_holds_up_his_writer() {
+    let (_server, ours, theirs) = associated().await;
+    let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+    let block = pattern(1 << 20, 3);
+    let mut written = 0_u64;
+    // Buffers on the way take some; a minute of room there is not.
+    let stuck = timeout(Duration::from_secs(2), async {
+        loop {
+            send.write_all(&block).await.expect("written");
+            written += block.len() as u64;
+        }
+    });
+    assert!(stuck.await.is_err());
+    assert!(written < 64 << 20, "{written} bytes were taken");
+    // Let go, it comes out of it: what was written whole arrives.
+    let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+    let mut first = vec![0; block.len()];
+    timeout(LONG, recv.read_exact(&mut first)).await.expect("in time").expect("a block");
+    assert!(first == block);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_dropped_ends_in_good_order() {
+    let (server, ours, theirs) = associated().await;
+    let (mut send, recv) = ours.open_bi().await.expect("a stream");
+    send.write_all(b"the last words").await.expect("written");
+    drop((send, recv, ours));
+    let (their_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+    let mut text = String::new();
+    timeout(LONG, recv.read_to_string(&mut text)).await.expect("in time").expect("an end in good order");
+    assert_eq!(text, "the last words");
+    assert_eq!(timeout(LONG, theirs.closed()).await.expect("in time"), CloseReason::Finished);
+    drop((their_send, recv, theirs));
+    timeout(LONG, server.wait_idle()).await.expect("in time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_abort_is_told_to_all_who_wait() {
+    let (_server, ours, theirs) = associated().await;
+    let (mut send, mut recv) = ours.open_bi().await.expect("a stream");
+    send.write_all(b"x").await.expect("written");
+    let (_s, _r) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+    theirs.abort();
+    let reason = timeout(LONG, ours.closed()).await.expect("in time");
+    assert!(matches!(reason, CloseReason::Reset(_)), "{reason:?}");
+    let mut byte = [0];
+    let read = timeout(LONG, recv.read(&mut byte)).await.expect("in time");
+    assert_eq!(read.expect_err("an end").kind(), std::io::ErrorKind::ConnectionReset);
+    let accepted = timeout(LONG, ours.accept_bi()).await.expect("in time");
+    assert!(matches!(accepted, Err(CloseReason::Reset(_))), "{accepted:?}");
+    assert!(ours.open_bi().await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_there_is_said() {
+    let server = endpoint(None).await;
+    let client = endpoint(None).await;
+    let refused = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
+    assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
+    let nowhere = timeout(LONG, client.connect(&[], 80)).await.expect("in time");
+    assert!(matches!(nowhere, Err(ConnectError::NotBegun(_))), "{nowhere:?}");
+}

@@ -8,8 +8,10 @@
 //! | [`traffic`] | messages that say who they are, and who checks them |
 //! | [`cases`] | what is tried, and what has to hold |
 //! | [`table`] | many seeds of every case, peer by peer |
+//! | [`decoding`] | the same bytes through two decoders |
 
 pub mod cases;
+pub mod decoding;
 pub mod meeting;
 pub mod peer;
 pub mod peers;

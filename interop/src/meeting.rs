@@ -98,6 +98,8 @@ pub struct Shown {
     pub from_them: Seen,
     /// Messages that were given up, both ways.
     pub given_up: u64,
+    /// The latest packets.
+    pub packets: Vec<Vec<u8>>,
 }
 
 /// A run under way.
@@ -341,6 +343,7 @@ impl Meeting {
             from_us: theirs.foreign.received.clone(),
             from_them: theirs.foreign.sent.clone(),
             given_up: ours.inbox.outstanding() + theirs.inbox.outstanding(),
+            packets: theirs.foreign.packets(),
         }
     }
 }

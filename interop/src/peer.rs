@@ -212,6 +212,12 @@ impl Foreign {
         self.log.push_back((now, outward, bytes.to_vec()));
     }
 
+    /// The latest packets, both ways.
+    #[must_use]
+    pub fn packets(&self) -> Vec<Vec<u8>> {
+        self.log.iter().map(|(_, _, bytes)| bytes.clone()).collect()
+    }
+
     /// The latest packets as they crossed the foreign end's interface.
     #[must_use]
     pub fn ladder(&self) -> String {

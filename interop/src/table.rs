@@ -135,7 +135,7 @@ pub fn table(
     mut row: impl FnMut(&str),
     mut failed: impl FnMut(&str),
 ) -> bool {
-    let heads: String = Stack::ALL.iter().map(|stack| format!("{:<24}", stack.name())).collect();
+    let heads: String = Stack::ALL.iter().map(|stack| format!("{:<28}", stack.name())).collect();
     row(format!("{:<34}{heads}", "").trim_end());
     let mut holds = true;
     for case in Case::ALL {
@@ -145,11 +145,11 @@ pub fn table(
         let mut line = format!("{:<34}", case.to_string());
         for stack in Stack::ALL {
             if !chosen(stack, case) {
-                let _ = write!(line, "{:<24}", "");
+                let _ = write!(line, "{:<28}", "");
                 continue;
             }
             let cell = cell(stack, case, seeds);
-            let _ = write!(line, "{:<24}", cell.text());
+            let _ = write!(line, "{:<28}", cell.text());
             if let Cell::Tried { failure: Some((seed, why)), .. } = &cell {
                 holds = false;
                 failed(&format!("{} with {}, seed {seed}: {why}", case, stack.name()));

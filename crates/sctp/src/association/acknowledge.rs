@@ -209,7 +209,8 @@ impl Association {
             self.send.peer_window == 0 || self.send.outstanding.end() - self.send.outstanding.base() == 1
         });
         let most = self.config.path_max_retrans;
-        if self.paths.get(index).search.is_some() && probing.is_none() {
+        // A probe of a closed window is answered, unless it is its size that keeps it from arriving.
+        if self.paths.get(index).search.is_some() && probing.is_none_or(|probing| !probing.answered) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.t3_expirations += 1;

@@ -3,6 +3,7 @@
 use crate::net::{self, A, B, IN_UDP, Narrow, V6};
 use crate::script::Script;
 use anabranch_base::engine::{Icmp, IcmpKind};
+use anabranch_base::time::Duration;
 use anabranch_wire::sctp::packet;
 use expect_test::expect;
 
@@ -331,4 +332,57 @@ fn an_outage() {
     let mut script = Script::new(PROBING);
     script.associate().run(90).kill(1).run(20_000).heal(1).run(10_000);
     assert_eq!(mtu(&script), 1_500);
+}
+
+/// RFC 8899 §4.3, RFC 9260 §6.1 A: what probes a closed window is as large as other data: unanswered
+/// time and again, it is its size that may be the reason, and the peer is not given up for it.
+#[test]
+fn a_window_probe_in_a_black_hole() {
+    let mut script = Script::established(&[PROBING, &[("rcvbuf", "3000B")]].concat());
+    script.app(B).reading_pause = Duration::from_secs(2);
+    script.lose_times(B, "rwnd=3000", 9).send(A, 0, 1_452).send(A, 0, 1_452).run(50);
+    script.net.narrow.insert(1, Narrow { mtu: 1_300, tells: false });
+    script.send(A, 0, 1_452).run(20_000);
+    script.check(expect![[r#"
+         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE
+         1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 BE
+         1.025  A ◄── B   SACK          cum=1 rwnd=1548
+         1.225  A ◄── B   SACK          cum=2 rwnd=0
+         2.250  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1452 BE     ✗ too big
+         3.025  A ◄── B   SACK          cum=2 rwnd=3000     ✗ lost
+         3.250  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1452 BE     ✗ too big
+         5.250  A ──► B   HEARTBEAT; PAD len=1132
+         5.250  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1452 BE     in fragments
+         5.275  A ◄── B   HEARTBEAT ACK
+         5.300  A ──► B   HEARTBEAT; PAD len=1432     ✗ too big
+         5.475  A ◄── B   SACK          cum=3 rwnd=1548
+         6.300  A ──► B   HEARTBEAT
+         6.300  A ──► B   HEARTBEAT; PAD len=1432     ✗ too big
+         6.325  A ◄── B   HEARTBEAT ACK
+         7.275  A ◄── B   SACK          cum=3 rwnd=3000     ✗ lost
+         7.300  A ──► B   HEARTBEAT; PAD len=1432     ✗ too big
+         8.300  A ──► B   HEARTBEAT; PAD len=1280     ✗ too big
+         9.300  A ──► B   HEARTBEAT
+         9.300  A ──► B   HEARTBEAT; PAD len=1280     ✗ too big
+         9.325  A ◄── B   HEARTBEAT ACK
+        10.300  A ──► B   HEARTBEAT; PAD len=1280     ✗ too big
+        11.300  A ──► B   HEARTBEAT; PAD len=1204
+        11.325  A ◄── B   HEARTBEAT ACK
+        11.350  A ──► B   HEARTBEAT; PAD len=1240     ✗ too big
+        12.350  A ──► B   HEARTBEAT
+        12.350  A ──► B   HEARTBEAT; PAD len=1240     ✗ too big
+        12.375  A ◄── B   HEARTBEAT ACK
+        13.350  A ──► B   HEARTBEAT; PAD len=1240     ✗ too big
+        14.350  A ──► B   HEARTBEAT; PAD len=1220
+        14.375  A ◄── B   HEARTBEAT ACK
+        14.400  A ──► B   HEARTBEAT; PAD len=1228
+        14.425  A ◄── B   HEARTBEAT ACK
+        14.450  A ──► B   HEARTBEAT; PAD len=1232
+        14.475  A ◄── B   HEARTBEAT ACK
+        14.500  A ──► B   HEARTBEAT; PAD len=1236     ✗ too big
+        15.500  A ──► B   HEARTBEAT
+        15.500  A ──► B   HEARTBEAT; PAD len=1236     ✗ too big
+        15.525  A ◄── B   HEARTBEAT ACK
+        16.500  A ──► B   HEARTBEAT; PAD len=1236     ✗ too big
+    "#]]);
 }

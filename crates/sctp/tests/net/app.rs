@@ -45,13 +45,19 @@ pub struct App {
     pub report_parts: bool,
 }
 
-/// The content of message `number`: a fixed function of number and place.
+/// The content of message `number`: a fixed function of number and place, and where there is room
+/// the number first. A word at a time: storms make gigabytes of it.
 pub fn content(number: u64, length: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> =
-        (0..length).map(|i| (number.wrapping_mul(31) as usize + i * 7 + (i >> 8)) as u8).collect();
-    if length >= 8 {
-        bytes[..8].copy_from_slice(&number.to_be_bytes());
+    if length < 8 {
+        return number.to_le_bytes()[..length].to_vec();
     }
+    let mut bytes = Vec::with_capacity(length + 7);
+    let mut word = number;
+    while bytes.len() < length {
+        bytes.extend_from_slice(&word.to_be_bytes());
+        word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+    }
+    bytes.truncate(length);
     bytes
 }
 

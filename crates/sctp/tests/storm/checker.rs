@@ -46,10 +46,13 @@ struct Sender {
 impl Sender {
     /// Bytes of the chunks, headers and padding included, beyond the last cumulative TSN.
     fn unacknowledged(&self) -> u64 {
+        // Those behind it are passed over unseen: in the order of serial numbers they are the last.
+        let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
-        self.content
-            .iter()
-            .filter(|(tsn, _)| beyond(**tsn))
+        let (low, high) =
+            (self.content.range(..first.unwrap_or(0)), self.content.range(first.unwrap_or(0)..));
+        high.take_while(|(tsn, _)| beyond(**tsn))
+            .chain(low.take_while(|(tsn, _)| beyond(**tsn)))
             .map(|(_, (length, _))| (self.header + length.next_multiple_of(4)) as u64)
             .sum()
     }
@@ -406,7 +409,9 @@ impl Watch for Checker {
             };
             if let Some((cumulative, _)) = mine.acknowledged {
                 // Kept a while: a T3-rtx may have put them on their way again before.
-                mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
+                if mine.content.len() > 4_000 {
+                    mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
+                }
             }
         }
     }

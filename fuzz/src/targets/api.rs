@@ -7,11 +7,12 @@
 use crate::source::Source;
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Ratio};
-use anabranch_sctp::testing::{Pair, Side, address};
+use anabranch_sctp::testing::{Observer, Pair, Side, address};
 use anabranch_sctp::{
     Associate, AssociationId, Config, Direction, Event, Message, Reliability, SchedulerKind,
 };
-use std::collections::BTreeMap;
+use anabranch_wire::ladder::{self, Ladder, Transport};
+use std::collections::{BTreeMap, BTreeSet};
 
 const PORT: u16 = 80;
 
@@ -25,8 +26,9 @@ struct App {
     partial: BTreeMap<(AssociationId, u16), Vec<u8>>,
     /// The last number that came ordered on a stream.
     last: BTreeMap<(AssociationId, u16), u64>,
-    /// All numbers that have come.
-    seen: std::collections::BTreeSet<u64>,
+    /// All numbers that have come. An association that was given up before the other side saw it
+    /// established begins anew there, and what it had brought comes again: once is once in each.
+    seen: BTreeSet<(AssociationId, u64)>,
 }
 
 /// Runs the operations that `input` spells.
@@ -38,6 +40,9 @@ pub fn run(input: &[u8]) {
     let unprotected = a.zero_checksum || b.zero_checksum;
     let mut pair = Pair::new(a, b, paths, 1);
     pair.b.listen(PORT).expect("free");
+    if std::env::var_os("DRAW").is_some() {
+        pair.observer = Some(drawing(paths));
+    }
     let mut apps = [App::default(), App::default()];
     let mut number = 0;
     ask(&mut pair, &mut apps[0]);
@@ -69,6 +74,20 @@ pub fn run(input: &[u8]) {
         }
         assert_eq!(pair.endpoint(side).poll_timeout(), None, "{side:?}: a timer still runs");
     }
+}
+
+/// Draws every packet, for who looks into a finding (`DRAW=1`).
+fn drawing(paths: usize) -> Observer {
+    let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
+    for (side, at) in [(Side::A, ladder::Side::Left), (Side::B, ladder::Side::Right)] {
+        for path in 0..paths.max(4) {
+            ladder.place(address(side, path).ip(), at, &format!("{side:?}.{path}"));
+        }
+    }
+    Box::new(move |now, side, bytes, passes| {
+        let line = ladder.line(now, address(side, 0).ip(), address(side.other(), 0).ip(), bytes);
+        println!("{line}{}", if passes { "" } else { "  ✗ lost" });
+    })
 }
 
 fn configuration(source: &mut Source<'_>) -> Config {
@@ -248,6 +267,9 @@ fn content(number: u64, length: usize) -> Vec<u8> {
 fn hear(pair: &mut Pair, apps: &mut [App; 2]) {
     for side in [Side::A, Side::B] {
         for event in pair.events(side) {
+            if pair.observer.is_some() {
+                println!("        {side:?}: {event:?}");
+            }
             let app = &mut apps[side as usize];
             match event {
                 Event::Accepted { id, .. } => app.ids.push(id),
@@ -282,8 +304,11 @@ fn read(pair: &mut Pair, apps: &mut [App; 2]) {
                 }
                 let whole = std::mem::take(whole);
                 let number = u64::from_be_bytes(whole[..8].try_into().expect("eight bytes"));
+                if pair.observer.is_some() {
+                    println!("        {side:?}: read {number} of {id:?}");
+                }
                 assert!(whole == content(number, whole.len()), "message {number} is damaged");
-                assert!(app.seen.insert(number), "message {number} came twice");
+                assert!(app.seen.insert((id, number)), "message {number} came twice");
                 if !got.unordered {
                     let before = app.last.insert(place, number);
                     assert!(before.is_none_or(|before| before < number), "{number} behind {before:?}");

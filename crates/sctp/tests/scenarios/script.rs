@@ -222,6 +222,20 @@ impl Script {
         (info.local_port, info.peer_port)
     }
 
+    /// The packet of `from` that is on its way and begins with a chunk of this type.
+    pub fn under_way(&self, from: Side, kind: u8) -> Vec<u8> {
+        let sent = |flight: &&net::Flight| {
+            let ip = flight.source.ip();
+            ip == net::address(from, net::network(ip)).ip() && flight.bytes[packet::HEADER] == kind
+        };
+        self.net.flying.values().find(sent).expect("such a packet").bytes.clone()
+    }
+
+    /// The tag that packets to `side` carry.
+    pub fn tag(&self, side: Side) -> u32 {
+        self.net.ladder.numbers().latest_tag(side).expect("a tag")
+    }
+
     /// Compares what was drawn; everything sent must have been received.
     #[track_caller]
     pub fn check(&mut self, expected: Expect) {

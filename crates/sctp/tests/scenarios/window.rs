@@ -3,6 +3,7 @@
 use crate::net::{A, B};
 use crate::script::Script;
 use anabranch_base::time::Duration;
+use anabranch_sctp::{AssociationState, Event, Message};
 use expect_test::expect;
 
 /// RFC 9260 §6.1 A: a closed window is probed by one DATA chunk, and opens again.
@@ -79,4 +80,39 @@ fn never_more_than_the_window() {
            1.175          B: received sid=0 len=9000
            1.375  A ◄── B   SACK          cum=7 rwnd=3000
     "#]]);
+}
+
+/// RFC 9260 §6.1 A: a window that never opens is probed for ever, ever more seldom up to RTO.Max; what
+/// is kept for it is the send buffer and no more. §9.2: a shutdown waits for what is outstanding; an
+/// application that does not want to wait with it aborts.
+#[test]
+fn a_window_that_never_opens() {
+    let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
+    script.app(B).reading_pause = Duration::from_secs(1_000_000);
+    script.net.drawing = false;
+    let id = script.id(A);
+    let mut sent = 0;
+    for _ in 0..24 {
+        for _ in 0..100 {
+            let now = script.net.now;
+            let took = script.net.end(A).engine.send(now, id, Message::default(), &[7; 1_000]);
+            sent += u32::from(took.is_ok());
+        }
+        script.run(3_600_000);
+        let info = script.net.end(A).engine.info(id).expect("it lives");
+        assert_eq!(info.state, AssociationState::Established);
+        assert!(info.buffered <= 20_000, "{} bytes wait", info.buffered);
+    }
+    assert_eq!(sent, 24);
+    // A day: a probe a minute and its SACK, and what came before.
+    let stats = script.net.end(A).engine.stats(id).expect("it lives");
+    assert!((1_440..1_500).contains(&stats.packets_sent), "{stats:?}");
+    script.shutdown(A).run(3_600_000);
+    let state = script.net.end(A).engine.info(id).expect("it lives").state;
+    assert_eq!(state, AssociationState::ShutdownPending);
+    script.abort(A).run(1_000);
+    for side in [A, B] {
+        let events = &script.net.end(side).events;
+        assert!(events.iter().any(|event| matches!(event, Event::Closed { .. })), "{side:?}: {events:?}");
+    }
 }

@@ -1,0 +1,214 @@
+//! Addresses of others in an association's list: camping on them, and having
+//! them bombed (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+const PORT: u16 = 80;
+/// One way between any two hosts.
+const DELAY: Duration = Duration::from_millis(10);
+
+const SERVER: usize = 0;
+const ATTACKER: usize = 1;
+const VICTIM: usize = 2;
+
+/// A packet under way.
+struct Flight {
+    source: SocketAddr,
+    target: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+/// Hosts, each with addresses that are its own, whatever it says of others.
+struct Town {
+    now: Instant,
+    hosts: Vec<Endpoint>,
+    owners: BTreeMap<SocketAddr, usize>,
+    flying: BTreeMap<(Instant, u64), Flight>,
+    launched: u64,
+    events: Vec<Vec<Event>>,
+    /// Bytes that went to each host.
+    received: Vec<usize>,
+    /// Hosts that are off.
+    silent: Vec<usize>,
+    /// Tells of a packet to be lost: from, to.
+    censor: fn(usize, usize, &[u8]) -> bool,
+}
+
+fn at(host: u8, n: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, host, n], 0))
+}
+
+impl Town {
+    /// The server has one address, the attacker one and claims the victim's first, the victim has two.
+    fn new(config: &Config) -> Self {
+        let claims = [vec![at(0, 1)], vec![at(1, 1), at(2, 1)], vec![at(2, 1), at(2, 2)]];
+        let mut hosts: Vec<_> = claims
+            .into_iter()
+            .enumerate()
+            .map(|(n, addresses)| Endpoint::new(config.clone(), addresses, Rng::new(n as u64)))
+            .collect();
+        hosts[SERVER].listen(PORT).expect("free");
+        let owners = [(at(0, 1), 0), (at(1, 1), 1), (at(2, 1), 2), (at(2, 2), 2)].into_iter().collect();
+        Self {
+            now: Instant::from_millis(1),
+            hosts,
+            owners,
+            flying: BTreeMap::new(),
+            launched: 0,
+            events: vec![Vec::new(); 3],
+            received: vec![0; 3],
+            silent: Vec::new(),
+            censor: |_, _, _| false,
+        }
+    }
+
+    /// The client asks the server for an association from this port.
+    fn ask(&mut self, host: usize, port: u16) -> AssociationId {
+        let ask = Associate { peer: vec![at(0, 1)], peer_port: PORT, local_port: Some(port), streams: None };
+        let now = self.now;
+        self.hosts[host].associate(now, ask).expect("an association")
+    }
+
+    fn drain(&mut self) {
+        let mut batch = Batch::new(1);
+        for host in 0..self.hosts.len() {
+            loop {
+                batch.clear();
+                if !self.hosts[host].poll_transmit(self.now, &mut batch) {
+                    break;
+                }
+                for packet in batch.packets() {
+                    // Nobody gets a packet out under an address that is not its own, and what
+                    // comes back to a false one goes to its owner.
+                    let owner = self.owners.get(&packet.target).copied();
+                    let honest = self.owners.get(&packet.source) == Some(&host);
+                    let Some(to) = owner.filter(|_| honest) else { continue };
+                    self.received[to] += packet.payload.len();
+                    if self.silent.contains(&to) || (self.censor)(host, to, packet.payload) {
+                        continue;
+                    }
+                    self.launched += 1;
+                    let flight = Flight {
+                        source: packet.source,
+                        target: packet.target,
+                        bytes: packet.payload.to_vec(),
+                    };
+                    self.flying.insert((self.now + DELAY, self.launched), flight);
+                }
+            }
+            while let Some(event) = self.hosts[host].poll_event() {
+                self.events[host].push(event);
+            }
+        }
+    }
+
+    fn run(&mut self, ms: u64) {
+        let until = self.now + Duration::from_millis(ms);
+        loop {
+            self.drain();
+            let timeouts = self.hosts.iter().filter_map(Engine::poll_timeout);
+            let next = timeouts.chain(self.flying.keys().map(|key| key.0)).min();
+            let Some(next) = next.filter(|&next| next <= until) else { break };
+            self.now = self.now.max(next);
+            while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let flight = entry.remove();
+                let to = self.owners[&flight.target];
+                let (source, target) = (flight.source, flight.target);
+                let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &flight.bytes };
+                self.hosts[to].handle_packet(self.now, packet);
+            }
+            for host in &mut self.hosts {
+                host.handle_timeout(self.now);
+            }
+        }
+        self.now = until;
+    }
+
+    fn established(&self, host: usize) -> bool {
+        self.events[host].iter().any(|event| matches!(event, Event::Established { .. }))
+    }
+
+    fn closed(&self, host: usize) -> bool {
+        self.events[host].iter().any(|event| matches!(event, Event::Closed { .. }))
+    }
+
+    /// The association that the server has accepted last.
+    fn accepted(&self) -> AssociationId {
+        let accepted = self.events[SERVER].iter().rev().find_map(|event| match event {
+            Event::Accepted { id, .. } => Some(*id),
+            _ => None,
+        });
+        accepted.expect("an association")
+    }
+}
+
+fn config(changes: &[(&str, &str)]) -> Config {
+    let mut config = Config::default();
+    for (key, value) in changes {
+        config.set(key, value).expect("a knob");
+    }
+    config
+}
+
+/// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the
+/// victim is going to use. §2.3, RFC 9260 §5.4: the address is asked at once, its owner says that it knows
+/// of nothing (§8.4), and the association is gone before the victim wants one.
+#[test]
+fn camping_on_an_address_ends_with_the_first_heartbeat() {
+    let mut town = Town::new(&config(&[]));
+    town.ask(ATTACKER, 5_000);
+    town.run(1_000);
+    assert!(town.established(ATTACKER) && town.closed(SERVER), "{:?}", town.events[SERVER]);
+    town.ask(VICTIM, 5_000);
+    town.run(1_000);
+    assert!(town.established(VICTIM), "{:?}", town.events[VICTIM]);
+}
+
+/// The same when the victim was off and comes up later: it is refused while the address is camped on,
+/// because its INIT lists one more (RFC 9260 §5.2.2), and hears why; the next HEARTBEAT frees it.
+/// Meanwhile another port will do.
+#[test]
+fn camping_on_the_address_of_who_is_off() {
+    let mut town = Town::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
+    town.silent = vec![VICTIM];
+    town.ask(ATTACKER, 5_000);
+    town.run(500);
+    town.silent.clear();
+    town.ask(VICTIM, 5_000);
+    town.ask(VICTIM, 5_001);
+    town.run(100);
+    assert!(!town.closed(SERVER));
+    assert!(town.closed(VICTIM) && town.established(VICTIM), "{:?}", town.events[VICTIM]);
+    town.run(5_000);
+    assert!(town.closed(SERVER), "the HEARTBEAT of the next RTO is answered by its owner");
+    town.ask(VICTIM, 5_000);
+    town.run(1_000);
+    let up = town.events[VICTIM].iter().filter(|event| matches!(event, Event::Established { .. })).count();
+    assert_eq!(up, 2, "{:?}", town.events[VICTIM]);
+}
+
+/// RFC 5062 §5, RFC 9260 §5.4: the attacker lists a victim that is off, asks for much, and stops
+/// acknowledging, so that it is sent again elsewhere: there is nowhere, the victim gets HEARTBEATs alone.
+#[test]
+fn an_attacker_that_stops_acknowledging() {
+    let mut town = Town::new(&config(&[]));
+    town.silent = vec![VICTIM];
+    town.ask(ATTACKER, 5_000);
+    town.run(500);
+    let (id, now) = (town.accepted(), town.now);
+    for _ in 0..100 {
+        town.hosts[SERVER].send(now, id, Message::default(), &[7; 1_000]).expect("room");
+    }
+    town.censor = |from, _, _| from == ATTACKER;
+    let (before, served) = (town.received[VICTIM], town.received[ATTACKER]);
+    town.run(600_000);
+    let drawn = town.received[VICTIM] - before;
+    println!("{drawn} bytes to the victim, {} to the attacker", town.received[ATTACKER] - served);
+    assert!(drawn < 2_000, "{drawn} bytes to who never asked");
+    let closed = town.events[SERVER].iter().any(|event| matches!(event, Event::Closed { .. }));
+    assert!(closed, "an association that nobody answers ends");
+}

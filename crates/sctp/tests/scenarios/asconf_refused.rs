@@ -1,0 +1,186 @@
+//! Address changes that a peer may ask for and does not get (RFC 5061 §5.2, §5.3, §8).
+//!
+//! The requests are written by hand and signed as the two sides would sign them: whoever sees the
+//! handshake can (RFC 4895 §9), and a peer that means harm anyway.
+
+use crate::net::{self, A, B};
+use crate::script::Script;
+use anabranch_sctp::{AssociationState, Event};
+use anabranch_wire::sctp::*;
+use expect_test::expect;
+use hmac::{Hmac, Mac};
+use sha1::Sha1;
+use std::net::IpAddr;
+
+/// An association whose key is known.
+struct Known {
+    script: Script,
+    key: Vec<u8>,
+    serial: u32,
+}
+
+/// RFC 4895 §6.1: what INIT or INIT ACK contributes to the key.
+fn vector(bytes: &[u8]) -> Vec<u8> {
+    let mut params = &bytes[packet::HEADER + Init::FIXED..];
+    let mut vector = Vec::new();
+    while let [k0, k1, l0, l1, ..] = *params {
+        let length = usize::from(u16::from_be_bytes([l0, l1]));
+        if matches!(u16::from_be_bytes([k0, k1]), 0x8002..=0x8004) {
+            vector.extend_from_slice(&params[..length]);
+        }
+        params = params.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+    }
+    vector
+}
+
+impl Known {
+    /// Two networks of 25 ms; A has `addresses`, B both.
+    fn with(addresses: usize) -> Self {
+        let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
+        let mut script = Script::multi_homed(&[25, 25], &on);
+        for n in addresses + 1..=2 {
+            let now = script.net.now;
+            script.net.end(A).engine.remove_address(now, net::address(A, n).ip());
+        }
+        script.associate().run(10);
+        let one = vector(&script.under_way(A, 1));
+        script.run(25);
+        let other = vector(&script.under_way(B, 2));
+        script.run(3_000);
+        let key = if (one.len(), &one) <= (other.len(), &other) {
+            [&one[..], &other].concat()
+        } else {
+            [&other[..], &one].concat()
+        };
+        // A itself has asked for nothing, and would end what it is told of (RFC 5061 §5.3 F0).
+        script.lose_times(B, "ASCONF ACK", 99);
+        let serial = script.net.ladder.numbers().first(A).expect("a TSN");
+        script.forget();
+        Self { script, key, serial }
+    }
+
+    /// A signed ASCONF of A's from its address in network `n`.
+    fn ask(&mut self, n: usize, requests: &[Param<'_>]) {
+        let (source, target) = self.script.ports(A);
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, source, target, self.script.tag(B));
+        let at = bytes.len();
+        Auth { key: 0, hmac: 1, mac: &[0; 20] }.emit(&mut bytes);
+        let address = net::address(A, 1).ip();
+        let mut chunk = Asconf { serial: self.serial, address, params: Default::default() }.open(&mut bytes);
+        for request in requests {
+            request.emit(&mut chunk);
+        }
+        chunk.close();
+        self.serial = self.serial.wrapping_add(1);
+        let mut mac = Hmac::<Sha1>::new_from_slice(&self.key).expect("any length");
+        mac.update(&bytes[at..]);
+        bytes[at + 8..at + 28].copy_from_slice(&mac.finalize().into_bytes());
+        packet::finish(&mut bytes, start);
+        self.script.net.inject(A, n, bytes);
+        self.script.run(200);
+    }
+
+    /// Both sides still have the association, and B this many addresses of A.
+    fn lives(&mut self, addresses: usize) {
+        self.script.net.drawing = false;
+        let before = self.script.app(A).messages;
+        self.script.send(B, 0, 100).run(3_000);
+        assert_eq!(self.script.app(A).messages, before + 1);
+        let id = self.script.id(B);
+        let info = self.script.net.end(B).engine.info(id).expect("it lives");
+        let gone = |event: &&Event| matches!(event, Event::PathRemoved { .. });
+        let gone = self.script.net.end(B).events.iter().filter(gone).count();
+        assert_eq!((info.state, info.paths.len() - gone), (AssociationState::Established, addresses));
+    }
+}
+
+fn at(n: usize) -> IpAddr {
+    net::address(A, n).ip()
+}
+
+/// RFC 5061 §5.3 F7: the last address stays (error 0x00a0); F8: the one that the request comes from
+/// stays (error 0x00a2); what was never there cannot go. Each is answered for itself.
+#[test]
+fn addresses_that_stay() {
+    let mut known = Known::with(1);
+    known.ask(1, &[Param::DeleteAddress { id: 1, address: at(1) }]);
+    known.ask(1, &[Param::DeleteAddress { id: 2, address: at(7) }]);
+    known.script.check(expect![[r#"
+        3.035  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 delete=10.0.1.1     injected
+        3.060  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1 failed=delete-last-address     ✗ lost
+        3.235  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.1.1 delete=10.0.7.1     injected
+        3.260  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=2 failed=unresolvable-address     ✗ lost
+    "#]]);
+    known.lives(1);
+    let mut known = Known::with(2);
+    known.ask(2, &[Param::DeleteAddress { id: 1, address: at(2) }]);
+    // One may go, the other must not, whatever the order.
+    known.ask(
+        2,
+        &[Param::DeleteAddress { id: 2, address: at(1) }, Param::DeleteAddress { id: 3, address: at(2) }],
+    );
+    known.script.check(expect![[r#"
+        3.035  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 delete=10.0.2.1     injected
+        3.060  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=1 failed=delete-source-address     ✗ lost
+        3.235  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.1.1 delete=10.0.1.1 delete=10.0.2.1     injected
+        3.260          B: peer gives 10.0.1.1 up
+        3.260  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=2 failed=delete-last-address     ✗ lost
+    "#]]);
+    known.lives(1);
+}
+
+/// RFC 5061 §5.3 F11, RFC 5062 §5.1: a hundred victims are not taken on board; what is, is not spoken to
+/// before it has answered (§5.3 F14), and a primary that has not is none (§5.4).
+#[test]
+fn a_hundred_requests() {
+    let mut known = Known::with(1);
+    let victim = |n: u32| IpAddr::from([10, 0, 2, 9 + n as u8]);
+    known.script.lose_times(B, "HEARTBEAT", 999);
+    let add = |n: u32| Param::AddAddress { id: n, address: victim(n) };
+    known.ask(1, &(1..=64).map(add).collect::<Vec<_>>());
+    known.ask(1, &(65..=165).map(add).collect::<Vec<_>>());
+    known.ask(1, &[Param::SetPrimary { id: 200, address: victim(1) }]);
+    let id = known.script.id(B);
+    let info = known.script.net.end(B).engine.info(id).expect("it lives");
+    let (mut added, mut told) = (0, 0);
+    for path in info.paths.iter().filter(|path| path.address != at(1)) {
+        added += 1;
+        assert!(!path.primary, "{path:?}");
+        assert_eq!(path.state, anabranch_sctp::PathState::Unconfirmed, "{path:?}");
+        told += path.stats.bytes_sent;
+    }
+    println!("{added} addresses, {told} bytes to them");
+    assert!(added < 64 && told < 64 * 100, "{added} addresses, {told} bytes");
+    known.script.forget();
+    known.script.net.drawing = false;
+    known.script.send(B, 0, 100).run(3_000);
+    assert_eq!(known.script.app(A).messages, 1);
+}
+
+/// RFC 5061 §5.2 E2, E5: a request that comes again is answered again and not done again; one from the
+/// past or the future is not answered at all.
+#[test]
+fn serial_numbers() {
+    let mut known = Known::with(2);
+    let first = known.serial;
+    let delete = [Param::DeleteAddress { id: 1, address: at(2) }];
+    known.ask(1, &delete);
+    known.serial = first;
+    known.ask(1, &delete);
+    for wrong in [first.wrapping_sub(1), first.wrapping_add(2), first.wrapping_add(1 << 31)] {
+        known.serial = wrong;
+        known.ask(1, &delete);
+    }
+    known.script.check(expect![[r#"
+        3.035  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 delete=10.0.2.1     injected
+        3.060          B: peer gives 10.0.2.1 up
+        3.060  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1     ✗ lost
+        3.235  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 delete=10.0.2.1     injected
+        3.260  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1     ✗ lost
+        3.435  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=0 from=10.0.1.1 delete=10.0.2.1     injected
+        3.635  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=3 from=10.0.1.1 delete=10.0.2.1     injected
+        3.835  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=2147483649 from=10.0.1.1 delete=10.0.2.1     injected
+    "#]]);
+    known.lives(1);
+}

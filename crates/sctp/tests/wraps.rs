@@ -1,0 +1,85 @@
+//! Numbers that come to their end and begin again: TSNs, SSNs, and serials with
+//! them (RFC 9260 §1.6), in the middle of a transfer that loses packets.
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Engine, Instant, Ratio, Rng};
+use anabranch_sctp::testing::{Pair, Side, address};
+use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
+use anabranch_wire::sctp::{Chunk, PacketView};
+
+const PORT: u16 = 80;
+
+/// The TSN that A begins with, by the luck of this seed.
+fn first_tsn(config: &Config, seed: u64) -> u32 {
+    let rng = Rng::new(seed).fork("a");
+    let mut engine = Endpoint::new(config.clone(), vec![address(Side::A, 0)], rng);
+    let now = Instant::from_millis(1);
+    engine.associate(now, Associate::to(address(Side::B, 0), PORT)).expect("an association");
+    let mut batch = Batch::new(1);
+    assert!(engine.poll_transmit(now, &mut batch), "an INIT");
+    let packet = batch.packets().next().expect("a packet");
+    let view = PacketView::parse(packet.payload).expect("a good one");
+    match view.chunks().next() {
+        Some(Ok(Chunk::Init(init))) => init.tsn.0,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A seed whose TSNs end within so many.
+fn seed_near_the_end(config: &Config, within: u32) -> u64 {
+    let near = |seed: &u64| u32::MAX - first_tsn(config, *seed) < within;
+    (0..4_000_000).find(near).expect("one of millions")
+}
+
+/// Sends `count` messages of A's on stream 1, every seventh unordered, and checks that each comes once
+/// and the others in their order.
+fn transfer(config: &Config, seed: u64, count: u32) {
+    let mut pair = Pair::new(config.clone(), config.clone(), 1, seed);
+    pair.b.listen(PORT).expect("free");
+    pair.network.loss = Ratio::new(2, 100).expect("below one");
+    pair.network.duplicate = Ratio::new(2, 100).expect("below one");
+    pair.network.jitter = Duration::from_millis(3);
+    let now = pair.now;
+    let id = pair.a.associate(now, Associate::to(address(Side::B, 0), PORT)).expect("an association");
+    let (mut sent, mut last, mut seen) = (0_u32, None, vec![false; count as usize]);
+    let until = pair.now + Duration::from_secs(36_000);
+    let mut buffer = [0; 64];
+    let mut missing = count;
+    while missing > 0 {
+        let now = pair.now;
+        while sent < count {
+            let message = Message { stream: 1, unordered: sent.is_multiple_of(7), ..Message::default() };
+            if pair.a.send(now, id, message, &sent.to_be_bytes()).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+        assert!(pair.step(until), "{missing} messages have not come");
+        for event in pair.events(Side::B) {
+            let Event::Readable { id, stream } = event else { continue };
+            let now = pair.now;
+            while let Ok(Some(got)) = pair.b.recv(now, id, stream, &mut buffer) {
+                let number = u32::from_be_bytes(buffer[..4].try_into().expect("four bytes"));
+                assert!(!std::mem::replace(&mut seen[number as usize], true), "message {number} came twice");
+                missing -= 1;
+                if !got.unordered {
+                    assert!(last.is_none_or(|last| last < number), "{number} behind {last:?}");
+                    last = Some(number);
+                }
+            }
+        }
+        pair.events(Side::A);
+    }
+}
+
+/// RFC 9260 §1.6, §6.5: 80,000 messages on a stream of whose TSNs 40,000 are left: the SSNs begin again
+/// as well. By the letter; with losses found by time; with I-DATA, whose identifiers are longer.
+#[test]
+fn the_last_tsn_is_not_the_last_message() {
+    for (profile, interleaving) in [("rfc9260", "no"), ("modern", "no"), ("modern", "yes")] {
+        let mut config = Config::profile(profile).expect("a profile");
+        config.set("interleaving", interleaving).expect("a knob");
+        let seed = seed_near_the_end(&config, 40_000);
+        transfer(&config, seed, 80_000);
+    }
+}

@@ -1,7 +1,6 @@
 //! What whole-system tests share: races from a line of flags, the invariants
 //! that every run keeps, seeds from the environment.
 
-use anabranch_lab::attribution;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
@@ -77,7 +76,7 @@ pub fn check(what: &str, run: &Run) {
         let why = object.why.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no why"));
         // Parts are unsigned: that they add up says that none was cut off below zero.
         assert_eq!(
-            attribution::sum(why),
+            why.sum(),
             done - issued,
             "{what}: the parts of {name} do not add up: {why:?}"
         );

@@ -1,7 +1,6 @@
 //! A row for each point, contestant, seed and object.
 
-use crate::results::{Outcome, Race};
-use crate::verdict::{PARTS, parts};
+use crate::results::{Outcome, PARTS, Race, Why};
 use std::fmt::Write;
 
 /// The race as CSV (RFC 4180, but lines end in a line feed alone). A value that is not known is an empty field.
@@ -53,7 +52,7 @@ pub fn render(race: &Race) -> String {
                         number(object.delivered_ns),
                         field(object.failure.as_deref().unwrap_or_default()),
                     );
-                    let why = object.why.as_ref().map(parts).unwrap_or_default();
+                    let why = object.why.as_ref().map(Why::parts).unwrap_or_default();
                     for part in why {
                         let _ = write!(out, ",{}", number(part));
                     }

@@ -243,6 +243,35 @@ pub struct Why {
     pub blocked_ns: Option<u64>,
 }
 
+/// The parts of a response time, in the order in which they occur.
+pub const PARTS: [&str; 10] =
+    ["connect", "queue", "send", "stalled", "ahead", "server", "recovery", "timeout", "wire", "blocked"];
+
+impl Why {
+    /// The parts, in the order of [`PARTS`]; `None` where a part cannot be told.
+    #[must_use]
+    pub const fn parts(&self) -> [Option<u64>; 10] {
+        [
+            self.connect_ns,
+            self.queue_ns,
+            self.send_ns,
+            self.stalled_ns,
+            self.ahead_ns,
+            self.server_ns,
+            self.recovery_ns,
+            self.timeout_ns,
+            self.wire_ns,
+            self.blocked_ns,
+        ]
+    }
+
+    /// All parts together, unknown ones as zero; nanoseconds.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.parts().into_iter().flatten().sum()
+    }
+}
+
 /// What `send_ns` was spent on; the three add up to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SendDetail {

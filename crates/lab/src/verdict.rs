@@ -3,30 +3,9 @@
 //! The winner is named only where the interval says so; the reason is the part
 //! of the response time in which the two contestants differ most.
 
-use crate::results::{Arm, Point, Why};
+use crate::results::{Arm, PARTS, Point};
 use crate::stats::metrics;
 use std::fmt::Write;
-
-/// The parts of a response time, in the order in which they occur.
-pub const PARTS: [&str; 10] =
-    ["connect", "queue", "send", "stalled", "ahead", "server", "recovery", "timeout", "wire", "blocked"];
-
-/// The parts' values, in the order of [`PARTS`].
-#[must_use]
-pub const fn parts(why: &Why) -> [Option<u64>; 10] {
-    [
-        why.connect_ns,
-        why.queue_ns,
-        why.send_ns,
-        why.stalled_ns,
-        why.ahead_ns,
-        why.server_ns,
-        why.recovery_ns,
-        why.timeout_ns,
-        why.wire_ns,
-        why.blocked_ns,
-    ]
-}
 
 /// Mean milliseconds an object spent in each part, over all runs, in the order of [`PARTS`]; `None` when nothing is
 /// known.
@@ -42,7 +21,7 @@ pub fn mean_parts(arm: &Arm) -> Option<[f64; 10]> {
         .filter_map(|object| object.why.as_ref())
     {
         n += 1;
-        for (sum, part) in sums.iter_mut().zip(parts(why)) {
+        for (sum, part) in sums.iter_mut().zip(why.parts()) {
             *sum += part.unwrap_or(0) as f64 / 1e6;
         }
     }

@@ -30,7 +30,7 @@ fn sound(race: &Race, messages: usize) {
             let (issued, delivered) =
                 (object.issued_ns.expect("issued"), object.delivered_ns.expect("delivered"));
             let why = object.why.expect("why");
-            assert_eq!(anabranch_lab::attribution::sum(&why), delivered - issued, "{}", object.name);
+            assert_eq!(why.sum(), delivered - issued, "{}", object.name);
         }
     }
 }

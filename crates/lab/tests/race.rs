@@ -58,7 +58,7 @@ fn every_part_of_every_response_time_adds_up_and_nothing_beats_the_limit() {
         for object in &run.objects {
             let why = object.why.as_ref().expect("delivered");
             let span = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
-            assert_eq!(anabranch_lab::attribution::sum(why), span, "{}", object.name);
+            assert_eq!(why.sum(), span, "{}", object.name);
         }
     }
 }

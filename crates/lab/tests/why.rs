@@ -1,6 +1,5 @@
 //! Each part of a response time, by the case that it names, in the virtual network; and two page loads by hand.
 
-use anabranch_lab::attribution;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Object, Outcome, Run};
 use anabranch_lab::run::batch::{self, Options};
@@ -18,7 +17,7 @@ fn run(arm: &str, flags: &[(&str, &str)]) -> Run {
     assert!(run.page_ns >= run.limit_ns, "{arm} beats the limit");
     for object in &run.objects {
         let why = object.why.as_ref().expect("delivered");
-        assert_eq!(attribution::sum(why), response(object), "{arm} {}", object.name);
+        assert_eq!(why.sum(), response(object), "{arm} {}", object.name);
     }
     run
 }

@@ -147,28 +147,8 @@ fn one(
     why.wire_ns =
         Some((instants.req_in_ns - instants.req_copy_ns) + (instants.complete_ns - instants.copy_ns));
     why.blocked_ns = Some(delivered - instants.complete_ns);
-    assert_eq!(sum(&why), delivered - issued, "the parts of a response time add up to it");
+    assert_eq!(why.sum(), delivered - issued, "the parts of a response time add up to it");
     Some(Attributed { instants: Some(instants), why, send_detail: Some(detail) })
-}
-
-/// All parts together, unknown ones as zero; nanoseconds.
-#[must_use]
-pub fn sum(why: &Why) -> u64 {
-    [
-        why.connect_ns,
-        why.queue_ns,
-        why.send_ns,
-        why.stalled_ns,
-        why.ahead_ns,
-        why.server_ns,
-        why.recovery_ns,
-        why.timeout_ns,
-        why.wire_ns,
-        why.blocked_ns,
-    ]
-    .into_iter()
-    .flatten()
-    .sum()
 }
 
 /// Hands out instants that never decrease and never pass the end.

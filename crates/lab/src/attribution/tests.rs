@@ -88,7 +88,7 @@ impl Story {
             let found = found.expect("delivered");
             let issued = object.issued.expect("issued").as_nanos();
             let delivered = object.delivered.as_ref().expect("delivered").at.as_nanos();
-            assert_eq!(sum(&found.why), delivered - issued);
+            assert_eq!(found.why.sum(), delivered - issued);
             let inner = found.instants.expect("known");
             let order = [
                 issued,

@@ -49,21 +49,10 @@ pub(super) fn values(why: &Why, detail: Option<&SendDetail>) -> [u64; 12] {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
         None => [why.send_ns, None, None],
     };
-    [
-        why.connect_ns,
-        why.queue_ns,
-        turn,
-        cwnd,
-        rwnd,
-        why.stalled_ns,
-        why.ahead_ns,
-        why.server_ns,
-        why.recovery_ns,
-        why.timeout_ns,
-        why.wire_ns,
-        why.blocked_ns,
-    ]
-    .map(|part| part.unwrap_or(0))
+    let [connect, queue, _, stalled, rest @ ..] = why.parts();
+    let [ahead, server, recovery, timeout, wire, blocked] = rest;
+    [connect, queue, turn, cwnd, rwnd, stalled, ahead, server, recovery, timeout, wire, blocked]
+        .map(|part| part.unwrap_or(0))
 }
 
 pub(super) fn legend(out: &mut String, present: [bool; 12]) {

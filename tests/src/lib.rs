@@ -75,11 +75,7 @@ pub fn check(what: &str, run: &Run) {
         let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
         let why = object.why.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no why"));
         // Parts are unsigned: that they add up says that none was cut off below zero.
-        assert_eq!(
-            why.sum(),
-            done - issued,
-            "{what}: the parts of {name} do not add up: {why:?}"
-        );
+        assert_eq!(why.sum(), done - issued, "{what}: the parts of {name} do not add up: {why:?}");
         let t = object.instants.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no instants"));
         let instants = [
             issued,

@@ -141,16 +141,26 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
             };
             let here = SocketAddr::new(ip, 0);
             assert_eq!(near.local(), [here]);
-            let mut batch = Batch::new(2);
-            (batch.source, batch.target, batch.ecn) = (here, here, Ecn::Ect1);
-            batch.push(&[1; 600]);
-            batch.push(&[2; 600]);
-            send(&near, &mut batch).await;
-            for number in [1, 2] {
-                recv(&near, &mut batch).await;
-                assert_eq!((batch.source, batch.target, batch.ecn), (here, here, Ecn::Ect1));
-                assert_eq!(batch.segments().collect::<Vec<_>>(), [[number; 600]]);
+            // More than go in a call, the last one shorter, another mark in between.
+            let mut batch = Batch::new(20);
+            let mut sent = Vec::new();
+            for (first, ecn) in [(0, Ecn::Ect1), (20, Ecn::Ect0)] {
+                (batch.source, batch.target, batch.ecn) = (here, here, ecn);
+                for number in first..first + 20_u8 {
+                    let size = if number == first + 19 { 80 } else { 600 };
+                    batch.push(&vec![number; size]);
+                    sent.push((vec![number; size], ecn));
+                }
+                send(&near, &mut batch).await;
             }
+            let mut batch = Batch::new(near.max_segments());
+            let mut received = Vec::new();
+            while received.len() < sent.len() {
+                recv(&near, &mut batch).await;
+                assert_eq!((batch.source, batch.target), (here, here));
+                received.extend(batch.segments().map(|packet| (packet.to_vec(), batch.ecn)));
+            }
+            assert!(received == sent, "{} packets", received.len());
         });
     }
 }

@@ -10,8 +10,8 @@ use super::addresses::Addresses;
 use super::reports::{self, Report};
 use anabranch_base::{Batch, Ecn, IcmpKind};
 use nix::libc;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
+use nix::sys::socket::{recvmmsg, sendmmsg, setsockopt, sockopt};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::{Cell, RefCell};
@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -32,8 +33,8 @@ pub struct Raw {
     addresses: Rc<Addresses>,
     sockets: Vec<Version>,
     reports: RefCell<VecDeque<Report>>,
-    buffer: RefCell<Vec<u8>>,
-    /// Bytes of the batch under way that have been sent already.
+    arrived: RefCell<Arrived>,
+    /// Packets of the batch under way that have been sent already.
     sent: Cell<usize>,
 }
 
@@ -67,7 +68,7 @@ impl Raw {
             addresses,
             sockets,
             reports: RefCell::default(),
-            buffer: RefCell::new(vec![0; LARGEST_PACKET as usize]),
+            arrived: RefCell::default(),
             sent: Cell::new(0),
         })
     }
@@ -99,64 +100,44 @@ impl Raw {
                 format!("{source} is no address of this host, or none that reaches {}", batch.target.ip());
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text)));
         };
-        for (number, segment) in batch.segments().enumerate() {
-            let end = (number + 1) * batch.stride();
-            if end <= self.sent.get() {
-                continue;
-            }
-            loop {
-                match version.send(cx, batch, segment) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Poll::Ready(Err(error)) => {
-                        if error.raw_os_error() == Some(libc::EMSGSIZE) {
-                            let kind = IcmpKind::TooBig(self.mtu(source));
-                            let quoted = segment[..segment.len().min(64)].to_vec();
-                            self.reports.borrow_mut().push_back(Report {
-                                kind,
-                                target: batch.target,
-                                quoted,
-                            });
-                            cx.waker().wake_by_ref();
-                        }
-                        // Anything else: the network does not want it.
-                        break;
+        let segments: Vec<&[u8]> = batch.segments().collect();
+        while let [first, ..] = segments[self.sent.get()..] {
+            match version.send(cx, batch, &segments[self.sent.get()..]) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(sent)) => self.sent.set(self.sent.get() + sent.max(1)),
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                // It is the first packet's: had one gone before, the call would have succeeded.
+                Poll::Ready(Err(error)) => {
+                    if error.raw_os_error() == Some(libc::EMSGSIZE) {
+                        let kind = IcmpKind::TooBig(self.mtu(source));
+                        let quoted = first[..first.len().min(64)].to_vec();
+                        let report = Report { kind, target: batch.target, quoted };
+                        self.reports.borrow_mut().push_back(report);
+                        cx.waker().wake_by_ref();
                     }
-                    Poll::Ready(Ok(())) => break,
+                    // Anything else: the network does not want it.
+                    self.sent.set(self.sent.get() + 1);
                 }
             }
-            self.sent.set(end);
         }
         Poll::Ready(Ok(()))
     }
 
     pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
-        let mut buffer = self.buffer.borrow_mut();
+        let mut arrived = self.arrived.borrow_mut();
         loop {
-            if self.take_report(batch) {
+            if self.take_report(batch) || arrived.take(&self.addresses, batch) {
                 return Poll::Ready(Ok(()));
             }
             let mut news = false;
             for version in &self.sockets {
-                match version.receive(cx, &mut buffer)? {
-                    Got::Nothing => {}
-                    Got::Trouble => {
-                        reports::drain(version.socket.as_fd(), &mut self.reports.borrow_mut());
-                        news = true;
-                    }
-                    Got::Packet { source, target, ecn, payload } => {
-                        news = true;
-                        if !self.addresses.has(target) || payload.is_empty() {
-                            continue;
-                        }
-                        batch.clear();
-                        batch.put_segments(payload, payload.len());
-                        (batch.source, batch.target) =
-                            (SocketAddr::new(source, 0), SocketAddr::new(target, 0));
-                        batch.ecn = ecn;
-                        return Poll::Ready(Ok(()));
-                    }
+                match version.receive(cx, &mut arrived)? {
+                    Got::Nothing => continue,
+                    Got::Trouble => reports::drain(version.socket.as_fd(), &mut self.reports.borrow_mut()),
+                    Got::Packets => {}
                 }
+                news = true;
+                break;
             }
             if !news {
                 return Poll::Pending;
@@ -177,16 +158,53 @@ impl Raw {
 }
 
 /// What a look at a socket has brought.
-enum Got<'a> {
+enum Got {
     Nothing,
     /// Something may stand in the error queue.
     Trouble,
-    Packet {
-        source: IpAddr,
-        target: IpAddr,
-        ecn: Ecn,
-        payload: &'a [u8],
-    },
+    Packets,
+}
+
+/// Packets that one call has brought and that were not handed on yet.
+#[derive(Debug, Default)]
+struct Arrived {
+    buffers: Vec<Vec<u8>>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// Where a packet lies, and what its header says.
+#[derive(Debug)]
+struct Waiting {
+    source: IpAddr,
+    target: IpAddr,
+    ecn: Ecn,
+    buffer: usize,
+    payload: Range<usize>,
+}
+
+impl Arrived {
+    /// Fills `batch` with the next packet for this host, and those behind it
+    /// that can go with it: same addresses and mark, equal size.
+    fn take(&mut self, addresses: &Addresses, batch: &mut Batch) -> bool {
+        while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
+            self.waiting.pop_front();
+        }
+        let Some(first) = self.waiting.pop_front() else { return false };
+        let size = first.payload.len();
+        batch.clear();
+        (batch.source, batch.target) = (SocketAddr::new(first.source, 0), SocketAddr::new(first.target, 0));
+        batch.ecn = first.ecn;
+        batch.push(&self.buffers[first.buffer][first.payload.clone()]);
+        let fits = |next: &Waiting| {
+            (next.source, next.target, next.ecn) == (first.source, first.target, first.ecn)
+                && next.payload.len() <= size
+        };
+        while batch.has_room() && self.waiting.front().is_some_and(fits) {
+            let Some(next) = self.waiting.pop_front() else { break };
+            batch.push(&self.buffers[next.buffer][next.payload]);
+        }
+        true
+    }
 }
 
 impl Version {
@@ -211,7 +229,8 @@ impl Version {
         Ok(Self { v4, socket, trouble })
     }
 
-    fn send(&self, cx: &mut Context<'_>, batch: &Batch, packet: &[u8]) -> Poll<io::Result<()>> {
+    /// How many of `packets` have gone.
+    fn send(&self, cx: &mut Context<'_>, batch: &Batch, packets: &[&[u8]]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = match self.socket.poll_write_ready(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -220,7 +239,7 @@ impl Version {
             if batch.may_fragment {
                 self.allow_fragments(true);
             }
-            let sent = ready.try_io(|socket| self.send_now(socket.get_ref(), batch, packet));
+            let sent = ready.try_io(|socket| self.send_now(socket.get_ref(), batch, packets));
             if batch.may_fragment {
                 self.allow_fragments(false);
             }
@@ -230,30 +249,36 @@ impl Version {
         }
     }
 
-    fn send_now(&self, socket: &OwnedFd, batch: &Batch, packet: &[u8]) -> io::Result<()> {
-        let parts = [IoSlice::new(packet)];
+    fn send_now(&self, socket: &OwnedFd, batch: &Batch, packets: &[&[u8]]) -> io::Result<usize> {
+        let packets = &packets[..packets.len().min(MAX_SEGMENTS)];
+        let parts: Vec<_> = packets.iter().map(|packet| [IoSlice::new(packet)]).collect();
         // A raw socket of IPv6 takes no port.
         let to = SockaddrStorage::from(SocketAddr::new(batch.target.ip(), 0));
+        let to = vec![Some(to); packets.len()];
         let (mark, class) = (batch.ecn as u8, i32::from(batch.ecn as u8));
-        let send = |controls: &[ControlMessage<'_>]| {
-            sendmsg(socket.as_raw_fd(), &parts, controls, MsgFlags::MSG_DONTWAIT, Some(&to))
+        let send = |controls: &[ControlMessage<'_>], room: Vec<u8>| {
+            let mut headers = MultiHeaders::preallocate(packets.len(), Some(room));
+            let flags = MsgFlags::MSG_DONTWAIT;
+            sendmmsg(socket.as_raw_fd(), &mut headers, &parts, &to, controls, flags).map(Iterator::count)
         };
-        match batch.source.ip() {
+        let sent = match batch.source.ip() {
             IpAddr::V4(source) => {
                 let info = libc::in_pktinfo {
                     ipi_ifindex: 0,
                     ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.octets()) },
                     ipi_addr: libc::in_addr { s_addr: 0 },
                 };
-                send(&[ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&mark)])?;
+                let controls = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&mark)];
+                send(&controls, nix::cmsg_space!(libc::in_pktinfo, u8))?
             }
             IpAddr::V6(source) => {
                 let address = libc::in6_addr { s6_addr: source.octets() };
                 let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
-                send(&[ControlMessage::Ipv6PacketInfo(&info), ControlMessage::Ipv6TClass(&class)])?;
+                let controls = [ControlMessage::Ipv6PacketInfo(&info), ControlMessage::Ipv6TClass(&class)];
+                send(&controls, nix::cmsg_space!(libc::in6_pktinfo, i32))?
             }
-        }
-        Ok(())
+        };
+        Ok(sent)
     }
 
     #[cold]
@@ -279,7 +304,7 @@ impl Version {
         true
     }
 
-    fn receive<'a>(&self, cx: &mut Context<'_>, buffer: &'a mut [u8]) -> io::Result<Got<'a>> {
+    fn receive(&self, cx: &mut Context<'_>, arrived: &mut Arrived) -> io::Result<Got> {
         if self.has_trouble(cx) {
             return Ok(Got::Trouble);
         }
@@ -288,51 +313,63 @@ impl Version {
                 Poll::Pending => return Ok(Got::Nothing),
                 Poll::Ready(ready) => ready?,
             };
-            let got = ready.try_io(|socket| {
-                let mut room = nix::cmsg_space!([u8; 128]);
-                let mut into = [IoSliceMut::new(buffer)];
-                let flags = MsgFlags::MSG_DONTWAIT;
-                let message =
-                    recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut into, Some(&mut room), flags)?;
-                let (mut target, mut class) = (None, 0);
-                for control in message.cmsgs().into_iter().flatten() {
-                    match control {
-                        ControlMessageOwned::Ipv6PacketInfo(info) => {
-                            target = Some(IpAddr::from(info.ipi6_addr.s6_addr));
-                        }
-                        ControlMessageOwned::Ipv6TClass(bits) => class = bits as u8,
-                        _ => {}
-                    }
-                }
-                let source = message.address.as_ref().and_then(reports::address);
-                Ok((message.bytes, source.map(|source| source.ip()), target, class))
-            });
-            let (length, source, target, class) = match got {
-                Err(_) => continue,
-                Ok(Ok(got)) => got,
+            match ready.try_io(|socket| self.receive_now(socket.get_ref(), arrived)) {
+                Err(_) => {}
+                Ok(Ok(())) => return Ok(Got::Packets),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A report comes first as an error of the next call.
-                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Ok(Err(_)) => return Ok(Got::Trouble),
-            };
-            let packet = &buffer[..length.min(buffer.len())];
-            if !self.v4 {
-                let (Some(source), Some(target)) = (source, target) else { return Ok(Got::Trouble) };
-                return Ok(Got::Packet { source, target, ecn: Ecn::from_bits(class), payload: packet });
             }
-            // The kernel has verified the header; its length is the one thing to be careful with.
-            let Some(header) = packet.first_chunk::<20>() else { return Ok(Got::Trouble) };
-            let payload = packet.get(usize::from(header[0] & 0x0f) * 4..).unwrap_or_default();
-            let address = |at: usize| {
-                IpAddr::from(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]))
-            };
-            return Ok(Got::Packet {
-                source: address(12),
-                target: address(16),
-                ecn: Ecn::from_bits(header[1]),
-                payload,
-            });
         }
     }
+
+    fn receive_now(&self, socket: &OwnedFd, arrived: &mut Arrived) -> io::Result<()> {
+        let Arrived { buffers, waiting } = arrived;
+        buffers.resize_with(MAX_SEGMENTS, || vec![0; LARGEST_PACKET as usize]);
+        let mut into: Vec<_> = buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();
+        let room = nix::cmsg_space!([u8; 128]);
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(MAX_SEGMENTS, Some(room));
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let messages = recvmmsg(socket.as_raw_fd(), &mut headers, &mut into, flags, None)?;
+        let mut found = Vec::with_capacity(MAX_SEGMENTS);
+        for message in messages {
+            let (mut target, mut class) = (None, 0);
+            for control in message.cmsgs().into_iter().flatten() {
+                match control {
+                    ControlMessageOwned::Ipv6PacketInfo(info) => {
+                        target = Some(IpAddr::from(info.ipi6_addr.s6_addr));
+                    }
+                    ControlMessageOwned::Ipv6TClass(bits) => class = bits as u8,
+                    _ => {}
+                }
+            }
+            let source = message.address.as_ref().and_then(reports::address);
+            found.push((message.bytes, source.map(|source| source.ip()), target, class));
+        }
+        for (buffer, (length, source, target, class)) in found.into_iter().enumerate() {
+            let packet = &buffers[buffer][..length.min(LARGEST_PACKET as usize)];
+            let next = if self.v4 {
+                from_header(packet)
+            } else {
+                source.zip(target).map(|(source, target)| (source, target, class, 0))
+            };
+            let Some((source, target, bits, start)) = next else { continue };
+            if start < packet.len() {
+                let (ecn, payload) = (Ecn::from_bits(bits), start..packet.len());
+                waiting.push_back(Waiting { source, target, ecn, buffer, payload });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Source, target, class and end of an IPv4 header. The kernel has verified it;
+/// its length is the one thing to be careful with.
+fn from_header(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, usize)> {
+    let header = packet.first_chunk::<20>()?;
+    let address =
+        |at: usize| IpAddr::from(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
+    Some((address(12), address(16), header[1], usize::from(header[0] & 0x0f) * 4))
 }
 
 /// Ready when the error queue of `socket` should be looked at.
@@ -345,6 +382,6 @@ fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
     })
 }
 
-/// Packets are sent one a call.
+/// Packets in a call (`sendmmsg`, `recvmmsg`).
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;

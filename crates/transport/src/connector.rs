@@ -14,6 +14,9 @@ pub enum ConnectError {
     /// All local ports towards that server are in use.
     #[error("no local port is free")]
     NoPort,
+    /// The host has no file descriptor left.
+    #[error("out of file descriptors")]
+    NoDescriptor,
     /// We have no address that could talk to that server.
     #[error("no local address can reach {0}")]
     NoRoute(String),

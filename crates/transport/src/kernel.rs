@@ -100,10 +100,12 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
     fn connect(&self, server: usize) -> Result<KernelSession<W>, ConnectError> {
         let remote = *self.servers.get(server).ok_or(ConnectError::NoSuchServer(server))?;
         let connection = self.world.connect_tcp(remote).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrNotAvailable | io::ErrorKind::NetworkUnreachable => {
-                ConnectError::NoRoute(remote.to_string())
+            io::ErrorKind::NetworkUnreachable => ConnectError::NoRoute(remote.to_string()),
+            // The kernel chooses the address, so what is not available is a port.
+            io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable => ConnectError::NoPort,
+            _ if OUT_OF_DESCRIPTORS.iter().any(|code| error.raw_os_error() == Some(*code)) => {
+                ConnectError::NoDescriptor
             }
-            io::ErrorKind::AddrInUse => ConnectError::NoPort,
             _ => ConnectError::Refused(error.to_string()),
         })?;
         let id = u64::from(connection.local().port());
@@ -477,6 +479,8 @@ fn reason(error: &io::Error) -> CloseReason {
     }
 }
 
+/// ENFILE and EMFILE, the same on every Linux.
+const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 /// How long a host that could not take in a connection is left alone.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a peer may go on after we have closed.

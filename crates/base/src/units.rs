@@ -129,6 +129,7 @@ fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
 }
 
 const RATE_FORMS: &str = "a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)";
+const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
 const SPAN_FORMS: &str = "a time such as 40ms, 1.08s, 250us, 10ns or 2min";
 const BYTES_FORMS: &str =
     "a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB";
@@ -189,6 +190,29 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
     }
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
     quantity(text, &units, SPAN_FORMS).map(Duration::from_nanos)
+}
+
+/// The time between two of what comes so often: `25/s`, `0.5/s` or `90/min`.
+///
+/// # Errors
+/// [`UnitError`] with the accepted forms.
+pub fn parse_interval(text: &str) -> Result<Duration, UnitError> {
+    let wrong = |why: &str| UnitError(format!("'{text}': {why}; write {INTERVAL_FORMS}"));
+    let (number, unit) = text.split_once('/').ok_or_else(|| wrong("the unit is missing"))?;
+    let unit_nanos: u128 = match unit {
+        "s" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        _ => return Err(wrong(&format!("unknown unit '{unit}'"))),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    let plain = !whole.is_empty() && digits.len() <= 12 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let value: u128 = digits.parse().ok().filter(|_| plain).ok_or_else(|| wrong("not a number"))?;
+    if value == 0 {
+        return Err(wrong("nothing ever arrives"));
+    }
+    let scale = 10_u128.pow(fraction.len() as u32);
+    Ok(Duration::from_nanos(u64::try_from(unit_nanos * scale / value).unwrap_or(u64::MAX)))
 }
 
 /// The shortest exact text form of a span that [`parse_span`] reads back.

@@ -79,7 +79,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "race --arrivals 25",
-        "--arrivals: '25': the unit is missing; write arrivals such as 25/s, 0.5/s or 90/min",
+        "--arrivals: '25': the unit is missing; write how often, such as 25/s, 0.5/s or 90/min",
     ),
     // Shares above the whole.
     ("race --loss 1%,0,1%", "--loss: '1%' stands twice among its values"),

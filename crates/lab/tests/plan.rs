@@ -230,9 +230,9 @@ fn wrong_workloads() {
             --page: 'nwes': no such file (did you mean 'news'?); write a HAR file, a directory, or a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)
             --bulk: '100': the unit is missing; write a size such as 300B, 100kB (= 100KB, 100,000 bytes), 100KiB (102,400), 2MB, 1MiB or 1GB
             --message-size: goes with bulk only
-            --arrivals: '25': the unit is missing; write arrivals such as 25/s, 0.5/s or 90/min
-            --arrivals: '0/s': nothing ever arrives; write arrivals such as 25/s, 0.5/s or 90/min
-            --arrivals: '2/h': unknown unit 'h'; write arrivals such as 25/s, 0.5/s or 90/min
+            --arrivals: '25': the unit is missing; write how often, such as 25/s, 0.5/s or 90/min
+            --arrivals: '0/s': nothing ever arrives; write how often, such as 25/s, 0.5/s or 90/min
+            --arrivals: '2/h': unknown unit 'h'; write how often, such as 25/s, 0.5/s or 90/min
             --think: 'sometimes': write none or recorded
             --origins: 'many': write merge or keep
             --timeout: '15': the unit is missing; write a time such as 40ms, 1.08s, 250us, 10ns or 2min

@@ -4,7 +4,7 @@ use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, nearest};
 use anabranch_base::Bytes;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{format_span, parse_interval, parse_span};
 use anabranch_http::bulk::MAX_MESSAGE;
 use anabranch_http::har;
 use anabranch_http::messages::{MAX_SIZE, MIN_SIZE};
@@ -350,26 +350,5 @@ fn time(setting: &Setting) -> Result<Duration, PlanError> {
 
 /// The time between arrivals at `25/s`, `0.5/s` or `90/min`.
 fn interval(setting: &Setting) -> Result<Duration, PlanError> {
-    let wrong = |why: &str| {
-        let text = &setting.value;
-        PlanError::at(
-            &setting.place,
-            format!("'{text}': {why}; write {} such as 25/s, 0.5/s or 90/min", setting.name),
-        )
-    };
-    let (number, unit) = setting.value.split_once('/').ok_or_else(|| wrong("the unit is missing"))?;
-    let unit_nanos: u128 = match unit {
-        "s" => 1_000_000_000,
-        "min" => 60_000_000_000,
-        _ => return Err(wrong(&format!("unknown unit '{unit}'"))),
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    let plain = !whole.is_empty() && digits.len() <= 12 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let value: u128 = digits.parse().ok().filter(|_| plain).ok_or_else(|| wrong("not a number"))?;
-    if value == 0 {
-        return Err(wrong("nothing ever arrives"));
-    }
-    let scale = 10_u128.pow(fraction.len() as u32);
-    Ok(Duration::from_nanos(u64::try_from(unit_nanos * scale / value).unwrap_or(u64::MAX)))
+    parse_interval(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
 }

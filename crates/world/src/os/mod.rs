@@ -11,7 +11,7 @@
 //! - `descriptor`: what the event loop watches
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
-//! - `signals`: being asked to end
+//! - `signals`: being asked to end; `usage`: processor time
 //! - `tun`: a device that is ours, where permitted
 
 mod addresses;
@@ -23,11 +23,13 @@ mod tcp;
 mod timers;
 mod tun;
 mod udp;
+mod usage;
 
 pub use signals::Signals;
-pub use tcp::{OsConnection, OsListening};
+pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening};
 pub use timers::OsTimer;
 pub use tun::Tun;
+pub use usage::processor_time;
 
 use crate::{Datagrams, Detach, Local, World};
 use addresses::Addresses;
@@ -67,6 +69,7 @@ struct Inner {
     /// Generators given out, where no seed asks for the same ones again.
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
+    kernel: KernelOptions,
 }
 
 /// Runs `program` in a new world until it ends; what it has spawned ends with it.
@@ -94,7 +97,8 @@ impl OsWorld {
         };
         let timers = Timers::begin()?;
         let addresses = Rc::new(Addresses::new(options.addresses)?);
-        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses }) })
+        let kernel = KernelOptions::default();
+        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses, kernel }) })
     }
 
     /// The same world and clock, seen from other addresses of the host (see [`Options::addresses`]).
@@ -102,12 +106,25 @@ impl OsWorld {
     /// # Errors
     /// The host's addresses cannot be read.
     pub fn at(&self, addresses: Vec<IpAddr>) -> io::Result<Self> {
-        let addresses = Rc::new(Addresses::new(addresses)?);
+        Ok(self.changed(Rc::new(Addresses::new(addresses)?), self.inner.kernel.clone()))
+    }
+
+    /// The same world, with the kernel's connections made in this way.
+    #[must_use]
+    pub fn with_kernel(&self, options: KernelOptions) -> Self {
+        self.changed(self.inner.addresses.clone(), options)
+    }
+
+    fn changed(&self, addresses: Rc<Addresses>, kernel: KernelOptions) -> Self {
         let Inner { timers, rng, drawn, .. } = &*self.inner;
         // The other's endpoints must not draw what this one's do.
         let rng = if drawn.is_some() { self.rng("world") } else { rng.clone() };
-        let inner = Inner { timers: timers.clone(), rng, drawn: drawn.clone(), addresses };
-        Ok(Self { inner: Rc::new(inner) })
+        let inner = Inner { timers: timers.clone(), rng, drawn: drawn.clone(), addresses, kernel };
+        Self { inner: Rc::new(inner) }
+    }
+
+    fn kernel_options(&self) -> &KernelOptions {
+        &self.inner.kernel
     }
 }
 

@@ -1,4 +1,7 @@
-//! The kernel's TCP.
+//! The kernel's TCP; and its MPTCP and SCTP, where it has them, as if they were TCP.
+//!
+//! An SCTP socket of the one-to-one style (RFC 6458 §4) is used as a TCP socket
+//! is: all on stream 0, without regard to messages.
 
 use super::OsWorld;
 use crate::kernel::{Connection, KernelTcp, Listening};
@@ -23,12 +26,51 @@ pub struct OsConnection {
     remote: SocketAddr,
 }
 
-fn socket(at: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+/// Which of the kernel's protocols, and how its sockets are set.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KernelOptions {
+    /// The protocol.
+    pub protocol: KernelProtocol,
+    /// Send buffer, bytes; the kernel doubles it for its own needs, and has a limit.
+    pub sndbuf: Option<usize>,
+    /// Receive buffer, bytes.
+    pub rcvbuf: Option<usize>,
+    /// Congestion control, by the kernel's name.
+    pub congestion: Option<String>,
+}
+
+/// A protocol of connections that the kernel may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KernelProtocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// Multipath TCP (RFC 8684).
+    Mptcp,
+    /// SCTP.
+    Sctp,
+}
+
+fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
+    let protocol = match options.protocol {
+        KernelProtocol::Tcp => Protocol::TCP,
+        KernelProtocol::Mptcp => Protocol::from(nix::libc::IPPROTO_MPTCP),
+        KernelProtocol::Sctp => Protocol::from(nix::libc::IPPROTO_SCTP),
+    };
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(protocol))?;
     if at.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
+    if let Some(bytes) = options.sndbuf {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.rcvbuf {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    if let Some(name) = &options.congestion {
+        rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
+    }
     Ok(socket)
 }
 
@@ -37,7 +79,7 @@ impl KernelTcp for OsWorld {
     type Connection = OsConnection;
 
     fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<OsListening> {
-        let socket = socket(at)?;
+        let socket = socket(at, self.kernel_options())?;
         // Connections of an earlier run that have not faded yet keep nobody out.
         socket.set_reuse_address(true)?;
         socket.bind(&at.into())?;
@@ -48,7 +90,7 @@ impl KernelTcp for OsWorld {
     }
 
     fn connect_tcp(&self, to: SocketAddr) -> io::Result<OsConnection> {
-        let socket = socket(to)?;
+        let socket = socket(to, self.kernel_options())?;
         let under_way = Some(nix::libc::EINPROGRESS);
         match socket.connect(&to.into()) {
             Err(error) if error.raw_os_error() != under_way => return Err(error),
@@ -61,7 +103,8 @@ impl KernelTcp for OsWorld {
 impl OsConnection {
     fn new(stream: TcpStream, remote: SocketAddr) -> io::Result<Self> {
         // Requests and answers are written whole; none should wait for the acknowledgement of another.
-        stream.set_nodelay(true)?;
+        // (SCTP has another option for that, and no such wait for whole packets.)
+        let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
         Ok(Self { stream, local, remote })
     }

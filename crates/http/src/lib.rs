@@ -7,7 +7,9 @@
 //! | [`fetch`] | the client: loads a page by a policy |
 //! | [`get`] | the client for people: one object, to wherever it should go |
 //! | [`serve`] | the server: hyper on each stream |
+//! | [`load`] | the load generator: many objects at a rate, or as fast as they come |
 //! | [`bulk`] | a transfer of many bytes without HTTP |
+//! | [`throughput`] | as much as goes through, between two real ends: iperf's work |
 //! | [`messages`] | messages at a fixed rate, each with its own delay |
 //! | [`observe`] | what happened when, at both ends |
 //! | [`body`] | what the bytes of an object are, so that each is checked |
@@ -20,8 +22,10 @@ pub mod bulk;
 pub mod fetch;
 pub mod get;
 pub mod har;
+pub mod load;
 pub mod mapping;
 pub mod messages;
 pub mod observe;
 pub mod page;
 pub mod serve;
+pub mod throughput;

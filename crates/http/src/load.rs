@@ -1,0 +1,292 @@
+//! A load generator: sessions and objects at a rate, or as fast as they are answered.
+//!
+//! Open-loop ([`Pace::Open`], [`Pace::Pool`]): when an object is due is planned
+//! beforehand, and its latency counts from then. A server that stands still
+//! for a second is so charged with every object that was due in that second; a
+//! generator that only measures what it got to send leaves them out
+//! ("coordinated omission"). Closed-loop ([`Pace::Closed`]): the next object is
+//! due when one has come, so the server sets the pace.
+//!
+//! - `histogram`: spans in bounded memory; `tally`: all that is counted
+//! - `cause`: failures by kind
+//! - `exchange`: a request and its reply; `session`: the objects of a session
+//! - `report`: text in httperf's blocks, JSON, CSV
+
+mod cause;
+mod exchange;
+mod histogram;
+pub mod report;
+mod session;
+mod tally;
+
+pub use cause::Cause;
+pub use histogram::Histogram;
+pub use tally::{Second, Tally};
+
+use crate::serve::Tasks;
+use anabranch_base::Rng;
+use anabranch_base::time::{Duration, Instant, nanos};
+use anabranch_transport::Connector;
+use anabranch_world::World;
+use session::Queue;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// What the Host field says.
+    pub authority: String,
+    /// What is asked for.
+    pub target: String,
+    /// When.
+    pub pace: Pace,
+    /// Objects of a session; `None`: as long as there are any. With none at all a session is opened and closed.
+    pub objects: Option<u64>,
+    /// Streams of a session that carry them at the same time; a transport may have fewer.
+    pub streams: u16,
+    /// No object is begun after so many.
+    pub requests: Option<u64>,
+    /// No session is begun after so many.
+    pub sessions: Option<u64>,
+    /// Nothing is begun after so long.
+    pub duration: Option<Duration>,
+    /// An object, or a handshake, that does not move for so long has failed.
+    pub timeout: Duration,
+    /// Sessions at a time, in an open loop: those that would be more fail.
+    pub most: u64,
+}
+
+/// When objects are due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// A session with its objects is due every so often.
+    Open {
+        /// Between two sessions; the mean of it where they are random.
+        interval: Duration,
+        /// As a Poisson process.
+        random: bool,
+    },
+    /// An object is due every so often, and rides on one of so many sessions.
+    Pool {
+        /// Between two objects; the mean of it where they are random.
+        interval: Duration,
+        /// As a Poisson process.
+        random: bool,
+        /// Sessions.
+        sessions: u64,
+    },
+    /// So many sessions at a time, each with the next object when one has come.
+    Closed {
+        /// Sessions.
+        sessions: u64,
+    },
+}
+
+/// A load on one server. A clone is the same load.
+pub struct Load<W: World, C: Connector> {
+    shared: Rc<Shared<W, C>>,
+}
+
+impl<W: World, C: Connector> Clone for Load<W, C> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<W: World, C: Connector> std::fmt::Debug for Load<W, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Load").field("plan", &self.shared.plan).finish_non_exhaustive()
+    }
+}
+
+/// What all sessions of a load share.
+struct Shared<W: World, C: Connector> {
+    world: W,
+    connector: C,
+    /// Which of the connector's servers.
+    server: usize,
+    plan: Plan,
+    request: Vec<u8>,
+    tally: RefCell<Tally>,
+    /// Objects that may still be begun.
+    requests_left: Cell<u64>,
+    sessions_left: Cell<u64>,
+    /// When to begin nothing any more.
+    ends: Instant,
+    /// All reads go through it.
+    buffer: RefCell<Vec<u8>>,
+    /// Objects that are due and ride on no session yet.
+    queue: Queue,
+}
+
+impl<W: World, C: Connector> Load<W, C> {
+    /// To server number `server` of `connector`, by `plan`; it begins now.
+    pub fn new(world: W, connector: C, server: usize, plan: Plan) -> Self {
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: anabranch/{}\r\n\r\n",
+            plan.target,
+            plan.authority,
+            env!("CARGO_PKG_VERSION")
+        );
+        let begun = world.now();
+        let shared = Shared {
+            connector,
+            server,
+            request: request.into_bytes(),
+            tally: RefCell::new(Tally::new(begun)),
+            requests_left: Cell::new(plan.requests.unwrap_or(u64::MAX)),
+            sessions_left: Cell::new(plan.sessions.unwrap_or(u64::MAX)),
+            ends: plan.duration.map_or(Instant::MAX, |span| begun + span),
+            buffer: RefCell::new(vec![0; READ_BYTES]),
+            queue: Queue::default(),
+            plan,
+            world,
+        };
+        Self { shared: Rc::new(shared) }
+    }
+
+    /// Does it all, until nothing is left to do. Dropped half-way it leaves what was measured in [`tally`](Self::tally).
+    pub async fn run(&self) {
+        let shared = &self.shared;
+        let ticker = shared.world.spawn("load seconds", seconds(self.clone()));
+        let tasks = Tasks::new(shared.world.clone());
+        match shared.plan.pace {
+            Pace::Open { interval, random } => {
+                let mut schedule = self.schedule(interval, random);
+                while shared.take_session() {
+                    let planned = schedule.next();
+                    if !shared.wait_for(planned).await {
+                        break;
+                    }
+                    shared.came(planned);
+                    if shared.tally.borrow().concurrent >= shared.plan.most {
+                        shared.fail(Cause::Full, || format!("{} sessions are open", shared.plan.most));
+                    } else {
+                        tasks.spawn("load session", session::open(shared.clone(), planned));
+                    }
+                }
+            }
+            Pace::Pool { interval, random, sessions } => {
+                for _ in 0..sessions {
+                    tasks.spawn("load sessions", session::pool(shared.clone()));
+                }
+                let mut schedule = self.schedule(interval, random);
+                while shared.take_request() {
+                    let planned = schedule.next();
+                    if !shared.wait_for(planned).await {
+                        break;
+                    }
+                    shared.came(planned);
+                    if !shared.queue.push(planned) {
+                        shared.fail(Cause::Full, || "too many objects wait for a stream".to_owned());
+                    }
+                }
+                shared.queue.end();
+            }
+            Pace::Closed { sessions } => {
+                for _ in 0..sessions {
+                    tasks.spawn("load sessions", session::closed(shared.clone()));
+                }
+            }
+        }
+        tasks.idle().await;
+        drop(ticker);
+        shared.tally.borrow_mut().tick(shared.world.now());
+    }
+
+    /// What was measured so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.shared.tally.borrow().clone()
+    }
+
+    /// Replies and failures so far: what a progress line needs.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        let tally = self.shared.tally.borrow();
+        (tally.replies, tally.error_count())
+    }
+
+    fn schedule(&self, interval: Duration, random: bool) -> Schedule {
+        let begun = self.shared.tally.borrow().begun;
+        Schedule {
+            next: begun,
+            interval: nanos(interval).max(1),
+            rng: random.then(|| self.shared.world.rng("load")),
+        }
+    }
+}
+
+impl<W: World, C: Connector> Shared<W, C> {
+    /// True when another object may be begun, which then counts as begun.
+    fn take_request(&self) -> bool {
+        take(&self.requests_left) && self.world.now() < self.ends
+    }
+
+    fn take_session(&self) -> bool {
+        take(&self.sessions_left) && self.requests_left.get() > 0
+    }
+
+    /// Waits for `planned`; false when the load ends before.
+    async fn wait_for(&self, planned: Instant) -> bool {
+        if planned >= self.ends {
+            return false;
+        }
+        if self.world.now() < planned {
+            self.world.sleep_until(planned).await;
+        }
+        true
+    }
+
+    /// What was planned for then is begun now.
+    fn came(&self, planned: Instant) {
+        let late = self.world.now().since(planned);
+        self.tally.borrow_mut().late.add(late);
+    }
+
+    fn fail(&self, cause: Cause, said: impl FnOnce() -> String) {
+        self.tally.borrow_mut().failed(self.world.now(), cause, said);
+    }
+}
+
+fn take(left: &Cell<u64>) -> bool {
+    let count = left.get();
+    left.set(count.saturating_sub(1));
+    count > 0
+}
+
+/// When what is due is due, whatever happens.
+struct Schedule {
+    next: Instant,
+    interval: u64,
+    rng: Option<Rng>,
+}
+
+impl Schedule {
+    fn next(&mut self) -> Instant {
+        let due = self.next;
+        let gap = match &mut self.rng {
+            None => self.interval,
+            // The gaps of a Poisson process are exponential.
+            Some(rng) => {
+                let uniform = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+                (-(1.0 - uniform).ln() * self.interval as f64) as u64
+            }
+        };
+        self.next = due.plus_nanos(gap);
+        due
+    }
+}
+
+/// Closes the tally's seconds.
+async fn seconds<W: World, C: Connector>(load: Load<W, C>) {
+    let mut at = load.shared.tally.borrow().begun;
+    loop {
+        at += Duration::from_secs(1);
+        load.shared.world.sleep_until(at).await;
+        load.shared.tally.borrow_mut().tick(load.shared.world.now());
+    }
+}
+
+const READ_BYTES: usize = 64 * 1024;

@@ -1,0 +1,321 @@
+//! What a load says in the end: text in httperf's six blocks, JSON, CSV.
+//!
+//! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have
+//! the line shapes that httperf 0.9 prints, so that its readers and scripts
+//! find what they look for; an association is a connection there. What httperf
+//! does not know (latency from the planned time, percentiles, more causes of
+//! failure) follows behind.
+
+use super::{Cause, Histogram, Pace, Plan, Second, Tally};
+use anabranch_base::time::{Duration, nanos};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// What else a report tells.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Framing {
+    /// The command as it was typed.
+    pub command: String,
+    /// The URL.
+    pub url: String,
+    /// What carried it: `tcp`, `sctp` (in UDP) or `sctp-ip`.
+    pub transport: String,
+    /// Settings of the transport that differ from nothing: name and value.
+    pub settings: Vec<(String, String)>,
+    /// Processor time of this process while it ran, in user mode and in the kernel.
+    pub user: Duration,
+    /// See [`user`](Self::user).
+    pub system: Duration,
+    /// The user ended it.
+    pub interrupted: bool,
+}
+
+/// The text report.
+#[must_use]
+pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
+    let mut out = format!("{}\n\n", framing.command);
+    let t = tally;
+    let seconds = t.duration().as_secs_f64();
+    let a_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let each_ms = |count: u64| if count > 0 { seconds * 1e3 / count as f64 } else { 0.0 };
+    let per = |sum: f64, count: u64| if count > 0 { sum / count as f64 } else { 0.0 };
+    let mut line = |text: String| {
+        out += &text;
+        out.push('\n');
+    };
+    line(format!(
+        "Total: connections {} requests {} replies {} test-duration {seconds:.3} s\n",
+        t.sessions, t.requests, t.replies
+    ));
+
+    line(format!(
+        "Connection rate: {:.1} conn/s ({:.1} ms/conn, <={} concurrent connections)",
+        a_second(t.sessions),
+        each_ms(t.sessions),
+        t.most_concurrent
+    ));
+    let life = &t.lifetime;
+    line(format!(
+        "Connection time [ms]: min {:.1} avg {:.1} max {:.1} median {:.1} stddev {:.1}",
+        ms(life.min()),
+        ms(life.mean()),
+        ms(life.max()),
+        ms(life.percentile(0.5)),
+        ms(life.deviation())
+    ));
+    line(format!("Connection time [ms]: connect {:.1}", ms(t.connect.mean())));
+    line(format!("Connection length [replies/conn]: {:.3}\n", per(t.replies as f64, t.fruitful)));
+
+    line(format!("Request rate: {:.1} req/s ({:.1} ms/req)", a_second(t.requests), each_ms(t.requests)));
+    line(format!("Request size [B]: {:.1}\n", per(t.request_bytes as f64, t.requests)));
+
+    let samples = samples(&t.seconds);
+    let rate = Spread::of(&samples).unwrap_or(Spread {
+        min: 0.0,
+        mean: a_second(t.replies),
+        max: 0.0,
+        deviation: 0.0,
+    });
+    line(format!(
+        "Reply rate [replies/s]: min {:.1} avg {:.1} max {:.1} stddev {:.1} ({} samples)",
+        rate.min,
+        rate.mean,
+        rate.max,
+        rate.deviation,
+        samples.len()
+    ));
+    line(format!(
+        "Reply time [ms]: response {:.1} transfer {:.1}",
+        per(ms(t.response), t.replies),
+        per(ms(t.transfer), t.replies)
+    ));
+    line(format!(
+        "Reply size [B]: header {:.1} content {:.1} footer 0.0 (total {:.1})",
+        per(t.head_bytes as f64, t.replies),
+        per(t.body_bytes as f64, t.replies),
+        per((t.head_bytes + t.body_bytes) as f64, t.replies)
+    ));
+    let [one, two, three, four, five] = t.status;
+    line(format!("Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}\n"));
+
+    let (user, system) = (framing.user.as_secs_f64(), framing.system.as_secs_f64());
+    let share = |time: f64| if seconds > 0.0 { 100.0 * time / seconds } else { 0.0 };
+    line(format!(
+        "CPU time [s]: user {user:.2} system {system:.2} (user {:.1}% system {:.1}% total {:.1}%)",
+        share(user),
+        share(system),
+        share(user + system)
+    ));
+    let bytes = a_second(t.request_bytes + t.head_bytes + t.body_bytes);
+    line(format!("Net I/O: {:.1} KB/s ({:.1}*10^6 bps)\n", bytes / 1024.0, bytes * 8.0 / 1e6));
+
+    let of = |causes: &[Cause]| causes.iter().map(|&cause| t.errors[cause as usize]).sum::<u64>();
+    line(format!(
+        "Errors: total {} client-timo {} socket-timo {} connrefused {} connreset {}",
+        t.error_count(),
+        of(&[Cause::ConnectTimeout, Cause::Timeout]),
+        of(&[Cause::TransportTimeout]),
+        of(&[Cause::Refused]),
+        of(&[Cause::Reset])
+    ));
+    line(format!(
+        "Errors: fd-unavail {} addrunavail {} ftab-full {} other {}\n",
+        of(&[Cause::Descriptors]),
+        of(&[Cause::Ports]),
+        of(&[Cause::Full]),
+        of(&[Cause::ClosedEarly, Cause::Malformed, Cause::Network, Cause::Protocol])
+    ));
+
+    line(format!("Latency [ms]: {}, {}", spans(&t.latency), counted_from(plan)));
+    if !matches!(plan.pace, Pace::Closed { .. }) {
+        line(format!("Late [ms]: {}, of these what this host itself was behind its plan", spans(&t.late)));
+        line(format!("Service [ms]: {}, from when the request was written", spans(&t.service)));
+    }
+    line(format!("Connect [ms]: {}", spans(&t.connect)));
+    for cause in Cause::ALL {
+        let count = t.errors[cause as usize];
+        if let (1.., Some(said)) = (count, &t.said[cause as usize]) {
+            line(format!("Failed: {count} by {}, the first: {said}", cause.name()));
+        }
+    }
+    if framing.interrupted {
+        line("Interrupted: what was in flight is not counted.".to_owned());
+    }
+    out
+}
+
+/// Where latency begins, which readers of a percentile must know.
+fn counted_from(plan: &Plan) -> &'static str {
+    match plan.pace {
+        Pace::Open { .. } => "from the planned time of the session (coordinated omission is counted)",
+        Pace::Pool { .. } => "from the planned time of the object (coordinated omission is counted)",
+        Pace::Closed { .. } => {
+            "from the request: closed loop, a slow server is asked less often (coordinated omission)"
+        }
+    }
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+fn spans(histogram: &Histogram) -> String {
+    let mut out = format!("min {:.3}", ms(histogram.min()));
+    for (name, share) in PERCENTILES {
+        let _ = write!(out, " {name} {:.3}", ms(histogram.percentile(share)));
+    }
+    let _ = write!(out, " max {:.3} mean {:.3}", ms(histogram.max()), ms(histogram.mean()));
+    out
+}
+
+/// Replies a second over windows of five seconds, as httperf samples them.
+fn samples(seconds: &[Second]) -> Vec<f64> {
+    let whole = &seconds[..seconds.len().saturating_sub(1)];
+    whole
+        .chunks_exact(5)
+        .map(|window| window.iter().map(|second| second.replies).sum::<u64>() as f64 / 5.0)
+        .collect()
+}
+
+struct Spread {
+    min: f64,
+    mean: f64,
+    max: f64,
+    deviation: f64,
+}
+
+impl Spread {
+    fn of(samples: &[f64]) -> Option<Self> {
+        let n = samples.len() as f64;
+        let min = samples.iter().copied().reduce(f64::min)?;
+        let max = samples.iter().copied().reduce(f64::max)?;
+        let mean = samples.iter().sum::<f64>() / n;
+        let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+        let deviation = if samples.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+        Some(Self { min, mean, max, deviation })
+    }
+}
+
+/// The result as JSON, schema `anabranch.load/1`.
+#[must_use]
+pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
+    let (pace, rate, sessions) = match plan.pace {
+        Pace::Open { interval, .. } => ("open", Some(1.0 / interval.as_secs_f64()), None),
+        Pace::Pool { interval, sessions, .. } => ("pool", Some(1.0 / interval.as_secs_f64()), Some(sessions)),
+        Pace::Closed { sessions } => ("closed", None, Some(sessions)),
+    };
+    let seconds = tally.duration().as_secs_f64();
+    let a_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let settings: Map<String, Value> =
+        framing.settings.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    let [one, two, three, four, five] = tally.status;
+    let errors: Map<String, Value> = Cause::ALL
+        .iter()
+        .map(|&cause| (cause.name().to_owned(), tally.errors[cause as usize].into()))
+        .collect();
+    let document = json!({
+        "schema": "anabranch.load/1",
+        "version": env!("CARGO_PKG_VERSION"),
+        "plan": {
+            "command": framing.command,
+            "url": framing.url,
+            "transport": framing.transport,
+            "settings": settings,
+            "loop": pace,
+            "rate_per_s": rate,
+            "sessions_at_a_time": sessions,
+            "objects_per_session": plan.objects,
+            "streams": plan.streams,
+            "requests": plan.requests,
+            "sessions": plan.sessions,
+            "duration_ns": plan.duration.map(nanos),
+            "timeout_ns": nanos(plan.timeout),
+            "latency_from": if pace == "closed" { "request" } else { "planned" },
+        },
+        "end": if framing.interrupted { "interrupted" } else { "done" },
+        "duration_ns": nanos(tally.duration()),
+        "connections": {
+            "total": tally.sessions,
+            "established": tally.established,
+            "broken": tally.broken,
+            "most_concurrent": tally.most_concurrent,
+            "per_s": a_second(tally.sessions),
+            "lifetime": summary(&tally.lifetime),
+            "connect": summary(&tally.connect),
+        },
+        "requests": {
+            "total": tally.requests,
+            "bytes": tally.request_bytes,
+            "per_s": a_second(tally.requests),
+        },
+        "replies": {
+            "total": tally.replies,
+            "per_s": a_second(tally.replies),
+            "header_bytes": tally.head_bytes,
+            "content_bytes": tally.body_bytes,
+            "status": { "1xx": one, "2xx": two, "3xx": three, "4xx": four, "5xx": five },
+            "latency": summary(&tally.latency),
+            "late": summary(&tally.late),
+            "service": summary(&tally.service),
+            "response_mean_ns": nanos(tally.response).checked_div(tally.replies),
+            "transfer_mean_ns": nanos(tally.transfer).checked_div(tally.replies),
+        },
+        "cpu": { "user_ns": nanos(framing.user), "system_ns": nanos(framing.system) },
+        "errors": errors,
+        "intervals": tally.seconds.iter().map(interval).collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
+}
+
+fn summary(histogram: &Histogram) -> Value {
+    let percentiles: Map<String, Value> = PERCENTILES
+        .iter()
+        .map(|&(name, share)| (name.to_owned(), nanos(histogram.percentile(share)).into()))
+        .collect();
+    json!({
+        "n": histogram.count(),
+        "min_ns": nanos(histogram.min()),
+        "mean_ns": nanos(histogram.mean()),
+        "stddev_ns": nanos(histogram.deviation()),
+        "max_ns": nanos(histogram.max()),
+        "percentiles_ns": percentiles,
+    })
+}
+
+fn interval(second: &Second) -> Value {
+    COLUMNS.iter().zip(row(second)).map(|(name, value)| ((*name).to_owned(), Value::from(value))).collect()
+}
+
+fn row(second: &Second) -> [u64; 10] {
+    let [p50, p99, max] = second.latency.map(nanos);
+    let Second { sessions, concurrent, requests, replies, bytes, errors, .. } = *second;
+    [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
+}
+
+/// A row a second, as CSV.
+#[must_use]
+pub fn csv(tally: &Tally) -> String {
+    let mut out = COLUMNS.join(",") + "\n";
+    for second in &tally.seconds {
+        out += &row(second).map(|value| value.to_string()).join(",");
+        out.push('\n');
+    }
+    out
+}
+
+/// What is told of a second.
+const COLUMNS: [&str; 10] = [
+    "at_ns",
+    "sessions",
+    "concurrent",
+    "requests",
+    "replies",
+    "bytes",
+    "errors",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "latency_max_ns",
+];
+/// Those that are told.
+const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];

@@ -1,0 +1,332 @@
+//! The objects of a session.
+
+use super::Shared;
+use super::cause::Cause;
+use super::exchange::Lane;
+use crate::serve::Tasks;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_transport::{Connector, Session};
+use anabranch_world::{Timer, World};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// A session that is due with its objects.
+pub(super) async fn open<W: World, C: Connector>(shared: Rc<Shared<W, C>>, planned: Instant) {
+    let wanted = shared.plan.objects.unwrap_or(1);
+    let from = if wanted == 0 { From::Nothing } else { From::Planned(planned) };
+    one(&shared, from, wanted).await;
+}
+
+/// One session after the other, each with the next object when one has come.
+pub(super) async fn closed<W: World, C: Connector>(shared: Rc<Shared<W, C>>) {
+    let wanted = shared.plan.objects.unwrap_or(u64::MAX);
+    let from = if wanted == 0 { From::Nothing } else { From::Now };
+    again(&shared, from, wanted).await;
+}
+
+/// One session after the other, each with objects that wait.
+pub(super) async fn pool<W: World, C: Connector>(shared: Rc<Shared<W, C>>) {
+    let wanted = shared.plan.objects.unwrap_or(u64::MAX);
+    again(&shared, From::Queue, wanted).await;
+}
+
+async fn again<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wanted: u64) {
+    let mut pause = FIRST_PAUSE;
+    let more = || match from {
+        From::Queue => !shared.queue.is_over(),
+        _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
+    };
+    while more() && shared.take_session() {
+        if one(shared, from, wanted).await {
+            pause = FIRST_PAUSE;
+            continue;
+        }
+        // Where nobody answers, another attempt at once would only keep two hosts busy.
+        shared.world.sleep_until((shared.world.now() + pause).min(shared.ends)).await;
+        pause = (pause * 2).min(LAST_PAUSE);
+    }
+}
+
+/// Where the objects of a session come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum From {
+    /// There are none: the session itself is the work.
+    Nothing,
+    /// All are due at this time.
+    Planned(Instant),
+    /// Each is due when its stream is free.
+    Now,
+    /// From the queue.
+    Queue,
+}
+
+/// What the streams of a session share.
+struct Work {
+    from: From,
+    /// Objects that it may still begin.
+    left: Cell<u64>,
+    replies: Cell<u64>,
+    last: Cell<Instant>,
+    /// Something failed or the server wants to close: nothing more is begun.
+    retired: Cell<bool>,
+    failed: Cell<bool>,
+}
+
+/// One session with its objects; true when it was established and nothing failed.
+async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wanted: u64) -> bool {
+    let world = &shared.world;
+    let begun = world.now();
+    let session = match shared.connector.connect(shared.server) {
+        Ok(session) => session,
+        Err(error) => {
+            spend(shared, from);
+            shared.fail(Cause::of_connect(&error), || error.to_string());
+            return false;
+        }
+    };
+    shared.tally.borrow_mut().began();
+    let open = Open {
+        shared: shared.clone(),
+        begun,
+        work: Work::new(from, wanted, begun),
+        established: Cell::new(false),
+    };
+    let established = within(world, shared.plan.timeout, session.established()).await;
+    let refused = match established {
+        Some(Ok(())) => None,
+        Some(Err(reason)) => Some((Cause::of_close(&reason), reason.to_string())),
+        None => Some((
+            Cause::ConnectTimeout,
+            format!("no session within {} s", shared.plan.timeout.as_secs_f32()),
+        )),
+    };
+    if let Some((cause, said)) = refused {
+        spend(shared, from);
+        shared.fail(cause, || said);
+        session.abort();
+        return false;
+    }
+    open.established.set(true);
+    {
+        let now = world.now();
+        let mut tally = shared.tally.borrow_mut();
+        tally.established(now.since(begun));
+        tally.last = now;
+    }
+    let open = Rc::new(open);
+    let streams = session.streams().min(shared.plan.streams).max(1);
+    let streams = u16::try_from(wanted.min(u64::from(streams))).unwrap_or(streams);
+    match streams {
+        0 => {
+            // The session itself was asked for.
+            let _ = shared.take_request();
+        }
+        1 => lane(open.clone(), session.clone(), 0).await,
+        _ => {
+            let tasks = Tasks::new(world.clone());
+            for number in 0..streams {
+                tasks.spawn("load stream", lane(open.clone(), session.clone(), number));
+            }
+            tasks.idle().await;
+        }
+    }
+    if open.work.failed.get() {
+        session.abort();
+        return false;
+    }
+    session.close();
+    let ended = within(world, CLOSING, session.closed()).await;
+    if from == From::Nothing {
+        let mut tally = shared.tally.borrow_mut();
+        tally.last = world.now();
+        match ended {
+            Some(reason) if reason.is_graceful() => return true,
+            Some(reason) => tally.failed(world.now(), Cause::of_close(&reason), || reason.to_string()),
+            None => tally.failed(world.now(), Cause::Timeout, || "the session did not close".to_owned()),
+        }
+        open.work.failed.set(true);
+        return false;
+    }
+    true
+}
+
+/// A session that failed has used up an object, so that a load of so many ends.
+fn spend<W: World, C: Connector>(shared: &Shared<W, C>, from: From) {
+    if matches!(from, From::Now | From::Nothing) {
+        let _ = shared.take_request();
+    }
+}
+
+/// A session in the tally, until it is dropped.
+struct Open<W: World, C: Connector> {
+    shared: Rc<Shared<W, C>>,
+    begun: Instant,
+    work: Work,
+    established: Cell<bool>,
+}
+
+impl<W: World, C: Connector> Drop for Open<W, C> {
+    fn drop(&mut self) {
+        let lasted = self.work.last.get().since(self.begun);
+        let broken = self.work.failed.get() || !self.established.get();
+        self.shared.tally.borrow_mut().ended(lasted, self.work.replies.get(), broken);
+    }
+}
+
+impl Work {
+    fn new(from: From, wanted: u64, begun: Instant) -> Self {
+        Self {
+            from,
+            left: Cell::new(wanted),
+            replies: Cell::new(0),
+            last: Cell::new(begun),
+            retired: Cell::new(false),
+            failed: Cell::new(false),
+        }
+    }
+}
+
+impl<W: World, C: Connector> Open<W, C> {
+    /// Nothing more is begun on it.
+    fn retire(&self) {
+        self.work.retired.set(true);
+        self.shared.queue.wake();
+    }
+
+    /// When the next object is due; `None` when there is none for this session.
+    async fn next(&self) -> Option<Instant> {
+        let (work, shared) = (&self.work, &self.shared);
+        if work.retired.get() || work.left.get() == 0 {
+            return None;
+        }
+        work.left.set(work.left.get() - 1);
+        match work.from {
+            From::Nothing => None,
+            From::Planned(at) => shared.take_request().then_some(at),
+            From::Now => shared.take_request().then(|| shared.world.now()),
+            From::Queue => shared.queue.take(&work.retired).await,
+        }
+    }
+}
+
+/// One object after the other on a stream.
+async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session, number: u16) {
+    let (shared, work) = (&open.shared, &open.work);
+    let stream = match session.open(number) {
+        Ok(stream) => stream,
+        Err(_) => {
+            work.failed.set(true);
+            return open.retire();
+        }
+    };
+    let mut lane = Lane::new(&shared.world, stream, shared.plan.timeout);
+    let bytes = shared.request.len() as u64;
+    while let Some(planned) = open.next().await {
+        let asked = || shared.tally.borrow_mut().asked(bytes);
+        match lane.exchange(planned, &shared.request, &shared.buffer, asked).await {
+            Ok((reply, close)) => {
+                work.replies.set(work.replies.get() + 1);
+                work.last.set(reply.done);
+                shared.tally.borrow_mut().replied(reply);
+                if close {
+                    open.retire();
+                }
+            }
+            Err(failed) => {
+                shared.fail(failed.cause, || failed.said);
+                work.failed.set(true);
+                open.retire();
+            }
+        }
+    }
+}
+
+/// Objects that are due, in order, and the streams that wait for one.
+#[derive(Default)]
+pub(super) struct Queue {
+    due: RefCell<VecDeque<Instant>>,
+    waiting: RefCell<VecDeque<Waker>>,
+    over: Cell<bool>,
+}
+
+impl Queue {
+    /// One more; false when there are too many.
+    pub(super) fn push(&self, planned: Instant) -> bool {
+        let mut due = self.due.borrow_mut();
+        if due.len() >= MOST_DUE {
+            return false;
+        }
+        due.push_back(planned);
+        if let Some(waker) = self.waiting.borrow_mut().pop_front() {
+            waker.wake();
+        }
+        true
+    }
+
+    /// No more will come.
+    pub(super) fn end(&self) {
+        self.over.set(true);
+        self.wake();
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.get() && self.due.borrow().is_empty()
+    }
+
+    /// Those that wait look whether they should go on.
+    fn wake(&self) {
+        for waker in self.waiting.borrow_mut().drain(..) {
+            waker.wake();
+        }
+    }
+
+    async fn take(&self, retired: &Cell<bool>) -> Option<Instant> {
+        poll_fn(|cx| {
+            if retired.get() {
+                return Poll::Ready(None);
+            }
+            if let Some(planned) = self.due.borrow_mut().pop_front() {
+                return Poll::Ready(Some(planned));
+            }
+            if self.over.get() {
+                return Poll::Ready(None);
+            }
+            let mut waiting = self.waiting.borrow_mut();
+            if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                waiting.push_back(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// `None`: it took longer.
+async fn within<W: World, T>(world: &W, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
+    let mut wait = std::pin::pin!(wait);
+    let mut timer = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = wait.as_mut().poll(cx) {
+            return Poll::Ready(Some(result));
+        }
+        let timer = timer.get_or_insert_with(|| {
+            let mut timer = world.timer();
+            timer.set(Some(world.now() + span));
+            timer
+        });
+        timer.poll(cx).map(|()| None)
+    })
+    .await
+}
+
+/// How long a peer may take to agree that a session is over.
+const CLOSING: Duration = Duration::from_secs(2);
+/// Between two attempts where nobody answers.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+/// Objects that may wait for a stream.
+const MOST_DUE: usize = 1 << 20;

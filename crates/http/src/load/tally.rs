@@ -1,0 +1,188 @@
+//! What was counted and measured, in bounded memory.
+
+use super::cause::Cause;
+use super::histogram::Histogram;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+
+/// Everything that a load has to say of itself.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Tally {
+    /// When it began.
+    pub begun: Instant,
+    /// When the last thing happened.
+    pub last: Instant,
+    /// Sessions begun, and those that were established.
+    pub sessions: u64,
+    /// See [`sessions`](Self::sessions).
+    pub established: u64,
+    /// Sessions at the same time, now and at most.
+    pub concurrent: u64,
+    /// See [`concurrent`](Self::concurrent).
+    pub most_concurrent: u64,
+    /// Sessions that have ended with at least one reply.
+    pub fruitful: u64,
+    /// Sessions that ended before they had what they were begun for.
+    pub broken: u64,
+    /// From the beginning of a session to its last reply, of fruitful ones.
+    pub lifetime: Histogram,
+    /// From the beginning of a session to its being established.
+    pub connect: Histogram,
+    /// Requests written, and their bytes.
+    pub requests: u64,
+    /// See [`requests`](Self::requests).
+    pub request_bytes: u64,
+    /// Replies that came whole.
+    pub replies: u64,
+    /// Bytes of replies: heads with framing, and content.
+    pub head_bytes: u64,
+    /// See [`head_bytes`](Self::head_bytes).
+    pub body_bytes: u64,
+    /// Replies by class of status, 1xx to 5xx.
+    pub status: [u64; 5],
+    /// From the planned time of an object to its last byte.
+    pub latency: Histogram,
+    /// From the planned time of a session, or of an object, to when this host came to it.
+    pub late: Histogram,
+    /// From the writing of its request to its last byte.
+    pub service: Histogram,
+    /// From the writing of its request to the first byte of the reply, summed up.
+    pub response: Duration,
+    /// From the first byte of a reply to the last, summed up.
+    pub transfer: Duration,
+    /// What failed, by cause.
+    pub errors: [u64; Cause::ALL.len()],
+    /// What the first of each cause said.
+    pub said: [Option<String>; Cause::ALL.len()],
+    /// A line a second.
+    pub seconds: Vec<Second>,
+    /// What the present second has so far.
+    second: Second,
+    within: Histogram,
+}
+
+/// What a second has brought.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Second {
+    /// Its end, from the beginning of the load.
+    pub at: Duration,
+    /// Sessions begun.
+    pub sessions: u64,
+    /// Sessions open at its end.
+    pub concurrent: u64,
+    /// Requests written.
+    pub requests: u64,
+    /// Replies that came whole.
+    pub replies: u64,
+    /// Bytes of replies.
+    pub bytes: u64,
+    /// Failures.
+    pub errors: u64,
+    /// Latency from the planned time: median, 99th percentile, largest.
+    pub latency: [Duration; 3],
+}
+
+/// A reply that came whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) planned: Instant,
+    pub(super) sent: Instant,
+    pub(super) first: Instant,
+    pub(super) done: Instant,
+    pub(super) head_bytes: u64,
+    pub(super) body_bytes: u64,
+}
+
+impl Tally {
+    pub(super) fn new(begun: Instant) -> Self {
+        Self { begun, last: begun, ..Self::default() }
+    }
+
+    pub(super) fn began(&mut self) {
+        self.sessions += 1;
+        self.second.sessions += 1;
+        self.concurrent += 1;
+        self.most_concurrent = self.most_concurrent.max(self.concurrent);
+    }
+
+    pub(super) fn established(&mut self, after: Duration) {
+        self.established += 1;
+        self.connect.add(after);
+    }
+
+    /// A session is over: what it had lasted so long and brought so many replies.
+    pub(super) fn ended(&mut self, lasted: Duration, replies: u64, broken: bool) {
+        self.concurrent -= 1;
+        self.broken += u64::from(broken);
+        if replies > 0 {
+            self.fruitful += 1;
+            self.lifetime.add(lasted);
+        }
+    }
+
+    pub(super) fn asked(&mut self, bytes: u64) {
+        self.requests += 1;
+        self.second.requests += 1;
+        self.request_bytes += bytes;
+    }
+
+    pub(super) fn replied(&mut self, reply: Reply) {
+        self.last = reply.done;
+        self.replies += 1;
+        self.second.replies += 1;
+        self.head_bytes += reply.head_bytes;
+        self.body_bytes += reply.body_bytes;
+        self.second.bytes += reply.head_bytes + reply.body_bytes;
+        if let Some(class) = self.status.get_mut(usize::from(reply.status / 100).wrapping_sub(1)) {
+            *class += 1;
+        }
+        let latency = reply.done.since(reply.planned);
+        self.latency.add(latency);
+        self.within.add(latency);
+        self.service.add(reply.done.since(reply.sent));
+        self.response += reply.first.since(reply.sent);
+        self.transfer += reply.done.since(reply.first);
+    }
+
+    pub(super) fn failed(&mut self, now: Instant, cause: Cause, said: impl FnOnce() -> String) {
+        self.last = now;
+        self.second.errors += 1;
+        self.errors[cause as usize] += 1;
+        self.said[cause as usize].get_or_insert_with(said);
+    }
+
+    /// A second is over.
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.second.at = now.since(self.begun);
+        self.second.concurrent = self.concurrent;
+        let within = &self.within;
+        self.second.latency = [within.percentile(0.5), within.percentile(0.99), within.max()];
+        if self.seconds.len() < MOST_SECONDS {
+            self.seconds.push(self.second);
+        }
+        self.second = Second::default();
+        self.within.clear();
+    }
+
+    /// Failures of all causes.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
+    /// Replies that say that the object is not to be had.
+    #[must_use]
+    pub fn refused_replies(&self) -> u64 {
+        self.status[3] + self.status[4]
+    }
+
+    /// From the beginning to the last thing that happened.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.last.since(self.begun)
+    }
+}
+
+/// A day of seconds is kept; a longer load has totals for the rest.
+const MOST_SECONDS: usize = 86_400;

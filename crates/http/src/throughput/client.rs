@@ -1,0 +1,336 @@
+//! The client: opens the sessions, says what it wants, tells how it goes.
+
+use super::frame::Hello;
+use super::session::{End, Failed, Known};
+use super::{Plan, Processor, Received, Sent};
+use crate::serve::Tasks;
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_world::{Timer, World};
+use std::cell::RefCell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Why a test failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failure {
+    /// No session could be begun.
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    /// It began and did not end well.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// What a transport says of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Probe {
+    /// Chunks or segments sent again so far.
+    pub retransmitted: u64,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Smoothed round-trip time, nanoseconds.
+    pub srtt: u64,
+}
+
+/// What an interval has brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interval {
+    /// From, since the beginning.
+    pub from: Duration,
+    /// To.
+    pub to: Duration,
+    /// Bytes given to the transport here.
+    pub sent: u64,
+    /// Bytes taken from it here.
+    pub received: u64,
+    /// What the transport says; retransmissions are those of the interval.
+    pub probe: Option<Probe>,
+}
+
+/// What came of a test.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// Until the session was established, the longest of them.
+    pub connect: Duration,
+    /// From the first message to the last report.
+    pub duration: Duration,
+    /// From the client to the server: as the client says, and the server.
+    pub up: Option<(Sent, Received)>,
+    /// From the server to the client: as the server says, and the client.
+    pub down: Option<(Sent, Received)>,
+    /// Streams of each session.
+    pub streams: u16,
+    /// Retransmissions of the client.
+    pub retransmitted: Option<u64>,
+    /// Processor time of the client's process, nanoseconds: user mode, kernel.
+    pub client: (u64, u64),
+    /// Of the server's.
+    pub server: (u64, u64),
+    /// A line each.
+    pub intervals: Vec<Interval>,
+}
+
+/// A test on one server. A clone is the same test.
+pub struct Test<W: World, C: Connector> {
+    shared: Rc<Shared<W, C>>,
+}
+
+/// What the transport says of a session.
+type Ask<N> = Box<dyn Fn(&N) -> Option<Probe>>;
+/// A session, and this end of the test on it.
+type Held<W, N> = (N, Rc<End<W, N>>);
+
+struct Shared<W: World, C: Connector> {
+    world: W,
+    connector: C,
+    server: usize,
+    plan: Plan,
+    processor: Processor,
+    cost: (Duration, Duration),
+    probe: Ask<C::Session>,
+    state: RefCell<State<W, C>>,
+}
+
+struct State<W: World, C: Connector> {
+    ends: Vec<Held<W, C::Session>>,
+    begun: Instant,
+    connect: Duration,
+    intervals: Vec<Interval>,
+    before: (u64, u64, u64),
+    failed: Option<Failure>,
+}
+
+impl<W: World, C: Connector> Clone for Test<W, C> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Test").field("plan", &self.shared.plan).finish_non_exhaustive()
+    }
+}
+
+impl<W: World, C: Connector> Test<W, C> {
+    /// By `plan` with server number `server` of `connector`; `probe` asks the transport of a session.
+    pub fn new(
+        world: W,
+        connector: C,
+        server: usize,
+        plan: Plan,
+        processor: Processor,
+        probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
+    ) -> Self {
+        let begun = world.now();
+        let state = State {
+            ends: Vec::new(),
+            begun,
+            connect: Duration::ZERO,
+            intervals: Vec::new(),
+            before: (0, 0, 0),
+            failed: None,
+        };
+        let (cost, probe) = (processor(), Box::new(probe));
+        let state = RefCell::new(state);
+        Self { shared: Rc::new(Shared { world, connector, server, plan, processor, cost, probe, state }) }
+    }
+
+    /// Runs it; `line` is told of each interval. Dropped half-way it leaves what was measured in
+    /// [`outcome`](Self::outcome).
+    ///
+    /// # Errors
+    /// [`Failure`]: one line.
+    pub async fn run(&self, mut line: impl FnMut(&Interval)) -> Result<(), Failure> {
+        let shared = &self.shared;
+        let (world, plan) = (&shared.world, &shared.plan);
+        for _ in 0..plan.sessions.max(1) {
+            let begun = world.now();
+            let session = shared.connector.connect(shared.server);
+            let session = session.map_err(|why| Failure::Connect(why.to_string()))?;
+            match within(world, plan.timeout, session.established()).await {
+                Some(Ok(())) => {}
+                Some(Err(why)) => return Err(Failure::Connect(why.to_string())),
+                None => {
+                    session.abort();
+                    let span = plan.timeout.as_secs_f32();
+                    return Err(Failure::Connect(format!("no answer within {span} s")));
+                }
+            }
+            let end = End::new(world, &session, shared.processor);
+            let mut state = shared.state.borrow_mut();
+            state.connect = state.connect.max(world.now().since(begun));
+            state.ends.push((session, end));
+        }
+        let count = u64::from(plan.sessions.max(1));
+        let hello = Hello {
+            up: plan.up,
+            down: plan.down,
+            unordered: plan.unordered,
+            streams: plan.streams.max(1),
+            message: plan.message,
+            span: plan.span,
+            bytes: plan.bytes.map_or(0, |bytes| bytes.div_ceil(count).max(1)),
+        };
+        let tasks = Tasks::new(world.clone());
+        shared.state.borrow_mut().begun = world.now();
+        let ends: Vec<_> = shared.state.borrow().ends.iter().map(|(_, end)| end.clone()).collect();
+        for end in ends {
+            let shared = shared.clone();
+            tasks.spawn("throughput session", async move {
+                if let Err(failed) = end.ask(hello, shared.plan.timeout).await {
+                    let why = match failed {
+                        Failed::Closed(CloseReason::Finished) => {
+                            "the server closed before the test was complete".to_owned()
+                        }
+                        failed => failed.to_string(),
+                    };
+                    shared.state.borrow_mut().failed.get_or_insert(Failure::Broken(why));
+                }
+            });
+        }
+        let mut timer = world.timer();
+        timer.set(Some(world.now() + plan.interval));
+        let mut idle = std::pin::pin!(tasks.idle());
+        poll_fn(|cx| {
+            let over = idle.as_mut().poll(cx);
+            if shared.state.borrow().failed.is_some() {
+                return Poll::Ready(());
+            }
+            while over.is_pending() && timer.poll(cx).is_ready() {
+                timer.set(Some(world.now() + plan.interval));
+                line(&self.interval());
+            }
+            over
+        })
+        .await;
+        // The rest of an interval, if there is one.
+        let shortest = plan.interval / 20;
+        let last = shared.state.borrow().intervals.last().map_or(Duration::ZERO, |last| last.to);
+        if world.now().since(shared.state.borrow().begun) > last + shortest {
+            line(&self.interval());
+        }
+        let failed = shared.state.borrow_mut().failed.take();
+        let sessions: Vec<_> =
+            shared.state.borrow().ends.iter().map(|(session, _)| session.clone()).collect();
+        if let Some(failed) = failed {
+            sessions.iter().for_each(Session::abort);
+            return Err(failed);
+        }
+        self.freeze();
+        for session in sessions {
+            session.close();
+            let _ = within(world, CLOSING, session.closed()).await;
+        }
+        Ok(())
+    }
+
+    /// Asks for what only a living session tells.
+    fn freeze(&self) {
+        let retransmitted = self.probe().map_or(0, |probe| probe.retransmitted);
+        self.shared.state.borrow_mut().before.2 = retransmitted;
+    }
+
+    /// Of all sessions; the window and the round trip of the first.
+    fn probe(&self) -> Option<Probe> {
+        let state = self.shared.state.borrow();
+        let mut all: Option<Probe> = None;
+        for (session, _) in &state.ends {
+            let one = (self.shared.probe)(session)?;
+            match &mut all {
+                Some(all) => {
+                    all.retransmitted += one.retransmitted;
+                    all.cwnd += one.cwnd;
+                }
+                none => *none = Some(one),
+            }
+        }
+        all
+    }
+
+    fn interval(&self) -> Interval {
+        let probe = self.probe();
+        let mut state = self.shared.state.borrow_mut();
+        let (sent, received) = state.ends.iter().fold((0, 0), |(sent, received), (_, end)| {
+            (sent + end.sent_bytes.get(), received + end.received_bytes.get())
+        });
+        let retransmitted = probe.map_or(0, |probe| probe.retransmitted);
+        let before = std::mem::replace(&mut state.before, (sent, received, retransmitted));
+        let interval = Interval {
+            from: state.intervals.last().map_or(Duration::ZERO, |last| last.to),
+            to: self.shared.world.now().since(state.begun),
+            sent: sent - before.0,
+            received: received - before.1,
+            probe: probe
+                .map(|probe| Probe { retransmitted: retransmitted.saturating_sub(before.2), ..probe }),
+        };
+        state.intervals.push(interval);
+        interval
+    }
+
+    /// What was measured so far.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let shared = &self.shared;
+        let probed =
+            self.probe().is_some() || shared.state.borrow().intervals.iter().any(|i| i.probe.is_some());
+        let state = shared.state.borrow();
+        let known: Vec<Known> = state.ends.iter().map(|(_, end)| end.known()).collect();
+        let up = known.iter().map(|known| (known.sent, known.peer_received)).reduce(add);
+        let down = known.iter().map(|known| (known.peer_sent, known.received)).reduce(add);
+        let first = known.first().copied().unwrap_or_default();
+        let server = if shared.plan.up {
+            (first.peer_received.user, first.peer_received.system)
+        } else {
+            (first.peer_sent.user, first.peer_sent.system)
+        };
+        let (user, system) = (shared.processor)();
+        let duration = known.iter().flat_map(|known| [known.sent.nanos, known.received.nanos]).max();
+        Outcome {
+            connect: state.connect,
+            duration: Duration::from_nanos(duration.unwrap_or(0)),
+            up: up.filter(|_| shared.plan.up),
+            down: down.filter(|_| shared.plan.down),
+            streams: first.streams,
+            retransmitted: probed.then_some(state.before.2),
+            client: (nanos(user.saturating_sub(shared.cost.0)), nanos(system.saturating_sub(shared.cost.1))),
+            server,
+            intervals: state.intervals.clone(),
+        }
+    }
+}
+
+/// Two sessions side by side.
+fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
+    let (mut sent, mut received) = one;
+    sent.bytes += other.0.bytes;
+    sent.messages += other.0.messages;
+    sent.nanos = sent.nanos.max(other.0.nanos);
+    received.bytes += other.1.bytes;
+    received.messages += other.1.messages;
+    received.nanos = received.nanos.max(other.1.nanos);
+    received.streams += other.1.streams;
+    received.least = received.least.min(other.1.least);
+    received.most = received.most.max(other.1.most);
+    received.whole &= other.1.whole;
+    (sent, received)
+}
+
+/// `None`: it took longer.
+async fn within<W: World, T>(world: &W, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
+    let mut wait = std::pin::pin!(wait);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + span));
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => timer.poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// How long a server may take to agree that a session is over.
+const CLOSING: Duration = Duration::from_secs(2);

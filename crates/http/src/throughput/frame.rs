@@ -1,0 +1,316 @@
+//! What a throughput test says on the wire, in either direction.
+//!
+//! Everything is a frame of a kind and a length, so that a transport without
+//! messages can tell them apart; where there are messages each frame is one.
+//! The first frame is the client's [`Hello`], on stream 0.
+//!
+//! ```text
+//!  0       1       2               4                               8
+//! | kind  |       0               | length, these 8 bytes included | content ...
+//! ```
+
+use anabranch_base::time::Duration;
+
+/// Bytes in front of every frame's content: the smallest message there is.
+pub(super) const HEADER: usize = 8;
+const MAGIC: [u8; 4] = *b"abt1";
+/// The largest frame.
+pub(super) const MAX_FRAME: usize = 16 << 20;
+
+/// What the client wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Hello {
+    /// The client sends; the server sends.
+    pub(super) up: bool,
+    pub(super) down: bool,
+    pub(super) unordered: bool,
+    pub(super) streams: u16,
+    /// Bytes of a message.
+    pub(super) message: u32,
+    /// For so long, or so many bytes in each direction.
+    pub(super) span: Duration,
+    pub(super) bytes: u64,
+}
+
+/// All data has been sent: so much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sent {
+    /// Bytes of whole messages.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// How long it took, nanoseconds.
+    pub nanos: u64,
+    /// Processor time of the sender's process, nanoseconds: user mode, kernel.
+    pub user: u64,
+    /// See [`user`](Self::user).
+    pub system: u64,
+}
+
+/// So much has come so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Received {
+    /// Bytes of whole messages.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Since the beginning, nanoseconds.
+    pub nanos: u64,
+    /// Processor time of the receiver's process, nanoseconds: user mode, kernel.
+    pub user: u64,
+    /// See [`user`](Self::user).
+    pub system: u64,
+    /// Streams that have brought something.
+    pub streams: u64,
+    /// Bytes of the stream that has brought least, and most.
+    pub least: u64,
+    /// See [`least`](Self::least).
+    pub most: u64,
+    /// Everything that was sent has come.
+    pub whole: bool,
+}
+
+/// A frame that is not data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Control {
+    Hello(Hello),
+    Sent(Sent),
+    Received(Received),
+}
+
+const DATA: u8 = 0;
+const HELLO: u8 = 1;
+const SENT: u8 = 2;
+const RECEIVED: u8 = 3;
+
+/// A message of data of `size` bytes.
+pub(super) fn data(size: usize) -> Vec<u8> {
+    let mut message: Vec<u8> = (0..size.clamp(HEADER, MAX_FRAME)).map(|n| n as u8).collect();
+    let length = (message.len() as u32).to_be_bytes();
+    message[..HEADER].copy_from_slice(&[DATA, 0, 0, 0, length[0], length[1], length[2], length[3]]);
+    message
+}
+
+impl Control {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut frame = vec![0; HEADER];
+        let numbers: Vec<u64> = match self {
+            Self::Hello(hello) => {
+                frame[0] = HELLO;
+                frame.extend_from_slice(&MAGIC);
+                let flags = [hello.up, hello.down, hello.unordered].map(u8::from);
+                frame.extend_from_slice(&[flags[0], flags[1], flags[2], 0]);
+                let nanos = anabranch_base::time::nanos(hello.span);
+                vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]
+            }
+            Self::Sent(sent) => {
+                frame[0] = SENT;
+                vec![sent.bytes, sent.messages, sent.nanos, sent.user, sent.system]
+            }
+            Self::Received(r) => {
+                frame[0] = RECEIVED;
+                let whole = u64::from(r.whole);
+                vec![r.bytes, r.messages, r.nanos, r.user, r.system, r.streams, r.least, r.most, whole]
+            }
+        };
+        for number in numbers {
+            frame.extend_from_slice(&number.to_be_bytes());
+        }
+        let length = frame.len() as u32;
+        frame[4..HEADER].copy_from_slice(&length.to_be_bytes());
+        frame
+    }
+
+    fn decode(kind: u8, content: &[u8]) -> Option<Self> {
+        let number = |at: usize| {
+            let bytes = content.get(at * 8..)?.first_chunk::<8>()?;
+            Some(u64::from_be_bytes(*bytes))
+        };
+        Some(match kind {
+            HELLO => {
+                let flag = |at: usize| content.get(at).map(|&flag| flag != 0);
+                let hello = Hello {
+                    up: flag(4)?,
+                    down: flag(5)?,
+                    unordered: flag(6)?,
+                    streams: u16::try_from(number(1)?).ok()?,
+                    message: u32::try_from(number(2)?).ok()?,
+                    span: Duration::from_nanos(number(3)?),
+                    bytes: number(4)?,
+                };
+                let sizes = HEADER as u32..=MAX_FRAME as u32;
+                let sound =
+                    content.starts_with(&MAGIC) && sizes.contains(&hello.message) && hello.streams > 0;
+                return sound.then_some(Self::Hello(hello));
+            }
+            SENT => Self::Sent(Sent {
+                bytes: number(0)?,
+                messages: number(1)?,
+                nanos: number(2)?,
+                user: number(3)?,
+                system: number(4)?,
+            }),
+            RECEIVED => Self::Received(Received {
+                bytes: number(0)?,
+                messages: number(1)?,
+                nanos: number(2)?,
+                user: number(3)?,
+                system: number(4)?,
+                streams: number(5)?,
+                least: number(6)?,
+                most: number(7)?,
+                whole: number(8)? != 0,
+            }),
+            _ => return None,
+        })
+    }
+}
+
+/// What some bytes of a stream have brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Brought {
+    /// Bytes of data, whole messages or parts of them.
+    pub(super) bytes: u64,
+    /// Messages of data that are whole now.
+    pub(super) messages: u64,
+    /// A frame that is not data; what follows it has not been looked at.
+    pub(super) control: Option<Control>,
+}
+
+/// Takes the bytes of a stream apart.
+#[derive(Debug, Default)]
+pub(super) struct Parser {
+    /// The part of a header, or of a frame that is not data, which has come.
+    held: Vec<u8>,
+    /// Bytes of data that are still to come of the present message.
+    left: usize,
+}
+
+impl Parser {
+    /// Takes from `input` until a frame that is not data is whole, or nothing is left.
+    ///
+    /// # Errors
+    /// What came is no frame.
+    pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<Brought, &'static str> {
+        let mut brought = Brought::default();
+        loop {
+            if self.left > 0 {
+                let taken = self.left.min(input.len());
+                *input = &input[taken..];
+                self.left -= taken;
+                brought.bytes += taken as u64;
+                if self.left > 0 {
+                    return Ok(brought);
+                }
+                brought.messages += 1;
+            }
+            // Mostly the header is there, and of data.
+            if self.held.is_empty()
+                && let Some(header) = input.first_chunk::<HEADER>()
+                && let (DATA, length) = of(header)?
+            {
+                self.left = length;
+                continue;
+            }
+            let wanted = match self.held.first_chunk::<HEADER>() {
+                None => HEADER,
+                Some(header) => of(header)?.1,
+            };
+            let taken = (wanted - self.held.len()).min(input.len());
+            self.held.extend_from_slice(&input[..taken]);
+            *input = &input[taken..];
+            if self.held.len() < wanted {
+                return Ok(brought);
+            }
+            let Some(header) = self.held.first_chunk::<HEADER>() else { return Ok(brought) };
+            let (kind, length) = of(header)?;
+            if kind == DATA {
+                brought.bytes += HEADER as u64;
+                self.left = length - HEADER;
+                self.held.clear();
+                if self.left == 0 {
+                    brought.messages += 1;
+                }
+            } else if self.held.len() == length {
+                let control = Control::decode(kind, &self.held[HEADER..]);
+                self.held.clear();
+                brought.control = Some(control.ok_or("what came is no throughput test")?);
+                return Ok(brought);
+            }
+        }
+    }
+}
+
+/// Kind and length.
+fn of(header: &[u8; HEADER]) -> Result<(u8, usize), &'static str> {
+    let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
+    let most = match header[0] {
+        DATA => MAX_FRAME,
+        HELLO | SENT | RECEIVED => 256,
+        _ => return Err("what came is no throughput test"),
+    };
+    if (HEADER..=most).contains(&length) {
+        Ok((header[0], length))
+    } else {
+        Err("a frame has an impossible length")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+
+    fn read(bytes: &[u8], piece: usize) -> Result<(u64, u64, Vec<Control>), &'static str> {
+        let (mut parser, mut all) = (Parser::default(), (0, 0, Vec::new()));
+        for mut input in bytes.chunks(piece) {
+            while !input.is_empty() {
+                let brought = parser.step(&mut input)?;
+                all.0 += brought.bytes;
+                all.1 += brought.messages;
+                all.2.extend(brought.control);
+            }
+        }
+        Ok(all)
+    }
+
+    fn some() -> (Vec<u8>, Vec<Control>) {
+        let span = Duration::from_secs(3);
+        let hello =
+            Hello { up: true, down: false, unordered: true, streams: 9, message: 8, span, bytes: u64::MAX };
+        let received = Received { bytes: 7, messages: 1, most: 5, whole: true, ..Received::default() };
+        let controls =
+            vec![Control::Hello(hello), Control::Sent(Sent::default()), Control::Received(received)];
+        let mut bytes = data(8);
+        for control in &controls {
+            bytes.extend(control.encode());
+            bytes.extend(data(8));
+            bytes.extend(data(100));
+        }
+        (bytes, controls)
+    }
+
+    #[test]
+    fn frames_are_read_however_they_are_cut() {
+        let (bytes, controls) = some();
+        for piece in 1..=bytes.len() {
+            assert_eq!(read(&bytes, piece), Ok((8 + 3 * 108, 7, controls.clone())), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn noise_never_panics_nor_counts_for_much() {
+        let mut rng = Rng::new(3);
+        for _ in 0..20_000 {
+            let mut bytes = some().0;
+            for _ in 0..=rng.below(4) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = rng.next_u32() as u8;
+            }
+            let piece = 1 + rng.below(64) as usize;
+            if let Ok((counted, _, _)) = read(&bytes, piece) {
+                assert!(counted <= bytes.len() as u64);
+            }
+        }
+    }
+}

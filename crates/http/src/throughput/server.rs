@@ -1,0 +1,78 @@
+//! The server: does what each client asks for.
+
+use super::session::{End, Failed, Known};
+use super::{Processor, Received, Sent};
+use crate::serve::Tasks;
+use anabranch_base::time::Duration;
+use anabranch_transport::{CloseReason, Listener, Session};
+use anabranch_world::World;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// What a server has to tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A client has come.
+    Began(Option<SocketAddr>),
+    /// A session is over.
+    Ended {
+        /// Whose.
+        peer: Option<SocketAddr>,
+        /// What came from the client.
+        received: Received,
+        /// What went to it.
+        sent: Sent,
+        /// Why it ended before everything was there.
+        failed: Option<String>,
+    },
+}
+
+/// Serves every client that `listener` takes in, `most` of them at a time, until the listener fails.
+///
+/// # Errors
+/// Why the listener failed.
+pub async fn serve<W: World, L: Listener>(
+    world: W,
+    mut listener: L,
+    timeout: Duration,
+    most: usize,
+    processor: Processor,
+    tell: Rc<dyn Fn(Event)>,
+) -> Result<(), CloseReason> {
+    let tasks = Tasks::new(world.clone());
+    loop {
+        let session = listener.accept().await?;
+        if tasks.count() >= most {
+            session.abort();
+            continue;
+        }
+        let (world, tell) = (world.clone(), tell.clone());
+        tasks.spawn("throughput session", async move {
+            let peer = session.peer();
+            tell(Event::Began(peer));
+            let end = End::new(&world, &session, processor);
+            let failed = end.answer(timeout).await.err().map(|failed| match failed {
+                Failed::Closed(CloseReason::Finished) => {
+                    "the client closed before the test was complete".to_owned()
+                }
+                failed => failed.to_string(),
+            });
+            let Known { received, sent, .. } = end.known();
+            tell(Event::Ended { peer, received, sent, failed: failed.clone() });
+            if failed.is_some() {
+                session.abort();
+            } else {
+                // The client closes, unless it is gone.
+                let mut closed = std::pin::pin!(session.closed());
+                let mut timer = world.timer();
+                anabranch_world::Timer::set(&mut timer, Some(world.now() + timeout));
+                std::future::poll_fn(|cx| match closed.as_mut().poll(cx) {
+                    std::task::Poll::Ready(_) => std::task::Poll::Ready(()),
+                    std::task::Poll::Pending => anabranch_world::Timer::poll(&mut timer, cx),
+                })
+                .await;
+                session.close();
+            }
+        });
+    }
+}

@@ -1,0 +1,418 @@
+//! Either end of a session: what it sends, what it takes in, and when it is done.
+//!
+//! A task reads each stream; one task writes everything, so that frames stay
+//! whole on a transport without messages; the owner of the session waits for
+//! the end in [`End::run`].
+
+use super::Processor;
+use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent};
+use crate::serve::Tasks;
+use anabranch_base::time::{Duration, Instant, nanos};
+use anabranch_transport::{CloseReason, Delivery, Session, Stream};
+use anabranch_world::{Timer, World};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Why a session did not do what was asked of it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failed {
+    /// The session ended first.
+    #[error("{0}")]
+    Closed(CloseReason),
+    /// Nothing moved.
+    #[error("nothing has moved for {} s", .0.as_secs_f32())]
+    Stuck(Duration),
+    /// The peer speaks something else.
+    #[error("{0}")]
+    Strange(&'static str),
+}
+
+/// What one end counts of one session.
+pub(super) struct End<W: World, N: Session> {
+    world: W,
+    session: N,
+    processor: Processor,
+    /// Processor time when the session began.
+    cost: (Duration, Duration),
+    begun: Cell<Instant>,
+    moved: Cell<Instant>,
+    /// What the client asked for, once known.
+    hello: Cell<Option<Hello>>,
+    streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
+    pub(super) sent_bytes: Cell<u64>,
+    sent_messages: Cell<u64>,
+    /// Everything that was to be sent has been given to the transport.
+    sent: Cell<Option<Sent>>,
+    pub(super) received_bytes: Cell<u64>,
+    received_messages: Cell<u64>,
+    /// By stream.
+    received: RefCell<Vec<u64>>,
+    last: Cell<Instant>,
+    /// What the peer says it has sent, and that it has received.
+    peer_sent: Cell<Option<Sent>>,
+    peer_received: Cell<Option<Received>>,
+    /// The peer is to be told, and has been told, that all has come.
+    telling: Cell<bool>,
+    acknowledged: Cell<bool>,
+    /// The client's wish is known here.
+    asked: Cell<bool>,
+    controls: RefCell<VecDeque<Control>>,
+    failed: RefCell<Option<Failed>>,
+    writer: RefCell<Option<Waker>>,
+    owner: RefCell<Option<Waker>>,
+}
+
+/// What an end knows when it is done, or when it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Known {
+    /// What this end has sent, as it says itself and as the peer says.
+    pub(super) sent: Sent,
+    pub(super) peer_received: Received,
+    /// What this end has received, as the peer says and as it says itself.
+    pub(super) peer_sent: Sent,
+    pub(super) received: Received,
+    pub(super) streams: u16,
+}
+
+impl<W: World, N: Session> End<W, N> {
+    pub(super) fn new(world: &W, session: &N, processor: Processor) -> Rc<Self> {
+        let now = world.now();
+        Rc::new(Self {
+            world: world.clone(),
+            session: session.clone(),
+            processor,
+            cost: processor(),
+            begun: Cell::new(now),
+            moved: Cell::new(now),
+            hello: Cell::new(None),
+            streams: RefCell::default(),
+            sent_bytes: Cell::new(0),
+            sent_messages: Cell::new(0),
+            sent: Cell::new(None),
+            received_bytes: Cell::new(0),
+            received_messages: Cell::new(0),
+            received: RefCell::default(),
+            last: Cell::new(now),
+            peer_sent: Cell::new(None),
+            peer_received: Cell::new(None),
+            telling: Cell::new(false),
+            acknowledged: Cell::new(false),
+            asked: Cell::new(false),
+            controls: RefCell::default(),
+            failed: RefCell::default(),
+            writer: RefCell::default(),
+            owner: RefCell::default(),
+        })
+    }
+
+    /// Asks for what `hello` says, and does this end's part of it.
+    ///
+    /// # Errors
+    /// [`Failed`]; the session is of no more use.
+    pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), Failed> {
+        self.controls.borrow_mut().push_back(Control::Hello(hello));
+        self.run(Some(hello), timeout).await
+    }
+
+    /// Waits for what the client asks for, and does this end's part of it.
+    ///
+    /// # Errors
+    /// [`Failed`]; the session is of no more use.
+    pub(super) async fn answer(self: &Rc<Self>, timeout: Duration) -> Result<(), Failed> {
+        self.run(None, timeout).await
+    }
+
+    async fn run(self: &Rc<Self>, hello: Option<Hello>, timeout: Duration) -> Result<(), Failed> {
+        let tasks = Tasks::new(self.world.clone());
+        self.hold(&tasks, 0)?;
+        if let Some(hello) = hello {
+            self.begin(&tasks, hello, true)?;
+        }
+        let mut watch = self.world.timer();
+        let mut tell = self.world.timer();
+        tell.set(Some(self.world.now() + REPORTING));
+        poll_fn(|cx| {
+            store(&self.owner, cx);
+            if let Some(hello) = self.hello.take() {
+                self.begin(&tasks, hello, false)?;
+            }
+            // A peer that is done may have closed already.
+            if self.is_done() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(failed) = self.failed.borrow_mut().take() {
+                return Poll::Ready(Err(failed));
+            }
+            match self.session.poll_closed(cx) {
+                // What came before the end is still to be read; then the readers see it.
+                Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
+                Poll::Ready(reason) => return Poll::Ready(Err(Failed::Closed(reason))),
+            }
+            while tell.poll(cx).is_ready() {
+                self.report(false);
+                tell.set(Some(self.world.now() + REPORTING));
+            }
+            loop {
+                let due = self.moved.get() + timeout;
+                if due <= self.world.now() {
+                    return Poll::Ready(Err(Failed::Stuck(timeout)));
+                }
+                watch.set(Some(due));
+                if watch.poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes the streams and starts to send, if this end is to.
+    fn begin(self: &Rc<Self>, tasks: &Tasks<W>, hello: Hello, client: bool) -> Result<(), Failed> {
+        self.asked.set(true);
+        let streams = hello.streams.min(self.session.streams()).max(1);
+        for number in 1..streams {
+            self.hold(tasks, number)?;
+        }
+        self.begun.set(self.world.now());
+        let sends = if client { hello.up } else { hello.down };
+        // Who does not send has sent all, and who does not receive has all.
+        let none = Sent::default();
+        if !sends {
+            self.sent.set(Some(none));
+            self.peer_received.set(Some(Received { whole: true, ..Received::default() }));
+        }
+        if (client && !hello.down) || (!client && !hello.up) {
+            self.peer_sent.set(Some(none));
+            self.telling.set(true);
+            self.acknowledged.set(true);
+        }
+        tasks.spawn("throughput writer", write(self.clone(), hello, sends));
+        Ok(())
+    }
+
+    fn hold(self: &Rc<Self>, tasks: &Tasks<W>, number: u16) -> Result<(), Failed> {
+        let stream = self.session.open(number).map_err(|why| match why {
+            anabranch_transport::OpenError::Closed(reason) => Failed::Closed(reason),
+            _ => Failed::Strange("a stream is not to be had"),
+        })?;
+        let stream = Rc::new(RefCell::new(stream));
+        self.streams.borrow_mut().push(stream.clone());
+        self.received.borrow_mut().push(0);
+        tasks.spawn("throughput reader", read(self.clone(), stream, usize::from(number)));
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.sent.get().is_some()
+            && self.peer_received.get().is_some_and(|received| received.whole)
+            && self.peer_sent.get().is_some()
+            && self.acknowledged.get()
+    }
+
+    /// Tells the peer what has come, where that is of interest.
+    fn report(&self, whole: bool) {
+        if self.received_bytes.get() > 0 && (whole || !self.telling.get()) {
+            self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));
+            wake(&self.writer);
+        }
+    }
+
+    fn received_so_far(&self, whole: bool) -> Received {
+        let (user, system) = self.spent();
+        let streams = self.received.borrow();
+        let used = streams.iter().filter(|bytes| **bytes > 0);
+        Received {
+            bytes: self.received_bytes.get(),
+            messages: self.received_messages.get(),
+            nanos: nanos(self.last.get().since(self.begun.get())),
+            user: nanos(user),
+            system: nanos(system),
+            streams: used.count() as u64,
+            least: streams.iter().copied().min().unwrap_or(0),
+            most: streams.iter().copied().max().unwrap_or(0),
+            whole,
+        }
+    }
+
+    fn sent_so_far(&self) -> Sent {
+        let (user, system) = self.spent();
+        Sent {
+            bytes: self.sent_bytes.get(),
+            messages: self.sent_messages.get(),
+            nanos: nanos(self.world.now().since(self.begun.get())),
+            user: nanos(user),
+            system: nanos(system),
+        }
+    }
+
+    fn spent(&self) -> (Duration, Duration) {
+        let (user, system) = (self.processor)();
+        (user.saturating_sub(self.cost.0), system.saturating_sub(self.cost.1))
+    }
+
+    pub(super) fn known(&self) -> Known {
+        Known {
+            sent: self.sent.get().unwrap_or_else(|| self.sent_so_far()),
+            peer_received: self.peer_received.get().unwrap_or_default(),
+            peer_sent: self.peer_sent.get().unwrap_or_default(),
+            received: self.received_so_far(self.acknowledged.get()),
+            streams: self.streams.borrow().len() as u16,
+        }
+    }
+
+    fn fail(&self, failed: Failed) {
+        self.failed.borrow_mut().get_or_insert(failed);
+        wake(&self.owner);
+    }
+
+    /// Some bytes have come on a stream.
+    fn take(&self, parser: &mut Parser, number: usize, mut input: &[u8]) -> Result<(), &'static str> {
+        while !input.is_empty() {
+            let brought = parser.step(&mut input)?;
+            self.received_bytes.set(self.received_bytes.get() + brought.bytes);
+            self.received_messages.set(self.received_messages.get() + brought.messages);
+            if let Some(bytes) = self.received.borrow_mut().get_mut(number) {
+                *bytes += brought.bytes;
+            }
+            match brought.control {
+                None => {}
+                Some(Control::Hello(hello)) => {
+                    if self.asked.replace(true) {
+                        return Err("the peer asks twice");
+                    }
+                    self.hello.set(Some(hello));
+                    wake(&self.owner);
+                }
+                Some(Control::Sent(sent)) => self.peer_sent.set(Some(sent)),
+                Some(Control::Received(received)) => {
+                    self.peer_received.set(Some(received));
+                    wake(&self.owner);
+                }
+            }
+        }
+        if let Some(sent) = self.peer_sent.get()
+            && self.received_bytes.get() >= sent.bytes
+            && !self.telling.replace(true)
+        {
+            self.report(true);
+        }
+        Ok(())
+    }
+}
+
+async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::Stream>>, number: usize) {
+    let mut parser = Parser::default();
+    let mut buffer = vec![0; if number == 0 { READ_BYTES } else { STREAM_READ_BYTES }];
+    loop {
+        let read = poll_fn(|cx| stream.borrow_mut().poll_read(cx, &mut buffer)).await;
+        match read {
+            Ok(0) => return end.fail(Failed::Closed(CloseReason::Finished)),
+            Err(reason) => return end.fail(Failed::Closed(reason)),
+            Ok(read) => {
+                let now = end.world.now();
+                end.moved.set(now);
+                end.last.set(now);
+                if let Err(why) = end.take(&mut parser, number, &buffer[..read]) {
+                    return end.fail(Failed::Strange(why));
+                }
+            }
+        }
+    }
+}
+
+/// Writes what is to be told, and between that the data.
+async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends: bool) {
+    let streams: Vec<_> = end.streams.borrow().clone();
+    let message = frame::data(hello.message as usize);
+    let ends = end.begun.get() + hello.span;
+    let mut turn = 0;
+    let mut unordered = false;
+    loop {
+        let control = end.controls.borrow_mut().pop_front();
+        let outcome = match control {
+            Some(control) => {
+                let written = write_frame(&end, &streams[0], &control.encode()).await;
+                if matches!(control, Control::Received(Received { whole: true, .. })) {
+                    end.acknowledged.set(true);
+                    wake(&end.owner);
+                }
+                written
+            }
+            None if sends => {
+                if hello.unordered && !std::mem::replace(&mut unordered, true) {
+                    for stream in &streams {
+                        let delivery = Delivery { unordered: true, ..Delivery::default() };
+                        stream.borrow_mut().set_delivery(delivery);
+                    }
+                }
+                let written = write_frame(&end, &streams[turn], &message).await;
+                end.sent_bytes.set(end.sent_bytes.get() + message.len() as u64);
+                end.sent_messages.set(end.sent_messages.get() + 1);
+                turn = if turn + 1 == streams.len() { 0 } else { turn + 1 };
+                let over = match hello.bytes {
+                    0 => end.moved.get() >= ends,
+                    bytes => end.sent_bytes.get() >= bytes,
+                };
+                if over {
+                    sends = false;
+                    let sent = end.sent_so_far();
+                    end.sent.set(Some(sent));
+                    end.controls.borrow_mut().push_back(Control::Sent(sent));
+                }
+                written
+            }
+            None => {
+                poll_fn(|cx| {
+                    if end.controls.borrow().is_empty() {
+                        store(&end.writer, cx);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(())
+                })
+                .await;
+                Ok(())
+            }
+        };
+        if let Err(reason) = outcome {
+            return end.fail(Failed::Closed(reason));
+        }
+    }
+}
+
+async fn write_frame<W: World, N: Session>(
+    end: &End<W, N>,
+    stream: &RefCell<N::Stream>,
+    mut frame: &[u8],
+) -> Result<(), CloseReason> {
+    while !frame.is_empty() {
+        let taken = poll_fn(|cx| stream.borrow_mut().poll_write_message(cx, frame)).await?;
+        frame = &frame[taken..];
+    }
+    end.moved.set(end.world.now());
+    Ok(())
+}
+
+fn store(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
+    let mut place = place.borrow_mut();
+    match &mut *place {
+        Some(waker) => waker.clone_from(cx.waker()),
+        none => *none = Some(cx.waker().clone()),
+    }
+}
+
+fn wake(place: &RefCell<Option<Waker>>) {
+    if let Some(waker) = &*place.borrow() {
+        waker.wake_by_ref();
+    }
+}
+
+/// How often the end that receives says what has come.
+const REPORTING: Duration = Duration::from_millis(500);
+const READ_BYTES: usize = 64 * 1024;
+/// Where there are many streams, each brings little at a time.
+const STREAM_READ_BYTES: usize = 16 * 1024;
+
+const _: () = assert!(HEADER <= STREAM_READ_BYTES);

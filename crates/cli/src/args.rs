@@ -17,6 +17,8 @@ pub fn command() -> Command {
         .subcommand(crate::decode::command())
         .subcommand(serve())
         .subcommand(get())
+        .subcommand(crate::load::command())
+        .subcommand(crate::bulk::command())
 }
 
 fn race() -> Command {

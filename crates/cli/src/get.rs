@@ -3,26 +3,24 @@
 //! Objects of one server share a session: over SCTP each has a stream of its
 //! own and all come at once; over TCP they come one after the other.
 
+use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
 use crate::place::{Carrier, Url};
 use crate::progress::Meter;
-use crate::serve::{config, reason};
+use crate::serve::config;
 use crate::{Done, Failure, complain, say_bytes};
 use anabranch_base::units::parse_span;
 use anabranch_http::get::{GetError, get};
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer};
 use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
-use anabranch_world::{Timer, World};
 use clap::ArgMatches;
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 /// Gets what the flags name.
@@ -152,41 +150,15 @@ async fn over_tcp(
 async fn over_sctp(
     world: &OsWorld,
     carrier: Carrier,
-    mut addresses: Vec<SocketAddr>,
+    addresses: Vec<SocketAddr>,
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Vec<Ended> {
-    // Who talks to a host on the loopback interface talks from there; who does not, from everywhere else.
-    let near = |ip: IpAddr| ip.is_loopback();
-    let local: Vec<IpAddr> = match addresses.first() {
-        Some(first) if near(first.ip()) => {
-            addresses.retain(|address| near(address.ip()));
-            let mut local: Vec<IpAddr> = addresses.iter().map(|to| facing(to.ip(), carrier)).collect();
-            local.dedup();
-            local
-        }
-        _ => Vec::new(),
+    let to = Sctp { carrier, addresses, port: settings.sctp_port, config: settings.sctp.clone() };
+    let (host, connector) = match to.host(world).await {
+        Ok(made) => made,
+        Err(failure) => return vec![Ended::Host(failure)],
     };
-    let (bound, port) = match carrier {
-        Carrier::SctpIp => {
-            let port = addresses.first().map_or(0, SocketAddr::port);
-            addresses.iter_mut().for_each(|address| address.set_port(0));
-            (SctpCarrier::Ip, port)
-        }
-        _ => (SctpCarrier::Udp { port: 0 }, settings.sctp_port),
-    };
-    let host = match world.at(local) {
-        Ok(here) => SctpHost::new(here, settings.sctp.clone(), bound, None).await,
-        Err(why) => Err(why),
-    };
-    let host = match host {
-        Ok(host) => host,
-        Err(why) => {
-            let told = format!("cannot use SCTP: {}", reason(carrier, &why));
-            return vec![Ended::Host(Failure::Host(told))];
-        }
-    };
-    let connector = SctpConnector::new(host.clone(), vec![SctpServer { addresses, port }]);
     let session = match begin(world, &connector, 0, settings.timeout).await {
         Ok(session) => session,
         Err(why) => return vec![Ended::Failed(why)],
@@ -218,19 +190,6 @@ async fn over_sctp(
     drop(session);
     let _ = within(world, CLOSING, host.idle()).await;
     ended
-}
-
-/// The loopback address to talk to `ip` from.
-fn facing(ip: IpAddr, carrier: Carrier) -> IpAddr {
-    match ip {
-        IpAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
-        // Every raw socket gets every packet: on one address the client would answer for the server, that nobody
-        // listens here.
-        IpAddr::V4(v4) if carrier == Carrier::SctpIp && v4 == std::net::Ipv4Addr::LOCALHOST => {
-            IpAddr::from([127, 0, 0, 2])
-        }
-        IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
-    }
 }
 
 /// A session that is established, or why there is none.
@@ -284,18 +243,6 @@ async fn get_one<T: anabranch_transport::Stream>(
         ),
         Err(why) => (Ended::Failed(format!("{}: {why}", url.target)), false),
     }
-}
-
-/// `None`: it took longer.
-async fn within<T>(world: &OsWorld, span: Duration, wait: impl Future<Output = T>) -> Option<T> {
-    let mut wait = std::pin::pin!(wait);
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + span));
-    poll_fn(|cx| match wait.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => timer.poll(cx).map(|()| None),
-    })
-    .await
 }
 
 /// What a peer has to answer that we are done.

@@ -4,13 +4,19 @@
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 
 mod args;
+mod bulk;
 mod decode;
+#[cfg(target_os = "linux")]
+mod dial;
 mod features;
 mod files;
 #[cfg(target_os = "linux")]
 mod get;
+mod knobs;
 mod list;
+mod load;
 mod out;
+mod outputs;
 mod place;
 mod progress;
 mod race;
@@ -48,8 +54,8 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return misused(&error),
     };
-    // A server ends in its own way.
-    if matches.subcommand_name() != Some("serve") {
+    // These end in their own way.
+    if !matches!(matches.subcommand_name(), Some("serve" | "load" | "bulk")) {
         race::end_on_interrupt();
     }
     let result = match matches.subcommand() {
@@ -61,8 +67,12 @@ fn main() -> ExitCode {
         Some(("serve", flags)) => serve::run(flags),
         #[cfg(target_os = "linux")]
         Some(("get", flags)) => get::run(flags),
+        #[cfg(target_os = "linux")]
+        Some(("load", flags)) => load::run(flags),
+        #[cfg(target_os = "linux")]
+        Some(("bulk", flags)) => bulk::run(flags),
         #[cfg(not(target_os = "linux"))]
-        Some(("serve" | "get", _)) => {
+        Some(("serve" | "get" | "load" | "bulk", _)) => {
             Err(Failure::Host("the real network is there on Linux only".to_owned()))
         }
         _ => Ok(Done::Well),

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::files::Reserved;
+use crate::outputs::command_line;
 use anabranch_base::Instant;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
@@ -51,20 +52,6 @@ pub fn fill(
     add("report.html".to_owned(), report::html(race, &framing).as_bytes())?;
     add("results.json".to_owned(), json.as_bytes())?;
     Ok(files)
-}
-
-/// The command as a shell would take it again.
-fn command_line() -> String {
-    let quoted = |word: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a seed again, this time with its packets.

@@ -22,6 +22,16 @@ impl Carrier {
         }
     }
 
+    /// Its name in results.
+    #[cfg(target_os = "linux")]
+    pub fn transport(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::SctpUdp => "sctp",
+            Self::SctpIp => "sctp-ip",
+        }
+    }
+
     /// The scheme of a URL over it.
     pub fn scheme(self) -> &'static str {
         match self {

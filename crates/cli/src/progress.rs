@@ -99,6 +99,48 @@ impl Meter {
     }
 }
 
+/// How long work that takes its time has gone on, on standard error.
+pub struct Ticker {
+    quiet: bool,
+    terminal: bool,
+    /// When a line was last written where nobody looks.
+    last: Duration,
+    drawn: bool,
+}
+
+impl Ticker {
+    /// How often to [`show`](Self::show).
+    pub const PERIOD: Duration = Duration::from_millis(250);
+
+    /// `quiet` shows nothing.
+    pub fn new(quiet: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { quiet, terminal, last: Duration::ZERO, drawn: false }
+    }
+
+    /// So long it has gone on, of so long in all, and this has come of it.
+    pub fn show(&mut self, elapsed: Duration, of: Option<Duration>, what: &str) {
+        let due = self.terminal || elapsed >= self.last + Duration::from_secs(5);
+        if self.quiet || !due {
+            return;
+        }
+        self.last = elapsed;
+        let of = of.map_or_else(String::new, |of| format!(" of {}", readable(of)));
+        let line = format!("{}{of}: {what}", readable(elapsed));
+        let mut out = std::io::stderr().lock();
+        let _ = if self.terminal { write!(out, "\r{line} \x1b[K") } else { writeln!(out, "{line}") };
+        let _ = out.flush();
+        self.drawn = true;
+    }
+
+    /// Clears the line.
+    pub fn finish(&self) {
+        if self.terminal && self.drawn {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
 fn readable(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),

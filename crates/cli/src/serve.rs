@@ -71,7 +71,7 @@ impl Settings {
     }
 }
 
-/// What `serve` and `get` run SCTP with.
+/// What `serve`, `get`, `load` and `bulk` run SCTP with, unless told otherwise.
 pub fn config() -> Result<Config, Failure> {
     Config::profile("rfc9260").ok_or_else(|| Failure::Internal("there is no profile rfc9260".to_owned()))
 }

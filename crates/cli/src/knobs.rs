@@ -1,0 +1,62 @@
+//! `--set`: the knobs of a transport on a real network.
+
+use clap::{Arg, ArgAction};
+
+/// The flag.
+pub fn set() -> Arg {
+    Arg::new("set")
+        .long("set")
+        .value_name("KEY=VALUE[,..]")
+        .action(ArgAction::Append)
+        .help("Knobs of SCTP here, as `race` names them: profile=modern,cc=cubic,rcvbuf=4MiB")
+}
+
+#[cfg(target_os = "linux")]
+pub use linux::{given, sctp, told};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use crate::Failure;
+    use crate::place::Carrier;
+    use crate::serve::config;
+    use anabranch_transport::engines::sctp::{Config, PROFILES};
+    use clap::ArgMatches;
+
+    /// Keys and values, in the order in which they were given.
+    pub fn given(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {
+        let mut pairs = Vec::new();
+        for text in matches.get_many::<String>("set").into_iter().flatten() {
+            for part in text.split(',') {
+                let (key, value) = part.split_once('=').ok_or_else(|| {
+                    Failure::Usage(format!("--set {text}: '{part}' where key=value was expected"))
+                })?;
+                pairs.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// SCTP with these knobs; the profile comes first, wherever it stands.
+    pub fn sctp(set: &[(String, String)]) -> Result<Config, Failure> {
+        let mut made = config()?;
+        for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
+            made = Config::profile(name).ok_or_else(|| {
+                let names = PROFILES.join(", ");
+                Failure::Usage(format!("--set profile={name}: unknown profile '{name}'; accepted: {names}"))
+            })?;
+        }
+        for (key, value) in set.iter().filter(|(key, _)| key != "profile") {
+            made.set(key, value).map_err(|why| Failure::Usage(format!("--set {why}")))?;
+        }
+        made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
+        Ok(made)
+    }
+
+    /// What results say of the settings.
+    pub fn told(config: &Config, carrier: Carrier) -> Vec<(String, String)> {
+        if carrier == Carrier::Tcp {
+            return Vec::new();
+        }
+        config.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
+    }
+}

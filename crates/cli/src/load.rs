@@ -1,0 +1,284 @@
+//! `anabranch load`: many objects at a rate, or as fast as they are answered, over TCP or SCTP.
+
+use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
+
+#[cfg(target_os = "linux")]
+pub use verb::run;
+
+/// The flags.
+pub fn command() -> Command {
+    let flag = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let count = |arg: Arg| arg.value_parser(value_parser!(u64).range(1..));
+    Command::new("load")
+        .about("Load a server: open-loop at a rate, or closed-loop")
+        .long_about(
+            "Load a server with requests for one URL: http:// over TCP, http+sctp:// over SCTP in UDP, http+sctp-ip:// \
+             over SCTP on IP. The report has httperf's six blocks, then latency by percentiles and failures by cause.\n\n\
+             --rate is an open loop: sessions (connections or associations) are begun at that rate however slow the \
+             server is, and the latency of an object counts from the planned time of its session, so that a server \
+             that stands still is charged for it (coordinated omission). --rate with -c plans objects instead, which \
+             ride on so many sessions that are kept. -c alone is a closed loop: each session asks for the next object \
+             when one has come.\n\n\
+             Traffic is in the clear.",
+        )
+        .after_long_help(
+            "Examples:\n  \
+             anabranch load http://127.0.0.1:8080/ --rate 200/s --sessions 2000\n  \
+             anabranch load http+sctp://127.0.0.1:9899/ --rate 50/s --objects-per-session 20 --duration 30s\n  \
+             anabranch load http+sctp://127.0.0.1:9899/ -c 1 --streams 100 --duration 10s --json -\n  \
+             anabranch load http://127.0.0.1:8080/ -c 20 --rate 5000/s --duration 10s --csv seconds.csv\n\n\
+             Exit: 0 done, 1 something failed or was answered with 4xx or 5xx, 2 usage, 3 not possible here, \
+             130 interrupted (what was measured is reported).",
+        )
+        .arg(Arg::new("url").value_name("URL").required(true).help("What to ask for"))
+        .arg(flag("rate", "RATE", "Sessions begun (with -c: objects) in an open loop: 100/s, 0.5/s, 90/min"))
+        .arg(
+            Arg::new("random")
+                .long("random")
+                .action(ArgAction::SetTrue)
+                .requires("rate")
+                .help("Random gaps with that mean (a Poisson process) instead of equal ones"),
+        )
+        .arg(count(flag("concurrency", "N", "Sessions at a time").short('c').visible_alias("connections")))
+        .group(ArgGroup::new("pace").args(["rate", "concurrency"]).required(true).multiple(true))
+        .arg(
+            flag(
+                "objects-per-session",
+                "N",
+                "Objects of a session; 0 opens and closes it [default: 1 with --rate, no limit with -c]",
+            )
+            .value_parser(value_parser!(u64)),
+        )
+        .arg(
+            flag(
+                "streams",
+                "N",
+                "SCTP streams of a session in use at a time [default: the objects per session, at most 100; else 1]",
+            )
+            .value_parser(value_parser!(u16).range(1..)),
+        )
+        .arg(flag("duration", "TIME", "Begin nothing after this [default: 10s, unless a number is given]"))
+        .arg(count(flag("requests", "N", "Begin so many objects in all")))
+        .arg(count(flag("sessions", "N", "Begin so many sessions in all")))
+        .arg(
+            flag("timeout", "TIME", "An object or handshake that does not move for so long has failed")
+                .default_value("5s"),
+        )
+        .arg(
+            count(flag("max-sessions", "N", "Most sessions open at a time with --rate; more fail"))
+                .default_value("10000"),
+        )
+        .arg(crate::knobs::set())
+        .arg(
+            flag("sctp-port", "N", "The server's SCTP port behind its UDP port")
+                .value_parser(value_parser!(u16).range(1..))
+                .default_value("80"),
+        )
+        .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
+        .arg(flag("csv", "FILE|-", "Write a row a second"))
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+}
+
+#[cfg(target_os = "linux")]
+mod verb {
+    use crate::dial::{Sctp, within};
+    use crate::knobs;
+    use crate::outputs::{Outputs, command_line};
+    use crate::place::{Carrier, Url};
+    use crate::progress::Ticker;
+    use crate::{Done, Failure};
+    use anabranch_base::units::{parse_interval, parse_span};
+    use anabranch_http::load::report::{self, Framing};
+    use anabranch_http::load::{Load, Pace, Plan};
+    use anabranch_transport::engines::sctp::Config;
+    use anabranch_transport::kernel::KernelConnector;
+    use anabranch_transport::{Connector, Session};
+    use anabranch_world::os::{self, OsWorld, Signals, processor_time};
+    use anabranch_world::{Timer, World};
+    use clap::ArgMatches;
+    use std::future::{Future, poll_fn};
+    use std::task::Poll;
+    use std::time::Duration;
+
+    /// Loads what the flags name.
+    pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+        let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+        let url = Url::parse(text("url").unwrap_or_default()).map_err(Failure::Usage)?;
+        let plan = plan(matches, &url)?;
+        let config = config(matches, &url, &plan)?;
+        let outputs = Outputs::reserve(text("json"), text("csv"))?;
+        let settings = Settings {
+            framing: Framing {
+                command: command_line(),
+                url: url.text.clone(),
+                transport: url.carrier.transport().to_owned(),
+                settings: knobs::told(&config, url.carrier),
+                ..Framing::default()
+            },
+            config,
+            sctp_port: matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
+            quiet: matches.get_flag("quiet"),
+            url,
+            plan,
+        };
+        let done = os::run(os::Options::default(), async |world| reach(world, settings, outputs).await);
+        done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+    }
+
+    struct Settings {
+        url: Url,
+        plan: Plan,
+        config: Config,
+        sctp_port: u16,
+        quiet: bool,
+        framing: Framing,
+    }
+
+    fn plan(matches: &ArgMatches, url: &Url) -> Result<Plan, Failure> {
+        let number = |name: &str| matches.get_one::<u64>(name).copied();
+        let span = |name: &str| -> Result<Option<Duration>, Failure> {
+            let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
+            let span = parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            if span.is_zero() {
+                return Err(Failure::Usage(format!("--{name} {text}: no time at all; write 1s or more")));
+            }
+            Ok(Some(span))
+        };
+        let interval = match matches.get_one::<String>("rate") {
+            None => None,
+            Some(text) => Some(parse_interval(text).map_err(|why| Failure::Usage(format!("--rate {why}")))?),
+        };
+        let random = matches.get_flag("random");
+        let objects = number("objects-per-session");
+        let pace = match (interval, number("concurrency")) {
+            (Some(interval), None) => Pace::Open { interval, random },
+            (Some(interval), Some(sessions)) => Pace::Pool { interval, random, sessions },
+            (None, sessions) => Pace::Closed { sessions: sessions.unwrap_or(1) },
+        };
+        if matches!(pace, Pace::Pool { .. }) && objects == Some(0) {
+            let told =
+                "--objects-per-session 0 with --rate and -c: there is nothing to plan; leave one of them out";
+            return Err(Failure::Usage(told.to_owned()));
+        }
+        let streams = matches.get_one::<u16>("streams").copied();
+        if url.carrier == Carrier::Tcp && streams.is_some_and(|streams| streams > 1) {
+            let told = "--streams: a TCP connection has one stream; use more connections, or http+sctp://";
+            return Err(Failure::Usage(told.to_owned()));
+        }
+        let all = objects.unwrap_or(1).clamp(1, 100);
+        let (requests, sessions, mut duration) = (number("requests"), number("sessions"), span("duration")?);
+        if requests.is_none() && sessions.is_none() && duration.is_none() {
+            duration = Some(Duration::from_secs(10));
+        }
+        Ok(Plan {
+            authority: url.authority(),
+            target: url.target.clone(),
+            pace,
+            objects,
+            streams: streams.unwrap_or(u16::try_from(all).unwrap_or(100)),
+            requests,
+            sessions,
+            duration,
+            timeout: span("timeout")?.unwrap_or(Duration::from_secs(5)),
+            most: number("max-sessions").unwrap_or(10_000),
+        })
+    }
+
+    fn config(matches: &ArgMatches, url: &Url, plan: &Plan) -> Result<Config, Failure> {
+        let set = knobs::given(matches)?;
+        if url.carrier == Carrier::Tcp && !set.is_empty() {
+            return Err(Failure::Usage("--set: TCP is the kernel's here; it has no such knobs".to_owned()));
+        }
+        let mut config = knobs::sctp(&set)?;
+        config.streams = config.streams.max(plan.streams);
+        Ok(config)
+    }
+
+    async fn reach(world: OsWorld, settings: Settings, outputs: Outputs) -> Result<Done, Failure> {
+        let addresses = match settings.url.resolve() {
+            Ok(addresses) => addresses,
+            Err(why) => {
+                crate::complain(&why);
+                return Ok(Done::Badly);
+            }
+        };
+        if settings.url.carrier == Carrier::Tcp {
+            let count = addresses.len();
+            let connector = KernelConnector::new(world.clone(), addresses);
+            // Of several addresses, the first that answers.
+            let mut server = 0;
+            while server + 1 < count {
+                let Ok(session) = connector.connect(server) else { break };
+                let answer = within(&world, settings.plan.timeout, session.established()).await;
+                if matches!(answer, Some(Ok(()))) {
+                    break;
+                }
+                server += 1;
+            }
+            return perform(world, connector, server, settings, outputs).await;
+        }
+        let to = Sctp {
+            carrier: settings.url.carrier,
+            addresses,
+            port: settings.sctp_port,
+            config: settings.config.clone(),
+        };
+        let (host, connector) = to.host(&world).await?;
+        let done = perform(world.clone(), connector, 0, settings, outputs).await;
+        let _ = within(&world, CLOSING, host.idle()).await;
+        done
+    }
+
+    async fn perform<C: Connector>(
+        world: OsWorld,
+        connector: C,
+        server: usize,
+        settings: Settings,
+        outputs: Outputs,
+    ) -> Result<Done, Failure> {
+        let Settings { plan, mut framing, quiet, .. } = settings;
+        let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        let before = processor_time();
+        let load = Load::new(world.clone(), connector, server, plan.clone());
+        let mut ticker = Ticker::new(quiet);
+        let mut timer = world.timer();
+        {
+            let begun = world.now();
+            let mut running = std::pin::pin!(load.run());
+            timer.set(Some(begun + Ticker::PERIOD));
+            framing.interrupted = poll_fn(|cx| {
+                if running.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(false);
+                }
+                if signals.poll(cx).is_ready() {
+                    return Poll::Ready(true);
+                }
+                while timer.poll(cx).is_ready() {
+                    timer.set(Some(world.now() + Ticker::PERIOD));
+                    let (replies, errors) = load.progress();
+                    let elapsed = world.now().since(begun);
+                    ticker.show(elapsed, plan.duration, &format!("{replies} replies, {errors} errors"));
+                }
+                Poll::Pending
+            })
+            .await;
+        }
+        ticker.finish();
+        let after = processor_time();
+        framing.user = after.0.saturating_sub(before.0);
+        framing.system = after.1.saturating_sub(before.1);
+        let tally = load.tally();
+        let text = report::text(&plan, &tally, &framing);
+        outputs.write(&text, || report::json(&plan, &tally, &framing), || report::csv(&tally))?;
+        if framing.interrupted {
+            return Err(Failure::Interrupted);
+        }
+        let well = tally.error_count() == 0 && tally.refused_replies() == 0;
+        Ok(if well { Done::Well } else { Done::Badly })
+    }
+
+    /// How long the last associations have to end.
+    const CLOSING: Duration = Duration::from_secs(2);
+}

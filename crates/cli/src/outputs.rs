@@ -1,0 +1,88 @@
+//! Where the result of a verb on the real network goes: report, JSON, CSV.
+
+use crate::files::{self, Reserved};
+use crate::{Failure, say};
+use std::io::Write;
+use std::path::Path;
+
+/// Places that have been tried before the work begins.
+pub struct Outputs {
+    json: Place,
+    csv: Place,
+}
+
+enum Place {
+    Nowhere,
+    Stdout,
+    File(Reserved),
+}
+
+impl Outputs {
+    /// `--json` and `--csv` as given.
+    pub fn reserve(json: Option<&str>, csv: Option<&str>) -> Result<Self, Failure> {
+        if json == Some("-") && csv == Some("-") {
+            return Err(Failure::Usage("--json and --csv cannot both go to standard output".to_owned()));
+        }
+        let place = |target: Option<&str>| {
+            Ok(match target {
+                None => Place::Nowhere,
+                Some("-") => Place::Stdout,
+                Some(name) => Place::File(Reserved::new(Path::new(name))?),
+            })
+        };
+        let (json, csv) = (place(json)?, place(csv)?);
+        if let (Place::File(one), Place::File(other)) = (&json, &csv)
+            && one.same_place(other)
+        {
+            return Err(Failure::Usage("--json and --csv name the same file; write two".to_owned()));
+        }
+        Ok(Self { json, csv })
+    }
+
+    /// Whether the report leaves standard output to something else.
+    pub fn takes_stdout(&self) -> bool {
+        matches!((&self.json, &self.csv), (Place::Stdout, _) | (_, Place::Stdout))
+    }
+
+    /// Writes the files, and what goes to standard output.
+    pub fn write(
+        self,
+        report: &str,
+        json: impl FnOnce() -> String,
+        csv: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let to_stderr = self.takes_stdout();
+        let (mut filled, mut said) = (Vec::new(), None);
+        match self.json {
+            Place::Nowhere => {}
+            Place::Stdout => said = Some(json()),
+            Place::File(file) => filled.push(file.fill(json().as_bytes())?),
+        }
+        match self.csv {
+            Place::Nowhere => {}
+            Place::Stdout => said = Some(csv()),
+            Place::File(file) => filled.push(file.fill(csv().as_bytes())?),
+        }
+        files::publish(filled)?;
+        if to_stderr {
+            let _ = std::io::stderr().write_all(report.as_bytes());
+        } else {
+            say(report)?;
+        }
+        said.map_or(Ok(()), |text| say(&text))
+    }
+}
+
+/// The command as a shell would take it again.
+pub fn command_line() -> String {
+    let quoted = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,155 @@
+//! `bulk` in both roles, as two programs: every direction and transport, what fails, and who vanishes.
+//!
+//! Only the loopback interface, ports chosen by the host, and every wait has an end.
+
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+struct Server {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+    urls: Vec<String>,
+}
+
+impl Server {
+    fn start(words: &str) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+            .arg("bulk")
+            .args(words.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut errors = BufReader::new(child.stderr.take().expect("its errors"));
+        let mut first = String::new();
+        errors.read_line(&mut first).expect("a line");
+        let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
+        Self { child, errors, urls }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.read_line(&mut line).expect("a line");
+        line
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn bulk(url: &str, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(["bulk", url]).args(words.split_whitespace()).output().expect("it starts")
+}
+
+fn result(output: &Output) -> Value {
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn all_that_is_sent_arrives_in_every_direction() {
+    let server = Server::start("--listen tcp://127.0.0.1:0 --listen sctp://127.0.0.1:0");
+    let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
+    for (url, streams, words) in [
+        (tcp, 1, "--size 20MB"),
+        (tcp, 2, "--size 20MB --both --connections 2 --set sndbuf=256KiB,rcvbuf=256KiB"),
+        (sctp, 1, "--size 20MB --reverse"),
+        (sctp, 7, "--size 20MB --both --streams 7 --message-size 10kB"),
+        (sctp, 3, "--size 1MB --streams 3 --unordered --message-size 64B"),
+        (sctp, 8, "--size 20MB --connections 4 --streams 2 --set profile=modern"),
+        (sctp, 1, "--for 300ms --interval 100ms"),
+    ] {
+        let result = result(&bulk(url, &format!("{words} --json -")));
+        assert_eq!(result["schema"], "anabranch.bulk/1");
+        for direction in ["up", "down"] {
+            let wanted = words.contains("--both") || (direction == "up") != words.contains("--reverse");
+            let told = &result[direction];
+            assert_eq!(!told.is_null(), wanted, "{url} {words}: {direction}");
+            if wanted {
+                assert_eq!(told["received"]["whole"], true, "{url} {words}: {told}");
+                assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{url} {words}: {told}");
+                assert_eq!(told["sent"]["messages"], told["received"]["messages"], "{url} {words}: {told}");
+                assert_eq!(told["received"]["streams_used"], streams, "{url} {words}: {told}");
+                let bytes = told["received"]["bytes"].as_u64().expect("a number");
+                let least = if words.contains("20MB") { 20_000_000 } else { 100_000 };
+                assert!(bytes >= least, "{url} {words}: {bytes}");
+                // In turn: streams differ by a message for each session at most.
+                let at = |name: &str| told["received"][name].as_u64().expect("a number");
+                let message = result["plan"]["message_bytes"].as_u64().expect("a number");
+                assert!(at("stream_bytes_max") - at("stream_bytes_min") <= message, "{url} {words}: {told}");
+            }
+        }
+        let intervals = result["intervals"].as_array().expect("intervals");
+        assert!(words.contains("--size") || intervals.len() >= 3, "{intervals:?}");
+    }
+}
+
+#[test]
+fn what_fails_is_told_in_one_line() {
+    for (words, status, what) in [
+        ("tcp://127.0.0.1:9 --timeout 2s", 1, "tcp://127.0.0.1:9: cannot connect: refused"),
+        ("sctp://127.0.0.1:9 --timeout 1s", 1, "sctp://127.0.0.1:9: cannot connect: "),
+        ("udp://127.0.0.1:9", 2, "udp://127.0.0.1:9: unknown scheme; write tcp://HOST:PORT"),
+        ("tcp://127.0.0.1", 2, "tcp://127.0.0.1: no host and port; write tcp://HOST:PORT"),
+        ("tcp://127.0.0.1:9 --streams 2", 2, "--streams and --unordered are for sctp://"),
+        ("tcp://127.0.0.1:9 --set streams=2", 2, "the kernel's protocols have cc, sndbuf and rcvbuf"),
+        ("tcp://127.0.0.1:9 --set cc=none-such", 3, "the kernel gives no TCP socket (cc=none-such): "),
+        ("sctp://127.0.0.1:9 --set quick=yes", 2, "--set sctp has no 'quick'; it has "),
+        ("sctp://127.0.0.1:9 --set profile=quick", 2, "unknown profile 'quick'; accepted: rfc9260, "),
+        ("sctp://127.0.0.1:9 --message-size 7B", 2, "--message-size: a message has 8B to 16MiB"),
+        ("sctp://127.0.0.1:9 --message-size 2MiB", 2, "--set sndbuf=2097152B"),
+        ("sctp://127.0.0.1:9 --for 10", 2, "--for '10': the unit is missing"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        let output = command.args(["bulk", "-q"]).args(words.split_whitespace()).output().expect("it starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words}: {told}");
+        assert!(told.lines().count() == 1 && told.contains(what), "{words}: {told}");
+    }
+}
+
+#[test]
+fn a_client_that_dies_and_a_server_that_vanishes_cost_a_line_and_a_bounded_time() {
+    for place in ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"] {
+        let mut server = Server::start(&format!("--timeout 2s --listen {place}"));
+        let url = server.urls[0].clone();
+        let client = |words: &str| {
+            Command::new(env!("CARGO_BIN_EXE_anabranch"))
+                .args(["bulk", &url, "--for", "60s", "--timeout", "2s", "-q"])
+                .args(words.split_whitespace())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("it starts")
+        };
+        let mut dies = client("");
+        assert!(server.line().contains(" has come"));
+        dies.kill().expect("it is alive");
+        dies.wait().expect("it ends");
+        let told = server.line();
+        assert!(told.contains("received ") && told.contains("B; "), "{place}: {told}");
+
+        let left = client("--both");
+        assert!(server.line().contains(" has come"));
+        server.child.kill().expect("it is alive");
+        let output = left.wait_with_output().expect("it ends");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{place}: {told}");
+    }
+}
+
+#[test]
+fn once_ends_with_the_first_session() {
+    let mut server = Server::start("--once --listen sctp://127.0.0.1:0");
+    result(&bulk(&server.urls[0], "--size 1MB --json -"));
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+}

@@ -1,0 +1,209 @@
+//! `load` against `serve`, as two programs: every pace, the report, what fails, and an end by a signal.
+//!
+//! Only the loopback interface, ports chosen by the host, and every wait has an end.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+struct Server {
+    child: Child,
+    place: PathBuf,
+    urls: Vec<String>,
+}
+
+impl Server {
+    fn start(name: &str) -> Self {
+        let place = std::env::temp_dir().join(format!("anabranch-load-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir_all(&place).expect("a directory");
+        fs::write(place.join("1k"), [b'x'; 1000]).expect("a file");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+            .current_dir(&place)
+            .args(["serve", "--quiet", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut first = String::new();
+        BufReader::new(child.stderr.take().expect("its errors")).read_line(&mut first).expect("a line");
+        let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
+        Self { child, place, urls }
+    }
+
+    fn urls(&self, target: &str) -> Vec<String> {
+        assert_eq!(self.urls.len(), 2);
+        self.urls.iter().map(|url| format!("{url}{target}")).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.place);
+    }
+}
+
+fn load(url: &str, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command
+        .args(["load", url, "--timeout", "20s"])
+        .args(words.split_whitespace())
+        .output()
+        .expect("it starts")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// What stands at the path `a.b.c` of a JSON document of objects.
+fn at(text: &str, path: &str) -> serde_json::Value {
+    let document: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    path.split('.').fold(document, |value, key| value[key].clone())
+}
+
+#[test]
+fn every_pace_brings_every_object() {
+    let server = Server::start("paces");
+    for url in server.urls("1k") {
+        for (words, connections, replies) in [
+            ("--rate 200/s --sessions 20 --objects-per-session 3", 20, 60),
+            ("--rate 200/s --random --sessions 20", 20, 20),
+            ("-c 3 --requests 50", 3, 50),
+            ("-c 2 --sessions 6 --objects-per-session 5", 6, 30),
+            ("--rate 500/s -c 2 --requests 40", 2, 40),
+            ("-c 2 --sessions 7 --objects-per-session 0", 7, 0),
+        ] {
+            let output = load(&url, &format!("{words} --json -"));
+            let text = out(&output);
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "{url} {words}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert_eq!(at(&text, "schema"), "anabranch.load/1");
+            assert_eq!(at(&text, "connections.total"), connections, "{url} {words}");
+            assert_eq!(at(&text, "replies.status.2xx"), replies, "{url} {words}");
+            assert_eq!(at(&text, "replies.content_bytes"), replies * 1000, "{url} {words}");
+            assert_eq!(at(&text, "replies.latency.n"), replies, "{url} {words}");
+            let from = if words.contains("--rate") { "planned" } else { "request" };
+            assert_eq!(at(&text, "plan.latency_from"), from, "{url} {words}");
+        }
+    }
+    let url = &server.urls("1k")[1];
+    let output = load(url, "-c 1 --streams 30 --requests 300");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(out(&output).contains("Total: connections 1 requests 300 replies 300 "), "{}", out(&output));
+}
+
+/// httperf's own lines, with numbers as `#`: what its scripts match.
+const BLOCKS: &str = "\
+Total: connections # requests # replies # test-duration # s
+
+Connection rate: # conn/s (# ms/conn, <=# concurrent connections)
+Connection time [ms]: min # avg # max # median # stddev #
+Connection time [ms]: connect #
+Connection length [replies/conn]: #
+
+Request rate: # req/s (# ms/req)
+Request size [B]: #
+
+Reply rate [replies/s]: min # avg # max # stddev # (# samples)
+Reply time [ms]: response # transfer #
+Reply size [B]: header # content # footer # (total #)
+Reply status: 1xx=# 2xx=# 3xx=# 4xx=# 5xx=#
+
+CPU time [s]: user # system # (user #% system #% total #%)
+Net I/O: # KB/s (#*10^6 bps)
+
+Errors: total # client-timo # socket-timo # connrefused # connreset #
+Errors: fd-unavail # addrunavail # ftab-full # other #
+";
+
+fn without_numbers(text: &str) -> String {
+    let mut told = String::new();
+    let mut inside = false;
+    let text =
+        text.replace("1xx", "Ixx").replace("2xx", "IIxx").replace("3xx", "IIIxx").replace("4xx", "IVxx");
+    for character in text.replace("5xx", "Vxx").replace("10^6", "TEN").chars() {
+        let number = character.is_ascii_digit() || (inside && character == '.');
+        if number && !inside {
+            told.push('#');
+        } else if !number {
+            told.push(character);
+        }
+        inside = number;
+    }
+    let told = told.replace("TEN", "10^6").replace("IVxx", "4xx").replace("Vxx", "5xx");
+    told.replace("IIIxx", "3xx").replace("IIxx", "2xx").replace("Ixx", "1xx")
+}
+
+#[test]
+fn the_report_has_the_six_blocks_of_httperf() {
+    let server = Server::start("report");
+    let output = load(&server.urls("1k")[0], "--rate 100/s --sessions 10");
+    let told = without_numbers(&out(&output));
+    let (_, blocks) = told.split_once("\n\n").expect("the command, then the blocks");
+    assert!(blocks.starts_with(BLOCKS), "{blocks}");
+    assert!(
+        blocks.contains("from the planned time of the session (coordinated omission is counted)"),
+        "{blocks}"
+    );
+}
+
+#[test]
+fn failures_are_told_by_cause() {
+    let server = Server::start("failures");
+    for url in server.urls("none") {
+        let output = load(&url, "-c 1 --requests 5");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(out(&output).contains("Reply status: 1xx=0 2xx=0 3xx=0 4xx=5 5xx=0"), "{}", out(&output));
+    }
+    // Nobody listens on the discard port.
+    let output = load("http://127.0.0.1:9/", "--rate 100/s --sessions 5");
+    assert_eq!(output.status.code(), Some(1));
+    let text = out(&output);
+    assert!(text.contains("Errors: total 5 client-timo 0 socket-timo 0 connrefused 5 connreset 0"), "{text}");
+    // One who takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", silent.local_addr().expect("its address"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    let words = ["load", &url, "--timeout", "300ms", "--rate", "100/s", "--sessions", "3", "--json", "-"];
+    let output = command.args(words).output().expect("it starts");
+    let text = out(&output);
+    assert_eq!((output.status.code(), at(&text, "errors.timeout")), (Some(1), 3.into()), "{text}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the program under test lives in the user's own time")]
+#[test]
+fn a_signal_ends_it_with_what_was_measured() {
+    let server = Server::start("signal");
+    for url in server.urls("1k") {
+        let csv = server.place.join("seconds.csv");
+        let child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+            .args(["load", &url, "-c", "2", "--duration", "60s", "--csv"])
+            .arg(&csv)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(
+            Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success()
+        );
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = out(&output);
+        assert!(text.contains("Interrupted: ") && !text.contains(" replies 0 "), "{text}");
+        let rows = fs::read_to_string(&csv).expect("the rows");
+        assert!(rows.starts_with("at_ns,sessions,") && rows.lines().count() >= 2, "{rows}");
+    }
+}

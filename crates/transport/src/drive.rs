@@ -105,8 +105,9 @@ impl<W: World> Driver<W> {
 
     #[inline]
     fn turn<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> io::Result<()> {
-        let now = self.world.now();
         for _ in 0..ROUNDS_PER_POLL {
+            // A real clock goes on: an engine that has sent what one instant allows must see the answer come later.
+            let now = self.world.now();
             let more = self.receive(cx, now, driven.engine())?;
             if driven.engine().poll_timeout().is_some_and(|at| at <= now) {
                 driven.engine().handle_timeout(now);

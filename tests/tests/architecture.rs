@@ -20,8 +20,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("transport", &["base", "wire", "sctp", "tcp", "world"]),
     ("http", &["base", "world", "transport"]),
     ("tokio", &["sctp", "transport", "world"]),
-    ("lab", &["base", "wire", "sim", "link", "world", "transport", "http"]),
-    ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "lab"]),
+    ("emu", &["base", "wire", "link", "world"]),
+    ("lab", &["base", "wire", "sim", "link", "world", "transport", "http", "emu"]),
+    ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "emu", "lab"]),
 ];
 
 /// Crates that must not know of clocks, sockets, threads or tasks.

@@ -19,6 +19,17 @@ pub fn command() -> Command {
         .subcommand(get())
         .subcommand(crate::load::command())
         .subcommand(crate::bulk::command())
+        .subcommand(link())
+}
+
+#[cfg(target_os = "linux")]
+fn link() -> Command {
+    crate::link::command()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link() -> Command {
+    Command::new("link").about("Run a command behind an emulated link (on Linux)")
 }
 
 fn race() -> Command {
@@ -55,6 +66,18 @@ fn race() -> Command {
         arg = arg.action(if key.several == Several::No { ArgAction::Set } else { ArgAction::Append });
         command = command.arg(arg);
     }
+    command = command.arg(
+        Arg::new("world")
+            .long("world")
+            .value_name("WORLD")
+            .value_parser(["virtual", "emulated"])
+            .default_value("virtual")
+            .help(
+                "virtual time, or emulated: real time, between network namespaces, with the kernel's own TCP (Linux; as \
+                 root, or where users may make user namespaces)",
+            )
+            .help_heading("Runs"),
+    );
     command.args(output()).arg(
         Arg::new("list")
             .long("list")

@@ -13,6 +13,8 @@ mod files;
 #[cfg(target_os = "linux")]
 mod get;
 mod knobs;
+#[cfg(target_os = "linux")]
+mod link;
 mod list;
 mod load;
 mod out;
@@ -54,6 +56,17 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return misused(&error),
     };
+    #[cfg(target_os = "linux")]
+    if let Some(("link", flags)) = matches.subcommand() {
+        // Its status is its command's, and it begins with one thread.
+        return link::run(flags).unwrap_or_else(fail);
+    }
+    #[cfg(target_os = "linux")]
+    if let Some(("race", flags)) = matches.subcommand()
+        && let Err(failure) = race::prepare(flags)
+    {
+        return fail(failure);
+    }
     // These end in their own way.
     if !matches!(matches.subcommand_name(), Some("serve" | "load" | "bulk")) {
         race::end_on_interrupt();
@@ -72,7 +85,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Some(("bulk", flags)) => bulk::run(flags),
         #[cfg(not(target_os = "linux"))]
-        Some(("serve" | "get" | "load" | "bulk", _)) => {
+        Some(("serve" | "get" | "load" | "bulk" | "link", _)) => {
             Err(Failure::Host("the real network is there on Linux only".to_owned()))
         }
         _ => Ok(Done::Well),
@@ -80,18 +93,21 @@ fn main() -> ExitCode {
     match result {
         Ok(Done::Well) => ExitCode::SUCCESS,
         Ok(Done::Badly) => ExitCode::from(1),
-        Err(failure) => {
-            let (code, line) = match failure {
-                Failure::Usage(line) => (2, line),
-                Failure::Host(line) => (3, line),
-                Failure::Internal(line) => (3, format!("internal error: {line}")),
-                Failure::Interrupted => (130, "interrupted".to_owned()),
-            };
-            files::clean_up();
-            complain(&line);
-            ExitCode::from(code)
-        }
+        Err(failure) => fail(failure),
     }
+}
+
+/// Leaves nothing partial behind, says why, and gives the exit code.
+fn fail(failure: Failure) -> ExitCode {
+    let (code, line) = match failure {
+        Failure::Usage(line) => (2, line),
+        Failure::Host(line) => (3, line),
+        Failure::Internal(line) => (3, format!("internal error: {line}")),
+        Failure::Interrupted => (130, "interrupted".to_owned()),
+    };
+    files::clean_up();
+    complain(&line);
+    ExitCode::from(code)
 }
 
 /// One line on standard error.

@@ -9,6 +9,7 @@ use anabranch_http::page::Page;
 use anabranch_lab::plan::Plan;
 use anabranch_lab::report::{self, Framing};
 use anabranch_lab::results::{Race, Run};
+use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
 use anabranch_lab::verdict;
 use std::path::Path;
@@ -22,7 +23,7 @@ pub fn fill(
     plan: &Plan,
     race: &Race,
     json: &str,
-    pcap: &str,
+    (pcap, kept): (&str, Option<&[Kept]>),
 ) -> Result<Vec<Reserved>, Failure> {
     let mut files = Vec::new();
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
@@ -42,7 +43,17 @@ pub fn fill(
                     add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
                 }
                 if pcap == "all" || (pcap == "median" && median) {
-                    capture(plan, (p, a), run, &name, &mut add)?;
+                    match kept {
+                        Some(kept) => {
+                            let own =
+                                |kept: &&Kept| (kept.point, kept.captured.arm, kept.seed) == (p, a, run.seed);
+                            for Kept { captured, .. } in kept.iter().filter(own) {
+                                let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
+                                add(file, &captured.pcapng)?;
+                            }
+                        }
+                        None => capture(plan, (p, a), run, &name, &mut add)?,
+                    }
                 }
             }
         }

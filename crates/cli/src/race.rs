@@ -6,6 +6,9 @@ use crate::{Done, Failure, args, list, out, say};
 use anabranch_lab::plan::{self, Plan};
 use anabranch_lab::results::{Host, Outcome, Race};
 use anabranch_lab::run::batch::{self, Options, RaceError};
+#[cfg(target_os = "linux")]
+use anabranch_lab::run::live;
+use anabranch_lab::run::one::Kept;
 use anabranch_lab::table::{self, Style};
 use anabranch_lab::{compare, csv, json};
 use clap::ArgMatches;
@@ -31,9 +34,51 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Ok(Done::Well);
     }
     let outputs = outputs.reserve()?;
-    let race = perform(&plan, args::threads(matches), matches.get_flag("quiet"))?;
-    outputs.write(&plan, &race)?;
+    let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
+    if is_emulated(matches) {
+        let (race, kept) = emulate(&plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "none")?;
+        outputs.write(&plan, &race, Some(&kept))?;
+        return Ok(verdict(&race));
+    }
+    let race = perform(&plan, threads, quiet)?;
+    outputs.write(&plan, &race, None)?;
     Ok(verdict(&race))
+}
+
+fn is_emulated(matches: &ArgMatches) -> bool {
+    matches.get_one::<String>("world").is_some_and(|world| world == "emulated")
+}
+
+/// Before anything else is done: an emulated race may have to change the process, which only one of one thread can.
+#[cfg(target_os = "linux")]
+pub fn prepare(matches: &ArgMatches) -> Result<(), Failure> {
+    if is_emulated(matches) && !matches.get_flag("dry-run") && !matches.contains_id("list") {
+        live::prepare().map_err(|error| Failure::Host(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Runs a plan in real time.
+#[cfg(target_os = "linux")]
+fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<Kept>), Failure> {
+    live::check(plan).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut kept = Vec::new();
+    let race = carry_out(plan, threads, quiet, |options| {
+        let (race, captures) = live::race(plan, options, keep)?;
+        kept = captures;
+        Ok(race)
+    });
+    // What fails here is the host's doing, not a broken invariant.
+    let race = race.map_err(|failure| match failure {
+        Failure::Internal(line) => Failure::Host(line),
+        other => other,
+    })?;
+    Ok((race, kept))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<Kept>), Failure> {
+    Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 
 /// From here on an interrupt ends the process with nothing partial left.
@@ -48,9 +93,19 @@ pub fn end_on_interrupt() {
 
 /// Runs a plan over the machine's cores, showing progress.
 pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure> {
+    carry_out(plan, threads, quiet, |options| batch::race(plan, options))
+}
+
+/// Has a plan run, showing progress, and adds the facts of this machine.
+fn carry_out(
+    plan: &Plan,
+    threads: usize,
+    quiet: bool,
+    run: impl FnOnce(&Options<'_>) -> Result<Race, RaceError>,
+) -> Result<Race, Failure> {
     let progress = Progress::new(plan.run_count(), quiet);
     let options = Options { threads, progress: &|done| progress.update(done), stop: &STOP };
-    let race = batch::race(plan, &options);
+    let race = run(&options);
     let elapsed = progress.finish();
     let mut race = race.map_err(|error| match error {
         RaceError::Interrupted => Failure::Interrupted,
@@ -130,7 +185,8 @@ impl<'a> Outputs<'a> {
         Ok(self)
     }
 
-    fn write(self, plan: &Plan, race: &Race) -> Result<(), Failure> {
+    /// `kept`: the packets of a race that cannot be repeated for them.
+    fn write(self, plan: &Plan, race: &Race, kept: Option<&[Kept]>) -> Result<(), Failure> {
         let text = json::render(race);
         // All of them or none.
         let mut files = Vec::new();
@@ -141,7 +197,7 @@ impl<'a> Outputs<'a> {
             });
         }
         if let Some(directory) = self.out {
-            files.extend(out::fill(directory, plan, race, &text, self.pcap)?);
+            files.extend(out::fill(directory, plan, race, &text, (self.pcap, kept))?);
         }
         files::publish(files)?;
         let to_stdout = [self.json, self.csv].contains(&Some("-"));

@@ -28,3 +28,18 @@ impl<P: Carried> Passing<P> for Corrupt {
         Fate::Leaves(at)
     }
 }
+
+/// Flips one to four different bits of a packet.
+pub fn flip_bits(bytes: &mut [u8], rng: &mut Rng) {
+    let bits = bytes.len() as u64 * 8;
+    if bits == 0 {
+        return;
+    }
+    // An even number of flips of the same bit would be no damage.
+    let first = rng.below(bits);
+    let more = rng.below(4);
+    for step in 0..=more {
+        let bit = (first + step * 37) % bits;
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+}

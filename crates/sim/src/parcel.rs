@@ -6,6 +6,7 @@
 
 use anabranch_base::{Ecn, Rng};
 use anabranch_link::Carried;
+use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
 
 /// A packet under way: `buffer[start..]` begins with the IP header.
@@ -44,23 +45,7 @@ impl Carried for Parcel {
     }
 
     fn flow(&self) -> u64 {
-        let bytes = self.bytes();
-        let Ok(packet) = ip::Packet::parse_quoted(bytes) else { return 0 };
-        let ports = match packet.protocol {
-            // Only the first of several pieces has ports.
-            _ if packet.fragment.is_some() => None,
-            ip::protocol::TCP | ip::protocol::UDP | ip::protocol::SCTP => packet.payload.get(..4),
-            _ => None,
-        };
-        // FNV-1a over addresses, protocol and ports.
-        let addresses = match bytes[0] >> 4 {
-            4 => &bytes[12..20],
-            _ => &bytes[8..40],
-        };
-        let parts = addresses.iter().chain(std::slice::from_ref(&packet.protocol));
-        parts.chain(ports.unwrap_or_default()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+        ip::flow(self.bytes())
     }
 
     fn duplicate(&self) -> Self {
@@ -68,14 +53,7 @@ impl Carried for Parcel {
     }
 
     fn corrupt(&mut self, rng: &mut Rng) {
-        let bytes = self.bytes_mut();
-        // One to four different bits: an even number of flips of the same bit would be no damage.
-        let first = rng.below(bytes.len() as u64 * 8);
-        let more = rng.below(4);
-        for step in 0..=more {
-            let bit = (first + step * 37) % (bytes.len() as u64 * 8);
-            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
-        }
+        flip_bits(self.bytes_mut(), rng);
     }
 }
 

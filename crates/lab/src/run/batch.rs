@@ -42,6 +42,9 @@ struct Job {
     seed: u64,
 }
 
+/// What carries a scenario out: one result a contestant.
+pub type Perform<'a> = dyn Fn(&Scenario<'_>, usize) -> Result<Vec<Run>, String> + Sync + 'a;
+
 /// Where a job's outcome goes, once it is there.
 type Slot = Mutex<Option<Result<Vec<Run>, String>>>;
 
@@ -50,6 +53,19 @@ type Slot = Mutex<Option<Result<Vec<Run>, String>>>;
 /// # Errors
 /// [`RaceError`] when interrupted, or when a run broke an invariant of ours.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
+    race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))
+}
+
+/// Runs the plan by `run`, which is given a scenario and the number of its point, in worlds of this kind.
+///
+/// # Errors
+/// As [`race`].
+pub fn race_in(
+    world: World,
+    plan: &Plan,
+    options: &Options<'_>,
+    run: &Perform<'_>,
+) -> Result<Race, RaceError> {
     let jobs = jobs(plan);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
@@ -58,7 +74,7 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
         while !options.stop.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let (Some(job), Some(slot)) = (jobs.get(index), slots.get(index)) else { return };
-            let result = perform(plan, job);
+            let result = perform(plan, job, run);
             let broken = result.is_err();
             if let Ok(mut slot) = slot.lock() {
                 *slot = Some(result);
@@ -91,7 +107,7 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     // A slot left empty follows from a failure elsewhere: the failure itself is what to tell.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
-        None => Ok(assemble(plan, results)),
+        None => Ok(assemble(world, plan, results)),
     }
 }
 
@@ -108,13 +124,13 @@ fn jobs(plan: &Plan) -> Vec<Job> {
     jobs
 }
 
-fn perform(plan: &Plan, job: &Job) -> Result<Vec<Run>, String> {
+fn perform(plan: &Plan, job: &Job, run: &Perform<'_>) -> Result<Vec<Run>, String> {
     let scenario = scenario(plan, job.point, job.arm, job.seed);
     let replay = || {
         let arm = job.arm.map_or("together".to_owned(), |arm| plan.arms[arm].text.clone());
         format!("{arm}, seed {}, {:?}", job.seed, plan.points[job.point].factors)
     };
-    match catch_unwind(AssertUnwindSafe(|| one::run(&scenario))) {
+    match catch_unwind(AssertUnwindSafe(|| run(&scenario, job.point))) {
         Ok(Ok(runs)) => Ok(runs),
         Ok(Err(error)) => Err(format!("run {}: {error}", replay())),
         Err(_) => Err(format!("run {}: an invariant was broken (see above); please report it", replay())),
@@ -131,7 +147,7 @@ pub fn scenario(plan: &Plan, point: usize, arm: Option<usize>, seed: u64) -> Sce
     Scenario { point: &plan.points[point], arms, cross: plan.cross.as_ref(), seed }
 }
 
-fn assemble(plan: &Plan, results: Vec<Vec<Run>>) -> Race {
+fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
     let mut results = results.into_iter();
     let mut points = Vec::with_capacity(plan.points.len());
     for planned in &plan.points {
@@ -183,7 +199,7 @@ fn assemble(plan: &Plan, results: Vec<Vec<Run>>) -> Race {
     Race {
         schema: SCHEMA.to_owned(),
         plan: serde_json::to_value(plan.draft.to_toml()).unwrap_or_default(),
-        world: World::Virtual,
+        world,
         host: Host::default(),
         warnings: plan.warnings(),
         expectations: expectations.collect(),

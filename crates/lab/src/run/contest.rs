@@ -9,7 +9,7 @@ use anabranch_http::mapping::{Policy, Think};
 use anabranch_http::messages::{self, Messages};
 use anabranch_http::observe::{Recorder, Unobserved};
 use anabranch_http::serve::{self, PageSite};
-use anabranch_sim::{Network, SimWorld, Task};
+use anabranch_sim::{Network, Task};
 use anabranch_transport::sctp::{ENCAPSULATION_PORT, SctpConnector, SctpServer};
 use anabranch_transport::tcp::{TcpConnector, TcpHost};
 use anabranch_transport::{Connector, Listener};
@@ -18,9 +18,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 /// The port servers listen on. Not 80: what dissects captures takes each DATA chunk from there for a whole message.
-const PORT: u16 = 8000;
+pub const PORT: u16 = 8000;
 /// Connections that wait to be accepted.
-const BACKLOG: u32 = 4096;
+pub const BACKLOG: u32 = 4096;
 /// The server's writes in a bulk transfer, unless told otherwise, or if the contestant's send buffer is smaller.
 const MESSAGE_SIZE: u64 = 64 * 1024;
 
@@ -38,7 +38,7 @@ pub struct Contest {
 
 /// What a client is to fetch, and how.
 #[derive(Clone)]
-struct Job {
+pub struct Job {
     page: Rc<anabranch_http::page::Page>,
     policy: Policy,
     bulk: Option<Bulk>,
@@ -187,7 +187,11 @@ pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
     })
 }
 
-fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
+/// What the client of an arm is to fetch, and how.
+///
+/// # Errors
+/// One line when the arm's keys contradict the workload.
+pub fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
     let policy = policy_of(arm, workload)?;
     Ok(Job {
         page: Rc::new((*workload.page).clone()),
@@ -202,7 +206,8 @@ fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
     })
 }
 
-fn serve<L: Listener>(world: SimWorld, listener: L, job: &Job, recorder: Recorder) {
+/// Serves what is to be fetched, for as long as the world lives.
+pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: Recorder) {
     let here = world.clone();
     if job.bulk.is_some() {
         world.spawn("server", async move { drop(bulk::serve(here, listener, recorder).await) }).detach();
@@ -221,7 +226,13 @@ fn serve<L: Listener>(world: SimWorld, listener: L, job: &Job, recorder: Recorde
         .detach();
 }
 
-fn load<C: Connector>(world: SimWorld, connector: C, job: &Job, recorder: Recorder) -> Task<Outcome> {
+/// Fetches it.
+pub fn load<W: World, C: Connector>(
+    world: W,
+    connector: C,
+    job: &Job,
+    recorder: Recorder,
+) -> W::Task<Outcome> {
     let (here, job) = (world.clone(), job.clone());
     world.spawn("client", async move {
         match (job.messages, job.bulk) {

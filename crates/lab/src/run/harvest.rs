@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// What an object is called, and its body's bytes.
-type Named = (String, u64);
+pub type Named = (String, u64);
 
 /// The run of one contestant.
 ///
@@ -88,7 +88,7 @@ pub fn run(
 }
 
 /// The objects of a point for an arm, in the order of the page, and the same in terms of the limit.
-fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), String> {
+pub fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), String> {
     let workload = &point.workload;
     let policy = contest::policy_of(arm, workload)?;
     let Some(bulk) = contest::bulk_of(arm, &policy, workload) else {
@@ -103,7 +103,8 @@ fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), S
     Ok(((0..count).map(|i| (name(i), share(i))).collect(), items.collect()))
 }
 
-fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attributed>) -> Object {
+/// An object, from what was seen of it.
+pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attributed>) -> Object {
     let nothing = ObjectRecord::default();
     let seen = seen.unwrap_or(&nothing);
     let exchange = seen.assigned.as_ref().map(|assigned| assigned.exchange);
@@ -129,7 +130,7 @@ fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attribu
 }
 
 /// Packets that carried a retransmission for one of these reasons.
-fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
+pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {
             let repair = matches!(cause, SendCause::Fast | SendCause::Timeout) && reason(*cause);
@@ -141,7 +142,7 @@ fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u
 }
 
 /// Mean time from opening to established.
-fn connect(record: &Record) -> Option<u64> {
+pub fn connect(record: &Record) -> Option<u64> {
     let spans: Vec<u64> = record
         .connections
         .values()
@@ -150,23 +151,28 @@ fn connect(record: &Record) -> Option<u64> {
     (!spans.is_empty()).then(|| spans.iter().sum::<u64>() / spans.len() as u64)
 }
 
+/// What a host found out about its path of this number, from 0.
+pub fn path_event(change: &sctp::PathChange, index: usize, at_ns: u64, by: Side) -> PathEvent {
+    PathEvent {
+        path: index as u64 + 1,
+        at_ns,
+        state: match change.state {
+            sctp::PathState::Active => PathState::Active,
+            sctp::PathState::PotentiallyFailed => PathState::PotentiallyFailed,
+            _ => PathState::Failed,
+        },
+        by,
+        connection: change.connection,
+    }
+}
+
 /// What the hosts found out about the paths, in order of time.
 fn path_events(lane: &Lane, contest: &Contest) -> Vec<PathEvent> {
     // A path is known by the peer's address on it.
     let seen = |host: &super::host::Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
         let event = |change: sctp::PathChange| {
             let index = peers.iter().find_map(|own| own.iter().position(|ip| *ip == change.address))?;
-            Some(PathEvent {
-                path: index as u64 + 1,
-                at_ns: change.at.as_nanos(),
-                state: match change.state {
-                    sctp::PathState::Active => PathState::Active,
-                    sctp::PathState::PotentiallyFailed => PathState::PotentiallyFailed,
-                    _ => PathState::Failed,
-                },
-                by,
-                connection: change.connection,
-            })
+            Some(path_event(&change, index, change.at.as_nanos(), by))
         };
         host.path_changes().into_iter().filter_map(event).collect()
     };

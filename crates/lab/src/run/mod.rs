@@ -2,13 +2,16 @@
 //!
 //! [`one`] runs a world, [`batch`] all of them; [`topology`] is the network of
 //! a run, `contest` what a contestant does on it, `harvest` and `traffic` what
-//! was observed of that, `bound` the limit in its terms.
+//! was observed of that, `bound` the limit in its terms. [`live`] runs plans in
+//! real time.
 
 pub mod batch;
 mod bound;
 mod contest;
 mod harvest;
 mod host;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod one;
 pub mod topology;
 mod traffic;

@@ -34,6 +34,17 @@ pub struct Captured {
     pub pcapng: Vec<u8>,
 }
 
+/// The packets of one run of a race, where the run cannot be repeated for them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Which point.
+    pub point: usize,
+    /// Which seed.
+    pub seed: u64,
+    /// A host's packets; the contestant is numbered as in the plan.
+    pub captured: Captured,
+}
+
 /// Runs it: one result a contestant.
 ///
 /// # Errors

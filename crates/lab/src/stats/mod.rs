@@ -2,13 +2,14 @@
 //!
 //! Owns the arithmetic alone: [`summary`] describes one contestant's values,
 //! [`interval`] the t-interval both use, [`paired`] compares two contestants
-//! seed by seed. [`metrics`] says which number of a run each metric is. A
+//! seed by seed, [`rank`] two sets of runs. [`metrics`] says which number of a run each metric is. A
 //! value is a run's (a seed's), never an object's: objects of one run share
 //! their luck and are not independent.
 
 pub mod interval;
 pub mod metrics;
 pub mod paired;
+pub mod rank;
 pub mod summary;
 
 pub use paired::ratio;

@@ -180,6 +180,28 @@ pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
+/// A number equal for packets of one flow: addresses, protocol and, where there
+/// are any, ports (RFC 8290 §4.1 counts flows so). 0 for what is no IP packet.
+#[must_use]
+pub fn flow(bytes: &[u8]) -> u64 {
+    let Ok(packet) = Packet::parse_quoted(bytes) else { return 0 };
+    let ports = match packet.protocol {
+        // Only the first of several pieces has ports.
+        _ if packet.fragment.is_some() => None,
+        protocol::TCP | protocol::UDP | protocol::SCTP => packet.payload.get(..4),
+        _ => None,
+    };
+    let addresses = match bytes[0] >> 4 {
+        4 => &bytes[12..20],
+        _ => &bytes[8..40],
+    };
+    // FNV-1a.
+    let parts = addresses.iter().chain(std::slice::from_ref(&packet.protocol));
+    parts.chain(ports.unwrap_or_default()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 /// The length of the header that a packet between these addresses gets:
 /// 20 bytes for IPv4, 40 for IPv6.
 #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! The one place of the workspace with `unsafe`.
 
-use rustix::ioctl::Setter;
+use rustix::ioctl::Updater;
 use std::io;
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
@@ -27,10 +27,12 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name for an interface"));
     }
     request.name[..name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: TUNSETIFF reads a `struct ifreq`, whose layout `InterfaceRequest` has.
+    // SAFETY: TUNSETIFF reads a `struct ifreq`, whose layout `InterfaceRequest` has, and writes one back to the same
+    // place, which is ours alone until the call has returned.
     #[expect(unsafe_code, reason = "an ioctl of a driver, which no crate of ours wraps")]
-    let done =
-        unsafe { rustix::ioctl::ioctl(opened, Setter::<{ TUNSETIFF }, InterfaceRequest>::new(request)) };
+    let done = unsafe {
+        rustix::ioctl::ioctl(opened, Updater::<{ TUNSETIFF }, InterfaceRequest>::new(&mut request))
+    };
     done.map_err(Into::into)
 }
 

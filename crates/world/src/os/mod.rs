@@ -12,10 +12,11 @@
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
 //! - `signals`: being asked to end; `usage`: processor time
-//! - `tun`: a device that is ours, where permitted
+//! - `tun`, `packet`: whole packets of a device that is ours, where permitted
 
 mod addresses;
 mod descriptor;
+mod packet;
 mod raw;
 mod reports;
 mod signals;
@@ -25,10 +26,11 @@ mod tun;
 mod udp;
 mod usage;
 
+pub use packet::PacketSocket;
 pub use signals::Signals;
 pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening};
 pub use timers::OsTimer;
-pub use tun::Tun;
+pub use tun::{Tun, open_tun};
 pub use usage::processor_time;
 
 use crate::{Datagrams, Detach, Local, World};

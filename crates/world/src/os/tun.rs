@@ -25,10 +25,7 @@ impl Tun {
     /// # Errors
     /// There is no `/dev/net/tun`, the host does not permit it, the name is taken or none.
     pub fn open(name: &str) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
-        descriptor::become_tun(&opened, name)?;
-        Ok(Self { name: name.to_owned(), descriptor: descriptor::watch(opened)? })
+        Ok(Self { name: name.to_owned(), descriptor: descriptor::watch(open_tun(name)?)? })
     }
 
     /// Its name.
@@ -62,4 +59,16 @@ impl Tun {
             }
         }
     }
+}
+
+/// The same as a bare descriptor, for who has an event loop of its own: a packet a read or write, none of which waits.
+/// The device is in the network namespace of the calling thread.
+///
+/// # Errors
+/// As [`Tun::open`].
+pub fn open_tun(name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
+    descriptor::become_tun(&opened, name)?;
+    Ok(opened)
 }

@@ -1,0 +1,168 @@
+//! `anabranch link`: any command behind an emulated link.
+
+use crate::{Failure, complain, say};
+use anabranch_emu::EmuError;
+use anabranch_emu::device::Choice;
+use anabranch_emu::shell::{self, Ends, Request};
+use anabranch_lab::plan::keys::{Group, KEYS, Several};
+use anabranch_lab::plan::{self, Plan};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::process::ExitCode;
+
+/// The verb's flags.
+pub fn command() -> Command {
+    let mut command = Command::new("link")
+        .about("Run a command behind an emulated link")
+        .long_about(
+            "Run a command in a network namespace whose packets go through an emulated link: the very elements that \
+             races run in virtual time. Up leads from the command to the other end. That is the network this was \
+             started in, where root may change it (the command reaches its programs by the addresses in \
+             $ANABRANCH_FAR); without that right, or with --far, it is a second namespace. Links may be started inside \
+             one another, and several --path are several links side by side.",
+        )
+        .after_long_help(
+            "Examples:\n  \
+             anabranch link --rate 10mbit --rtt 80ms --loss 1% --far 'anabranch serve site --listen tcp://*:8080' -- \
+             sh -c 'anabranch get http://$ANABRANCH_FAR:8080/'\n  \
+             anabranch link --delay 20ms -- anabranch link --rate 1mbit -- bash\n  \
+             anabranch link --path rate=10mbit,rtt=80ms --path rate=2mbit,rtt=40ms -- bash\n\n\
+             Exit: the command's status; 125 the link failed, 126 the command cannot be run, 127 there is none; 2 usage, \
+             3 not possible on this host.",
+        );
+    for key in KEYS.iter().filter(|key| key.group == Group::Network) {
+        let mut arg = Arg::new(key.name).long(key.name).help_heading(key.group.heading());
+        arg = if key.help.is_empty() { arg.hide(true) } else { arg.help(key.help) };
+        arg = if key.value.is_empty() {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("yes").value_name("yes|no")
+        } else {
+            arg.value_name(key.value)
+        };
+        let several = key.several == Several::Entries;
+        command = command.arg(arg.action(if several { ArgAction::Append } else { ArgAction::Set }));
+    }
+    command
+        .arg(Arg::new("seed").long("seed").value_name("N").default_value("1").help("Of the link's luck"))
+        .arg(
+            Arg::new("far").long("far").value_name("COMMAND").help(
+                "Run this at the other end, which is then a namespace of its own (a line for the shell)",
+            ),
+        )
+        .arg(
+            Arg::new("device")
+                .long("device")
+                .value_name("KIND")
+                .value_parser(["auto", "tun", "veth"])
+                .default_value("auto")
+                .help("How packets are caught: TUN, or Ethernet interfaces where TUN does not open"),
+        )
+        .arg(
+            Arg::new("dry-run")
+                .long("dry-run")
+                .short('n')
+                .action(ArgAction::SetTrue)
+                .help("Print what would be done, and end"),
+        )
+        .arg(
+            Arg::new("quiet")
+                .long("quiet")
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .help("No report at the end"),
+        )
+        .arg(
+            Arg::new("command")
+                .value_name("CMD")
+                .value_parser(ValueParser::os_string())
+                .num_args(1..)
+                .required(true)
+                .last(true)
+                .help("The command and its arguments, after --"),
+        )
+}
+
+/// Does what the flags say; the command's status is ours.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
+    let plan = plan(matches)?;
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let words: Vec<OsString> = matches.get_many("command").into_iter().flatten().cloned().collect();
+    let network = &plan.points[0].network;
+    let request = Request {
+        links: network.paths.clone(),
+        seed: plan.seeds[0],
+        device: match text("device") {
+            Some("tun") => Choice::Tun,
+            Some("veth") => Choice::Veth,
+            _ => Choice::Auto,
+        },
+        command: words,
+        far: text("far").map(str::to_owned),
+    };
+    let quiet = matches.get_flag("quiet");
+    if matches.get_flag("dry-run") {
+        say(&planned(&request, &network.describe()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let begun = |ends: &Ends| {
+        if !quiet {
+            let other = if ends.shared { "this network" } else { "a namespace of its own" };
+            complain(&format!("link from {} to {} ({other})", joined(&ends.near), joined(&ends.far)));
+        }
+    };
+    let ended = match shell::run(&request, begun) {
+        Ok(ended) => ended,
+        Err(error) => {
+            let code = match &error {
+                EmuError::Impossible(_) => return Err(Failure::Host(error.to_string())),
+                EmuError::Failed(_) => 125,
+                EmuError::NotExecutable(_) => 126,
+                EmuError::NotFound(_) => 127,
+            };
+            complain(&error.to_string());
+            return Ok(ExitCode::from(code));
+        }
+    };
+    if !quiet {
+        for (number, (path, spec)) in (1..).zip(ended.paths.iter().zip(&request.links)) {
+            let heading = format!("link {number}: {spec}, {:.3} s", path.span.as_secs_f64());
+            complain(&format!("{heading}\n{}", path.to_string().trim_end()));
+        }
+    }
+    Ok(ExitCode::from(ended.status))
+}
+
+/// The network, read as a race's.
+fn plan(matches: &ArgMatches) -> Result<Plan, Failure> {
+    let mut flags = Vec::new();
+    for key in KEYS.iter().filter(|key| key.group == Group::Network || key.name == "seed") {
+        for value in matches.get_many::<String>(key.name).into_iter().flatten() {
+            flags.push((key.name, value.as_str()));
+        }
+    }
+    flags.push(("runs", "1"));
+    let plan = plan::read(None, flags).map_err(|error| Failure::Usage(error.to_string()))?;
+    match plan.points.as_slice() {
+        [_] => Ok(plan),
+        _ => Err(Failure::Usage("a link has one value of each kind; a list of them is for race".to_owned())),
+    }
+}
+
+fn planned(request: &Request, network: &str) -> String {
+    let mut out = format!("network: {network}\n");
+    for (number, link) in (1..).zip(&request.links) {
+        out += &format!("link {number}: {link}\n");
+    }
+    out += &match &request.far {
+        Some(line) => format!("other end: a namespace of its own, running: {line}\n"),
+        None => "other end: this network, if it may be changed; else a namespace of its own\n".to_owned(),
+    };
+    out += &format!("seed: {}\n", request.seed);
+    let words: Vec<_> = request.command.iter().map(|word| word.to_string_lossy()).collect();
+    out + &format!("command: {}\n", words.join(" "))
+}
+
+fn joined(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,149 @@
+//! `link`: a command behind an emulated link, its status, and what it can reach from there.
+//!
+//! Needs network namespaces: as root, or on a host that lets users make user
+//! namespaces. Where there are none the tests say so and pass, unless
+//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. No test measures time.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+
+/// Runs the program with these words.
+fn anabranch(words: &[&str]) -> Output {
+    Command::new(PROGRAM).args(words).output().expect("it starts")
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether this host has what the tests need.
+fn possible() -> bool {
+    let output = anabranch(&["link", "--quiet", "--", "true"]);
+    if output.status.success() {
+        return true;
+    }
+    let why = errors(&output);
+    assert!(
+        std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none_or(|value| value != "1"),
+        "no emulated links here: {why}; run this as root, or with user namespaces allowed, and install iproute2"
+    );
+    assert_eq!(output.status.code(), Some(3), "only a host that cannot is an excuse: {why}");
+    println!("not tested here: {why}");
+    false
+}
+
+/// A directory with a site in it, gone with the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let place = std::env::temp_dir().join(format!("anabranch-link-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir_all(place.join("site")).expect("a directory");
+        let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        fs::write(place.join("site/big"), bytes).expect("a file");
+        Self(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_status_is_the_commands() {
+    if !possible() {
+        return;
+    }
+    for (words, status) in [
+        (&["sh", "-c", "exit 7"][..], 7),
+        (&["sh", "-c", "kill -9 $$"], 137),
+        (&["there-is-no-such-command"], 127),
+        (&["/etc/passwd"], 126),
+    ] {
+        let output = anabranch(&[&["link", "--quiet", "--"], words].concat());
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {}", errors(&output));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_request_is_one_line() {
+    for (words, told) in [
+        (&["link", "--rate", "10", "--", "true"][..], "--rate"),
+        (&["link", "--loss", "1%,2%", "--", "true"], "list"),
+        (&["link", "--rtt", "10ms", "--delay", "5ms", "--", "true"], "delay is one way"),
+        (&["link", "--rate", "10mbit"], "CMD"),
+    ] {
+        let output = anabranch(words);
+        let line = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(told), "{words:?}: {line}");
+    }
+    let planned =
+        anabranch(&["link", "--dry-run", "--path", "rate=1mbit", "--path", "rate=2mbit", "--", "true"]);
+    let text = String::from_utf8_lossy(&planned.stdout).into_owned();
+    assert!(planned.status.success() && text.contains("link 2: rate=2mbit"), "{text}");
+}
+
+/// Gets a file over every carrier through a link that loses packets.
+fn transfer(device: &str) {
+    let place = Place::new(device);
+    let serve = format!("{PROGRAM} serve site --quiet --listen tcp://*:8080 --listen sctp://*:9899");
+    let get = format!(
+        "for url in http://$ANABRANCH_FAR:8080 http+sctp://$ANABRANCH_FAR:9899; do \
+         {PROGRAM} get --quiet $url/big > got && cmp got site/big || exit 1; done"
+    );
+    let flags = ["link", "--device", device, "--rate", "50mbit", "--rtt", "4ms", "--loss", "nth:40/first=20"];
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(&place.0).args(flags).args(["--far", &serve, "--", "sh", "-c", &get]);
+    let output = command.output().expect("it starts");
+    let told = errors(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("by the loss model") && told.contains("delay 2."), "{told}");
+}
+
+#[test]
+fn the_same_bytes_come_through_a_lossy_link() {
+    if possible() {
+        transfer("tun");
+    }
+}
+
+#[test]
+fn ethernet_does_what_tun_does() {
+    if possible() {
+        transfer("veth");
+    }
+}
+
+#[test]
+fn links_are_put_inside_one_another_and_side_by_side() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new("nest");
+    // The server is at the outermost far end, two links away; its answers find their way back.
+    let serve = format!("{PROGRAM} serve site --quiet --listen tcp://*:8080");
+    let get = format!("{PROGRAM} get --quiet http://$OUTER:8080/big | cmp - site/big");
+    let inner =
+        format!("export OUTER=$ANABRANCH_FAR; exec {PROGRAM} link --rate 50mbit --rtt 4ms -- sh -c '{get}'");
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(&place.0).args(["link", "--rate", "50mbit", "--rtt", "4ms", "--far", &serve]);
+    let output = command.args(["--", "sh", "-c", &inner]).output().expect("it starts");
+    assert!(output.status.success(), "{}", errors(&output));
+
+    // A packet leaves by the link of its source: either link has carried the connection from its own address.
+    let count =
+        "test $(echo $ANABRANCH_NEAR | tr , '\\n' | wc -l) = 2 && ip rule | grep -c 'from 100' | grep -qx 2";
+    let paths = ["--path", "rate=10mbit,rtt=2ms", "--path", "rate=5mbit,rtt=4ms"];
+    let output = anabranch(&[&["link"], &paths[..], &["--", "sh", "-c", count]].concat());
+    let told = errors(&output);
+    assert!(output.status.success() && told.contains("link 2: rate=5mbit"), "{told}");
+}

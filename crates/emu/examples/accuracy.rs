@@ -1,0 +1,290 @@
+//! How exact an emulated link is: rate, delay, loss, and the most that goes through.
+//!
+//! `cargo run --release -p anabranch-emu --example accuracy [SECONDS [tun|veth]]`
+//!
+//! Datagrams go from a near namespace to a far one through one link; the kernel
+//! of the far one says when each arrived. What should have happened is what the
+//! very same chain says when it is given the same packets at the times at which
+//! they were sent. Needs namespaces (root, or user namespaces) and, for figures
+//! that mean something, an idle machine: the load is printed.
+
+#![cfg(target_os = "linux")]
+
+use anabranch_base::{Instant, Rng};
+use anabranch_emu::device::{Choice, Clock};
+use anabranch_emu::netns::{self, Namespace};
+use anabranch_emu::record::Keep;
+use anabranch_emu::relay::Relay;
+use anabranch_emu::report::PathReport;
+use anabranch_emu::spread::Spread;
+use anabranch_emu::wiring::{End, Place, Wiring};
+use anabranch_link::{Blank, LinkSpec};
+use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::io::{IoSliceMut, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A link with its two ends.
+struct Bench {
+    wiring: Wiring,
+    relay: Relay,
+    near: IpAddr,
+    far: IpAddr,
+    spec: LinkSpec,
+}
+
+impl Bench {
+    fn new(text: &str, choice: Choice) -> Self {
+        let spec = LinkSpec::parse(text).expect("a link");
+        let ends = (Namespace::create().expect("a namespace"), Namespace::create().expect("a namespace"));
+        let place = Place::default();
+        let joined = Wiring::join(std::slice::from_ref(&spec), ends, false, place, choice);
+        let (wiring, mut pipes) = joined.unwrap_or_else(|error| panic!("{error}"));
+        let pipe = pipes.pop().expect("a pipe");
+        let relay = Relay::start(pipe, &spec, 1, &Rng::new(1), Clock::begin(), Keep::Counters);
+        let relay = relay.unwrap_or_else(|error| panic!("{error}"));
+        Self { wiring, relay, near: place.address(0, End::Near), far: place.address(0, End::Far), spec }
+    }
+
+    fn end(self) -> PathReport {
+        let unseen = self.wiring.unseen(0);
+        PathReport { unseen, ..self.relay.stop().unwrap_or_else(|error| panic!("{error}")).report }
+    }
+
+    /// Sends datagrams that make packets of `bytes`, one every `gap`, for so long (without gap: as fast as it goes);
+    /// when each was sent and, where it came, when it arrived.
+    fn send(&self, bytes: usize, gap: Duration, span: Duration) -> Vec<(u64, Option<u64>)> {
+        let target = SocketAddr::new(self.far, PORT);
+        let receiver = self.wiring.far.run(|| UdpSocket::bind(target)).expect("a thread").expect("a socket");
+        let sender =
+            self.wiring.near.run(|| UdpSocket::bind((self.near, 0))).expect("a thread").expect("a socket");
+        sender.connect(target).expect("connected");
+        setsockopt(&receiver, ReceiveTimestampns, &true).expect("timestamps");
+        let wide = 64 << 20;
+        let _ = nix::sys::socket::setsockopt(&receiver, nix::sys::socket::sockopt::RcvBufForce, &wide);
+        receiver.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| receive(&receiver, &over));
+            let mut sent = Vec::new();
+            let mut payload = vec![0; bytes - 28];
+            let begin = now();
+            let mut due = begin;
+            while now() - begin < span.as_nanos() as u64 {
+                let number = sent.len() as u32;
+                payload[..4].copy_from_slice(&number.to_be_bytes());
+                if !gap.is_zero() {
+                    wait_until(due);
+                    due += gap.as_nanos() as u64;
+                }
+                sent.push(now());
+                // A full device buffer is a loss like another.
+                let _ = sender.send(&payload);
+            }
+            wait_until(now() + self.spec.rtt().as_nanos() as u64 + 300_000_000);
+            over.store(true, Ordering::Relaxed);
+            let mut arrived = vec![None; sent.len()];
+            for (number, at) in receiving.join().expect("received") {
+                arrived[number as usize] = Some(at);
+            }
+            sent.into_iter().zip(arrived).collect()
+        })
+    }
+}
+
+/// Numbers of datagrams and when the kernel had them, until nobody sends any more.
+fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
+    let mut got = Vec::new();
+    let mut buffer = [0; 2048];
+    while !over.load(Ordering::Relaxed) {
+        let mut room = nix::cmsg_space!(nix::sys::time::TimeSpec);
+        let mut into = [IoSliceMut::new(&mut buffer)];
+        let Ok(message) = recvmsg::<()>(socket.as_raw_fd(), &mut into, Some(&mut room), MsgFlags::empty())
+        else {
+            continue;
+        };
+        let mut at = None;
+        for control in message.cmsgs().into_iter().flatten() {
+            if let ControlMessageOwned::ScmTimestampns(time) = control {
+                at = Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64);
+            }
+        }
+        if let Some(at) = at {
+            got.push((u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]), at));
+        }
+    }
+    got
+}
+
+/// The wall clock, which the kernel stamps packets with.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn wait_until(at: u64) {
+    let until = Timespec { tv_sec: (at / 1_000_000_000) as i64, tv_nsec: (at % 1_000_000_000) as i64 };
+    let _ = rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Realtime, &until);
+}
+
+fn ms(nanos: i64) -> String {
+    format!("{:+.3} ms", nanos as f64 / 1e6)
+}
+
+fn rate(choice: Choice, seconds: u64) {
+    println!(
+        "\nrate: datagrams at 1.2 times the rate, packets of 1500 bytes; arrivals of all but the first over their span"
+    );
+    for (text, bits) in [("1mbit", 1e6), ("10mbit", 1e7), ("100mbit", 1e8), ("300mbit", 3e8)] {
+        let bench = Bench::new(&format!("rate={text},rtt=20ms,queue=50p"), choice);
+        let gap = Duration::from_nanos((12_000.0 / (1.2 * bits) * 1e9) as u64);
+        let seen = bench.send(1500, gap, Duration::from_secs(seconds));
+        let mut arrived: Vec<u64> = seen.iter().filter_map(|(_, arrived)| *arrived).collect();
+        arrived.sort_unstable();
+        let (Some(first), Some(last)) = (arrived.first(), arrived.last()) else { continue };
+        let measured = (arrived.len() - 1) as f64 * 12_000.0 / ((last - first) as f64 / 1e9);
+        let wrong = 100.0 * (measured / bits - 1.0);
+        let verdict = if wrong.abs() <= 1.0 { "within 1 %" } else { "NOT within 1 %" };
+        println!("  {text:>8}: {:>9.4} Mbit/s ({wrong:+.3} %) {verdict}", measured / 1e6);
+        drop(bench.end());
+    }
+}
+
+fn delay(choice: Choice, seconds: u64) {
+    println!("\ndelay at 100mbit, rtt 40ms: arrival minus what the chain says for the same packets");
+    for (text, share) in [("a quarter", 0.25), ("nine tenths", 0.9)] {
+        let bench = Bench::new("rate=100mbit,rtt=40ms,queue=1000p", choice);
+        let gap = Duration::from_nanos((120_000.0 / share) as u64);
+        let seen = bench.send(1500, gap, Duration::from_secs(seconds));
+        let (mut model, _) = bench.spec.build::<Blank>(1, &Rng::new(1)).expect("a chain");
+        let begin = seen.first().map_or(0, |(sent, _)| *sent);
+        let mut errors: Vec<i64> = Vec::new();
+        for (number, (sent, _)) in seen.iter().enumerate() {
+            model.push(Instant::from_nanos(sent - begin), Blank::numbered(1500, number as u64));
+        }
+        let mut late = Spread::default();
+        while let Some(at) = model.next() {
+            let Some(packet) = model.pop(at) else { continue };
+            if let Some(arrived) = seen[packet.number as usize].1 {
+                errors.push(arrived as i64 - begin as i64 - at.as_nanos() as i64);
+                late.add(arrived.saturating_sub(begin + at.as_nanos()));
+            }
+        }
+        errors.sort_unstable();
+        let at = |thousandths: usize| errors[(errors.len() - 1) * thousandths / 1000];
+        let good = at(500).abs() <= 200_000 && at(990).abs() <= 1_000_000;
+        let verdict = if good { "within 0.2 ms and 1 ms" } else { "NOT within 0.2 ms and 1 ms" };
+        let (median, p99, most) = (ms(at(500)), ms(at(990)), ms(at(1000)));
+        println!(
+            "  {text:>12} of the rate: median {median}, p99 {p99}, most {most}, {} packets: {verdict}",
+            errors.len()
+        );
+        let report = bench.end();
+        if let (Some(median), Some(p99)) = (report.up.late.quantile(500), report.up.late.quantile(990)) {
+            println!(
+                "{:>26}: median {}, p99 {}",
+                "of this the link's own",
+                ms(median as i64),
+                ms(p99 as i64)
+            );
+        }
+    }
+}
+
+fn loss(choice: Choice, seconds: u64) {
+    println!("\nloss at 100mbit, against the 99 % interval of so many throws");
+    for (text, share) in [("0.5%", 0.005), ("1%", 0.01), ("5%", 0.05)] {
+        let bench = Bench::new(&format!("rate=100mbit,rtt=10ms,queue=1000p,loss={text}"), choice);
+        let seen = bench.send(500, Duration::from_micros(100), Duration::from_secs(seconds));
+        let report = bench.end();
+        let lost = seen.iter().filter(|(_, arrived)| arrived.is_none()).count() as f64;
+        let count = seen.len() as f64;
+        let spread = 2.576 * (count * share * (1.0 - share)).sqrt();
+        let verdict = if (lost - count * share).abs() <= spread { "within" } else { "NOT within" };
+        println!(
+            "  {text:>5}: {lost} of {count} did not arrive ({:.3} %), {} by the loss model; {:.0} to {:.0}: {verdict}",
+            100.0 * lost / count,
+            report.up.meter.lost_at_random.packets,
+            count * share - spread,
+            count * share + spread
+        );
+    }
+}
+
+fn ceiling(choice: Choice, seconds: u64) {
+    println!("\nthe most that goes through, without rate or delay");
+    for bytes in [1500, 100] {
+        let bench = Bench::new("rate=unlimited,rtt=0ms", choice);
+        let seen = bench.send(bytes, Duration::ZERO, Duration::from_secs(seconds));
+        let report = bench.end();
+        told(&format!("datagrams, {bytes} B"), &report, seen.len(), seconds);
+    }
+    let bench = Bench::new("rate=unlimited,rtt=0ms", choice);
+    let target = SocketAddr::new(bench.far, PORT);
+    let listener = bench.wiring.far.run(|| TcpListener::bind(target)).expect("a thread").expect("a listener");
+    let mut out = bench.wiring.near.run(|| TcpStream::connect(target)).expect("a thread").expect("connected");
+    let begin = now();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let (mut inward, _) = listener.accept().expect("accepted");
+            let mut buffer = vec![0; 1 << 18];
+            while inward.read(&mut buffer).is_ok_and(|read| read > 0) {}
+        });
+        let block = vec![0; 1 << 18];
+        while now() - begin < seconds * 1_000_000_000 {
+            out.write_all(&block).expect("written");
+        }
+        out.shutdown(std::net::Shutdown::Write).expect("ended");
+        reading.join().expect("read");
+    });
+    let report = bench.end();
+    told("TCP of the kernel", &report, report.up.meter.entered.packets as usize, seconds);
+}
+
+fn told(what: &str, report: &PathReport, sent: usize, seconds: u64) {
+    let (up, down) = (&report.up.meter, &report.down.meter);
+    let packets = up.left.packets + down.left.packets;
+    let bits = up.left.bytes as f64 * 8.0 / seconds as f64;
+    println!(
+        "  {what:<18} {:.0} packets/s, {:.2} Gbit/s; sent {sent}, {} dropped before the link; the link's thread was busy \
+         for {:.0} % of the time, {:.2} µs a packet",
+        up.left.packets as f64 / seconds as f64,
+        bits / 1e9,
+        report.unseen[0],
+        100.0 * report.busy.as_secs_f64() / seconds as f64,
+        1e6 * report.busy.as_secs_f64() / packets.max(1) as f64,
+    );
+}
+
+fn load() -> String {
+    std::fs::read_to_string("/proc/loadavg")
+        .unwrap_or_default()
+        .split(' ')
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let seconds = words.first().and_then(|word| word.parse().ok()).unwrap_or(4);
+    let choice = match words.get(1).map(String::as_str) {
+        Some("tun") => Choice::Tun,
+        Some("veth") => Choice::Veth,
+        _ => Choice::Auto,
+    };
+    netns::prepare().unwrap_or_else(|error| panic!("{error}"));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    println!("{cores} cores, load {} at the beginning", load());
+    rate(choice, seconds);
+    delay(choice, seconds);
+    loss(choice, seconds);
+    ceiling(choice, seconds);
+    println!("\nload {} at the end", load());
+}
+
+const PORT: u16 = 4000;

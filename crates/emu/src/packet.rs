@@ -1,0 +1,105 @@
+//! A live packet as a chain sees it, and the buffers that packets live in.
+
+use crate::device::HEADROOM;
+use anabranch_base::{Ecn, Instant, Rng};
+use anabranch_link::Carried;
+use anabranch_link::corrupt::flip_bits;
+use anabranch_wire::ip;
+
+/// A packet under way: after [`HEADROOM`] free bytes its IP header.
+#[derive(Debug)]
+pub struct LivePacket {
+    buffer: Vec<u8>,
+    /// When it entered the link.
+    pub entered: Instant,
+}
+
+impl LivePacket {
+    /// The packet, from its IP header on.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[HEADROOM..]
+    }
+
+    /// The packet with the free room in front of it.
+    pub fn with_headroom(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[HEADROOM..]
+    }
+}
+
+impl Carried for LivePacket {
+    fn wire_len(&self) -> usize {
+        self.buffer.len() - HEADROOM
+    }
+
+    fn ecn(&self) -> Ecn {
+        ip::ecn::read(self.bytes())
+    }
+
+    fn mark_ce(&mut self) {
+        ip::ecn::write(self.bytes_mut(), Ecn::Ce);
+    }
+
+    fn flow(&self) -> u64 {
+        ip::flow(self.bytes())
+    }
+
+    fn duplicate(&self) -> Self {
+        Self { buffer: self.buffer.clone(), entered: self.entered }
+    }
+
+    fn corrupt(&mut self, rng: &mut Rng) {
+        flip_bits(self.bytes_mut(), rng);
+    }
+}
+
+/// Buffers that have been used and may be used again.
+#[derive(Debug, Default)]
+pub struct Pool {
+    free: Vec<Vec<u8>>,
+}
+
+impl Pool {
+    /// A packet of these bytes, which enters the link at `entered`.
+    pub fn packet(&mut self, bytes: &[u8], entered: Instant) -> LivePacket {
+        let mut buffer = self.free.pop().unwrap_or_else(|| Vec::with_capacity(HEADROOM + bytes.len()));
+        buffer.clear();
+        buffer.resize(HEADROOM, 0);
+        buffer.extend_from_slice(bytes);
+        LivePacket { buffer, entered }
+    }
+
+    /// Takes a packet's buffer back.
+    pub fn give(&mut self, packet: LivePacket) {
+        if self.free.len() < POOL_LIMIT {
+            self.free.push(packet.buffer);
+        }
+    }
+}
+
+/// Buffers kept at most.
+const POOL_LIMIT: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_keeps_its_bytes_and_its_room_through_the_pool() {
+        let mut pool = Pool::default();
+        let first = pool.packet(&[0x45, 1, 2, 3], Instant::ZERO);
+        assert_eq!((first.wire_len(), first.bytes()), (4, &[0x45, 1, 2, 3][..]));
+        pool.give(first);
+        let mut second = pool.packet(&[0x60, 9], Instant::from_millis(1));
+        assert_eq!(second.with_headroom().len(), HEADROOM + 2);
+        assert_eq!(second.bytes(), [0x60, 9]);
+        let copy = second.duplicate();
+        second.corrupt(&mut Rng::new(1));
+        assert_ne!(second.bytes(), copy.bytes());
+        assert_eq!(second.with_headroom()[..HEADROOM], [0; HEADROOM]);
+    }
+}

@@ -1,0 +1,165 @@
+//! What a link did, in numbers and in words.
+
+use crate::spread::Spread;
+use anabranch_base::Bytes;
+use anabranch_base::time::Duration;
+use anabranch_link::{Meter, Tally};
+use std::fmt;
+use std::io;
+
+/// One direction of a path.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DirectionReport {
+    /// What its elements counted.
+    pub meter: Meter,
+    /// From being read on one side to having been written on the other.
+    pub delay: Spread,
+    /// From the instant that the chain named to having been written.
+    pub late: Spread,
+    /// Packets still inside at the end.
+    pub held: u64,
+    /// Packets that found the emulator full: its memory is bounded.
+    pub refused: u64,
+    /// Packets that the kernel did not take in at the other end, and what it said of the last.
+    pub not_taken: u64,
+    /// What the kernel said.
+    pub said: String,
+}
+
+impl DirectionReport {
+    /// The kernel does not take a packet.
+    pub(crate) fn refuse(&mut self, error: &io::Error) {
+        self.not_taken += 1;
+        if self.not_taken == 1 {
+            self.said = error.to_string();
+        }
+    }
+}
+
+/// A path: both directions of its link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathReport {
+    /// How long it was there.
+    pub span: Duration,
+    /// From the command to the other end.
+    pub up: DirectionReport,
+    /// From the other end to the command.
+    pub down: DirectionReport,
+    /// Processor time that driving it took.
+    pub busy: Duration,
+    /// Packets that the kernel dropped before the link saw them, up and down: the machine was too slow.
+    pub unseen: [u64; 2],
+}
+
+impl fmt::Display for PathReport {
+    /// A line or two for each direction.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, way, unseen) in [("up", &self.up, self.unseen[0]), ("down", &self.down, self.unseen[1])] {
+            direction(f, name, way, unseen)?;
+        }
+        Ok(())
+    }
+}
+
+fn direction(f: &mut fmt::Formatter<'_>, name: &str, way: &DirectionReport, unseen: u64) -> fmt::Result {
+    let meter = &way.meter;
+    write!(f, "  {name:<5} {} in, {} out", tally(meter.entered), tally(meter.left))?;
+    let lost = meter.lost();
+    if lost.packets > 0 {
+        let causes = [
+            (meter.overflowed, "by a full queue"),
+            (meter.dropped_early, "by queue management"),
+            (meter.lost_at_random, "by the loss model"),
+            (meter.lost_in_outage, "in an outage"),
+            (meter.too_big, "too big"),
+        ];
+        let causes = causes.iter().filter(|(count, _)| count.packets > 0);
+        let causes: Vec<_> = causes.map(|(count, cause)| format!("{} {cause}", count.packets)).collect();
+        let share =
+            100.0 * lost.packets as f64 / (meter.entered.packets + meter.duplicated.packets).max(1) as f64;
+        write!(f, ", lost {} ({share:.2} %): {}", lost.packets, causes.join(", "))?;
+    }
+    let others = [
+        (meter.duplicated.packets, "doubled"),
+        (meter.corrupted.packets, "damaged"),
+        (meter.marked.packets, "marked CE"),
+        (meter.overtaking.packets, "overtaking"),
+        (way.held, "still under way"),
+    ];
+    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+        write!(f, ", {count} {what}")?;
+    }
+    writeln!(f)?;
+    if let (Some(least), Some(median), Some(most)) =
+        (way.delay.least(), way.delay.quantile(500), way.delay.greatest())
+    {
+        let p99 = way.delay.quantile(990).unwrap_or(most);
+        let (late, late_p99) =
+            (way.late.quantile(500).unwrap_or_default(), way.late.quantile(990).unwrap_or_default());
+        writeln!(
+            f,
+            "        delay {} to {}, median {}, p99 {} (late by {}, p99 {}); queue at most {} packets, {}",
+            ms(least),
+            ms(most),
+            ms(median),
+            ms(p99),
+            ms(late),
+            ms(late_p99),
+            meter.queue_peak_packets,
+            Bytes(meter.queue_peak_bytes),
+        )?;
+    }
+    if unseen > 0 {
+        writeln!(f, "        {unseen} packets never reached the link: this machine was too slow for them")?;
+    }
+    if way.refused > 0 {
+        writeln!(f, "        {} packets found no room in the emulator", way.refused)?;
+    }
+    if way.not_taken > 0 {
+        writeln!(f, "        {} packets were refused at the other end: {}", way.not_taken, way.said)?;
+    }
+    Ok(())
+}
+
+fn tally(count: Tally) -> String {
+    format!("{} packets ({})", count.packets, Bytes(count.bytes))
+}
+
+/// Milliseconds with microseconds.
+fn ms(nanos: u64) -> String {
+    format!("{}.{:03} ms", nanos / 1_000_000, nanos / 1000 % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_what_there_was_and_nothing_else() {
+        let mut up = DirectionReport::default();
+        up.meter.entered = Tally { packets: 200, bytes: 300_000 };
+        up.meter.left = Tally { packets: 198, bytes: 297_000 };
+        up.meter.lost_at_random = Tally { packets: 2, bytes: 3000 };
+        up.delay.add(40_100_000);
+        up.late.add(100_000);
+        let report = PathReport {
+            span: Duration::from_secs(1),
+            up,
+            down: DirectionReport::default(),
+            busy: Duration::ZERO,
+            unseen: [3, 0],
+        };
+        let text = report.to_string();
+        assert!(
+            text.contains(
+                "200 packets (300kB) in, 198 packets (297kB) out, lost 2 (1.00 %): 2 by the loss model"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("delay 40.100 ms to 40.100 ms") && text.contains("3 packets never reached"),
+            "{text}"
+        );
+        assert!(text.contains("down  0 packets (0B) in") && !text.contains("doubled"), "{text}");
+    }
+}

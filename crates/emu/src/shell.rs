@@ -1,0 +1,246 @@
+//! `anabranch link`: a command behind emulated links.
+//!
+//! The command gets a network namespace of its own. The other end of the links
+//! is the namespace this was started in, where we may change it; else, or when
+//! something is to run there, a second namespace of ours. Signals that ask for an
+//! end go on to the command, and its end is the end of the links.
+
+use crate::EmuError;
+use crate::device::{Choice, Clock};
+use crate::netns::{self, Namespace};
+use crate::record::Keep;
+use crate::relay::Relay;
+use crate::report::PathReport;
+use crate::wiring::{ENVIRONMENT, End, Place, Wiring};
+use anabranch_base::Rng;
+use anabranch_link::LinkSpec;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::SignalFd;
+use rustix::process::{Pid, kill_process, kill_process_group, test_kill_process_group};
+use std::ffi::OsString;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// What to run behind which links.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The links, each a path; at least one.
+    pub links: Vec<LinkSpec>,
+    /// Of all their luck.
+    pub seed: u64,
+    /// How packets are caught.
+    pub device: Choice,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+    /// What to run at the other end, as a line for the shell.
+    pub far: Option<String>,
+}
+
+/// Where the two ends are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// The command's addresses, one a link.
+    pub near: Vec<IpAddr>,
+    /// The other end's addresses, one a link.
+    pub far: Vec<IpAddr>,
+    /// The other end is the namespace this was started in.
+    pub shared: bool,
+}
+
+/// How it went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// As a shell would return it: the command's own, or 128 and the signal that ended it.
+    pub status: u8,
+    /// What each link did.
+    pub paths: Vec<PathReport>,
+}
+
+/// Runs it to its end. `begun` is told where the ends are, just before the command starts. Call it while the process
+/// has one thread.
+///
+/// # Errors
+/// [`EmuError`]: there are no links here, or no such command.
+pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuError> {
+    // Threads started from here on leave these signals to us.
+    let mask: SigSet = HEARD.into_iter().collect();
+    let failed = |what: &str, error: io::Error| EmuError::Failed(format!("{what}: {error}"));
+    mask.thread_block().map_err(|error| failed("signals", error.into()))?;
+    let signals = SignalFd::new(&mask).map_err(|error| failed("signals", error.into()))?;
+
+    let rootless = netns::prepare()?;
+    let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
+    let shared = request.far.is_none() && !rootless;
+    let far = if shared { Namespace::current() } else { Namespace::create() };
+    let far = far.map_err(|error| failed("a namespace", error))?;
+    let outer = std::env::var(ENVIRONMENT).ok();
+    let mut attempt = 0;
+    let (place, (wiring, pipes)) = loop {
+        let place = far.run(|| Place::within(outer.as_deref().filter(|_| shared), attempt));
+        let place = place.map_err(|error| failed("a namespace", error))??;
+        match Wiring::join(&request.links, (near.clone(), far.clone()), shared, place, request.device) {
+            Ok(joined) => break (place, joined),
+            // Another link may have been started at the same moment, and have taken what was free.
+            Err(_) if shared && attempt < ATTEMPTS => attempt = place.block + 1,
+            Err(error) => return Err(error),
+        }
+    };
+
+    let count = request.links.len();
+    let ends =
+        Ends { near: place.addresses(count, End::Near), far: place.addresses(count, End::Far), shared };
+    let environment = [
+        (ENVIRONMENT, place.to_string()),
+        ("ANABRANCH_NEAR", joined(&ends.near)),
+        ("ANABRANCH_FAR", joined(&ends.far)),
+    ];
+    let (clock, rng) = (Clock::begin(), Rng::new(request.seed));
+    let relays = pipes.into_iter().zip(&request.links).enumerate().map(|(number, (pipe, spec))| {
+        let own = rng.fork(&format!("link/{number}"));
+        Relay::start(pipe, spec, request.seed, &own, clock, Keep::Counters)
+    });
+    let relays: Vec<Relay> = relays.collect::<Result<_, _>>()?;
+
+    let mut server = None;
+    if let Some(line) = &request.far {
+        let words = ["sh", "-c", line].map(OsString::from);
+        server = Some(Guard(start(&far, &words, &environment, true)?));
+        far.run(listening).map_err(|error| failed("a namespace", error))?;
+    }
+    begun(&ends);
+    let status =
+        start(&near, &request.command, &environment, false).and_then(|child| attend(child, &signals));
+    drop(server);
+    let paths = relays.into_iter().enumerate().map(|(number, relay)| {
+        let unseen = wiring.unseen(number);
+        let report = relay.stop()?.report;
+        Ok(PathReport { unseen, ..report })
+    });
+    let paths: Result<Vec<PathReport>, EmuError> = paths.collect();
+    Ok(Ended { status: shell_status(status?), paths: paths? })
+}
+
+/// Starts a command in a namespace; `aside`: with what it starts it is a group of its own, without our input.
+fn start(
+    namespace: &Namespace,
+    words: &[OsString],
+    environment: &[(&str, String)],
+    aside: bool,
+) -> Result<Child, EmuError> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(EmuError::Failed("no command is given".to_owned()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
+    if aside {
+        command.process_group(0).stdin(Stdio::null());
+    }
+    let started = std::thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            namespace.enter(true)?;
+            // A child has its parent's mask, and is to hear signals as ever.
+            let mask: SigSet = HEARD.into_iter().collect();
+            mask.thread_unblock()?;
+            command.spawn()
+        });
+        starter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    started.map_err(|error| {
+        let line = format!("{}: {error}", program.to_string_lossy());
+        match error.kind() {
+            io::ErrorKind::NotFound => EmuError::NotFound(line),
+            io::ErrorKind::PermissionDenied => EmuError::NotExecutable(line),
+            _ if error.raw_os_error() == Some(nix::libc::ENOEXEC) => EmuError::NotExecutable(line),
+            _ => EmuError::Failed(line),
+        }
+    })
+}
+
+/// Waits for the command's end, and hands signals on to it.
+fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> {
+    let failed = |error: io::Error| EmuError::Failed(format!("waiting for the command: {error}"));
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Ok(status);
+        }
+        let Some(signal) = signals.read_signal().map_err(|error| failed(error.into()))? else { continue };
+        // What a terminal sends went to the command, too.
+        let everybody = signal.ssi_code == SI_KERNEL;
+        let known = Signal::try_from(signal.ssi_signo as i32);
+        let pid = Pid::from_raw(child.id() as i32);
+        if let (Ok(known), Some(pid), false) = (known, pid, everybody)
+            && known != Signal::SIGCHLD
+            && let Some(known) = rustix::process::Signal::from_named_raw(known as i32)
+        {
+            let _ = kill_process(pid, known);
+        }
+    }
+}
+
+/// A command at the other end, which ends with this, and so does what it has started.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let group = Pid::from_raw(self.0.id() as i32);
+        let tell = |signal| group.map(|group| kill_process_group(group, signal));
+        let _ = tell(rustix::process::Signal::TERM);
+        for _ in 0..PATIENCE {
+            // Who has ended and was waited for is no group any more.
+            let ended = !matches!(self.0.try_wait(), Ok(None));
+            if ended && group.is_none_or(|group| test_kill_process_group(group).is_err()) {
+                return;
+            }
+            pause();
+        }
+        let _ = tell(rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits, for a while, until somebody listens in the calling thread's namespace.
+fn listening() {
+    let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
+    for _ in 0..PATIENCE {
+        let some = tables.iter().any(|table| {
+            // A line is its heading.
+            std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
+                .is_ok_and(|text| text.lines().count() > 1)
+        });
+        if some {
+            return;
+        }
+        pause();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "commands live in real time")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
+}
+
+fn joined(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The status that a shell would return.
+fn shell_status(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128_u8.wrapping_add(signal as u8),
+        (None, None) => 125,
+    }
+}
+
+/// The signals that are heard.
+const HEARD: [Signal; 5] =
+    [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+/// siginfo: sent by the kernel, for a terminal to its whole group.
+const SI_KERNEL: i32 = 0x80;
+/// Blocks of addresses that are tried.
+const ATTEMPTS: u8 = 8;
+/// Hundredths of a second that something may take to start, or to end.
+const PATIENCE: u32 = 300;

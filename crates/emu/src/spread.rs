@@ -1,0 +1,118 @@
+//! How times are distributed: counts in buckets that grow with the time.
+//!
+//! A bucket is at most 1/64 of its time wide, so a quantile is right to 1.6 %;
+//! the least, the greatest and the mean are exact. No time is too long.
+
+/// Counts of times in nanoseconds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spread {
+    buckets: Vec<u64>,
+    count: u64,
+    sum: u128,
+    least: u64,
+    greatest: u64,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self { buckets: vec![0; BUCKETS], count: 0, sum: 0, least: u64::MAX, greatest: 0 }
+    }
+}
+
+impl Spread {
+    /// Counts a time.
+    pub fn add(&mut self, nanos: u64) {
+        self.buckets[bucket(nanos)] += 1;
+        self.count += 1;
+        self.sum += u128::from(nanos);
+        self.least = self.least.min(nanos);
+        self.greatest = self.greatest.max(nanos);
+    }
+
+    /// Times counted.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The shortest; `None` without any.
+    #[must_use]
+    pub fn least(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.least)
+    }
+
+    /// The longest; `None` without any.
+    #[must_use]
+    pub fn greatest(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.greatest)
+    }
+
+    /// The mean; `None` without any.
+    #[must_use]
+    pub fn mean(&self) -> Option<u64> {
+        u64::try_from(self.sum.checked_div(u128::from(self.count))?).ok()
+    }
+
+    /// The time that this many of a thousand do not exceed; `None` without any.
+    #[must_use]
+    pub fn quantile(&self, thousandths: u64) -> Option<u64> {
+        let rank = (self.count * thousandths).div_ceil(1000).max(1);
+        let mut seen = 0;
+        let index = self.buckets.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        })?;
+        Some(middle(index).clamp(self.least, self.greatest))
+    }
+}
+
+/// The bucket of a time: the first 64 are a nanosecond wide, then 64 for each doubling.
+fn bucket(nanos: u64) -> usize {
+    let doublings = (u64::BITS - nanos.leading_zeros()).saturating_sub(FINE + 1);
+    (u64::from(doublings) * STEPS + (nanos >> doublings)) as usize
+}
+
+/// The time in the middle of a bucket.
+fn middle(index: usize) -> u64 {
+    let index = index as u64;
+    let doublings = (index / STEPS).saturating_sub(1);
+    let first = (index - doublings * STEPS) << doublings;
+    first + (1_u64 << doublings) / 2
+}
+
+const FINE: u32 = 6;
+const STEPS: u64 = 1 << FINE;
+const BUCKETS: usize = (64 - FINE as usize + 1) * STEPS as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_has_a_bucket_near_it() {
+        let mut nanos = 0_u64;
+        for step in 0..100_000_u64 {
+            let index = bucket(nanos);
+            assert!(index < BUCKETS);
+            assert!(middle(index).abs_diff(nanos) <= nanos / 64 + 1, "{nanos} in {}", middle(index));
+            nanos = nanos.saturating_add(nanos / 97 + step % 7);
+        }
+        assert!(bucket(u64::MAX) < BUCKETS && bucket(u64::MAX - 1) <= bucket(u64::MAX));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_times() {
+        let mut spread = Spread::default();
+        assert_eq!((spread.quantile(500), spread.least(), spread.mean()), (None, None, None));
+        for micros in 1..=1000_u64 {
+            spread.add(micros * 1000);
+        }
+        let near =
+            |found: Option<u64>, right: u64| found.is_some_and(|found| found.abs_diff(right) <= right / 60);
+        assert!(near(spread.quantile(500), 500_000));
+        assert!(near(spread.quantile(990), 990_000));
+        assert_eq!(spread.quantile(1000), Some(1_000_000));
+        assert_eq!((spread.least(), spread.greatest()), (Some(1000), Some(1_000_000)));
+        assert_eq!((spread.count(), spread.mean()), (1000, Some(500_500)));
+    }
+}

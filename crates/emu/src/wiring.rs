@@ -1,0 +1,447 @@
+//! Interfaces, addresses and routes: two namespaces joined by one or several links.
+//!
+//! Link p of depth d has 100.(64+k).d.(4p+1) at its far end and the next address
+//! at its near end (of the range that RFC 6598 sets aside, which hosts have no
+//! addresses in), and the like of fd61:6e61:kkdd:pp::/64. The near end's default
+//! route leads over link 1. A command behind a link may start another: one depth
+//! more, in the same block k; so the far end of the outermost link routes the
+//! deeper ranges to its near end, and every level reaches every other without
+//! any translation of addresses. With several links, a packet leaves by the link
+//! of its *source* address, as in the simulator.
+//!
+//! Interfaces are set up by `ip` of iproute2, one call a namespace.
+
+use crate::EmuError;
+use crate::device::{Choice, Device};
+use crate::netns::Namespace;
+use crate::relay::Pipe;
+use anabranch_link::LinkSpec;
+use anabranch_world::os::{PacketSocket, open_tun};
+use nix::ifaddrs::getifaddrs;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::process::{Command, Stdio};
+
+/// Which addresses a set of links has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// The block of addresses, shared by links inside one another.
+    pub block: u8,
+    /// How many links are around these.
+    pub depth: u8,
+}
+
+/// An end of a set of links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Where the command is.
+    Near,
+    /// The other one.
+    Far,
+}
+
+impl Place {
+    /// The place of links that are started from within `name`, the value of [`ENVIRONMENT`], whose far end is in the
+    /// calling thread's namespace; without one, the first block from `block` on that is free there.
+    ///
+    /// # Errors
+    /// Too many links inside one another, or no block is free.
+    pub fn within(name: Option<&str>, block: u8) -> Result<Self, EmuError> {
+        if let Some(outer) = name.and_then(Self::parse).filter(|_| block == 0) {
+            if outer.depth + 1 >= DEPTHS {
+                return Err(EmuError::Failed(format!("more than {DEPTHS} links inside one another")));
+            }
+            let inner = Self { depth: outer.depth + 1, ..outer };
+            if inner.is_free() {
+                return Ok(inner);
+            }
+        }
+        (block..BLOCKS).map(|block| Self { block, depth: 0 }).find(Self::is_free).ok_or_else(|| {
+            EmuError::Failed("every block of addresses for links is in use on this host".to_owned())
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (block, depth) = text.split_once(':')?;
+        let (block, depth) = (block.parse().ok()?, depth.parse().ok()?);
+        (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
+    }
+
+    /// Nobody in the calling thread's namespace has an address of this depth or a deeper one. Links around
+    /// these have one.
+    fn is_free(&self) -> bool {
+        let Ok(interfaces) = getifaddrs() else { return true };
+        let taken = |address: Ipv4Addr| {
+            let [a, b, depth, _] = address.octets();
+            a == 100 && b == 64 + self.block && depth >= self.depth
+        };
+        let mut addresses =
+            interfaces.filter_map(|interface| Some(interface.address?.as_sockaddr_in()?.ip()));
+        !addresses.any(taken)
+    }
+
+    /// An end's address on a link, counted from 0.
+    #[must_use]
+    pub fn address(&self, link: usize, end: End) -> IpAddr {
+        Ipv4Addr::new(100, 64 + self.block, self.depth, (link * 4) as u8 + 1 + u8::from(end == End::Near))
+            .into()
+    }
+
+    /// An end's IPv6 address on a link, counted from 0.
+    #[must_use]
+    pub fn address_v6(&self, link: usize, end: End) -> IpAddr {
+        let place = u16::from(self.block) << 8 | u16::from(self.depth);
+        let host = 1 + u16::from(end == End::Near);
+        Ipv6Addr::new(0xfd61, 0x6e61, place, link as u16, 0, 0, 0, host).into()
+    }
+
+    /// An end's addresses, one a link.
+    #[must_use]
+    pub fn addresses(&self, links: usize, end: End) -> Vec<IpAddr> {
+        (0..links).map(|link| self.address(link, end)).collect()
+    }
+
+    /// The name of a link's interface at an end.
+    fn interface(&self, link: usize, end: End, far_is_shared: bool) -> String {
+        match end {
+            End::Far if far_is_shared => format!("ab{}-{}-{}", self.block, self.depth, link + 1),
+            _ => format!("path{}", link + 1),
+        }
+    }
+
+    /// The routing table for packets from a link's address.
+    fn table(&self, link: usize) -> u32 {
+        FIRST_TABLE + (u32::from(self.block) * u32::from(DEPTHS) + u32::from(self.depth)) * 64 + link as u32
+    }
+}
+
+impl std::fmt::Display for Place {
+    /// As [`Place::within`] reads it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.block, self.depth)
+    }
+}
+
+/// Two namespaces and what joins them.
+#[derive(Debug)]
+pub struct Wiring {
+    /// Where the commands are.
+    pub near: Namespace,
+    /// The other end.
+    pub far: Namespace,
+    /// Where Ethernet interfaces have their outer ends.
+    between: Option<Namespace>,
+    place: Place,
+    links: usize,
+    /// The far namespace is not ours alone.
+    shared: bool,
+}
+
+impl Wiring {
+    /// Joins `near`, a namespace of ours, and `far` by these links. `shared`: `far` is somebody else's, too, and
+    /// nothing but the links is changed there.
+    ///
+    /// # Errors
+    /// [`EmuError::Impossible`] when the host does not let us, or lacks iproute2.
+    pub fn join(
+        links: &[LinkSpec],
+        (near, far): (Namespace, Namespace),
+        shared: bool,
+        place: Place,
+        choice: Choice,
+    ) -> Result<(Self, Vec<Pipe>), EmuError> {
+        if links.len() > MOST_LINKS {
+            return Err(EmuError::Failed(format!(
+                "{} links; at most {MOST_LINKS} can be joined",
+                links.len()
+            )));
+        }
+        let mut wiring = Self { near, far, between: None, place, links: links.len(), shared };
+        let pipes = match choice {
+            Choice::Tun => wiring.tuns()?,
+            Choice::Veth => wiring.ethernets()?,
+            Choice::Auto => wiring.tuns().or_else(|_| wiring.ethernets())?,
+        };
+        wiring.settle(links, End::Near)?;
+        wiring.settle(links, End::Far)?;
+        Ok((wiring, pipes))
+    }
+
+    fn namespace(&self, end: End) -> &Namespace {
+        match end {
+            End::Near => &self.near,
+            End::Far => &self.far,
+        }
+    }
+
+    fn tuns(&self) -> Result<Vec<Pipe>, EmuError> {
+        let open = |end: End| {
+            let open = |link| open_tun(&self.place.interface(link, end, self.shared));
+            let opened =
+                self.namespace(end).run(|| (0..self.links).map(open).collect::<io::Result<Vec<_>>>());
+            opened.and_then(|opened| opened).map_err(|error| {
+                EmuError::Impossible(format!("no TUN interface (/dev/net/tun) can be made: {error}"))
+            })
+        };
+        let pipes = open(End::Near)?.into_iter().zip(open(End::Far)?);
+        Ok(pipes.map(|(near, far)| Pipe { near: Device::Tun(near), far: Device::Tun(far) }).collect())
+    }
+
+    /// Pairs of Ethernet interfaces from either namespace into one between them.
+    fn ethernets(&mut self) -> Result<Vec<Pipe>, EmuError> {
+        let refused =
+            |error: io::Error| EmuError::Impossible(format!("no Ethernet interfaces can be made: {error}"));
+        let between = Namespace::create().map_err(refused)?;
+        let pipes = between.run(|| -> Result<Vec<Pipe>, EmuError> {
+            // Nobody is to talk there but us.
+            quietly("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
+            quietly("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+            let mut commands = String::new();
+            for link in 0..self.links {
+                for end in [End::Near, End::Far] {
+                    let (outer, inner) = (outer(link, end), self.place.interface(link, end, self.shared));
+                    let target = self.namespace(end).path();
+                    let address = self.hardware(link, end).map(|byte| format!("{byte:02x}")).join(":");
+                    let _ = writeln!(
+                        commands,
+                        "link add {outer} type veth peer name {inner} address {address} netns {target}\n\
+                         link set {outer} arp off mtu 65535 txqueuelen 10000\n\
+                         link set {outer} up"
+                    );
+                }
+            }
+            ip(&[], &commands)?;
+            let open = |link: usize, end: End| {
+                let socket = PacketSocket::bind(&outer(link, end)).map_err(refused)?;
+                Ok(Device::Ethernet(socket, self.hardware(link, end)))
+            };
+            (0..self.links)
+                .map(|link| Ok(Pipe { near: open(link, End::Near)?, far: open(link, End::Far)? }))
+                .collect()
+        });
+        let pipes = pipes.map_err(refused)??;
+        self.between = Some(between);
+        Ok(pipes)
+    }
+
+    /// A locally administered address for an end's interface.
+    fn hardware(&self, link: usize, end: End) -> [u8; 6] {
+        [0x02, 0x61, 0x62, self.place.block, self.place.depth, (link * 2) as u8 + u8::from(end == End::Near)]
+    }
+
+    /// Brings an end's interfaces up and gives them addresses and routes.
+    fn settle(&self, links: &[LinkSpec], end: End) -> Result<(), EmuError> {
+        let ours = end == End::Near || !self.shared;
+        let settled = self.namespace(end).run(|| {
+            if ours {
+                for (setting, value) in SETTINGS {
+                    quietly(setting, value);
+                }
+            }
+            ip(&[], &self.commands(links, end, ours))?;
+            // A host may be without IPv6, and then the link is.
+            let _ = ip(&["-6", "-force"], &self.commands_v6(end));
+            Ok(())
+        });
+        settled.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))?
+    }
+
+    fn commands(&self, links: &[LinkSpec], end: End, ours: bool) -> String {
+        let mut text = if ours { "link set lo up\n".to_owned() } else { String::new() };
+        let ethernet = self.between.is_some();
+        for (number, link) in links.iter().enumerate() {
+            let name = self.place.interface(number, end, self.shared);
+            let (address, mtu) = match end {
+                End::Near => (self.place.address(number, end), link.up.mtu),
+                End::Far => (self.place.address(number, end), link.down.mtu),
+            };
+            // Packets go one by one: what a large segment would spare, a link could not count. Not more than the
+            // link's own queue should wait in front of it, but what comes at once must have room.
+            let one_by_one = if ethernet { " arp off gso_max_segs 1" } else { "" };
+            let _ = writeln!(text, "link set {name}{one_by_one} mtu {mtu} txqueuelen 10000");
+            let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
+            if self.links > 1 {
+                let table = self.place.table(number);
+                let _ = writeln!(text, "route add default dev {name} table {table}");
+                let _ = writeln!(text, "rule add from {address} lookup {table} priority {}", self.priority());
+            }
+        }
+        let first = self.place.interface(0, end, self.shared);
+        match end {
+            End::Near => {
+                let source = self.place.address(0, end);
+                let _ = writeln!(text, "route add default dev {first} src {source}");
+            }
+            End::Far => {
+                for depth in self.place.depth + 1..DEPTHS {
+                    let _ =
+                        writeln!(text, "route add 100.{}.{depth}.0/24 dev {first}", 64 + self.place.block);
+                }
+            }
+        }
+        text
+    }
+
+    fn commands_v6(&self, end: End) -> String {
+        let mut text = String::new();
+        for link in 0..self.links {
+            let (name, address) =
+                (self.place.interface(link, end, self.shared), self.place.address_v6(link, end));
+            let _ = writeln!(text, "addr add {address}/64 dev {name} nodad");
+            if self.links > 1 {
+                let table = self.place.table(link);
+                let _ = writeln!(text, "route add default dev {name} table {table}");
+                let _ = writeln!(text, "rule add from {address} lookup {table} priority {}", self.priority());
+            }
+        }
+        let first = self.place.interface(0, end, self.shared);
+        match end {
+            End::Near => {
+                let _ = writeln!(text, "route add default dev {first}");
+            }
+            End::Far => {
+                for depth in self.place.depth + 1..DEPTHS {
+                    let place = Place { depth, ..self.place };
+                    let IpAddr::V6(inner) = place.address_v6(0, End::Far) else { continue };
+                    let [a, b, c, ..] = inner.segments();
+                    let _ = writeln!(text, "route add {a:x}:{b:x}:{c:x}::/48 dev {first}");
+                }
+            }
+        }
+        text
+    }
+
+    /// Of rules for packets from a link's address: before the host's own.
+    fn priority(&self) -> u32 {
+        100 + u32::from(self.place.depth)
+    }
+
+    /// Packets that the kernel dropped at the two ends' interfaces of a link before it saw them: up, down.
+    #[must_use]
+    pub fn unseen(&self, link: usize) -> [u64; 2] {
+        [End::Near, End::Far].map(|end| {
+            let name = self.place.interface(link, end, self.shared);
+            let text = self
+                .namespace(end)
+                .run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default());
+            dropped(&text.unwrap_or_default(), &name)
+        })
+    }
+}
+
+impl Drop for Wiring {
+    fn drop(&mut self) {
+        // Interfaces go with the devices; rules have to be taken back where others live.
+        if !self.shared || self.links < 2 {
+            return;
+        }
+        for (options, address) in [
+            (&["-force"][..], Place::address as fn(&Place, usize, End) -> IpAddr),
+            (&["-6", "-force"][..], Place::address_v6),
+        ] {
+            let rule = |link| {
+                let (source, table) = (address(&self.place, link, End::Far), self.place.table(link));
+                format!("rule del from {source} lookup {table}\n")
+            };
+            let commands: String = (0..self.links).map(rule).collect();
+            let _ = self.far.run(|| ip(options, &commands));
+        }
+    }
+}
+
+/// The outer one of a pair of Ethernet interfaces.
+fn outer(link: usize, end: End) -> String {
+    format!("{}{}", if end == End::Near { "near" } else { "far" }, link + 1)
+}
+
+/// Sets something that not every host lets us, or has.
+fn quietly(file: &str, value: &str) {
+    let _ = fs::write(file, value);
+}
+
+/// Has `ip` carry out commands in the calling thread's namespace.
+fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
+    let mut command = Command::new("ip");
+    command.args(options).args(["-batch", "-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            EmuError::Impossible("there is no 'ip' to set up interfaces; install iproute2".to_owned())
+        }
+        _ => EmuError::Failed(format!("ip: {error}")),
+    };
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        // If it has ended already, it has said why.
+        let _ = input.write_all(commands.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(EmuError::Failed(format!("interfaces cannot be set up: ip says: {said}")))
+}
+
+/// Of an interface in `/proc/net/dev`: packets to be sent that were dropped.
+fn dropped(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    // Received: bytes packets errs drop fifo frame compressed multicast; sent: bytes packets errs drop ...
+    line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
+}
+
+/// What a namespace of ours is set to: it forwards for links inside it, and takes packets by any way.
+const SETTINGS: [(&str, &str); 6] = [
+    ("/proc/sys/net/ipv4/ip_forward", "1"),
+    ("/proc/sys/net/ipv6/conf/all/forwarding", "1"),
+    ("/proc/sys/net/ipv4/conf/all/rp_filter", "0"),
+    ("/proc/sys/net/ipv4/conf/default/rp_filter", "0"),
+    ("/proc/sys/net/ipv6/conf/default/accept_dad", "0"),
+    // What one connection learns must not help the next: each run is to stand for itself.
+    ("/proc/sys/net/ipv4/tcp_no_metrics_save", "1"),
+];
+
+/// The environment variable that tells a link inside a link where it is.
+pub const ENVIRONMENT: &str = "ANABRANCH_LINK";
+/// Blocks of addresses: 100.64.0.0/10 has 64 of /16.
+const BLOCKS: u8 = 64;
+/// Links inside one another.
+const DEPTHS: u8 = 16;
+/// Links side by side.
+pub const MOST_LINKS: usize = 63;
+/// Routing tables below are the host's.
+const FIRST_TABLE: u32 = 0x6162_0000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_back_and_lie_apart() {
+        let place = Place { block: 3, depth: 2 };
+        assert_eq!(Place::parse(&place.to_string()), Some(place));
+        assert_eq!((Place::parse("64:0"), Place::parse("0:16"), Place::parse("x")), (None, None, None));
+        let mut seen = std::collections::BTreeSet::new();
+        for depth in 0..DEPTHS {
+            for link in 0..MOST_LINKS {
+                for end in [End::Near, End::Far] {
+                    let place = Place { block: 63, depth };
+                    assert!(
+                        seen.insert(place.address(link, end)) && seen.insert(place.address_v6(link, end))
+                    );
+                }
+            }
+        }
+        assert_eq!(place.address(1, End::Near).to_string(), "100.67.2.6");
+        assert_eq!(place.address_v6(1, End::Far).to_string(), "fd61:6e61:302:1::1");
+    }
+
+    #[test]
+    fn drops_are_found_in_the_table_of_interfaces() {
+        let text = "Inter-| Receive\n    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n path1: 10 2 0 0 0 0 0 0 20 3 0 7 0 0 0 0\n";
+        assert_eq!((dropped(text, "path1"), dropped(text, "lo"), dropped(text, "path")), (7, 12, 0));
+    }
+}

@@ -1,0 +1,56 @@
+//! What the kernel counts of its TCP, in the namespace of the calling thread.
+//!
+//! A namespace of one run has seen nothing but that run, so its counters are the
+//! run's.
+
+use std::fs;
+
+/// Counters of one host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Retransmission timers that ran out.
+    pub timeouts: u64,
+    /// Segments sent again by fast retransmission.
+    pub fast: u64,
+    /// Timeouts that were found to have been needless.
+    pub spurious: u64,
+}
+
+impl Counters {
+    /// As they stand now.
+    pub fn read() -> Self {
+        let snmp = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+        let more = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
+        Self {
+            retransmitted: field(&snmp, "Tcp:", "RetransSegs"),
+            timeouts: field(&more, "TcpExt:", "TCPTimeouts"),
+            fast: field(&more, "TcpExt:", "TCPFastRetrans"),
+            spurious: field(&more, "TcpExt:", "TCPSpuriousRTOs"),
+        }
+    }
+}
+
+/// A number of a table in which a line of names stands before a line of numbers, both begun by the table's name.
+fn field(text: &str, table: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(table));
+    let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };
+    let at = names.split_whitespace().position(|known| known == name);
+    at.and_then(|at| numbers.split_whitespace().nth(at)?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_under_its_name() {
+        let text = "Ip: Forwarding\nIp: 1\nTcp: MaxConn RetransSegs InErrs\nTcp: -1 17 2\n";
+        assert_eq!((field(text, "Tcp:", "RetransSegs"), field(text, "Tcp:", "InErrs")), (17, 2));
+        assert_eq!(
+            (field(text, "Tcp:", "Other"), field(text, "Udp:", "InErrs"), field("", "Tcp:", "x")),
+            (0, 0, 0)
+        );
+    }
+}

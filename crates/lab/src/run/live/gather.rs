@@ -1,0 +1,139 @@
+//! From what was seen of an emulated run to its result.
+
+use super::hosts::{Ended, Seen};
+use crate::plan::{Arm, PointPlan, Transport};
+use crate::results::{
+    BUCKET_NS, Directions, Events, Object, Outcome, Packets, PathEvent, PathSeries, Run, Series, Side,
+};
+use crate::run::{bound, harvest, traffic};
+use anabranch_base::time::nanos;
+use anabranch_base::trace::{SendCause, TraceEvent};
+use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
+use anabranch_emu::relay::Outcome as Driven;
+use anabranch_emu::report::DirectionReport;
+use anabranch_emu::wiring::{End, Place};
+use anabranch_http::fetch::End as FetchEnd;
+use std::net::IpAddr;
+
+/// The result of a run.
+///
+/// # Errors
+/// One line when the arm contradicts the workload (found before any run).
+pub fn run(
+    point: &PointPlan,
+    arm: &Arm,
+    seed: u64,
+    ended: &Ended,
+    served: &Seen,
+    driven: &[Driven],
+) -> Result<Run, String> {
+    let Ended { fetched, record, seen } = ended;
+    let (named, items) = harvest::objects_of(point, arm)?;
+    // A world of the operating system is older than what runs in it.
+    let begun = fetched.started.as_nanos();
+    let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
+    let objects: Vec<Object> = named
+        .into_iter()
+        .enumerate()
+        .map(|(index, named)| harvest::object(named, record.objects.get(index), None))
+        .map(|object| Object {
+            background: point.workload.messages.is_some() && object.name == crate::plan::workload::BESIDE,
+            issued_ns: since(object.issued_ns),
+            first_byte_ns: since(object.first_byte_ns),
+            delivered_ns: since(object.delivered_ns),
+            ..object
+        })
+        .collect();
+    let mut series = Series {
+        bucket_ns: BUCKET_NS,
+        paths: driven.iter().map(path_series).collect(),
+        application: Vec::new(),
+    };
+    for object in &objects {
+        if let Some(at) = object.delivered_ns {
+            traffic::add(&mut series.application, at, object.bytes);
+        }
+    }
+    let tcp = arm.transport == Transport::Tcp;
+    let resent = |host: &Seen| {
+        if tcp { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
+    };
+    let packets = |way: fn(&Driven) -> &DirectionReport, host: &Seen| Packets {
+        sent: driven.iter().map(|path| way(path).meter.entered.packets).sum(),
+        lost: driven.iter().map(|path| lost(way(path))).sum(),
+        retransmitted: resent(host),
+    };
+    let bytes =
+        |way: fn(&Driven) -> &DirectionReport| driven.iter().map(|path| way(path).meter.entered.bytes).sum();
+    let both = [seen, served];
+    let fast = |cause: SendCause| cause == SendCause::Fast;
+    let spurious =
+        |host: &Seen| host.trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64;
+    Ok(Run {
+        seed,
+        outcome: match fetched.end {
+            FetchEnd::Done => Outcome::Done,
+            FetchEnd::Failed => Outcome::Failed,
+            FetchEnd::Deadline => Outcome::Deadline,
+        },
+        page_ns: (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed())),
+        limit_ns: bound::of(&point.network, &items),
+        connect_ns: harvest::connect(record),
+        failover_ns: None,
+        path_events: path_events(point, seen, served),
+        connections: fetched.connections as u64,
+        objects,
+        packets: Directions { up: packets(up, seen), down: packets(down, served) },
+        events: Events {
+            timeouts: both.iter().map(|host| if tcp { host.kernel.timeouts } else { host.timeouts }).sum(),
+            fast: both
+                .iter()
+                .map(|host| if tcp { host.kernel.fast } else { harvest::retransmitted(&host.trace, fast) })
+                .sum(),
+            spurious: both.iter().map(|host| if tcp { host.kernel.spurious } else { spurious(host) }).sum(),
+        },
+        wire_bytes: Directions { up: bytes(up), down: bytes(down) },
+        series,
+    })
+}
+
+fn up(path: &Driven) -> &DirectionReport {
+    &path.report.up
+}
+
+fn down(path: &Driven) -> &DirectionReport {
+    &path.report.down
+}
+
+/// Packets that did not arrive, or arrived only to be thrown away.
+fn lost(way: &DirectionReport) -> u64 {
+    way.meter.lost().packets + way.meter.corrupted.packets + way.refused + way.not_taken
+}
+
+fn path_series(path: &Driven) -> Directions<PathSeries> {
+    const { assert!(EMULATED_BUCKET_NS == BUCKET_NS) };
+    let [up, down] = &path.series;
+    let series = |way: &anabranch_emu::record::Series| PathSeries {
+        wire: way.entered.clone(),
+        delivered: way.left.clone(),
+    };
+    Directions { up: series(up), down: series(down) }
+}
+
+/// What the hosts found out about the paths, on the network's clock.
+fn path_events(point: &PointPlan, client: &Seen, server: &Seen) -> Vec<PathEvent> {
+    let links = point.network.paths.len();
+    let place = Place::default();
+    let told = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
+        let event = |change: &anabranch_transport::engines::sctp::PathChange| {
+            let index = peers.iter().position(|ip| *ip == change.address)?;
+            let at = change.at.as_nanos().saturating_sub(nanos(host.offset));
+            Some(harvest::path_event(change, index, at, by))
+        };
+        host.path_changes.iter().filter_map(event).collect()
+    };
+    let mut events = told(client, Side::Client, place.addresses(links, End::Far));
+    events.extend(told(server, Side::Server, place.addresses(links, End::Near)));
+    events.sort_by_key(|event| (event.at_ns, event.path, event.connection));
+    events
+}

@@ -1,0 +1,268 @@
+//! The two hosts of an emulated run: a thread each, in a namespace each, with a world of the operating system.
+
+use super::counters::Counters;
+use crate::plan::engine::EngineConfig;
+use crate::plan::{Arm, PointPlan};
+use crate::run::contest::{self, BACKLOG, Job, PORT};
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_base::trace::TraceRecord;
+use anabranch_emu::device::Clock;
+use anabranch_emu::netns::Namespace;
+use anabranch_emu::wiring::{End, Place};
+use anabranch_http::fetch::Outcome as Fetched;
+use anabranch_http::observe::{Record, Recorder};
+use anabranch_transport::engines::sctp::PathChange;
+use anabranch_transport::kernel::{KernelConnector, KernelListener};
+use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost, SctpServer};
+use anabranch_world::os::{self, KernelOptions, OsWorld};
+use anabranch_world::{Timer, World};
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::task::Poll;
+use std::thread::JoinHandle;
+
+/// What the hosts of a run are to do.
+#[derive(Clone)]
+pub struct Task {
+    point: PointPlan,
+    arm: Arm,
+    seed: u64,
+    client: Vec<IpAddr>,
+    server: Vec<IpAddr>,
+}
+
+/// What a host's engine has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// SCTP's trace, on the clock of the host's world.
+    pub trace: Vec<TraceRecord>,
+    /// Its retransmission timers that ran out.
+    pub timeouts: u64,
+    /// Its paths found dead or alive.
+    pub path_changes: Vec<PathChange>,
+    /// What the kernel counted of its TCP.
+    pub kernel: Counters,
+    /// From the beginning of the host's clock to that of the network's.
+    pub offset: Duration,
+}
+
+/// What became of the client.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its outcome.
+    pub fetched: Fetched,
+    /// Its milestones.
+    pub record: Record,
+    /// What its engine has seen.
+    pub seen: Seen,
+}
+
+/// A server at work.
+pub struct Serving {
+    /// Set when it is to end: the network's clock.
+    end: Arc<OnceLock<Clock>>,
+    thread: JoinHandle<Result<Seen, String>>,
+}
+
+impl Task {
+    /// The task of a run.
+    ///
+    /// # Errors
+    /// One line when the arm contradicts the workload.
+    pub fn new(point: &PointPlan, arm: &Arm, seed: u64, place: Place) -> Result<Self, String> {
+        let links = point.network.paths.len();
+        let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
+        let task = Self { point: point.clone(), arm: arm.clone(), seed, client, server };
+        task.job()?;
+        Ok(task)
+    }
+
+    fn longest_rtt(&self) -> Duration {
+        self.point.network.paths.iter().map(|path| path.rtt()).max().unwrap_or_default()
+    }
+
+    fn job(&self) -> Result<Job, String> {
+        contest::job(&self.arm, &self.point.workload)
+    }
+
+    /// Enters a namespace for good and runs a world there.
+    fn world<T>(
+        &self,
+        namespace: &Namespace,
+        addresses: &[IpAddr],
+        side: u64,
+        program: impl AsyncFnOnce(OsWorld) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let wrong = |error: std::io::Error| error.to_string();
+        namespace.enter(true).map_err(wrong)?;
+        let seed = self.seed.wrapping_mul(2).wrapping_add(side);
+        let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed) };
+        let ended = os::run(options, async |world| {
+            let kernel =
+                KernelOptions { congestion: Some(self.congestion_control()), ..KernelOptions::default() };
+            program(world.with_kernel(kernel)).await
+        });
+        ended.map_err(wrong)?
+    }
+
+    /// The name under which the kernel has the contestant's congestion control, which is ours, too.
+    fn congestion_control(&self) -> String {
+        let knob = self.arm.engine.knobs().into_iter().find(|knob| knob.key == "cc");
+        knob.map_or("reno".to_owned(), |knob| knob.value)
+    }
+
+    async fn sctp(&self, world: &OsWorld, server: bool) -> Result<SctpHost<OsWorld>, String> {
+        let EngineConfig::Sctp(config) = &self.arm.engine else { return Err("not SCTP".to_owned()) };
+        let carrier = match (self.arm.encapsulated, server) {
+            (false, _) => Carrier::Ip,
+            (true, true) => Carrier::Udp { port: ENCAPSULATION_PORT },
+            (true, false) => Carrier::Udp { port: 0 },
+        };
+        let host = SctpHost::new(world.clone(), (**config).clone(), carrier, self.arm.paths).await;
+        let host = host.map_err(|error| format!("SCTP: {error}"))?;
+        host.set_tracing(true);
+        Ok(host)
+    }
+}
+
+impl Seen {
+    fn of(world: &OsWorld, network: Clock, sctp: Option<&SctpHost<OsWorld>>) -> Self {
+        let offset = world.now().since(Instant::ZERO).saturating_sub(network.now().since(Instant::ZERO));
+        let mut seen = Self { kernel: Counters::read(), offset, ..Self::default() };
+        if let Some(host) = sctp {
+            seen.trace = host.take_trace();
+            host.inspect(|engine| {
+                let totals = engine.totals();
+                seen.timeouts = totals.sum.t3_expirations + totals.sum.t1_expirations;
+                seen.path_changes = totals.path_changes;
+            });
+        }
+        seen
+    }
+}
+
+impl Serving {
+    /// Starts the server; it listens when this returns.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn start(namespace: &Namespace, task: &Task) -> Result<Self, String> {
+        let end = Arc::new(OnceLock::new());
+        let (ready, listening) = mpsc::channel::<Result<(), String>>();
+        let (asked, namespace, task) = (end.clone(), namespace.clone(), task.clone());
+        let serve = move || {
+            let told = ready.clone();
+            let ended = task.world(&namespace, &task.server, 1, async |world| {
+                let (job, recorder) = (task.job()?, Recorder::new());
+                let mut sctp = None;
+                match &task.arm.engine {
+                    EngineConfig::Tcp(_) => {
+                        let at = task.server.first().ok_or("no address")?;
+                        let listener =
+                            KernelListener::new(world.clone(), SocketAddr::new(*at, PORT), BACKLOG);
+                        contest::serve(world.clone(), listener.map_err(|e| e.to_string())?, &job, recorder);
+                    }
+                    EngineConfig::Sctp(_) => {
+                        let host = task.sctp(&world, true).await?;
+                        let listener = host.listen(PORT).map_err(|error| error.to_string())?;
+                        contest::serve(world.clone(), listener, &job, recorder);
+                        sctp = Some(host);
+                    }
+                }
+                // Nobody waits for it any more when the run has been given up.
+                let _ = ready.send(Ok(()));
+                let network = loop {
+                    match asked.get() {
+                        Some(clock) => break *clock,
+                        None => world.sleep_until(world.now() + LOOK).await,
+                    }
+                };
+                Ok(Seen::of(&world, network, sctp.as_ref()))
+            });
+            if let Err(why) = &ended {
+                let _ = told.send(Err(why.clone()));
+            }
+            ended
+        };
+        let thread = std::thread::Builder::new().name("server".to_owned()).spawn(serve);
+        let thread = thread.map_err(|error| error.to_string())?;
+        match listening.recv() {
+            Ok(Ok(())) => Ok(Self { end, thread }),
+            Ok(Err(why)) => Err(format!("the server: {why}")),
+            Err(_) => Err("the server has ended".to_owned()),
+        }
+    }
+
+    /// Ends it; what it has seen.
+    ///
+    /// # Errors
+    /// Why it had ended before.
+    pub fn end(self, network: Clock) -> Result<Seen, String> {
+        let _ = self.end.set(network);
+        match self.thread.join() {
+            Ok(seen) => seen.map_err(|why| format!("the server: {why}")),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// Runs the client to its end, and a little further, until its connections are closed.
+///
+/// # Errors
+/// Why it could not be started.
+pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended, String> {
+    let run = || {
+        task.world(namespace, &task.client, 0, async |world| {
+            let (job, recorder) = (task.job()?, Recorder::new());
+            let (fetched, sctp) = match &task.arm.engine {
+                EngineConfig::Tcp(_) => {
+                    let targets =
+                        task.server.first().map(|ip| SocketAddr::new(*ip, PORT)).into_iter().collect();
+                    let connector = KernelConnector::new(world.clone(), targets);
+                    (contest::load(world.clone(), connector, &job, recorder.clone()).await, None)
+                }
+                EngineConfig::Sctp(_) => {
+                    let host = task.sctp(&world, false).await?;
+                    let port = if task.arm.encapsulated { ENCAPSULATION_PORT } else { 0 };
+                    let usable = task.server.iter().take(task.arm.paths.unwrap_or(usize::MAX));
+                    let addresses = usable.map(|ip| SocketAddr::new(*ip, port)).collect();
+                    let connector =
+                        SctpConnector::new(host.clone(), vec![SctpServer { addresses, port: PORT }]);
+                    (contest::load(world.clone(), connector, &job, recorder.clone()).await, Some(host))
+                }
+            };
+            let record = recorder.take();
+            let seen = Seen::of(&world, network, sctp.as_ref());
+            match &sctp {
+                Some(host) => within(&world, CLOSING, host.idle()).await,
+                None => world.sleep_until(world.now() + task.longest_rtt() * 2).await,
+            }
+            Ok(Ended { fetched, record, seen })
+        })
+    };
+    std::thread::scope(|scope| {
+        let client = std::thread::Builder::new().name("client".to_owned()).spawn_scoped(scope, run);
+        let client = client.map_err(|error| error.to_string())?;
+        let ended = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        ended.map_err(|why| format!("the client: {why}"))
+    })
+}
+
+/// Does something for so long at most.
+async fn within(world: &OsWorld, span: Duration, what: impl Future<Output = ()>) {
+    let mut what = std::pin::pin!(what);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + span));
+    poll_fn(|cx| match what.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => timer.poll(cx),
+    })
+    .await;
+}
+
+/// How often a server looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long connections may take to close.
+const CLOSING: Duration = Duration::from_secs(5);

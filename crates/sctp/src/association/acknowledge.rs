@@ -70,6 +70,11 @@ impl Association {
             }
             Ok(()) => {}
         }
+        // RFC 9260 §6.1 D: the next burst waits for an acknowledgement. With nothing on its way none
+        // would come, though this may be the same reading of the clock as at the burst before.
+        if self.send.outstanding.is_empty() {
+            self.burst_at = Instant::MAX;
+        }
         if let Some(probing) = &mut self.send.probing {
             probing.answered = true;
         }

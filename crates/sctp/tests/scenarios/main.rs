@@ -12,6 +12,7 @@ mod acks;
 mod asconf;
 mod asconf_refused;
 mod auth;
+mod burst;
 mod cancel;
 mod corners;
 mod encapsulated;

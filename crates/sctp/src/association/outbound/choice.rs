@@ -237,7 +237,7 @@ impl Association {
             && self.send.queue.unsent_bytes() < u64::from(self.largest)
     }
 
-    /// RFC 9260 §6.1 D: Max.Burst packets at one instant.
+    /// RFC 9260 §6.1 D: Max.Burst packets at one instant, and again when all of them are acknowledged.
     #[inline]
     fn burst_allows(&mut self, now: Instant) -> bool {
         let Some(most) = self.config.max_burst else {

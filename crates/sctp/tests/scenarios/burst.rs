@@ -1,0 +1,47 @@
+//! Max.Burst (RFC 9260 §6.1 D) where the clock is read less often than packets
+//! come, as on a host that takes in many at once.
+
+use anabranch_base::{Batch, Engine, Instant, Rng};
+use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
+use std::net::SocketAddr;
+
+/// A burst that is acknowledged at the instant at which it was sent is followed by another. Were it
+/// one for the whole instant, the fifth packet would wait for a SACK that nothing can bring.
+#[test]
+fn a_burst_acknowledged_at_its_own_instant_is_followed_by_another() {
+    let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
+    let config = Config::default();
+    assert_eq!(config.max_burst, Some(4));
+    let mut ends =
+        addresses.map(|a| Endpoint::new(config.clone(), vec![a], Rng::new(a.ip().is_ipv4().into())));
+    let now = Instant::from_nanos(1_000_000_000);
+    ends[1].listen(80).expect("a free port");
+    let id = ends[0].associate(now, Associate::to(addresses[1], 80)).expect("begun");
+    for stream in 0..50 {
+        let message = Message { stream: stream % 10, unordered: true, ..Message::default() };
+        ends[0].send(now, id, message, &[7; 1_400]).expect("room");
+    }
+    let (mut batch, mut heard, mut buffer) = (Batch::new(1), 0, vec![0; 2_000]);
+    for turn in 0..200 {
+        let (from, to) = (turn % 2, 1 - turn % 2);
+        let mut data = 0;
+        while {
+            batch.clear();
+            ends[from].poll_transmit(now, &mut batch)
+        } {
+            for packet in batch.packets() {
+                data += usize::from(packet.payload.len() > 1_000);
+                ends[to].handle_packet(now, packet);
+            }
+        }
+        assert!(data <= 4, "{data} packets at once");
+        while let Some(event) = ends[to].poll_event() {
+            if let Event::Readable { id, stream } = event {
+                while let Ok(Some(received)) = ends[to].recv(now, id, stream, &mut buffer) {
+                    heard += received.bytes;
+                }
+            }
+        }
+    }
+    assert_eq!(heard, 50 * 1_400, "all at one instant");
+}

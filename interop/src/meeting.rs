@@ -6,20 +6,18 @@
 //! `transport::drive`. A case is written as a script that posts messages and
 //! waits; every message that is delivered is checked as it comes.
 
+use crate::ours::Ours;
 use crate::peer::{Foreign, How, Seen, Told};
 use crate::peers::{PORT, Stack, Wanted};
-use crate::traffic::{Ledger, Post};
+use crate::traffic::Ledger;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_link::LinkSpec;
-use anabranch_sctp::{
-    Associate, AssociationId, CloseReason, Config, Direction, Endpoint, Event, Message, SendError,
-};
+use anabranch_sctp::{Associate, AssociationId, Config, Endpoint};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::drive::{Bell, Driven, drive};
 use anabranch_world::{Datagrams, Local, Timer, World};
-use std::cell::{Ref, RefCell, RefMut};
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::{Ref, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -41,31 +39,6 @@ pub struct Setup {
     pub interleaving: bool,
     /// Both ends speak RFC 9653.
     pub zero_checksum: bool,
-}
-
-/// Our end, and what has come of it.
-#[derive(Debug)]
-pub struct Ours {
-    /// The endpoint.
-    pub endpoint: Endpoint,
-    /// The association, once there is one.
-    pub id: Option<AssociationId>,
-    /// It is up.
-    pub up: bool,
-    /// How it ended.
-    pub closed: Option<CloseReason>,
-    /// The streams that began anew, in order of time.
-    pub resets: Vec<(Direction, Vec<u16>)>,
-    /// Requests of ours that failed.
-    pub refused: usize,
-    /// What the other side sends us.
-    pub inbox: Ledger,
-    parts: BTreeMap<u16, Vec<u8>>,
-    unsent: VecDeque<Post>,
-    buffer: Vec<u8>,
-    fault: Option<String>,
-    bell: Bell,
-    waker: Option<Waker>,
 }
 
 /// The foreign end, and what has come of it.
@@ -193,21 +166,7 @@ async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meet
         foreign.peer.connect(now);
         None
     };
-    let ours = Rc::new(RefCell::new(Ours {
-        endpoint,
-        id,
-        up: false,
-        closed: None,
-        resets: Vec::new(),
-        refused: 0,
-        inbox: Ledger::default(),
-        parts: BTreeMap::new(),
-        unsent: VecDeque::new(),
-        buffer: vec![0; 1 << 16],
-        fault: None,
-        bell: Bell::default(),
-        waker: None,
-    }));
+    let ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
     let theirs = Rc::new(RefCell::new(Theirs {
         foreign,
         up: false,
@@ -242,11 +201,7 @@ impl Meeting {
     /// Our end, to be told something.
     pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
         let now = self.world.now();
-        let mut ours: RefMut<'_, Ours> = self.ours.borrow_mut();
-        let id = ours.id.expect("an association");
-        let told = tell(&mut ours.endpoint, now, id);
-        ours.bell.ring();
-        told
+        self.ours.borrow_mut().tell(now, tell)
     }
 
     /// The foreign end, to be told something.
@@ -262,11 +217,7 @@ impl Meeting {
     /// Has us send a message.
     pub fn post_ours(&mut self, how: How, size: usize) {
         let post = self.theirs.borrow_mut().inbox.post(how, size);
-        let now = self.world.now();
-        let mut ours = self.ours.borrow_mut();
-        ours.unsent.push_back(post);
-        ours.pump(now);
-        ours.bell.ring();
+        self.ours.borrow_mut().post(self.world.now(), post);
     }
 
     /// Has the foreign end send a message.
@@ -299,7 +250,7 @@ impl Meeting {
             if done(self) {
                 return Poll::Ready(Ok(()));
             }
-            self.ours.borrow_mut().waker = Some(cx.waker().clone());
+            self.ours.borrow_mut().wait(cx);
             self.theirs.borrow_mut().waker = Some(cx.waker().clone());
             timer.poll(cx).map(|()| {
                 let (ours, theirs) = (self.ours(), self.theirs());
@@ -330,7 +281,7 @@ impl Meeting {
 
     fn faultless(&self) -> Result<(), String> {
         let (ours, theirs) = (self.ours(), self.theirs());
-        match (&ours.fault, &theirs.fault) {
+        match (ours.fault(), &theirs.fault) {
             (Some(fault), _) => Err(format!("to us: {fault}")),
             (_, Some(fault)) => Err(format!("to them: {fault}")),
             _ => Ok(()),
@@ -345,80 +296,6 @@ impl Meeting {
             given_up: ours.inbox.outstanding() + theirs.inbox.outstanding(),
             packets: theirs.foreign.packets(),
         }
-    }
-}
-
-impl Ours {
-    /// Hands over what waits, as far as there is room.
-    fn pump(&mut self, now: Instant) {
-        let Some(id) = self.id else { return };
-        while let Some(post) = self.unsent.front() {
-            let How { stream, unordered, reliability } = post.how;
-            let message = Message { stream, unordered, reliability, ppid: 53, ..Message::default() };
-            match self.endpoint.send(now, id, message, &post.payload()) {
-                Ok(()) => self.unsent.pop_front(),
-                Err(SendError::Full) => return,
-                Err(error) => {
-                    self.fault.get_or_insert(format!("our send: {error}"));
-                    return;
-                }
-            };
-        }
-    }
-
-    fn read(&mut self, now: Instant, id: AssociationId, stream: u16) {
-        while let Ok(Some(received)) = self.endpoint.recv(now, id, stream, &mut self.buffer) {
-            let parts = self.parts.entry(stream).or_default();
-            if received.incomplete {
-                parts.clear();
-                continue;
-            }
-            parts.extend_from_slice(&self.buffer[..received.bytes]);
-            if received.end_of_message {
-                let message = std::mem::take(parts);
-                if let Err(fault) = self.inbox.deliver(stream, &message) {
-                    self.fault.get_or_insert(fault);
-                }
-            }
-        }
-    }
-}
-
-impl Driven for Ours {
-    type Engine = Endpoint;
-
-    fn engine(&mut self) -> &mut Endpoint {
-        &mut self.endpoint
-    }
-
-    fn handle_event(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Established { .. } => self.up = true,
-            Event::Accepted { id, .. } => {
-                self.id = Some(id);
-                self.up = true;
-            }
-            Event::Readable { id, stream } => self.read(now, id, stream),
-            Event::Writable { .. } => {
-                self.pump(now);
-                self.bell.ring();
-            }
-            Event::StreamsReset { direction, streams, .. } => self.resets.push((direction, streams)),
-            Event::ResetFailed { .. } => self.refused += 1,
-            Event::Closed { reason, .. } => self.closed = Some(reason),
-            _ => {}
-        }
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
-    fn handle_failure(&mut self, error: &io::Error) {
-        self.fault.get_or_insert(error.to_string());
-    }
-
-    fn bell(&mut self) -> &mut Bell {
-        &mut self.bell
     }
 }
 

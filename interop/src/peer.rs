@@ -127,7 +127,8 @@ impl Seen {
         }
     }
 
-    fn note(&mut self, bytes: &[u8]) {
+    /// Notes a packet.
+    pub fn note(&mut self, bytes: &[u8]) {
         self.packets += 1;
         self.unsummed += u64::from(packet::has_zero_checksum(bytes));
         if let Ok(view) = PacketView::parse_unverified(bytes) {

@@ -6,7 +6,6 @@
 //! left out but what could be given up.
 
 use crate::peer::How;
-use anabranch_base::Rng;
 use anabranch_sctp::Reliability;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,11 +24,17 @@ impl Post {
     /// What it holds.
     #[must_use]
     pub fn payload(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.size.max(4)];
-        Rng::new(u64::from(self.number)).fill(&mut bytes);
-        bytes[..4].copy_from_slice(&self.number.to_be_bytes());
-        bytes
+        pattern(self.number, self.size)
     }
+}
+
+/// The bytes of message `number`: what a foreign program can make and check by itself.
+#[must_use]
+pub fn pattern(number: u32, size: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        (0..size.max(4)).map(|at| (at + (at >> 8) + 7 * number as usize) as u8).collect();
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    bytes
 }
 
 /// Messages of one direction: what was sent and has not arrived yet.
@@ -59,15 +64,27 @@ impl Ledger {
     /// # Errors
     /// What is wrong with it.
     pub fn deliver(&mut self, stream: u16, payload: &[u8]) -> Result<(), String> {
-        let number = payload.first_chunk::<4>().map(|&bytes| u32::from_be_bytes(bytes));
-        let Some(post) = number.and_then(|number| self.expected.remove(&number)) else {
-            let known = number.is_some_and(|number| number < self.next);
-            let what = if known { "a second time" } else { "which nobody sent" };
-            return Err(format!("message {number:?} of {} bytes came {what}", payload.len()));
+        let number = payload.first_chunk::<4>().map_or(u32::MAX, |&bytes| u32::from_be_bytes(bytes));
+        self.note(stream, number, payload.len(), |post| payload == post.payload())
+    }
+
+    /// Takes in that message `number` was delivered with so many bytes, which somebody else has looked at.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn note(
+        &mut self,
+        stream: u16,
+        number: u32,
+        size: usize,
+        intact: impl FnOnce(&Post) -> bool,
+    ) -> Result<(), String> {
+        let Some(post) = self.expected.remove(&number) else {
+            let what = if number < self.next { "a second time" } else { "which nobody sent" };
+            return Err(format!("message {number} of {size} bytes came {what}"));
         };
-        let number = post.number;
-        if payload != post.payload() {
-            return Err(format!("message {number} of {} bytes came as {} others", post.size, payload.len()));
+        if size != post.size || !intact(&post) {
+            return Err(format!("message {number} of {} bytes came as {size} others", post.size));
         }
         if stream != post.how.stream {
             return Err(format!("message {number} came on stream {stream}, not {}", post.how.stream));

@@ -1,0 +1,40 @@
+//! Our SCTP and TCP meet real programs: `field.sh` builds those and starts this.
+//!
+//! `field matrix PEER[,PEER..] [CASE]` prints the matrix, `field column
+//! PEER/CARRIER [CASE]` is what it starts in namespaces of their own.
+
+use anabranch_interop::field::matrix;
+use anabranch_interop::field::{Column, Kind};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let done = match word(0) {
+        "column" => match Column::ALL.into_iter().find(|column| column.to_string() == word(1)) {
+            Some(column) => matrix::column(column, word(2)).map(|()| true),
+            None => return usage(),
+        },
+        "matrix" => {
+            let names = [("usrsctp", Kind::Usrsctp), ("pion", Kind::Pion), ("linux", Kind::Linux)];
+            let kinds: Vec<_> =
+                names.into_iter().filter(|(name, _)| word(1).split(',').any(|one| one == *name)).collect();
+            let kinds: Vec<_> = kinds.into_iter().map(|(_, kind)| kind).collect();
+            matrix::matrix(&kinds, word(2), |row| println!("{row}"), |why| eprintln!("{why}"))
+        }
+        _ => return usage(),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("field: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("field matrix PEER[,PEER..] [CASE] | field column PEER/CARRIER [CASE]");
+    ExitCode::from(2)
+}

@@ -1,0 +1,422 @@
+//! One association between our endpoint and a foreign program.
+//!
+//! A case is a script on it, as in the virtual network: it posts messages,
+//! tells one side or the other to do something, and waits, never for ever.
+
+use super::Carrier;
+use super::place::{OURS, Place, THEIRS};
+use super::program::Program;
+use super::road::{Field, RoadSocket};
+use crate::cases::By;
+use crate::ours::Ours;
+use crate::peer::How;
+use crate::traffic::Ledger;
+use anabranch_base::time::Duration;
+use anabranch_base::{Engine, Instant, Rng};
+use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Reliability};
+use anabranch_transport::drive::drive;
+use anabranch_world::os::{OsTask, OsTimer};
+use anabranch_world::{Datagrams, Local, Timer, World};
+use std::cell::{Ref, RefCell};
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// What an association is begun with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Who sends the INIT.
+    pub begins: By,
+    /// Our settings, beyond those of every case.
+    pub knobs: Vec<(&'static str, String)>,
+    /// Their arguments, beyond those of every case.
+    pub arguments: Vec<String>,
+    /// How many addresses we have at first.
+    pub here: usize,
+    /// How many they have.
+    pub there: usize,
+}
+
+/// The foreign end, and what has come of it.
+#[derive(Debug)]
+pub struct Theirs {
+    program: Option<Rc<RefCell<Program>>>,
+    /// It waits to be called, or calls.
+    pub ready: bool,
+    /// The association is up.
+    pub up: bool,
+    /// How it ended.
+    pub closed: Option<String>,
+    /// The program itself has ended.
+    pub ended: bool,
+    /// What it said beyond messages.
+    pub said: Vec<String>,
+    /// What we send it.
+    pub inbox: Ledger,
+    fault: Option<String>,
+}
+
+/// An encounter under way.
+pub struct Encounter<'a> {
+    /// The world of our end.
+    pub world: Field,
+    /// Where the peer lives.
+    pub place: &'a mut Place,
+    setup: Setup,
+    ours: Rc<RefCell<Ours>>,
+    driver: Option<OsTask<()>>,
+    /// The foreign end.
+    pub theirs: Theirs,
+    /// For the script's own choices.
+    pub rng: Rng,
+    timer: OsTimer,
+}
+
+/// The SCTP port of both ends.
+pub const PORT: u16 = 5000;
+
+/// What a script waits for at most, unless it says otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+fn config(setup: &Setup) -> Result<Config, String> {
+    let mut config = Config::default();
+    // Real time passes: timeouts are those of a near network, and patience ends soon.
+    let common = [
+        ("rto_initial", "500ms"),
+        ("rto_min", "300ms"),
+        ("rto_max", "1s"),
+        ("path_max_retrans", "3"),
+        ("assoc_max_retrans", "8"),
+        ("streams", "16"),
+        ("sndbuf", "4MiB"),
+        ("rcvbuf", "1MiB"),
+    ];
+    let own = setup.knobs.iter().map(|(key, value)| (*key, value.as_str()));
+    for (key, value) in common.into_iter().chain(own) {
+        config.set(key, value).map_err(|error| error.to_string())?;
+    }
+    Ok(config)
+}
+
+impl<'a> Encounter<'a> {
+    /// Both ends, and the association under way.
+    ///
+    /// # Errors
+    /// What could not be begun.
+    pub async fn begin(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
+        let mut this = Self::idle(world, place, setup)?;
+        match this.setup.begins {
+            By::Us => {
+                this.start_them(By::Us)?;
+                this.until("the peer to be ready", PATIENCE, |e| e.theirs.ready).await?;
+                this.start_us(By::Us).await?;
+            }
+            By::Them => {
+                this.start_us(By::Them).await?;
+                this.start_them(By::Them)?;
+            }
+        }
+        Ok(this)
+    }
+
+    /// Their end alone.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn without_us(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
+        let begins = setup.begins;
+        let mut this = Self::idle(world, place, setup)?;
+        this.start_them(begins)?;
+        Ok(this)
+    }
+
+    fn idle(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
+        let rng = world.rng("script");
+        let timer = world.timer();
+        let endpoint = Endpoint::new(config(&setup)?, Vec::new(), world.rng("none"));
+        let ours = Rc::new(RefCell::new(Ours::new(endpoint, None)));
+        Ok(Self { theirs: Theirs::none(), world, place, setup, ours, driver: None, rng, timer })
+    }
+
+    fn far(&self) -> Vec<SocketAddr> {
+        let port = self.place.column.udp_port();
+        THEIRS[..self.setup.there].iter().map(|&ip| SocketAddr::from((ip, port))).collect()
+    }
+
+    /// Starts our end, instead of the one there is.
+    ///
+    /// # Errors
+    /// The socket cannot be had, or the association not begun.
+    pub async fn start_us(&mut self, begins: By) -> Result<(), String> {
+        if self.driver.take().is_some() {
+            // The socket goes when the task is gone.
+            self.pause(Duration::from_millis(50)).await?;
+        }
+        let local = match self.place.column.carrier {
+            Carrier::Udp => Local::Udp { port: self.place.column.udp_port() },
+            Carrier::Ip => Local::Ip { protocol: 132 },
+        };
+        let socket: RoadSocket =
+            self.world.bind(local).await.map_err(|error| format!("our socket: {error}"))?;
+        let addresses: Vec<_> = socket.local().into_iter().take(self.setup.here).collect();
+        let seed = self.rng.next_u64();
+        let mut endpoint = Endpoint::new(config(&self.setup)?, addresses.clone(), Rng::new(seed));
+        for address in addresses {
+            endpoint.set_mtu(address.ip(), socket.mtu(address.ip()));
+        }
+        let id = match begins {
+            By::Us => {
+                let ask =
+                    Associate { peer: self.far(), peer_port: PORT, local_port: Some(PORT), streams: None };
+                Some(endpoint.associate(self.world.now(), ask).map_err(|error| error.to_string())?)
+            }
+            By::Them => {
+                endpoint.listen(PORT).map_err(|error| error.to_string())?;
+                None
+            }
+        };
+        // What the peer was to send us before belongs to no association any more.
+        self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
+        self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
+        Ok(())
+    }
+
+    /// Starts their end, instead of the one there was.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_them(&mut self, begins: By) -> Result<(), String> {
+        let list = |addresses: &[std::net::Ipv4Addr]| {
+            let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            texts.join(",")
+        };
+        let role = if begins == By::Them { "connect" } else { "listen" };
+        let mut arguments = vec![
+            format!("role={role}"),
+            format!("local={}", list(&THEIRS[..self.setup.there])),
+            format!("peer={}", list(&OURS[..self.setup.here])),
+            format!("port={PORT}"),
+            format!("peer_port={PORT}"),
+            format!("encap={}", self.place.column.udp_port()),
+        ];
+        arguments.extend(self.setup.arguments.iter().cloned());
+        let program =
+            self.place.start(&arguments).map_err(|error| format!("the peer does not start: {error}"))?;
+        self.theirs = Theirs { program: Some(program), ..Theirs::none() };
+        Ok(())
+    }
+
+    /// Our end.
+    #[must_use]
+    pub fn ours(&self) -> Ref<'_, Ours> {
+        self.ours.borrow()
+    }
+
+    /// Our end, to be told something.
+    pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
+        self.ours.borrow_mut().tell(self.world.now(), tell)
+    }
+
+    /// The foreign end, to be told something.
+    pub fn tell_theirs(&mut self, line: &str) {
+        if let Some(program) = &self.theirs.program {
+            program.borrow_mut().tell(line);
+        }
+    }
+
+    /// What they were to send us before they began again is gone.
+    pub fn forget_ours(&mut self) {
+        self.ours.borrow_mut().inbox = Ledger::default();
+    }
+
+    /// Has one of the two send a message.
+    pub fn post(&mut self, by: By, how: How, size: usize) {
+        match by {
+            By::Us => {
+                let post = self.theirs.inbox.post(how, size);
+                self.ours.borrow_mut().post(self.world.now(), post);
+            }
+            By::Them => {
+                let post = self.ours.borrow_mut().inbox.post(how, size);
+                let order = if how.unordered { 'u' } else { 'o' };
+                let (policy, limit) = match how.reliability {
+                    Reliability::Lifetime(span) => ('t', span.as_millis() as u64),
+                    Reliability::Retransmissions(count) => ('r', u64::from(count)),
+                    _ => ('f', 0),
+                };
+                let line =
+                    format!("send {} {} {} {order} {policy} {limit}", post.number, how.stream, post.size);
+                self.tell_theirs(&line);
+            }
+        }
+    }
+
+    /// Everything that must arrive has arrived.
+    #[must_use]
+    pub fn all_arrived(&self) -> bool {
+        self.ours().inbox.missing() == 0 && self.theirs.inbox.missing() == 0
+    }
+
+    /// Takes in what the program has said.
+    fn listen(&mut self, cx: &Context<'_>) {
+        while let Some(program) = &self.theirs.program {
+            let line = program.borrow_mut().poll_line(cx);
+            match line {
+                Poll::Ready(Some(line)) => self.theirs.hear(&line),
+                Poll::Ready(None) => {
+                    self.theirs.ended = true;
+                    return;
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    /// Waits until `done`.
+    ///
+    /// # Errors
+    /// It does not come in time, or something went wrong meanwhile.
+    pub async fn until(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        done: impl Fn(&Self) -> bool,
+    ) -> Result<(), String> {
+        self.timer.set(Some(self.world.now() + patience));
+        poll_fn(|cx| {
+            self.listen(cx);
+            if let Some(fault) = self.ours.borrow().fault() {
+                return Poll::Ready(Err(format!("to us: {fault}")));
+            }
+            if let Some(fault) = &self.theirs.fault {
+                return Poll::Ready(Err(format!("to them: {fault}")));
+            }
+            if done(self) {
+                return Poll::Ready(Ok(()));
+            }
+            self.ours.borrow_mut().wait(cx);
+            self.timer.poll(cx).map(|()| {
+                let (ours, theirs) = (self.ours(), &self.theirs);
+                Err(format!(
+                    "waited in vain for {what}; missing: {} of theirs, {} of ours; we: up {} closed {:?}; they: up {} closed {:?}; said {:?}; heard {:?}; {:?} {:?}",
+                    ours.inbox.missing(),
+                    theirs.inbox.missing(),
+                    ours.up,
+                    ours.closed,
+                    theirs.up,
+                    theirs.closed,
+                    theirs.said,
+                    ours.heard,
+                    ours.id.and_then(|id| ours.endpoint.info(id)),
+                    ours.id.map(|id| (ours.endpoint.writable_bytes(id), ours.all_given(), ours.endpoint.poll_timeout())),
+                ))
+            })
+        })
+        .await
+    }
+
+    /// Lets time pass, with an open ear.
+    ///
+    /// # Errors
+    /// Something went wrong meanwhile.
+    pub async fn pause(&mut self, span: Duration) -> Result<(), String> {
+        let end = self.world.now() + span;
+        let world = self.world.clone();
+        let waited = self.until("", span, |_| world.now() >= end).await;
+        if world.now() >= end { Ok(()) } else { waited }
+    }
+
+    /// Waits until the association is up at both ends.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub async fn up(&mut self) -> Result<(), String> {
+        self.until("the association", PATIENCE, |e| e.ours().up && e.theirs.up).await
+    }
+
+    /// Ends the peer's program by SIGKILL.
+    ///
+    /// # Errors
+    /// A guest does not say that it did.
+    pub async fn kill_them(&mut self) -> Result<(), String> {
+        match &self.theirs.program {
+            Some(program) if self.place.guest().is_none() => program.borrow_mut().kill(),
+            _ => self.tell_theirs("die"),
+        }
+        self.until("the peer's end", PATIENCE, |e| e.theirs.ended).await
+    }
+
+    /// Ends both ends, whatever they do.
+    pub async fn end(mut self) {
+        if self.place.guest().is_none() {
+            return;
+        }
+        self.theirs.fault = None;
+        self.ours =
+            Rc::new(RefCell::new(Ours::new(Endpoint::new(Config::default(), Vec::new(), Rng::new(1)), None)));
+        if !self.theirs.ended {
+            self.tell_theirs("die");
+            let _ =
+                self.until("the guest's program to end", Duration::from_secs(15), |e| e.theirs.ended).await;
+        }
+        if !self.theirs.ended && self.place.boot_again().is_ok() {
+            self.theirs = Theirs { program: self.place.guest(), ..Theirs::none() };
+            let _ = self.until("the guest", Duration::from_secs(60), |e| e.theirs.has_said("booted")).await;
+        }
+        self.driver = None;
+    }
+}
+
+impl Theirs {
+    fn none() -> Self {
+        Self {
+            program: None,
+            ready: false,
+            up: false,
+            closed: None,
+            ended: false,
+            said: Vec::new(),
+            inbox: Ledger::default(),
+            fault: None,
+        }
+    }
+
+    /// It has said something that begins so.
+    #[must_use]
+    pub fn has_said(&self, beginning: &str) -> bool {
+        self.said.iter().any(|line| line.starts_with(beginning))
+    }
+
+    fn hear(&mut self, line: &str) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words[..] {
+            ["message", stream, number, size, verdict] => {
+                let read = (stream.parse(), number.parse(), size.parse());
+                let (Ok(stream), Ok(number), Ok(size)) = read else {
+                    self.fault.get_or_insert(format!("not understood: {line}"));
+                    return;
+                };
+                if let Err(fault) = self.inbox.note(stream, number, size, |_| verdict == "ok") {
+                    self.fault.get_or_insert(fault);
+                }
+            }
+            ["ready"] => self.ready = true,
+            ["connected"] => self.up = true,
+            ["down", ..] => {
+                self.closed.get_or_insert(line.to_owned());
+            }
+            ["ended", ..] => self.ended = true,
+            ["fault", ..] => {
+                self.fault.get_or_insert(line.to_owned());
+            }
+            _ => self.said.push(line.to_owned()),
+        }
+    }
+}
+
+/// Our addresses as the world is told them.
+#[must_use]
+pub fn our_addresses() -> Vec<IpAddr> {
+    OURS.iter().map(|&ip| IpAddr::V4(ip)).collect()
+}

@@ -1,0 +1,137 @@
+//! HTTP between our commands, `get` and `serve`, and the peer's program, which
+//! knows just enough of it.
+
+use super::encounter::{Encounter, PATIENCE, PORT, Setup};
+use super::place::{OURS, Place, THEIRS};
+use super::road::Field;
+use super::{Carrier, Column};
+use crate::cases::By;
+use crate::traffic::pattern;
+use anabranch_base::time::Duration;
+use anabranch_world::World;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// Bytes of the object.
+const SIZE: usize = 100_000;
+/// The message whose bytes it has.
+const MESSAGE: u32 = 7;
+
+/// A running command of ours; ends with this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn command() -> Command {
+    let mut command = Command::new(std::env::var_os("ANABRANCH").unwrap_or_else(|| "anabranch".into()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn setup(begins: By) -> Setup {
+    Setup { begins, knobs: Vec::new(), arguments: vec!["http=1".to_owned()], here: 1, there: 1 }
+}
+
+fn place_of(scheme: &str, carrier: Carrier, host: Ipv4Addr, udp: u16) -> String {
+    match carrier {
+        Carrier::Udp => format!("{scheme}://{host}:{udp}"),
+        Carrier::Ip => format!("{scheme}-ip://{host}:{PORT}"),
+    }
+}
+
+/// A file or directory of this peer's own: all of them are process 1 of theirs.
+fn scratch(column: Column, name: &str) -> PathBuf {
+    let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
+    programs.join(format!("{name}-{}", column.to_string().replace('/', "-")))
+}
+
+/// Our `get` from a server of theirs.
+///
+/// # Errors
+/// The object did not come, or not as it is.
+pub async fn get(world: Field, place: &mut Place) -> Result<String, String> {
+    let column = place.column;
+    let file = scratch(column, "got");
+    let url = place_of("http+sctp", column.carrier, THEIRS[0], column.udp_port());
+    let mut e = Encounter::without_us(world.clone(), place, setup(By::Us))?;
+    let outcome = async {
+        e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
+        let child = command()
+            .args(["get", "-q", "--timeout", "10s", "--sctp-port", &PORT.to_string(), "-o"])
+            .arg(&file)
+            .arg(format!("{url}/bytes/{SIZE}"))
+            .spawn()
+            .map_err(|error| format!("anabranch get: {error}"))?;
+        let mut running = Running(child);
+        let end = world.now() + PATIENCE;
+        let status = loop {
+            match running.0.try_wait().map_err(|error| error.to_string())? {
+                Some(status) => break status,
+                None if world.now() > end => return Err("get does not end".to_owned()),
+                None => e.pause(Duration::from_millis(20)).await?,
+            }
+        };
+        if !status.success() {
+            let mut text = String::new();
+            if let Some(mut said) = running.0.stderr.take() {
+                let _ = std::io::Read::read_to_string(&mut said, &mut text);
+            }
+            return Err(format!("get: {status}: {}", text.trim()));
+        }
+        let body = std::fs::read(&file).map_err(|error| error.to_string())?;
+        if body == pattern(MESSAGE, SIZE) {
+            Ok(String::new())
+        } else {
+            Err(format!("{} other bytes", body.len()))
+        }
+    }
+    .await;
+    let _ = std::fs::remove_file(&file);
+    e.end().await;
+    outcome
+}
+
+/// Their client at our `serve`.
+///
+/// # Errors
+/// The object did not come, or not as it is.
+pub async fn serve(world: Field, place: &mut Place) -> Result<String, String> {
+    let column = place.column;
+    let root = scratch(column, "site");
+    let directory = root.join("bytes");
+    std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
+    std::fs::write(directory.join(SIZE.to_string()), pattern(MESSAGE, SIZE))
+        .map_err(|error| error.to_string())?;
+    let listen = place_of("sctp", column.carrier, OURS[0], column.udp_port());
+    let child = command()
+        .args(["serve", "-q", "--sctp-port", &PORT.to_string(), "--listen", &listen])
+        .arg(&root)
+        .spawn()
+        .map_err(|error| format!("anabranch serve: {error}"))?;
+    let running = Running(child);
+    world.sleep_until(world.now() + Duration::from_millis(300)).await;
+    let mut e = Encounter::without_us(world, place, setup(By::Them))?;
+    let outcome = async {
+        e.until("the client", PATIENCE, |e| e.theirs.up).await?;
+        for stream in 0..3 {
+            e.tell_theirs(&format!("get {stream} /bytes/{SIZE}"));
+        }
+        let right = format!("200 {SIZE} ok");
+        e.until("the objects", PATIENCE, |e| {
+            e.theirs.said.iter().filter(|line| line.starts_with("body") && line.ends_with(&right)).count()
+                == 3
+        })
+        .await
+    }
+    .await;
+    e.end().await;
+    drop(running);
+    let _ = std::fs::remove_dir_all(&root);
+    outcome.map(|()| String::new())
+}

@@ -1,0 +1,92 @@
+//! Our SCTP and TCP meet real programs on a real network: other stacks in user
+//! space, the Linux kernel's SCTP in a guest, this kernel's TCP.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`place`] | namespaces, cables, the guest |
+//! | [`program`] | a foreign end, told what to do line by line |
+//! | [`road`] | the operating system's world, with losses |
+//! | [`encounter`] | one association with such an end |
+//! | [`cases`] | what is tried, and what has to hold |
+//! | [`http`] | our commands and their HTTP |
+//! | [`tun`], [`tcp`] | our TCP beside the kernel's |
+//! | [`matrix`] | every case with every peer |
+
+pub mod cases;
+pub mod encounter;
+pub mod http;
+pub mod matrix;
+pub mod place;
+pub mod program;
+pub mod road;
+pub mod tcp;
+pub mod tun;
+
+use std::fmt;
+
+/// Who is met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// usrsctp, of FreeBSD's kernel, in user space.
+    Usrsctp,
+    /// pion/sctp, of WebRTC.
+    Pion,
+    /// The Linux kernel.
+    Linux,
+}
+
+/// What carries the packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// UDP (RFC 6951).
+    Udp,
+    /// IP protocol 132.
+    Ip,
+}
+
+/// A peer, and what carries the packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Who.
+    pub kind: Kind,
+    /// Over what.
+    pub carrier: Carrier,
+}
+
+impl Column {
+    /// All of them, in the order of the matrix.
+    pub const ALL: [Self; 5] = [
+        Self { kind: Kind::Usrsctp, carrier: Carrier::Udp },
+        Self { kind: Kind::Usrsctp, carrier: Carrier::Ip },
+        Self { kind: Kind::Pion, carrier: Carrier::Udp },
+        Self { kind: Kind::Linux, carrier: Carrier::Udp },
+        Self { kind: Kind::Linux, carrier: Carrier::Ip },
+    ];
+
+    /// The UDP port of both ends, 0 on IP.
+    #[must_use]
+    pub const fn udp_port(self) -> u16 {
+        match self.carrier {
+            Carrier::Udp => UDP_PORT,
+            Carrier::Ip => 0,
+        }
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Usrsctp => "usrsctp",
+            Kind::Pion => "pion",
+            Kind::Linux => "linux",
+        };
+        let carrier = match self.carrier {
+            Carrier::Udp => "udp",
+            Carrier::Ip => "ip",
+        };
+        write!(f, "{kind}/{carrier}")
+    }
+}
+
+/// RFC 6951 §8: the UDP port of SCTP.
+const UDP_PORT: u16 = 9899;

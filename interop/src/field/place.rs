@@ -1,0 +1,161 @@
+//! Where a peer lives: a network namespace of its own, two cables away, or a
+//! guest kernel behind two TAP devices.
+//!
+//! Everything is made inside the namespaces that `run` has put this process in
+//! and goes with them. Ours are the first addresses of both networks, the
+//! peer's the second.
+
+use super::program::Program;
+use super::{Carrier, Column, Kind};
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+
+/// Our addresses.
+pub const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 90, 0, 1), Ipv4Addr::new(10, 91, 0, 1)];
+/// The peer's.
+pub const THEIRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 90, 0, 2), Ipv4Addr::new(10, 91, 0, 2)];
+
+/// A peer's place.
+#[derive(Debug)]
+pub struct Place {
+    /// Who lives there.
+    pub column: Column,
+    /// Where the programs are.
+    programs: PathBuf,
+    /// Keeps the peer's namespace.
+    far: Option<Child>,
+    guest: Option<Rc<RefCell<Program>>>,
+}
+
+impl Place {
+    /// Lays the cables, and boots the guest if there is to be one.
+    ///
+    /// # Errors
+    /// What could not be done.
+    pub fn open(column: Column) -> io::Result<Self> {
+        let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
+        run("ip", ["link", "set", "lo", "up"])?;
+        let mut place = Self { column, programs, far: None, guest: None };
+        if column.kind == Kind::Linux {
+            for (number, ours) in OURS.iter().enumerate() {
+                let tap = format!("tap{number}");
+                run("ip", ["tuntap", "add", "dev", &tap, "mode", "tap"])?;
+                run("ip", ["addr", "add", &format!("{ours}/24"), "dev", &tap])?;
+                run("ip", ["link", "set", &tap, "up"])?;
+            }
+            place.boot()?;
+        } else {
+            let far = Command::new("unshare").args(["--net", "sleep", "100000"]).spawn()?;
+            let pid = far.id().to_string();
+            place.far = Some(far);
+            let here = std::fs::read_link("/proc/self/ns/net")?;
+            while std::fs::read_link(format!("/proc/{pid}/ns/net"))? == here {
+                std::thread::yield_now();
+            }
+            place.there(&["ip", "link", "set", "lo", "up"])?;
+            for (number, (ours, theirs)) in OURS.iter().zip(THEIRS).enumerate() {
+                let (near, far) = (format!("near{number}"), format!("far{number}"));
+                run("ip", ["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &pid])?;
+                run("ip", ["addr", "add", &format!("{ours}/24"), "dev", &near])?;
+                run("ip", ["link", "set", &near, "up"])?;
+                place.there(&["ip", "addr", "add", &format!("{theirs}/24"), "dev", &far])?;
+                place.there(&["ip", "link", "set", &far, "up"])?;
+            }
+        }
+        Ok(place)
+    }
+
+    fn boot(&mut self) -> io::Result<()> {
+        let image = self.programs.join("guest");
+        let mut command = Command::new(image.join("linux"));
+        command.args([
+            "mem=192M",
+            "con=null",
+            "con0=fd:0,fd:1",
+            "con1=null",
+            "ssl=null",
+            "panic=-1",
+            "quiet",
+            "loglevel=1",
+        ]);
+        command.arg(format!("initrd={}", image.join("initrd").display()));
+        for number in 0..OURS.len() {
+            command.arg(format!("vec{number}:transport=tap,ifname=tap{number}"));
+        }
+        let udp = if self.column.carrier == Carrier::Udp { super::UDP_PORT } else { 0 };
+        command.arg(format!("encapsulation={udp}"));
+        self.guest = Some(Rc::new(RefCell::new(Program::start(&mut command)?)));
+        Ok(())
+    }
+
+    /// The guest, if the peer is one: it says `booted` first.
+    #[must_use]
+    pub fn guest(&self) -> Option<Rc<RefCell<Program>>> {
+        self.guest.clone()
+    }
+
+    /// Boots the guest again, whatever it does.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn boot_again(&mut self) -> io::Result<()> {
+        self.guest = None;
+        self.boot()
+    }
+
+    /// Starts the peer's program.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self, arguments: &[String]) -> io::Result<Rc<RefCell<Program>>> {
+        if let Some(guest) = &self.guest {
+            guest.borrow_mut().tell(&format!("/peer {}", arguments.join(" ")));
+            return Ok(guest.clone());
+        }
+        let name = if self.column.kind == Kind::Pion { "pion" } else { "usrsctp" };
+        let mut command = self.enter();
+        command.arg(self.programs.join(name)).args(arguments);
+        Ok(Rc::new(RefCell::new(Program::start(&mut command)?)))
+    }
+
+    fn enter(&self) -> Command {
+        let pid = self.far.as_ref().map_or(0, Child::id);
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{pid}/ns/net"));
+        command
+    }
+
+    fn there(&self, words: &[&str]) -> io::Result<()> {
+        finish(self.enter().args(words))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(far) = &mut self.far {
+            let _ = far.kill();
+            let _ = far.wait();
+        }
+    }
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// It says no.
+pub fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S>) -> io::Result<()> {
+    finish(Command::new(program).args(arguments))
+}
+
+fn finish(command: &mut Command) -> io::Result<()> {
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}

@@ -1,0 +1,379 @@
+//! The operating system's world with a road in front of it that can lose,
+//! delay and reorder packets, or be cut, and that keeps what went by.
+//!
+//! It lies between our engine and the socket, so it does to both directions
+//! what a network would do, whatever carries the packets and without a right
+//! to change the host's filters. Packets pass it one by one.
+
+use super::tun::TunSocket;
+use crate::peer::Seen;
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Instant, Rng};
+use anabranch_wire::ip::v4;
+use anabranch_wire::pcap;
+use anabranch_world::os::{OsSocket, OsTask, OsTimer, OsWorld};
+use anabranch_world::{Datagrams, Local, Timer, World};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, BufWriter};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// What happens to packets, and what was seen of them.
+#[derive(Debug)]
+pub struct Road {
+    rng: RefCell<Rng>,
+    /// Packets lost of a million.
+    pub loss_ppm: Cell<u64>,
+    /// Packets of a million that others overtake.
+    pub reorder_ppm: Cell<u64>,
+    /// By how much those come later.
+    pub behind: Cell<Duration>,
+    /// How long the way is.
+    pub delay: Cell<Duration>,
+    /// Nothing gets through to and from these addresses.
+    pub cut: RefCell<BTreeSet<IpAddr>>,
+    /// What we have sent, before anything was lost.
+    pub from_us: RefCell<Seen>,
+    /// What has come, before anything was lost.
+    pub from_them: RefCell<Seen>,
+    capture: RefCell<Option<pcap::Writer<BufWriter<File>>>>,
+    dropped: Cell<u64>,
+}
+
+impl Road {
+    /// A straight road.
+    #[must_use]
+    pub fn new(seed: u64) -> Rc<Self> {
+        Rc::new(Self {
+            rng: RefCell::new(Rng::new(seed)),
+            loss_ppm: Cell::new(0),
+            reorder_ppm: Cell::new(0),
+            behind: Cell::new(Duration::from_millis(5)),
+            delay: Cell::new(Duration::ZERO),
+            cut: RefCell::default(),
+            from_us: RefCell::default(),
+            from_them: RefCell::default(),
+            capture: RefCell::new(None),
+            dropped: Cell::new(0),
+        })
+    }
+
+    /// Writes what goes by to a file, the first bytes of each packet.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn capture(&self, file: &Path) -> io::Result<()> {
+        let mut writer = pcap::Writer::new(BufWriter::new(File::create(file)?), "anabranch-interop")?;
+        writer.interface("road", SNAP as u32)?;
+        *self.capture.borrow_mut() = Some(writer);
+        Ok(())
+    }
+
+    /// Ends the capture.
+    pub fn end_capture(&self) {
+        if let Some(writer) = self.capture.borrow_mut().take() {
+            let _ = writer.finish();
+        }
+    }
+
+    /// Packets lost.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+
+    /// When a packet that sets out now arrives; `None`: never.
+    fn arrival(&self, now: Instant, packet: &Held) -> Option<Instant> {
+        self.note(now, packet);
+        let cut = self.cut.borrow();
+        let mut rng = self.rng.borrow_mut();
+        let lost = cut.contains(&packet.source.ip())
+            || cut.contains(&packet.target.ip())
+            || (self.loss_ppm.get() > 0 && rng.below(1_000_000) < self.loss_ppm.get());
+        if lost {
+            self.dropped.set(self.dropped.get() + 1);
+            return None;
+        }
+        let late = self.reorder_ppm.get() > 0 && rng.below(1_000_000) < self.reorder_ppm.get();
+        Some(now + self.delay.get() + if late { self.behind.get() } else { Duration::ZERO })
+    }
+
+    fn note(&self, now: Instant, packet: &Held) {
+        if packet.protocol == SCTP {
+            let seen = if packet.outward { &self.from_us } else { &self.from_them };
+            seen.borrow_mut().note(&packet.bytes);
+        }
+        let mut capture = self.capture.borrow_mut();
+        let (Some(writer), IpAddr::V4(source), IpAddr::V4(target)) =
+            (capture.as_mut(), packet.source.ip(), packet.target.ip())
+        else {
+            return;
+        };
+        let encapsulated = packet.source.port() != 0 && packet.protocol == SCTP;
+        let (protocol, header) = if encapsulated { (17, 8) } else { (packet.protocol, 0) };
+        let length = packet.bytes.len() + header;
+        let mut whole = vec![0; v4::HEADER_LEN];
+        v4::Header::new(source, target, protocol, length as u16).emit(&mut whole);
+        if encapsulated {
+            for field in [packet.source.port(), packet.target.port(), length as u16, 0] {
+                whole.extend_from_slice(&field.to_be_bytes());
+            }
+        }
+        whole.extend_from_slice(&packet.bytes);
+        let original = whole.len();
+        whole.truncate(SNAP);
+        let way = if packet.outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
+        let _ = writer.packet_cut(0, now.as_nanos(), &whole, original, Some(way), None);
+    }
+}
+
+/// A world whose sockets lie behind a road.
+#[derive(Clone, Debug)]
+pub struct Field {
+    os: OsWorld,
+    /// The road.
+    pub road: Rc<Road>,
+    /// Where packets of TCP go; else to a socket of the operating system.
+    tun: Rc<RefCell<Option<TunSocket>>>,
+}
+
+impl Field {
+    /// The operating system's world behind `road`.
+    #[must_use]
+    pub fn new(os: OsWorld, road: Rc<Road>) -> Self {
+        Self { os, road, tun: Rc::default() }
+    }
+
+    /// The next socket that is bound is this one.
+    pub fn put_tun(&self, tun: TunSocket) {
+        *self.tun.borrow_mut() = Some(tun);
+    }
+}
+
+impl World for Field {
+    type Socket = RoadSocket;
+    type Timer = OsTimer;
+    type Task<T: 'static> = OsTask<T>;
+
+    fn now(&self) -> Instant {
+        self.os.now()
+    }
+
+    fn timer(&self) -> OsTimer {
+        self.os.timer()
+    }
+
+    fn spawn<T: 'static>(&self, name: &'static str, task: impl Future<Output = T> + 'static) -> OsTask<T> {
+        self.os.spawn(name, task)
+    }
+
+    fn rng(&self, label: &str) -> Rng {
+        self.os.rng(label)
+    }
+
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.os.addresses()
+    }
+
+    fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.os.poll_address_change(cx)
+    }
+
+    async fn bind(&self, at: Local) -> io::Result<RoadSocket> {
+        let tun = self.tun.borrow_mut().take();
+        let (inner, protocol) = match (tun, at) {
+            (Some(tun), _) => (Lane::Tun(tun), TCP),
+            (None, Local::Ip { protocol }) => (Lane::Os(self.os.bind(at).await?), protocol),
+            (None, Local::Udp { .. }) => (Lane::Os(self.os.bind(at).await?), SCTP),
+        };
+        Ok(RoadSocket {
+            world: self.clone(),
+            inner,
+            protocol,
+            timer: RefCell::new(self.os.timer()),
+            held: RefCell::default(),
+            count: Cell::new(0),
+            input: RefCell::new(Batch::new(1)),
+            output: RefCell::new(Batch::new(1)),
+        })
+    }
+}
+
+/// What is behind the road.
+#[derive(Debug)]
+enum Lane {
+    Os(OsSocket),
+    Tun(TunSocket),
+}
+
+impl Lane {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        match self {
+            Self::Os(socket) => socket.poll_send(cx, batch),
+            Self::Tun(socket) => socket.poll_send(cx, batch),
+        }
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        match self {
+            Self::Os(socket) => socket.poll_recv(cx, batch),
+            Self::Tun(socket) => socket.poll_recv(cx, batch),
+        }
+    }
+}
+
+/// A packet on its way.
+#[derive(Debug)]
+struct Held {
+    outward: bool,
+    protocol: u8,
+    source: SocketAddr,
+    target: SocketAddr,
+    ecn: Ecn,
+    may_fragment: bool,
+    bytes: Vec<u8>,
+}
+
+/// A socket behind the road.
+#[derive(Debug)]
+pub struct RoadSocket {
+    world: Field,
+    inner: Lane,
+    protocol: u8,
+    timer: RefCell<OsTimer>,
+    held: RefCell<BTreeMap<(Instant, u64), Held>>,
+    count: Cell<u64>,
+    input: RefCell<Batch>,
+    /// A packet that the socket has not taken yet, or nothing.
+    output: RefCell<Batch>,
+}
+
+impl RoadSocket {
+    fn set_out(&self, batch: &Batch, outward: bool) {
+        let now = self.world.now();
+        for bytes in batch.segments() {
+            let packet = Held {
+                outward,
+                protocol: self.protocol,
+                source: batch.source,
+                target: batch.target,
+                ecn: batch.ecn,
+                may_fragment: batch.may_fragment,
+                bytes: bytes.to_vec(),
+            };
+            if let Some(at) = self.world.road.arrival(now, &packet)
+                && self.held.borrow().len() < MOST_HELD
+            {
+                self.count.set(self.count.get() + 1);
+                self.held.borrow_mut().insert((at, self.count.get()), packet);
+            }
+        }
+    }
+
+    /// The first packet of one direction that has arrived.
+    fn arrived(&self, outward: bool) -> Option<Held> {
+        let now = self.world.now();
+        let mut held = self.held.borrow_mut();
+        let key =
+            held.iter().take_while(|(key, _)| key.0 <= now).find(|(_, packet)| packet.outward == outward);
+        let key = *key?.0;
+        held.remove(&key)
+    }
+
+    /// Gives the socket what has arrived there.
+    fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
+        let mut batch = self.output.borrow_mut();
+        loop {
+            if batch.is_empty() {
+                let Some(packet) = self.arrived(true) else { return Ok(()) };
+                fill(&mut batch, &packet);
+            }
+            match self.inner.poll_send(cx, &mut batch) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::AddrNotAvailable => batch.clear(),
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+fn fill(batch: &mut Batch, packet: &Held) {
+    batch.clear();
+    batch.put_segments(&packet.bytes, packet.bytes.len());
+    (batch.source, batch.target) = (packet.source, packet.target);
+    (batch.ecn, batch.may_fragment) = (packet.ecn, packet.may_fragment);
+}
+
+impl Datagrams for RoadSocket {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        self.set_out(batch, true);
+        batch.clear();
+        self.forward(cx)?;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        loop {
+            self.forward(cx)?;
+            if let Some(packet) = self.arrived(false) {
+                fill(batch, &packet);
+                return Poll::Ready(Ok(()));
+            }
+            let mut input = self.input.borrow_mut();
+            input.clear();
+            match self.inner.poll_recv(cx, &mut input) {
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(())) if input.icmp.is_some() => {
+                    std::mem::swap(batch, &mut *input);
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Ok(())) => {
+                    self.set_out(&input, false);
+                    continue;
+                }
+                Poll::Pending => {}
+            }
+            // What waits for the socket is not waited for by the clock.
+            let stuck = !self.output.borrow().is_empty();
+            let held = self.held.borrow();
+            let next = held.iter().find(|(_, packet)| !(stuck && packet.outward)).map(|(key, _)| key.0);
+            drop(held);
+            let mut timer = self.timer.borrow_mut();
+            timer.set(next);
+            if next.is_none() || timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn local(&self) -> Vec<SocketAddr> {
+        match &self.inner {
+            Lane::Os(socket) => socket.local(),
+            Lane::Tun(socket) => socket.local(),
+        }
+    }
+
+    fn mtu(&self, source: IpAddr) -> u32 {
+        match &self.inner {
+            Lane::Os(socket) => socket.mtu(source),
+            Lane::Tun(socket) => socket.mtu(source),
+        }
+    }
+
+    fn max_segments(&self) -> usize {
+        1
+    }
+}
+
+const SCTP: u8 = 132;
+const TCP: u8 = 6;
+/// Bytes kept of a packet in a capture.
+const SNAP: usize = 300;
+/// Packets on their way at most.
+const MOST_HELD: usize = 100_000;

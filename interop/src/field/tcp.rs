@@ -1,0 +1,1 @@
+//! Our TCP engine meets the TCP of the kernel it runs on, over a TUN device.

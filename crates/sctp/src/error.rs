@@ -49,6 +49,9 @@ pub enum SendError {
     /// The association has fewer streams.
     #[error("no such stream")]
     NoSuchStream,
+    /// The association knows no such key, or does not authenticate chunks (RFC 4895).
+    #[error("no such key")]
+    NoSuchKey,
     /// Shutdown has begun, or the association has ended.
     #[error("the association is closing")]
     Closing,

@@ -41,6 +41,8 @@ pub(crate) struct Auth {
     peer_uses: u16,
     /// The last unknown key that the application was told of.
     told: Option<u16>,
+    /// The key of the packet that is being written, once a message says which.
+    packet: Option<u16>,
 }
 
 /// What an AUTH is worth.
@@ -77,6 +79,7 @@ impl Auth {
             keyed: Vec::new(),
             peer_uses: 0,
             told: None,
+            packet: None,
         }
     }
 
@@ -151,21 +154,29 @@ impl Auth {
         Verdict::Good
     }
 
+    /// RFC 6458 §5.3.8: messages of different keys are not bundled. Whether one that wants `key` can go
+    /// with those that are in the packet; what wants none takes the active one.
+    fn shares(&mut self, key: Option<u16>) -> bool {
+        let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active);
+        *self.packet.get_or_insert(key) == key
+    }
+
     /// RFC 4895 §6.2: puts an AUTH in front of the first chunk from `start` on
     /// that the peer takes only signed, if there is one.
     fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
+        let key = self.packet.take().unwrap_or(self.keys.active);
         let mut at = start + packet::HEADER;
         while let Some(&[kind, _, high, low]) = buffer.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
             if self.signed.has(kind) {
-                self.sign_from(buffer, at);
+                self.sign_from(buffer, at, key);
                 return;
             }
             at += usize::from(u16::from_be_bytes([high, low])).next_multiple_of(4).max(4);
         }
     }
 
-    fn sign_from(&mut self, buffer: &mut Vec<u8>, at: usize) {
-        let (key, algorithm, size) = (self.keys.active, self.algorithm, self.size());
+    fn sign_from(&mut self, buffer: &mut Vec<u8>, at: usize, key: u16) {
+        let (algorithm, size) = (self.algorithm, self.size());
         let end = buffer.len();
         buffer.resize(end + size, 0);
         buffer.copy_within(at..end, at + size);
@@ -258,6 +269,21 @@ impl Association {
     /// This side takes chunks of this type only signed.
     pub(crate) fn guards(&self, kind: u8) -> bool {
         self.extensions.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
+    }
+
+    /// Messages can be signed with this shared key.
+    #[cold]
+    pub(super) fn has_key(&self, key: u16) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.keys.find(key).is_some())
+    }
+
+    /// A chunk of this message can go into the packet that is being written, as far as keys go.
+    #[inline]
+    pub(super) fn shares_key(&mut self, message: u32) -> bool {
+        match &mut self.auth {
+            Some(auth) if self.extensions.auth => auth.shares(self.send.queue.message(message).key),
+            _ => true,
+        }
     }
 
     /// Signs the packet from `start` to the end of `buffer`, where the peer asks for it.

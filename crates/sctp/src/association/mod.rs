@@ -256,6 +256,9 @@ impl Association {
         if message.stream >= self.outbound_streams {
             return Err(SendError::NoSuchStream);
         }
+        if message.key.is_some_and(|key| !self.has_key(key)) {
+            return Err(SendError::NoSuchKey);
+        }
         self.send.push(now, message, payload, skips)?;
         self.stats.messages_sent += 1;
         self.check_probe(now);

@@ -385,7 +385,7 @@ impl Association {
                 let alone = buffer.len() == begin
                     && end - begin + self.auth_room() >= self.paths.get(index).chunk_limit();
                 let oversize = alone && !fits;
-                if path != index || !(fits || oversize) {
+                if path != index || !(fits || oversize) || !self.shares_key(entry.message) {
                     break;
                 }
                 self.write_again(ctx, index, offset, entry, buffer, tag);
@@ -405,7 +405,7 @@ impl Association {
                 let Some(cut) = self.send.queue.next_cut(self.largest, room) else {
                     break;
                 };
-                if !self.window_takes(cut.length) {
+                if !self.window_takes(cut.length) || !self.shares_key(cut.message) {
                     break;
                 }
                 self.write_new(ctx, index, cut, buffer, tag);

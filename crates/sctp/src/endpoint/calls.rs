@@ -53,6 +53,9 @@ pub struct Message {
     pub reliability: Reliability,
     /// Comes back with `Event::Abandoned`, for the application's use.
     pub context: u32,
+    /// The endpoint pair shared key that signs it, where chunks are authenticated (RFC 4895): one that
+    /// the association knows, not only the active one. A key that is deleted before gives way to that.
+    pub key: Option<u16>,
 }
 
 /// What a `recv` has put into the buffer.

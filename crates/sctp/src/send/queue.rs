@@ -34,6 +34,8 @@ pub(crate) struct Stored {
     pub(crate) ppid: u32,
     /// The application's own name for it.
     pub(crate) context: u32,
+    /// The shared key that it is to be signed with, if not the active one.
+    pub(crate) key: Option<u16>,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
     /// Where it begins in what was ever sent on its stream.
@@ -210,6 +212,7 @@ impl Queue {
         stored.stream = message.stream;
         stored.ppid = message.ppid;
         stored.context = message.context;
+        stored.key = message.key;
         stored.unordered = message.unordered;
         stored.immediate = message.immediate;
         stored.cut = 0;
@@ -429,6 +432,7 @@ impl Stored {
             mid: 0,
             ppid: 0,
             context: 0,
+            key: None,
             unordered: false,
             immediate: false,
             begins: 0,

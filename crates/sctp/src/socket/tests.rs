@@ -236,6 +236,8 @@ fn thresholds_keys_and_values_have_their_bounds() {
     assert_eq!(ends[0].set_option(NOW, client, Scope::Future, chunk(0)), Ok(()));
     let key = KeyRequest::Set(1, b"secret".to_vec());
     assert_eq!(ends[0].request_key(NOW, client, Scope::Future, &key), Err(Errno::NotSupported));
+    let keyed = SendInfo { auth: Some(AuthInfo { key: 1 }), ..SendInfo::default() };
+    assert_eq!(ends[0].send(NOW, client, b"unsigned", keyed), Err(Errno::Invalid), "nothing is signed");
     assert_eq!(ends[0].set_stream_value(NOW, client, Scope::Future, 200, 1), Err(Errno::Invalid));
     assert_eq!(ends[0].set_stream_value(NOW, client, Scope::Future, 2, 1), Ok(()));
     let stranger = address(9).ip();

@@ -15,9 +15,8 @@ impl Sockets {
     /// # Errors
     /// [`Errno::Again`] when the send buffer has no room now, [`Errno::MessageSize`] when it
     /// never will, [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::Invalid`] for an
-    /// empty message or a stream that does not exist, [`Errno::Pipe`] after a shutdown by this
-    /// side, [`Errno::Reset`] when the association is closing or gone,
-    /// [`Errno::NotSupported`] for what the engine cannot do.
+    /// empty message, a stream or a key that does not exist, [`Errno::Pipe`] after a shutdown by this
+    /// side, [`Errno::Reset`] when the association is closing or gone.
     pub fn send(
         &mut self,
         now: Instant,
@@ -93,10 +92,6 @@ impl Sockets {
         info: SendInfo,
     ) -> Result<usize, Errno> {
         let SendInfo { snd, pr, auth } = info;
-        // What the engine cannot do yet is refused, not forgotten.
-        if auth.is_some() {
-            return Err(Errno::NotSupported);
-        }
         if snd.abort {
             self.endpoint.abort(now, association);
             self.take_events(now);
@@ -113,13 +108,14 @@ impl Sockets {
             Message { stream: snd.stream, ppid: snd.ppid, unordered: snd.unordered, ..Message::default() };
         message.immediate = snd.immediate;
         message.context = snd.context;
+        message.key = auth.map(|auth| auth.key);
         message.reliability = pr.into();
         // RFC 6458 §5.3.4: SCTP_EOF may come without data.
         if !(payload.is_empty() && snd.eof) {
             self.endpoint.send(now, association, message, payload).map_err(|error| match error {
                 SendError::Full => Errno::Again,
                 SendError::TooLarge => Errno::MessageSize,
-                SendError::Empty | SendError::NoSuchStream => Errno::Invalid,
+                SendError::Empty | SendError::NoSuchStream | SendError::NoSuchKey => Errno::Invalid,
                 SendError::Closing => Errno::Reset,
                 SendError::Unknown => Errno::NoAssociation,
             })?;

@@ -3,7 +3,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::Rng;
-use anabranch_sctp::{AssociationState, Endpoint, Event, KeyError};
+use anabranch_sctp::{AssociationState, Endpoint, Event, KeyError, Message, SendError};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
@@ -274,5 +274,51 @@ fn impossible_offers() {
         0.425  A ◄── B   ABORT protocol-violation(RFC 4895 3.3: an HMAC-ALGO of an impossible length)
         0.500  A ──► B   INIT          tag=A1 rwnd=9000 os=1 is=1 tsn=1 extensions=193,128     injected
         0.525  A ◄── B   ABORT protocol-violation(RFC 5061 6: ASCONF is supported and AUTH is not)
+    "#]]);
+}
+
+/// RFC 6458 §5.3.8: a message says which key signs it, also when it is sent again; messages of
+/// different keys go in packets of their own. What says nothing takes the active one.
+#[test]
+fn a_key_for_each_message() {
+    let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
+    for side in [A, B] {
+        let id = script.id(side);
+        for (key, secret) in [(7, b"seven"), (8, b"eight")] {
+            script.net.end(side).engine.set_key(Some(id), key, secret).expect("room");
+        }
+    }
+    let a = script.id(A);
+    script.net.end(A).engine.activate_key(Some(a), 8).expect("it is there");
+    let with = |key| Message { key, ..Message::default() };
+    script.lose_times(A, "AUTH key=7", 3);
+    for key in [Some(7), Some(7), None, Some(8), Some(0), Some(7)] {
+        script.send_message(A, with(key), 50);
+    }
+    script.run(100);
+    // Deleted while it is still wanted: the active one signs in its place.
+    script.net.end(A).engine.delete_key(Some(a), 7).expect("not active");
+    let now = script.net.now;
+    let refused = script.net.end(A).engine.send(now, a, with(Some(7)), &[1]);
+    assert_eq!(refused, Err(SendError::NoSuchKey));
+    script.run(3_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 BE; DATA tsn=3 sid=0 ssn=2 len=50 BE     ✗ lost
+        2.000  A ──► B   AUTH key=8 hmac=sha256; DATA tsn=4 sid=0 ssn=3 len=50 BE; DATA tsn=5 sid=0 ssn=4 len=50 BE
+        2.000  A ──► B   AUTH key=0 hmac=sha256; DATA tsn=6 sid=0 ssn=5 len=50 BE
+        2.000  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=7 sid=0 ssn=6 len=50 BE     ✗ lost
+        2.025          B: key 8: PeerUses
+        2.025  A ◄── B   SACK          cum=1 rwnd=65436 gaps=4-5
+        2.025          B: key 0: PeerUses
+        2.025  A ◄── B   SACK          cum=1 rwnd=65386 gaps=4-6
+        3.000  A ──► B   AUTH key=8 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 BE; DATA tsn=3 sid=0 ssn=2 len=50 BE; DATA tsn=7 sid=0 ssn=6 len=50 BE
+        3.025          B: key 8: PeerUses
+        3.025          B: received sid=0 len=50
+        3.025          B: received sid=0 len=50
+        3.025          B: received sid=0 len=50
+        3.025          B: received sid=0 len=50
+        3.025          B: received sid=0 len=50
+        3.025          B: received sid=0 len=50
+        3.025  A ◄── B   SACK          cum=7 rwnd=64k
     "#]]);
 }

@@ -817,3 +817,39 @@ fn proportional_rate_reduction() {
     );
     assert_eq!(pair.received[1], pattern(16_000));
 }
+
+/// RFC 8985 §6.1: of what was sent in one instant the higher sequence number left later. What arrived
+/// speaks for the loss of what is below it, of nothing above.
+#[test]
+fn rack_sent_in_one_instant() {
+    let mut pair =
+        opened(&plain_with(&[("iw", "10"), ("sack", "yes"), ("recovery", "sack"), ("rack", "yes")]));
+    check_on(
+        "rack, 2, 4 and 6 of six lost, sent in one instant",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[2, 4, 6], 1000);
+            pair.write(Left, &pattern(6_000));
+            pair.run_for(Duration::from_secs(6));
+        },
+        expect![[r#"
+            scenario: rack, 2, 4 and 6 of six lost, sent in one instant
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=5001 len=1000 ack=1 win=60000     ✗ lost
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=4001-5000,2001-3000
+               0.275  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.325  A ◄── B   ACK           seq=1 ack=3001 win=60000 sack=4001-5000
+               0.375  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.375  A ──► B   PSH ACK       seq=5001 len=1000 ack=1 win=60000
+               0.425  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.425  A ◄── B   ACK           seq=1 ack=6001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(6_000));
+}

@@ -91,3 +91,31 @@ fn a_lost_repair_is_repaired() {
         1.125  A ◄── B   SACK          cum=14 rwnd=64k
     "#]]);
 }
+
+/// RFC 8985 §6.1: of what was sent in one instant the higher TSN left later. What arrived speaks for the
+/// loss of those below it, of none above: TSN 2 and 4 are lost when 5 has come, 6 is the probe's.
+#[test]
+fn sent_in_one_instant() {
+    let mut script = Script::established(&TIMED);
+    script.lose(A, "DATA tsn=2 ").lose(A, "DATA tsn=4 ").lose(A, "DATA tsn=6 ").send(A, 0, 8_000).run(4_000);
+    let stats = script.net.ends[0].engine.stats(script.id(A)).expect("stats");
+    assert_eq!(stats.t3_expirations, 0);
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=740 E     ✗ lost
+        1.025  A ◄── B   SACK          cum=1 rwnd=64084
+        1.025  A ◄── B   SACK          cum=1 rwnd=62632 gaps=3
+        1.025  A ◄── B   SACK          cum=1 rwnd=61180 gaps=3,5
+        1.062  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        1.062  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=1452
+        1.087  A ◄── B   SACK          cum=3 rwnd=59728 gaps=5
+        1.087  A ◄── B   SACK          cum=5 rwnd=58276
+        1.112  A ──► B   DATA          tsn=6 sid=0 ssn=0 len=740 E
+        1.137          B: received sid=0 len=8000
+        1.337  A ◄── B   SACK          cum=6 rwnd=64k
+    "#]]);
+}

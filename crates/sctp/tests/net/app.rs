@@ -51,10 +51,10 @@ pub fn content(number: u64, length: usize) -> Vec<u8> {
     if length < 8 {
         return number.to_le_bytes()[..length].to_vec();
     }
-    let mut bytes = Vec::with_capacity(length + 7);
+    let mut bytes = vec![0; length.next_multiple_of(8)];
     let mut word = number;
-    while bytes.len() < length {
-        bytes.extend_from_slice(&word.to_be_bytes());
+    for place in bytes.as_chunks_mut::<8>().0 {
+        *place = word.to_be_bytes();
         word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
     }
     bytes.truncate(length);

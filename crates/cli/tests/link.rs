@@ -147,3 +147,40 @@ fn links_are_put_inside_one_another_and_side_by_side() {
     let told = errors(&output);
     assert!(output.status.success() && told.contains("link 2: rate=5mbit"), "{told}");
 }
+
+#[test]
+fn a_race_runs_on_real_kernels() {
+    if !possible() {
+        return;
+    }
+    let place = Place::new("race");
+    let flags =
+        ["race", "--world", "emulated", "--quiet", "--objects", "4x10kB", "--rate", "20mbit", "--rtt", "4ms"];
+    let contestants = ["--transport", "tcp:cc=reno", "--transport", "sctp", "--runs", "2"];
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(&place.0).args(flags).args(contestants).args(["--json", "r.json", "--out", "out"]);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", errors(&output));
+    let json = fs::read_to_string(place.0.join("r.json")).expect("the result");
+    assert!(json.contains("\"world\": \"emulated\"") && json.contains("\"engine\": \"Linux"), "{json}");
+    assert!(!json.contains("\"wire_ns\"") && json.matches("\"outcome\":\"done\"").count() == 4, "{json}");
+    for file in fs::read_dir(place.0.join("out")).expect("a directory") {
+        let file = file.expect("an entry").path();
+        if file.extension().is_some_and(|extension| extension == "pcapng") {
+            let output = anabranch(&["decode", &file.to_string_lossy()]);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && text.contains("100.64.0.1"), "{}: {text}", file.display());
+        }
+    }
+    let captures = fs::read_dir(place.0.join("out")).expect("a directory").filter_map(Result::ok);
+    let captures = captures.filter(|entry| entry.file_name().to_string_lossy().ends_with(".pcapng"));
+    assert_eq!(captures.count(), 4, "either end of either contestant's median run");
+
+    // What has no counterpart there is refused, not ignored.
+    for (transport, told) in [("tcp:iw=3", "the kernel's runs"), ("sctp:packet-cost=1ms", "virtual world")] {
+        let words = ["race", "--world", "emulated", "--transport", transport];
+        let output = anabranch(&words);
+        assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+        assert!(errors(&output).contains(told), "{}", errors(&output));
+    }
+}

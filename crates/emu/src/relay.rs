@@ -106,7 +106,7 @@ fn is_for_the_link(packet: &[u8]) -> bool {
 }
 
 /// Has the kernel wake this thread on time, and before others where it lets us.
-fn be_prompt() {
+pub fn be_prompt() {
     // Timers of ordinary threads may be late by 50 µs, to save wakeups.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     // Before every ordinary thread, where this may be had (root); else as far before them as it goes. On Linux both

@@ -34,6 +34,7 @@ use crate::event::{CloseReason, Event};
 use crate::path::Path;
 use crate::path::select::{Paths, source_for};
 use crate::recv::RecvHalf;
+use crate::reliability::Reliability;
 use crate::send::SendHalf;
 use crate::send::sack::SackOutcome;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
@@ -248,8 +249,7 @@ impl Association {
 
     // What the application asks for.
 
-    pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
-        let skips = self.extensions.partial_reliability;
+    fn takes_on(&self, message: &Message) -> Result<(), SendError> {
         if !self.state.accepts_messages() || self.shutdown_asked {
             return Err(SendError::Closing);
         }
@@ -259,10 +259,41 @@ impl Association {
         if message.key.is_some_and(|key| !self.has_key(key)) {
             return Err(SendError::NoSuchKey);
         }
-        self.send.push(now, message, payload, skips)?;
+        Ok(())
+    }
+
+    pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
+        self.takes_on(&message)?;
+        self.send.push(now, message, payload, self.extensions.partial_reliability)?;
         self.stats.messages_sent += 1;
         self.check_probe(now);
         Ok(())
+    }
+
+    /// Takes in messages of `piece` bytes as far as there is room; how many bytes.
+    pub(crate) fn send_pieces(
+        &mut self,
+        now: Instant,
+        message: Message,
+        payload: &[u8],
+        piece: usize,
+    ) -> Result<usize, SendError> {
+        if message.reliability == Reliability::Full && self.send.limits.is_none() {
+            self.takes_on(&message)?;
+            let taken = self.send.queue.push_pieces(message, payload, piece)?;
+            self.stats.messages_sent += taken.div_ceil(piece) as u64;
+            self.check_probe(now);
+            return Ok(taken);
+        }
+        let mut taken = 0;
+        for part in payload.chunks(piece) {
+            match self.send(now, message, part) {
+                Ok(()) => taken += part.len(),
+                Err(_) if taken > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(taken)
     }
 
     pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {

@@ -174,8 +174,44 @@ impl Endpoint {
         let Some(slot) = self.find(id) else {
             return Err(if self.is_past(id) { SendError::Closing } else { SendError::Unknown });
         };
-        self.with(now, slot, |association, _| association.send(now, message, payload))
-            .unwrap_or(Err(SendError::Unknown))
+        self.add(now, slot, |association| association.send(now, message, payload))
+    }
+
+    /// Takes `payload` into the send buffer as messages of `piece` bytes, the last of what is left:
+    /// as many as there is room for. How many bytes that were.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing was taken.
+    pub fn send_pieces(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        message: Message,
+        payload: &[u8],
+        piece: usize,
+    ) -> Result<usize, SendError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { SendError::Closing } else { SendError::Unknown });
+        };
+        self.add(now, slot, |association| association.send_pieces(now, message, payload, piece.max(1)))
+    }
+
+    /// Lets an association take in messages.
+    fn add<R>(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        send: impl FnOnce(&mut Association) -> Result<R, SendError>,
+    ) -> Result<R, SendError> {
+        let (mut ctx, slots) = self.context(now);
+        let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
+        else {
+            return Err(SendError::Unknown);
+        };
+        let result = send(association);
+        association.give_up_due(&mut ctx);
+        self.settle(now, slot);
+        result
     }
 
     /// How many messages were given up: on one stream or on all, by one policy

@@ -176,28 +176,85 @@ impl Queue {
     }
 
     pub(crate) fn push(&mut self, message: Message, payload: &[u8]) -> Result<(), SendError> {
-        let length = payload.len() as u64;
+        self.check(payload.len(), payload.len())?;
+        let slot = self.streams.slot(message.stream, Stream::default);
+        let place = self.streams.at(slot).bytes.end();
+        let promise = Promise::of(&message);
+        let index = if promise == Promise::Full {
+            self.store(slot, payload);
+            self.enlist(&message, slot, place, payload.len())
+        } else {
+            let index = self.enlist(&message, slot, place, payload.len());
+            let stored = &mut self.messages[index as usize];
+            stored.promise = promise;
+            stored.own = Some(payload.into());
+            index
+        };
+        self.latest = index;
+        Ok(())
+    }
+
+    /// Takes in `payload` as messages of `piece` bytes that are not given up, the last of what is
+    /// left, as far as there is room for them; how many bytes.
+    pub(crate) fn push_pieces(
+        &mut self,
+        message: Message,
+        payload: &[u8],
+        piece: usize,
+    ) -> Result<usize, SendError> {
+        let room = self.check(payload.len(), piece.min(payload.len()))?;
+        let taken = if payload.len() <= room { payload.len() } else { room - room % piece };
+        let slot = self.streams.slot(message.stream, Stream::default);
+        let begin = self.streams.at(slot).bytes.end();
+        self.store(slot, &payload[..taken]);
+        let mut place = 0;
+        while place < taken {
+            let length = piece.min(taken - place);
+            self.enlist(&message, slot, begin + place as u64, length);
+            place += length;
+        }
+        if taken < payload.len() {
+            self.turn_away(piece.min(payload.len() - taken));
+        }
+        Ok(taken)
+    }
+
+    /// Of `length` bytes the first `piece` can be taken; how much room there is.
+    #[inline]
+    fn check(&mut self, length: usize, piece: usize) -> Result<usize, SendError> {
         if length == 0 {
             return Err(SendError::Empty);
         }
-        if length > self.limit || length > u64::from(u32::MAX) {
+        if piece as u64 > self.limit || piece as u64 > u64::from(u32::MAX) {
             return Err(SendError::TooLarge);
         }
-        if length > self.writable_bytes() {
-            self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
+        let room = self.writable_bytes();
+        if piece as u64 > room {
+            self.turn_away(piece);
             return Err(SendError::Full);
         }
-        let held = self.hold.as_deref().is_some_and(|hold| hold.ticket(message.stream).is_some());
-        let slot = self.streams.slot(message.stream, Stream::default);
+        Ok(room as usize)
+    }
+
+    /// Somebody is to be told when there is room for a message of so many bytes.
+    fn turn_away(&mut self, length: usize) {
+        let length = length as u64;
+        self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
+    }
+
+    /// Puts bytes behind those that the stream in `slot` has.
+    #[inline]
+    fn store(&mut self, slot: usize, payload: &[u8]) {
         let bytes = &mut self.streams.at(slot).bytes;
-        let promise = Promise::of(&message);
-        let place = bytes.end();
-        if promise == Promise::Full {
-            if bytes.is_empty() {
-                self.resting -= bytes.capacity();
-            }
-            bytes.push(payload);
+        if bytes.is_empty() {
+            self.resting -= bytes.capacity();
         }
+        bytes.push(payload);
+    }
+
+    /// A message of `length` bytes waits from here on; its number.
+    #[inline]
+    fn enlist(&mut self, message: &Message, slot: usize, place: u64, length: usize) -> u32 {
         let index = match self.free.pop(&self.messages) {
             Some(index) => index,
             None => {
@@ -218,18 +275,14 @@ impl Queue {
         stored.cut = 0;
         stored.chunks = 0;
         stored.released = 0;
-        stored.promise = promise;
-        if promise != Promise::Full {
-            stored.own = Some(payload.into());
-        }
-        self.latest = index;
+        stored.promise = Promise::Full;
         match &mut self.hold {
-            Some(hold) if held => hold.keep(index),
+            Some(hold) if hold.ticket(message.stream).is_some() => hold.keep(index),
             _ => self.scheduler.push(message.stream, index),
         }
-        self.buffered += length;
-        self.unsent += length;
-        Ok(())
+        self.buffered += length as u64;
+        self.unsent += length as u64;
+        index
     }
 
     /// Gives a message its number before its first chunk is written: as late as

@@ -296,18 +296,14 @@ impl<W: World> SctpStream<W> {
         // A stream of bytes needs them all, and in order.
         let Delivery { unordered, reliability, .. } = if whole { self.delivery } else { Delivery::default() };
         let message = Message { stream, ppid, unordered, reliability, ..Message::default() };
-        let mut taken = 0;
-        for part in from.chunks(piece) {
-            match engine.send(now, id, message, part) {
-                Ok(()) => taken += part.len(),
-                Err(SendError::Full) => break,
-                Err(_) if taken > 0 => break,
-                Err(SendError::Closing | SendError::Unknown) => {
-                    return Poll::Ready(Err(association.closed.clone().unwrap_or(CloseReason::Finished)));
-                }
-                Err(error) => return Poll::Ready(Err(CloseReason::Protocol(error.to_string()))),
+        let taken = match engine.send_pieces(now, id, message, from, piece) {
+            Ok(taken) => taken,
+            Err(SendError::Full) => 0,
+            Err(SendError::Closing | SendError::Unknown) => {
+                return Poll::Ready(Err(association.closed.clone().unwrap_or(CloseReason::Finished)));
             }
-        }
+            Err(error) => return Poll::Ready(Err(CloseReason::Protocol(error.to_string()))),
+        };
         if taken == 0 {
             association.wait_to_write(stream, cx);
             return Poll::Pending;

@@ -170,12 +170,18 @@ impl Association {
 
     /// What follows any acknowledgement, by SACK or SHUTDOWN.
     pub(super) fn after_acknowledgement(&mut self, ctx: &mut Ctx<'_>) {
-        if self.send.queue.take_writable() && self.state.accepts_messages() && !self.shutdown_asked {
-            ctx.events.push_back(crate::event::Event::Writable { id: self.id });
-        }
+        self.tell_writable(ctx);
         self.refused_probe_again();
         self.check_probe(ctx.now);
         self.advance_shutdown(ctx);
+    }
+
+    /// Somebody was turned away, and there is room now.
+    #[inline]
+    pub(super) fn tell_writable(&mut self, ctx: &mut Ctx<'_>) {
+        if self.send.queue.take_writable() && self.state.accepts_messages() && !self.shutdown_asked {
+            ctx.events.push_back(crate::event::Event::Writable { id: self.id });
+        }
     }
 
     /// RFC 9260 §6.3.2 R2, R3, R4: the T3-rtx of a path after a SACK.

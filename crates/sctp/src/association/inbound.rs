@@ -7,11 +7,9 @@
 //! (unknown chunks).
 
 use super::auth::Admission;
-use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::CloseReason;
 use crate::recv::Taken;
-use crate::recv::ack::Due;
 use crate::recv::reassembly::Violation;
 use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
@@ -44,6 +42,7 @@ impl Association {
         mut rest: Chunks<'_>,
         arrived: &Arrived,
     ) {
+        self.stir();
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).stats.packets_received += 1;
@@ -286,13 +285,7 @@ impl Association {
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
         self.data_from = arrived.path;
-        match self.recv.packet_done() {
-            Some(Due::Now) => self.timers.stop(Timer::Sack),
-            Some(Due::Later) if !self.timers.is_set(Timer::Sack) => {
-                self.timers.set(Timer::Sack, ctx.now + self.config.delack);
-            }
-            _ => {}
-        }
+        self.note_due(ctx.now);
         if matches!(self.state, State::ShutdownSent) {
             self.data_while_shutting_down();
         }

@@ -26,6 +26,7 @@ pub(crate) mod shutdown;
 pub(crate) mod state;
 pub(crate) mod timers;
 mod tuning;
+pub(crate) mod usual;
 
 use crate::config::Config;
 use crate::endpoint::{AssociationId, Message, Received};
@@ -47,6 +48,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use timers::{Timer, Timers};
+use usual::Ease;
 
 pub(crate) use outbound::Outbox;
 pub(crate) use state::State;
@@ -128,6 +130,8 @@ pub(crate) struct Association {
     pub(crate) initiator: bool,
     pub(crate) paths: Paths,
     pub(crate) timers: Timers,
+    /// What it need not be asked after; `stir` takes it back.
+    pub(crate) ease: Ease,
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) outbox: Outbox,
@@ -195,6 +199,7 @@ impl Association {
             inbound_streams,
             initiator: start.initiator,
             timers: Timers::new(paths.len()),
+            ease: Ease::None,
             paths,
             send: SendHalf::new(&config, initial_tsn),
             recv: RecvHalf::new(&config, 0, streams, segment),
@@ -265,6 +270,9 @@ impl Association {
     pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
         self.takes_on(&message)?;
         self.send.push(now, message, payload, self.extensions.partial_reliability)?;
+        if self.send.limits.is_some() {
+            self.stir();
+        }
         self.stats.messages_sent += 1;
         self.check_probe(now);
         Ok(())
@@ -409,6 +417,7 @@ impl Association {
             return;
         }
         self.state = State::Closed;
+        self.stir();
         self.timers.stop_all();
         self.outbox = Outbox::default();
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Closed);

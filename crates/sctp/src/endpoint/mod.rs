@@ -16,6 +16,7 @@ mod slots;
 mod spent;
 mod stray;
 mod tuning;
+mod usual;
 mod verbs;
 
 pub use calls::{Associate, Message, Received};

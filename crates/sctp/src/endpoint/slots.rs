@@ -75,6 +75,7 @@ impl Endpoint {
     ) -> Option<R> {
         let (mut ctx, slots) = self.context(now);
         let association = slots.get_mut(slot as usize)?.association.as_deref_mut()?;
+        association.stir();
         let was_established = association.stats.established.is_some();
         let result = change(association, &mut ctx);
         association.give_up_due(&mut ctx);

@@ -100,6 +100,12 @@ impl Engine for Endpoint {
             self.totals.discarded += 1;
             return;
         };
+        if chunks.is_empty()
+            && matches!(first.kind, Data::KIND | wire::Sack::KIND)
+            && self.take_usual(now, &packet, view.header, first)
+        {
+            return;
+        }
         match first.kind {
             // RFC 9260 §8.4: nobody sets up associations with a group.
             wire::Init::KIND | CookieEcho::KIND if !is_unicast(packet.source.ip()) => {

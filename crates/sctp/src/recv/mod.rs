@@ -147,6 +147,23 @@ impl RecvHalf {
         Ok(Taken::New(offset))
     }
 
+    /// Takes in a chunk if it is a whole message in order, the one that comes next, and nothing is
+    /// missing or waits. Its offset, and whether its stream has become readable by it.
+    #[inline]
+    pub(crate) fn take_next(&mut self, data: &Data<'_>) -> Option<(u64, bool)> {
+        let whole = data.begin && data.end && !data.unordered && !data.payload.is_empty();
+        let fits = data.stream < self.streams && !self.window.is_full();
+        if !(whole && fits && self.tracker.is_next(data.tsn.0) && self.reassembly.is_idle()) {
+            return None;
+        }
+        let news = self.order.take_next(data.stream, data.ssn.0, data.ppid, data.payload)?;
+        let offset = self.tracker.next();
+        self.tracker.insert(offset);
+        self.ack.on_new(data.immediate);
+        self.window.charge(data.payload.len() as u64);
+        Some((offset, news))
+    }
+
     /// The packet held something that is to be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {

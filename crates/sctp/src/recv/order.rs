@@ -157,6 +157,12 @@ struct Stream {
 }
 
 impl Stream {
+    /// Nothing but whole ordered messages, none of which waits for another.
+    #[inline]
+    fn is_simple(&self) -> bool {
+        self.unordered.is_none() && self.ordered.tail.is_none() && self.waiting.is_empty()
+    }
+
     fn readable(&self) -> bool {
         let unordered = self.unordered.as_deref().is_some_and(Lane::readable);
         match self.reading {
@@ -275,6 +281,25 @@ impl Order {
         }
         self.tell(slot, to.stream);
         Ok(())
+    }
+
+    /// A complete ordered message into its lane, if it is the one that comes next there and none
+    /// waits for it. Whether the stream has become readable by it, which nobody has been told.
+    #[inline]
+    pub(crate) fn take_next(&mut self, stream: u16, ssn: u16, ppid: u32, payload: &[u8]) -> Option<bool> {
+        let slot = self.streams.find(stream)?;
+        let state = self.streams.at(slot);
+        if ssn != state.next_ssn || !state.is_simple() || !self.news.is_empty() {
+            return None;
+        }
+        if state.ordered.messages.is_empty() && self.lent.take(slot, payload.len()) {
+            state.ordered.push_lent(payload.len(), ppid);
+        } else {
+            state.ordered.push(payload, ppid);
+        }
+        state.next_ssn = ssn.wrapping_add(1);
+        self.completed += 1;
+        Some(!std::mem::replace(&mut state.signalled, true))
     }
 
     #[cold]

@@ -69,6 +69,12 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
+    /// No fragment waits for another.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.assemblies.is_empty()
+    }
+
     /// Takes in a new fragment. `next` is the lowest offset that is missing
     /// after it.
     #[inline]

@@ -85,6 +85,12 @@ impl Tracker {
         self.runs.back().map_or(self.next, |run| run.end)
     }
 
+    /// Nothing is missing, and `tsn` comes next.
+    #[inline]
+    pub(crate) fn is_next(&self, tsn: u32) -> bool {
+        self.runs.is_empty() && tsn == self.initial.wrapping_add(self.next as u32)
+    }
+
     /// What `tsn` would be, without taking it in.
     #[inline]
     pub(crate) fn classify(&self, tsn: u32) -> Arrival {

@@ -60,6 +60,12 @@ impl Recovery {
         self.doubt = None;
     }
 
+    /// Nothing is being recovered.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.exit.is_none() && self.timeout_exit.is_none()
+    }
+
     /// The cumulative acknowledgement has reached `base`.
     #[inline]
     pub(crate) fn on_cumulative(&mut self, base: u64) {

@@ -260,6 +260,12 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
+    /// All there is, is in flight (or given up).
+    #[inline]
+    pub(crate) fn is_smooth(&self) -> bool {
+        self.runs.is_empty() && self.lost == 0
+    }
+
     /// Something is marked for retransmission.
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {

@@ -65,6 +65,17 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
+/// Chunks that a SACK has acknowledged which says nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    /// The offset of the first.
+    pub(crate) begin: u64,
+    /// Their bytes, chunk headers included.
+    pub(crate) size: u64,
+    /// The path that all of them were sent to.
+    pub(crate) path: u8,
+}
+
 /// The highest newly acknowledged TSN, and when the newest was sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Newest {
@@ -104,6 +115,32 @@ impl SendHalf {
         // RFC 9260 §6.2.1 D ii: a_rwnd less what is still outstanding.
         self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight());
         Ok(())
+    }
+
+    /// Takes in a SACK without gap blocks and duplicates, if it acknowledges something, all of it
+    /// sent once and on one path, while nothing is missing, marked or being recovered.
+    #[inline]
+    pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<Next> {
+        let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
+        let smooth = self.outstanding.is_smooth() && self.recovery.is_over() && self.limits.is_none();
+        let entries = self.outstanding.lowest(count);
+        let path = entries.first()?.path;
+        let alike = entries.iter().all(|entry| entry.path == path && !entry.again);
+        if entries.len() < count || !smooth || !alike {
+            return None;
+        }
+        let (mut bytes, mut size) = (0, 0);
+        for entry in entries {
+            bytes += u64::from(entry.length);
+            size += entry.size();
+            self.queue.release_later(entry.message, entry.length);
+        }
+        let begin = self.outstanding.base();
+        self.outstanding.drop_lowest(count, bytes);
+        self.queue.release_now();
+        self.outstanding.miss_floor = self.outstanding.miss_floor.max(self.outstanding.base());
+        self.peer_window = u64::from(window).saturating_sub(self.outstanding.in_flight());
+        Some(Next { begin, size, path })
     }
 
     /// Takes in the Cumulative TSN Ack of a SHUTDOWN.

@@ -8,6 +8,7 @@
 use super::{Allowed, Job};
 use crate::association::asconf::Turn;
 use crate::association::timers::Timer;
+use crate::association::usual::Ease;
 use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
 use crate::send::outstanding::ChunkState;
@@ -17,44 +18,14 @@ use anabranch_congestion::Controller;
 
 impl Association {
     pub(super) fn next_job(&mut self, now: Instant) -> Option<Job> {
-        match self.state {
-            State::CookieWait(_) => return self.outbox.init.then_some(Job::Init(self.outbox.handshake_path)),
-            State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered.
-                return self.outbox.cookie_echo.then_some(Job::CookieEcho(self.outbox.handshake_path));
-            }
-            State::Closed => return None,
-            _ => {}
-        }
-        if let Some(path) = self.outbox.cookie_ack {
-            return Some(Job::Control(path));
-        }
-        if self.asconf.is_some() {
-            match self.asconf_turn() {
+        if self.ease == Ease::None {
+            match self.control_job() {
                 Turn::Job(job) => return Some(job),
                 Turn::Wait => return None,
-                Turn::Go => {}
+                Turn::Go => self.ease = self.ease_without_control(),
             }
-        }
-        if let Some(&(path, _)) = self.outbox.errors.first() {
-            return Some(Job::Control(path));
-        }
-        if let Some(&(path, _)) = self.outbox.heartbeat_acks.front() {
-            return Some(Job::Control(path));
-        }
-        if let Some(path) = self.reconfig_path() {
-            return Some(Job::Control(path));
-        }
-        if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
-            return Some(Job::Control(path));
-        }
-        if self.forward_wanted() {
-            return Some(Job::Control(self.paths.current()));
-        }
-        if self.outbox.mtu_probes
-            && let Some(path) = self.next_mtu_probe()
-        {
-            return Some(Job::MtuProbe(path));
+        } else {
+            debug_assert!(matches!(self.control_job(), Turn::Go), "a control chunk waits unseen");
         }
         if let Some((path, allowed)) = self.data_path(now) {
             return Some(Job::Data(path, allowed));
@@ -64,6 +35,53 @@ impl Association {
             return Some(Job::Shutdown(self.outbox.shutdown_path.unwrap_or(self.paths.current())));
         }
         self.recv.sack_due().then(|| Job::Sack(self.sack_path()))
+    }
+
+    /// What goes before DATA.
+    fn control_job(&mut self) -> Turn {
+        let now_or_wait = |job: Option<Job>| job.map_or(Turn::Wait, Turn::Job);
+        match self.state {
+            State::CookieWait(_) => {
+                return now_or_wait(self.outbox.init.then_some(Job::Init(self.outbox.handshake_path)));
+            }
+            State::CookieEchoed(_) => {
+                // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered.
+                let echo = Job::CookieEcho(self.outbox.handshake_path);
+                return now_or_wait(self.outbox.cookie_echo.then_some(echo));
+            }
+            State::Closed => return Turn::Wait,
+            _ => {}
+        }
+        if let Some(path) = self.outbox.cookie_ack {
+            return Turn::Job(Job::Control(path));
+        }
+        if self.asconf.is_some() {
+            match self.asconf_turn() {
+                Turn::Go => {}
+                turn => return turn,
+            }
+        }
+        if let Some(&(path, _)) = self.outbox.errors.first() {
+            return Turn::Job(Job::Control(path));
+        }
+        if let Some(&(path, _)) = self.outbox.heartbeat_acks.front() {
+            return Turn::Job(Job::Control(path));
+        }
+        if let Some(path) = self.reconfig_path() {
+            return Turn::Job(Job::Control(path));
+        }
+        if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
+            return Turn::Job(Job::Control(path));
+        }
+        if self.forward_wanted() {
+            return Turn::Job(Job::Control(self.paths.current()));
+        }
+        if self.outbox.mtu_probes
+            && let Some(path) = self.next_mtu_probe()
+        {
+            return Turn::Job(Job::MtuProbe(path));
+        }
+        Turn::Go
     }
 
     /// RFC 9260 §6.4: where SACKs go.

@@ -131,6 +131,13 @@ impl<'a> SackView<'a> {
         self.gaps.is_empty()
     }
 
+    /// Neither gap blocks nor duplicates.
+    #[must_use]
+    #[inline]
+    pub const fn says_no_more(&self) -> bool {
+        self.gaps.is_empty() && self.duplicates.is_empty()
+    }
+
     /// Appends a chunk with this content.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Sack::KIND, 0);

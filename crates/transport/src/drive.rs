@@ -130,7 +130,10 @@ impl<W: World> Driver<W> {
 
     /// Takes in one batch; false when there is none, or none behind it.
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
-        self.input.clear();
+        // A batch that is empty has been cleared.
+        if !self.input.is_empty() {
+            self.input.clear();
+        }
         match self.socket.poll_recv(cx, &mut self.input) {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),

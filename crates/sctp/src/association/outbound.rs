@@ -10,6 +10,7 @@
 mod choice;
 
 use super::timers::Timer;
+use super::usual::Ease;
 use super::{Association, Ctx, State};
 use crate::path::heartbeat;
 use crate::send::outstanding::{ChunkState, Entry};
@@ -117,7 +118,12 @@ impl Association {
         loop {
             let bytes = out.push_with(|buffer| {
                 let before = buffer.len();
-                self.write_packet(ctx, job, limit, buffer, *tag);
+                match job {
+                    Job::Data(path, allowed) if !allowed.again && self.sends_plainly() => {
+                        self.write_new_data(ctx, path, limit, buffer, *tag);
+                    }
+                    _ => self.write_packet(ctx, job, limit, buffer, *tag),
+                }
                 buffer.len() - before
             });
             assert!(bytes > packet::HEADER, "a packet without chunks");
@@ -189,6 +195,63 @@ impl Association {
         if !self.extensions.zero_checksum || needs_checksum(job, &buffer[start..]) {
             packet::finish(buffer, start);
         }
+    }
+
+    /// Packets hold new DATA chunks and nothing beside them.
+    #[inline]
+    fn sends_plainly(&self) -> bool {
+        self.ease == Ease::Plain && !self.recv.sack_pending()
+    }
+
+    /// As [`write_packet`](Self::write_packet), for one that is to hold new DATA chunks alone.
+    #[inline]
+    fn write_new_data(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        index: usize,
+        limit: usize,
+        buffer: &mut Vec<u8>,
+        tag: u64,
+    ) {
+        let start = packet::begin(buffer, self.local_port, self.peer_port, self.peer_tag);
+        self.account_idle(ctx.now, index);
+        self.write_fresh(ctx, index, start + limit, buffer, tag);
+        self.send.queue.packet_done();
+        self.burst_left = self.burst_left.saturating_sub(1);
+        let path = self.paths.at(index);
+        path.last_used = ctx.now;
+        path.last_data = Some(ctx.now);
+        if !self.extensions.zero_checksum {
+            packet::finish(buffer, start);
+        }
+    }
+
+    /// New DATA chunks, as many as may go and fit; how many.
+    #[inline]
+    fn write_fresh(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        index: usize,
+        end: usize,
+        buffer: &mut Vec<u8>,
+        tag: u64,
+    ) -> u64 {
+        let mut written = 0;
+        while !self.send.outstanding.is_full() {
+            let room = end.saturating_sub(buffer.len());
+            if room <= Data::HEADER {
+                break;
+            }
+            let Some(cut) = self.send.queue.next_cut(self.largest, room) else {
+                break;
+            };
+            if !self.window_takes(cut.length) || !self.shares_key(cut.message) {
+                break;
+            }
+            self.write_new(ctx, index, cut, buffer, tag);
+            written += 1;
+        }
+        written
     }
 
     fn write_cookie_echo(
@@ -397,21 +460,9 @@ impl Association {
         if (allowed.new || allowed.again && !more_marked && self.follows_new(ctx.now, index))
             && index == self.data_target()
         {
-            while !self.send.outstanding.is_full() {
-                let room = end.saturating_sub(buffer.len());
-                if room <= Data::HEADER {
-                    break;
-                }
-                let Some(cut) = self.send.queue.next_cut(self.largest, room) else {
-                    break;
-                };
-                if !self.window_takes(cut.length) || !self.shares_key(cut.message) {
-                    break;
-                }
-                self.write_new(ctx, index, cut, buffer, tag);
-                fresh = true;
-                written += 1;
-            }
+            let new = self.write_fresh(ctx, index, end, buffer, tag);
+            fresh = new > 0;
+            written += new;
         }
         if written == 0 {
             return;

@@ -12,7 +12,13 @@ impl Endpoint {
     /// Takes in a packet of one DATA or SACK chunk as nearly all are (`association/usual.rs`);
     /// false when it is not such a one, and nothing has been done.
     #[inline]
-    pub(super) fn take_usual(&mut self, now: Instant, packet: &Packet<'_>, header: Header, chunk: RawChunk<'_>) -> bool {
+    pub(super) fn take_usual(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        header: Header,
+        chunk: RawChunk<'_>,
+    ) -> bool {
         let Some(slot) = self.demux.by_tag(header.tag) else { return false };
         let lends = self.lends;
         let (mut ctx, slots) = self.context(now);
@@ -43,7 +49,9 @@ impl Endpoint {
         }
         let lent = association.recv.is_lent();
         let next = association.timeout_before(place.armed);
-        let waits = std::mem::replace(&mut place.queued, true);
+        // The trace wants to know what holds the sender back.
+        let quiet = association.sends_nothing() && !ctx.trace.on;
+        let waits = quiet || std::mem::replace(&mut place.queued, true);
         if lent {
             self.lender = Some(slot);
         }
@@ -54,5 +62,13 @@ impl Endpoint {
             self.arm_at(slot, next);
         }
         true
+    }
+
+    /// Nothing is known of any association.
+    #[cfg(test)]
+    pub(crate) fn stir_all(&mut self) {
+        for association in self.slots.iter_mut().filter_map(|slot| slot.association.as_mut()) {
+            association.stir();
+        }
     }
 }

@@ -196,18 +196,25 @@ impl Engine for Endpoint {
         while let Some(&slot) = self.ready.front() {
             let mut tag = self.next_tag;
             let (mut ctx, slots) = self.context(now);
-            let association = slots[slot as usize].association.as_deref_mut();
-            let sent =
-                association.is_some_and(|association| association.poll_transmit(&mut ctx, out, &mut tag));
+            let place = &mut slots[slot as usize];
+            let (mut sent, mut done, mut next) = (false, true, None);
+            if let Some(association) = place.association.as_deref_mut() {
+                sent = association.poll_transmit(&mut ctx, out, &mut tag);
+                done = !sent || association.sends_nothing() && !ctx.trace.on;
+                // What waits for its pace has set a timer although nothing was sent.
+                next = association.timeout_before(place.armed);
+            }
+            place.queued = !done;
             self.next_tag = tag;
+            if let Some(next) = next {
+                self.arm_at(slot, next);
+            }
+            if done {
+                self.ready.pop_front();
+            }
             if sent {
-                self.arm(slot);
                 return true;
             }
-            // What waits for its pace has set a timer although nothing was sent.
-            self.arm(slot);
-            self.ready.pop_front();
-            self.slots[slot as usize].queued = false;
         }
         false
     }

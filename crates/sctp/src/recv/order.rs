@@ -457,6 +457,24 @@ impl Order {
         received
     }
 
+    /// As [`read`](Self::read) and [`is_dry`](Self::is_dry) in one, if all that a stream has is one
+    /// message that was lent and fits into `out`: its length and its payload protocol identifier.
+    #[inline]
+    pub(crate) fn read_lent(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
+        let slot = self.streams.find(stream)?;
+        let lent = self.lent.of(slot)?;
+        let state = self.streams.at(slot);
+        let length = lent.left() as usize;
+        let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.reading.is_none();
+        if !alone || length > out.len() {
+            return None;
+        }
+        lent.copy(&mut out[..length]);
+        state.signalled = false;
+        let ppid = state.ordered.messages.pop_front()?.ppid;
+        Some((length, ppid))
+    }
+
     /// Whether all of a stream is read; then it is told again when there is more, as after a
     /// [`read`](Self::read) that returned nothing.
     #[inline]

@@ -71,6 +71,7 @@ impl Lent {
     }
 
     /// Bytes that are not read.
+    #[inline]
     pub(super) fn left(&self) -> u64 {
         u64::from(self.left)
     }

@@ -111,16 +111,36 @@ impl Association {
         if self.asconf.is_none() || !self.state.is_up() {
             return;
         }
+        let before = self.paths.get(self.paths.current()).source;
         self.choose_sources(ctx);
         let wanted = self.wanted_locals(ctx);
+        let moved = !wanted.contains(&before);
         if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut())
             && !wanted.contains(&outstanding.ends.0)
         {
             // It was sent from an address that is gone: at once again, from another.
-            let path = outstanding.path;
+            let path = if moved { self.nearest_path() } else { outstanding.path };
             self.aim_asconf(ctx, path);
         }
-        self.plan_asconf(ctx);
+        let path = if moved { self.nearest_path() } else { self.paths.current() };
+        self.plan_asconf_by(ctx, path);
+    }
+
+    /// The path whose ends have most in common (RFC 6724 §6 rule 9). Who has lost the address that
+    /// data left from knows no better where its other addresses lead: from one network there may
+    /// be no route to the peer's address in the other, and a T4 would pass until that is noticed.
+    fn nearest_path(&self) -> usize {
+        let current = self.paths.current();
+        let near = |index: usize| {
+            let path = self.paths.get(index);
+            common_bits(path.source.ip(), path.address.ip())
+        };
+        let usable = (0..self.paths.len()).filter(|&index| {
+            let path = self.paths.get(index);
+            !path.removed && path.is_usable()
+        });
+        // The current one among equals.
+        usable.fold(current, |best, index| if near(index) > near(best) { index } else { best })
     }
 
     /// The application wants or does not want a local address in this association.
@@ -217,6 +237,10 @@ impl Association {
 
     /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is.
     pub(super) fn plan_asconf(&mut self, ctx: &mut Ctx<'_>) {
+        self.plan_asconf_by(ctx, self.paths.current());
+    }
+
+    fn plan_asconf_by(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         let wanted = self.wanted_locals(ctx);
         let up = self.state.is_up() && !matches!(self.state, State::ShutdownAckSent);
         let Some(asconf) = &mut self.asconf else {
@@ -260,7 +284,6 @@ impl Association {
             numbered.push((id, request));
         }
         writer.close();
-        let path = self.paths.current();
         let here = self.paths.get(path);
         let ends = (here.source, here.address);
         asconf.outstanding =
@@ -480,3 +503,12 @@ impl super::Outbox {
 
 /// Chunks that wait to be sent, with their targets.
 type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;
+
+/// How many leading bits two addresses share; none of different versions.
+fn common_bits(one: IpAddr, other: IpAddr) -> u32 {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+        _ => 0,
+    }
+}

@@ -83,6 +83,27 @@ fn make_before_break() {
     "#]]);
 }
 
+/// The network that data used is gone with the address in it: the ASCONF leaves by the other
+/// one at once, not after a T4.
+#[test]
+fn an_asconf_does_not_go_where_no_route_leads() {
+    let mut script = roaming(2, &[]);
+    script.add(A, 2).run(1_000);
+    script.forget();
+    script.remove(A, 1).kill(1).send(B, 0, 100).run(500);
+    script.check(expect![[r#"
+        4.000          network 1 fails
+        4.000  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.2.1 delete=10.0.1.1
+        4.000  A.1 ◄── B.1   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+        4.040          B: peer gives 10.0.1.1 up
+        4.040  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=2
+        4.040  A.2 ◄── B.2   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+        4.080          A: 10.0.1.1: Removed
+        4.080          A: received sid=0 len=100
+        4.080  A.2 ──► B.2   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
 /// Break before make: the only address goes, another comes a second later (RFC 5061 §5.3.2).
 #[test]
 fn break_before_make() {
@@ -141,12 +162,12 @@ fn losses() {
         4.065          A: 10.0.2.1: Added
         4.080  A.1 ──► B.2   HEARTBEAT ACK
         4.120          B: path to 10.0.2.1 is up
-        6.000  A.2 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.2.1 delete=10.0.1.1
-        6.025          B: peer gives 10.0.1.1 up
-        6.025  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=2     ✗ lost
-        7.000  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.2.1 delete=10.0.1.1
-        7.040  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=2
-        7.080          A: 10.0.1.1: Removed
+        6.000  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.2.1 delete=10.0.1.1
+        6.040          B: peer gives 10.0.1.1 up
+        6.040  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=2     ✗ lost
+        7.000  A.2 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.2.1 delete=10.0.1.1
+        7.025  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=2
+        7.065          A: 10.0.1.1: Removed
     "#]]);
 }
 

@@ -398,3 +398,32 @@ fn mutated_packets_never_panic() {
         }
     }
 }
+
+/// A real clock may stand still while a burst goes out, arrives and is acknowledged.
+///
+/// RFC 9260 §6.1 D: Max.Burst is a limit to what one opportunity sends, not to what an instant does.
+#[test]
+fn a_clock_that_stands_still_does_not_stop_the_sender() {
+    use crate::Endpoint;
+    use anabranch_base::Batch;
+    use std::net::SocketAddr;
+
+    let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 0)));
+    let mut ends = addresses.map(|a| Endpoint::new(Config::default(), vec![a], Rng::new(1)));
+    let now = Instant::ZERO;
+    ends[1].listen(80).expect("free");
+    let id = ends[0].associate(now, Associate::to(addresses[1], 80)).expect("begun");
+    for _ in 0..40 {
+        ends[0].send(now, id, Message::default(), &[7; 1400]).expect("room");
+    }
+    for _ in 0..100 {
+        for from in [0, 1] {
+            let mut batch = Batch::new(1);
+            while ends[from].poll_transmit(now, &mut batch) {
+                ends[1 - from].handle_batch(now, &mut batch);
+                batch.clear();
+            }
+        }
+    }
+    assert_eq!(ends[0].stats(id).expect("alive").data_sent, 40);
+}

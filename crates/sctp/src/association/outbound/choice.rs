@@ -261,7 +261,8 @@ impl Association {
         let Some(most) = self.config.max_burst else {
             return true;
         };
-        if self.burst_at != now {
+        // A clock may stand still while a burst is acknowledged: then nothing more would come that allows another.
+        if self.burst_at != now || self.send.outstanding.is_empty() {
             self.burst_at = now;
             self.burst_left = most;
         }

@@ -8,6 +8,7 @@
 #![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
 
 pub mod kernel;
+pub mod names;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
 pub mod suite;

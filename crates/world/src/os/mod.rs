@@ -11,11 +11,13 @@
 //! - `descriptor`: what the event loop watches
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
+//! - `names`: the resolver
 //! - `signals`: being asked to end; `usage`: processor time
 //! - `tun`, `packet`: whole packets of a device that is ours, where permitted
 
 mod addresses;
 mod descriptor;
+mod names;
 mod packet;
 mod raw;
 mod reports;
@@ -79,15 +81,19 @@ struct Inner {
 /// # Errors
 /// The operating system gives no event queue, no timer, or no such address.
 pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().max_blocking_threads(RESOLVERS).build()?;
     let tasks = LocalSet::new();
     let ended = tasks.block_on(&runtime, async {
         let world = OsWorld::begin(options)?;
         Ok(program(world).await)
     });
     // Tasks are dropped while the runtime is there: they deregister their sockets.
-    let _inside = runtime.enter();
+    let inside = runtime.enter();
     drop(tasks);
+    drop(inside);
+    // A resolver that still waits for an answer keeps nobody.
+    runtime.shutdown_background();
     ended
 }
 
@@ -273,5 +279,7 @@ impl<T> Drop for OsTask<T> {
     }
 }
 
+/// Names that are looked up at a time.
+const RESOLVERS: usize = 16;
 /// What an IP packet can have at most, whatever its interface takes.
 const LARGEST_PACKET: u32 = 65_535;

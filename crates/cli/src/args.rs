@@ -1,5 +1,7 @@
 //! The command line, declared from the table of plan keys.
 
+mod gateway;
+
 use anabranch_lab::plan::keys::{KEYS, Several};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -19,6 +21,7 @@ pub fn command() -> Command {
         .subcommand(get())
         .subcommand(crate::load::command())
         .subcommand(crate::bulk::command())
+        .subcommand(gateway::command())
         .subcommand(link())
 }
 

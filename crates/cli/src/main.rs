@@ -11,11 +11,15 @@ mod dial;
 mod features;
 mod files;
 #[cfg(target_os = "linux")]
+mod gateway;
+#[cfg(target_os = "linux")]
 mod get;
 mod knobs;
 #[cfg(target_os = "linux")]
 mod link;
 mod list;
+#[cfg(target_os = "linux")]
+mod listen;
 mod load;
 mod out;
 mod outputs;
@@ -68,7 +72,7 @@ fn main() -> ExitCode {
         return fail(failure);
     }
     // These end in their own way.
-    if !matches!(matches.subcommand_name(), Some("serve" | "load" | "bulk")) {
+    if !matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
         race::end_on_interrupt();
     }
     let result = match matches.subcommand() {
@@ -81,11 +85,13 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Some(("get", flags)) => get::run(flags),
         #[cfg(target_os = "linux")]
+        Some(("gateway", flags)) => gateway::run(flags),
+        #[cfg(target_os = "linux")]
         Some(("load", flags)) => load::run(flags),
         #[cfg(target_os = "linux")]
         Some(("bulk", flags)) => bulk::run(flags),
         #[cfg(not(target_os = "linux"))]
-        Some(("serve" | "get" | "load" | "bulk" | "link", _)) => {
+        Some(("serve" | "get" | "gateway" | "load" | "bulk" | "link", _)) => {
             Err(Failure::Host("the real network is there on Linux only".to_owned()))
         }
         _ => Ok(Done::Well),

@@ -1,5 +1,6 @@
 //! `anabranch serve`: a directory over TCP and SCTP.
 
+use crate::listen::{Opened, Servers};
 use crate::place::{Carrier, Listen};
 use crate::{Done, Failure, complain, say};
 use anabranch_base::units::{Bytes, parse_span};
@@ -7,19 +8,11 @@ use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Options, Stop};
 use anabranch_transport::engines::sctp::Config;
-use anabranch_transport::kernel::KernelListener;
-use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost};
-use anabranch_transport::{CloseReason, Listener};
-use anabranch_world::os::{self, OsTask, OsWorld, Signals};
-use anabranch_world::{Timer, World};
+use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Serves until a signal comes.
@@ -56,6 +49,8 @@ impl Settings {
             text.parse().map_err(|why| Failure::Usage(format!("--max-header {text}: {why}")))?;
         let mut sctp = config()?;
         sctp.streams = number("streams");
+        // An exchange that is given up takes its stream with it, not the association (RFC 6525).
+        sctp.reconfig = true;
         let options = Options {
             idle_timeout: Some(span("idle")?),
             head_timeout: Some(span("header-timeout")?),
@@ -71,70 +66,9 @@ impl Settings {
     }
 }
 
-/// What `serve`, `get`, `load` and `bulk` run SCTP with, unless told otherwise.
+/// What `serve`, `get`, `gateway`, `load` and `bulk` run SCTP with, unless told otherwise.
 pub fn config() -> Result<Config, Failure> {
     Config::profile("rfc9260").ok_or_else(|| Failure::Internal("there is no profile rfc9260".to_owned()))
-}
-
-/// Everything that serves.
-struct Servers {
-    site: Rc<FileSite>,
-    options: Options,
-    tasks: Vec<OsTask<Result<(), CloseReason>>>,
-    hosts: Vec<SctpHost<OsWorld>>,
-    /// URLs under which it is served.
-    urls: Vec<String>,
-}
-
-impl Servers {
-    fn start<L: Listener>(&mut self, world: &OsWorld, listener: L) {
-        let serving =
-            serve::run(world.clone(), listener, self.site.clone(), self.options.clone(), Unobserved);
-        self.tasks.push(world.spawn("server", serving));
-    }
-
-    fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
-        self.urls.push(format!("{}://{}/", carrier.scheme(), SocketAddr::new(ip, port)));
-    }
-
-    async fn listen(&mut self, world: &OsWorld, place: &Listen, settings: &Settings) -> Result<(), Failure> {
-        let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
-        if place.carrier == Carrier::Tcp {
-            let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
-            let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
-            for &ip in wanted {
-                match KernelListener::new(world.clone(), SocketAddr::new(ip, place.port), BACKLOG) {
-                    Ok(listener) => {
-                        self.name(place.carrier, ip, listener.port());
-                        self.start(world, listener);
-                    }
-                    // A host without IPv6.
-                    Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
-                        complain(&format!("not on [::]:{}: {why}", place.port));
-                    }
-                    Err(why) => return Err(failed(why.to_string())),
-                }
-            }
-            return Ok(());
-        }
-        let (carrier, port) = match place.carrier {
-            Carrier::SctpIp => (SctpCarrier::Ip, place.port),
-            _ => (SctpCarrier::Udp { port: place.port }, settings.sctp_port),
-        };
-        let here = world.at(place.addresses.clone()).map_err(|why| failed(why.to_string()))?;
-        let host = SctpHost::new(here.clone(), settings.sctp.clone(), carrier, None)
-            .await
-            .map_err(|why| failed(reason(place.carrier, &why)))?;
-        let listener = host.listen(port).map_err(|why| failed(why.to_string()))?;
-        let addresses = host.inspect(|engine| engine.addresses().to_vec());
-        for address in addresses {
-            let port = if place.carrier == Carrier::SctpIp { port } else { address.port() };
-            self.name(place.carrier, address.ip(), port);
-        }
-        self.start(&here, listener);
-        self.hosts.push(host);
-        Ok(())
-    }
 }
 
 /// What the host says when it does not let us, and what would help.
@@ -147,71 +81,35 @@ pub fn reason(carrier: Carrier, why: &io::Error) -> String {
     }
 }
 
-fn shown(place: &Listen) -> String {
-    let hosts: Vec<_> = place.addresses.iter().map(IpAddr::to_string).collect();
-    let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
-    format!("{} (port {}) for {}", hosts, place.port, place.carrier.scheme())
-}
-
 async fn serve(
     world: OsWorld,
     site: FileSite,
     places: Vec<Listen>,
     settings: Settings,
 ) -> Result<Done, Failure> {
-    let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-    let (options, stop) = (settings.options.clone(), settings.options.stop.clone().unwrap_or_default());
-    let mut servers =
-        Servers { site: Rc::new(site), options, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new() };
+    let site = Rc::new(site);
+    let stop = settings.options.stop.clone().unwrap_or_default();
+    let mut servers = Servers::default();
     for place in &places {
-        servers.listen(&world, place, &settings).await?;
+        for opened in servers.listen(&world, place, &settings.sctp, settings.sctp_port).await? {
+            let (site, options) = (site.clone(), settings.options.clone());
+            match opened {
+                Opened::Tcp(listener) => {
+                    servers.start(&world, serve::run(world.clone(), listener, site, options, Unobserved));
+                }
+                Opened::Sctp(here, listener) => {
+                    servers.start(&world, serve::run(here, listener, site, options, Unobserved));
+                }
+            }
+        }
     }
     complain(&format!("serving {} on {}", settings.directory, servers.urls.join(" ")));
     complain("traffic is in the clear: whoever is on the way can read and change it");
-
-    // A server ends by itself only when its host has failed.
-    let failed = poll_fn(|cx| {
-        if signals.poll(cx).is_ready() {
-            return Poll::Ready(None);
-        }
-        for task in &mut servers.tasks {
-            if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {
-                return Poll::Ready(Some(why));
-            }
-        }
-        Poll::Pending
-    })
-    .await;
-    if let Some(why) = failed {
-        return Err(Failure::Host(format!("a server has ended: {why}")));
-    }
-    complain("ending: what is in flight is finished; a second signal ends at once");
-    stop.stop();
-    let mut timer = world.timer();
-    timer.set(Some(world.now() + settings.grace));
-    let Servers { tasks, hosts, .. } = servers;
-    let mut finish = std::pin::pin!(async {
-        for task in tasks {
-            let _ = task.await;
-        }
-        for host in &hosts {
-            host.close().await;
-        }
-    });
-    let in_time = poll_fn(|cx| match finish.as_mut().poll(cx) {
-        Poll::Ready(()) => Poll::Ready(true),
-        Poll::Pending if signals.poll(cx).is_ready() => Poll::Ready(false),
-        Poll::Pending => timer.poll(cx).map(|()| false),
-    })
-    .await;
-    if !in_time {
-        complain("not everything was finished");
-    }
-    Ok(if in_time { Done::Well } else { Done::Badly })
+    servers.until_told(&world, &stop, settings.grace).await
 }
 
-/// One line in the Common Log Format, with the stream after the client's port.
-fn log(access: &Access) {
+/// One line in the Common Log Format.
+pub fn log(access: &Access) {
     let peer = access.peer.map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string());
     // `Sun, 06 Nov 1994 08:49:37 GMT` as `06/Nov/1994:08:49:37 +0000`.
     let date = httpdate::fmt_http_date(now());
@@ -226,6 +124,3 @@ fn log(access: &Access) {
 fn now() -> SystemTime {
     SystemTime::now()
 }
-
-/// Connections that may wait for the kernel.
-const BACKLOG: u32 = 1024;

@@ -7,6 +7,7 @@
 //! | [`fetch`] | the client: loads a page by a policy |
 //! | [`get`] | the client for people: one object, to wherever it should go |
 //! | [`serve`] | the server: hyper on each stream |
+//! | [`gateway`] | the proxy between TCP and SCTP |
 //! | [`load`] | the load generator: many objects at a rate, or as fast as they come |
 //! | [`bulk`] | a transfer of many bytes without HTTP |
 //! | [`throughput`] | as much as goes through, between two real ends: iperf's work |
@@ -20,6 +21,7 @@
 pub mod body;
 pub mod bulk;
 pub mod fetch;
+pub mod gateway;
 pub mod get;
 pub mod har;
 pub mod load;

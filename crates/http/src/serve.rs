@@ -21,6 +21,7 @@ mod turn;
 pub use access::{Access, Log};
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::Stop;
+pub(crate) use stop::Waiting;
 
 use crate::observe::Observer;
 use anabranch_base::time::{Duration, Instant};

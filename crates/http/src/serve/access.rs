@@ -30,6 +30,10 @@ impl Log {
     pub fn new(write: impl Fn(&Access) + 'static) -> Self {
         Self(Rc::new(write))
     }
+
+    pub(crate) fn write(&self, access: &Access) {
+        (self.0)(access);
+    }
 }
 
 impl fmt::Debug for Log {
@@ -49,6 +53,6 @@ impl Entry {
     /// It is over, with so many bytes sent.
     pub(super) fn write(mut self, bytes: u64) {
         self.access.bytes = bytes;
-        (self.log.0)(&self.access);
+        self.log.write(&self.access);
     }
 }

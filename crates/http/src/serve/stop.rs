@@ -35,7 +35,7 @@ impl Stop {
     }
 
     /// A place to wait in.
-    pub(super) fn wait(&self) -> Waiting {
+    pub(crate) fn wait(&self) -> Waiting {
         let inner = self.inner.clone();
         let place = inner.next.replace(inner.next.get() + 1);
         Waiting { inner, place }
@@ -44,13 +44,13 @@ impl Stop {
 
 /// Waits for the stop.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     inner: Rc<Inner>,
     place: u64,
 }
 
 impl Waiting {
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.inner.stopped.get() {
             return Poll::Ready(());
         }

@@ -1,0 +1,208 @@
+//! `anabranch gateway`: HTTP between TCP and SCTP.
+
+use crate::dial::Sctp;
+use crate::listen::{Opened, Servers};
+use crate::place::{Carrier, Listen, Url};
+use crate::serve::{config, log};
+use crate::{Done, Failure, complain};
+use anabranch_base::units::{Bytes, parse_span};
+use anabranch_http::gateway::allow::{Rule, Rules};
+use anabranch_http::gateway::{self, Associations, Authority, Options, Origins, Peer, Room, Route, Upstream};
+use anabranch_http::serve::{Log, Stop};
+use anabranch_transport::engines::sctp::{Config, SchedulerKind};
+use anabranch_world::World;
+use anabranch_world::os::{self, OsWorld};
+use clap::ArgMatches;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Carries until a signal comes.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    let mut places = Vec::new();
+    for text in matches.get_many::<String>("listen").into_iter().flatten() {
+        places.push(Listen::parse(text).map_err(Failure::Usage)?);
+    }
+    let settings = Settings::read(matches)?;
+    let carried = os::run(os::Options::default(), async |world| carry(world, places, settings).await);
+    carried.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+}
+
+/// Where requests go.
+enum Onward {
+    /// To what is allowed.
+    Anywhere(Rules),
+    /// To the next gateway, with what is allowed here already.
+    Via(Url, Option<Rules>),
+    /// To one server.
+    Origin(Url),
+}
+
+struct Settings {
+    onward: Onward,
+    sctp: Config,
+    sctp_port: u16,
+    connect: Duration,
+    idle: Duration,
+    head: Duration,
+    max_head: usize,
+    sessions: usize,
+    room: Room,
+    log: Option<Log>,
+    grace: Duration,
+}
+
+impl Settings {
+    fn read(matches: &ArgMatches) -> Result<Self, Failure> {
+        let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
+        let span = |name: &str| -> Result<Duration, Failure> {
+            parse_span(text(name)).map_err(|why| Failure::Usage(format!("--{name} {}: {why}", text(name))))
+        };
+        let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
+        let head: Bytes = text("max-header")
+            .parse()
+            .map_err(|why| Failure::Usage(format!("--max-header {}: {why}", text("max-header"))))?;
+        let mut sctp = config()?;
+        sctp.streams = number("streams");
+        // An exchange that is given up takes its stream with it, not the association (RFC 6525).
+        sctp.reconfig = true;
+        // One client's bytes do not go before another's because they came earlier (RFC 8260 §3.2).
+        sctp.scheduler = SchedulerKind::RoundRobin;
+        Ok(Self {
+            onward: Onward::read(matches)?,
+            sctp,
+            sctp_port: number("sctp-port"),
+            connect: span("connect-timeout")?,
+            idle: span("idle")?,
+            head: span("header-timeout")?,
+            max_head: usize::try_from(head.0).unwrap_or(usize::MAX).clamp(1 << 10, 1 << 20),
+            sessions: usize::from(number("connections")),
+            room: Room::new(usize::from(number("exchanges"))),
+            log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
+            grace: span("grace")?,
+        })
+    }
+
+    fn options(&self, world: &OsWorld, stop: &Stop) -> Options {
+        let route = match &self.onward {
+            Onward::Origin(url) => Route::Origin(authority(url)),
+            _ => Route::Any,
+        };
+        // Nobody else is called so.
+        let name = format!("anabranch-{:016x}", world.rng("gateway").next_u64());
+        Options {
+            route,
+            half_close: true,
+            name,
+            idle: self.idle,
+            head_timeout: self.head,
+            max_head: self.max_head,
+            max_sessions: self.sessions,
+            room: self.room.clone(),
+            log: self.log.clone(),
+            stop: stop.clone(),
+        }
+    }
+
+    fn sctp(&self, url: &Url) -> Result<Sctp, Failure> {
+        let addresses = url.resolve().map_err(Failure::Host)?;
+        Ok(Sctp { carrier: url.carrier, addresses, port: self.sctp_port, config: self.sctp.clone() })
+    }
+}
+
+impl Onward {
+    fn read(matches: &ArgMatches) -> Result<Self, Failure> {
+        let mut rules = Vec::new();
+        for text in matches.get_many::<String>("allow").into_iter().flatten() {
+            let rule: Rule = text.parse().map_err(|why| Failure::Usage(format!("--allow {text}: {why}")))?;
+            rules.push(rule);
+        }
+        let url = |name: &str| -> Result<Option<Url>, Failure> {
+            let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
+            let url = Url::parse(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            if url.target != "/" {
+                return Err(Failure::Usage(format!("--{name} {text}: there is no place for a path here")));
+            }
+            Ok(Some(url))
+        };
+        let allowed = (!rules.is_empty()).then(|| Rules::new(rules));
+        match (url("via")?, url("origin")?, allowed) {
+            (Some(via), _, _) if via.carrier == Carrier::Tcp => Err(Failure::Usage(format!(
+                "--via {}: the next gateway is reached over SCTP: http+sctp:// or http+sctp-ip://",
+                via.text
+            ))),
+            (Some(via), _, allowed) => Ok(Self::Via(via, allowed)),
+            (None, Some(origin), _) => Ok(Self::Origin(origin)),
+            (None, None, Some(rules)) => Ok(Self::Anywhere(rules)),
+            (None, None, None) => Err(Failure::Usage(
+                "nothing may be reached: say --allow RULE, --via GATEWAY or --origin SERVER (see --help)"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    fn told(&self) -> String {
+        match self {
+            Self::Anywhere(_) => "to what is allowed, over TCP".to_owned(),
+            Self::Via(url, _) | Self::Origin(url) => format!("to {}", url.text),
+        }
+    }
+}
+
+fn authority(url: &Url) -> Authority {
+    Authority { host: url.host.to_ascii_lowercase(), port: url.port }
+}
+
+async fn carry(world: OsWorld, places: Vec<Listen>, settings: Settings) -> Result<Done, Failure> {
+    let (connect, connector) = (settings.connect, |sctp: Sctp| sctp.host(&world));
+    match &settings.onward {
+        Onward::Anywhere(rules) => {
+            let origins = Origins::new(&world, None, rules.clone(), connect);
+            listen(&world, &places, &settings, Rc::new(origins), Servers::default()).await
+        }
+        Onward::Origin(url) if url.carrier == Carrier::Tcp => {
+            let origins = Origins::new(&world, Some(authority(url)), Rules::default(), connect);
+            listen(&world, &places, &settings, Rc::new(origins), Servers::default()).await
+        }
+        Onward::Origin(url) | Onward::Via(url, _) => {
+            let (host, connector) = connector(settings.sctp(url)?).await?;
+            let peer = match &settings.onward {
+                Onward::Via(_, rules) => Peer::Gateway(rules.clone()),
+                _ => Peer::Origin(authority(url)),
+            };
+            let mut servers = Servers::default();
+            servers.also_close(host);
+            let associations = Associations::new(&world, connector, 1, peer, connect);
+            listen(&world, &places, &settings, Rc::new(associations), servers).await
+        }
+    }
+}
+
+async fn listen<U: Upstream>(
+    world: &OsWorld,
+    places: &[Listen],
+    settings: &Settings,
+    upstream: Rc<U>,
+    mut servers: Servers,
+) -> Result<Done, Failure> {
+    let stop = Stop::new();
+    let options = settings.options(world, &stop);
+    for place in places {
+        for opened in servers.listen(world, place, &settings.sctp, settings.sctp_port).await? {
+            match opened {
+                Opened::Tcp(listener) => {
+                    let options = Options { half_close: true, ..options.clone() };
+                    servers.start(world, gateway::run(world.clone(), listener, upstream.clone(), options));
+                }
+                Opened::Sctp(here, listener) => {
+                    let options = Options { half_close: false, ..options.clone() };
+                    servers.start(world, gateway::run(here, listener, upstream.clone(), options));
+                }
+            }
+        }
+    }
+    complain(&format!("carrying from {} {}", servers.urls.join(" "), settings.onward.told()));
+    complain(
+        "traffic is in the clear unless its ends encrypt it: whoever is on the way can read and change it",
+    );
+    servers.until_told(world, &stop, settings.grace).await
+}

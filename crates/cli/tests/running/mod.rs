@@ -1,0 +1,172 @@
+//! Programs under test: started with ports that the system chooses, killed when the test is over.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// Whatever takes longer has failed, on however busy a machine.
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// `anabranch`, as it was built for this test.
+pub fn anabranch() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_anabranch"))
+}
+
+/// A server that has said where it listens.
+pub struct Running {
+    child: Child,
+    /// URLs as it told them.
+    pub urls: Vec<String>,
+}
+
+impl Running {
+    /// Starts `anabranch` with these words, and waits for the line that tells where it listens.
+    pub fn start(words: &[&str]) -> Self {
+        let mut command = anabranch();
+        command.args(words).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        let stderr = child.stderr.take().expect("piped");
+        let (told, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let _ = told.send(line);
+            }
+        });
+        let line = lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("{words:?} said nothing"));
+        let urls: Vec<String> =
+            line.split(' ').filter(|word| word.contains("://")).map(str::to_owned).collect();
+        assert!(!urls.is_empty(), "{words:?} said: {line}");
+        Self { child, urls }
+    }
+
+    /// The first URL of this scheme.
+    pub fn url(&self, scheme: &str) -> &str {
+        let found = self.urls.iter().find(|url| url.starts_with(&format!("{scheme}://")));
+        found.unwrap_or_else(|| panic!("no {scheme} in {:?}", self.urls))
+    }
+
+    /// Where it listens on TCP.
+    pub fn tcp(&self) -> SocketAddr {
+        let url = self.url("http").trim_start_matches("http://").trim_end_matches('/');
+        url.parse().expect("an address")
+    }
+
+    /// A connection to it.
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.tcp()).expect("connected");
+        stream.set_read_timeout(Some(LONG)).expect("a deadline");
+        stream.set_write_timeout(Some(LONG)).expect("a deadline");
+        stream
+    }
+
+    /// Sends `request` on a new connection and reads until the end.
+    pub fn ask(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = self.connect();
+        stream.write_all(request.as_ref()).expect("sent");
+        let mut answer = Vec::new();
+        // A reset takes nothing away from what has come.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Memory it holds, in KiB.
+    pub fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("running");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+    }
+
+    /// Asks it to end, and how it did.
+    pub fn end(mut self) -> i32 {
+        let pid = i32::try_from(self.child.id()).expect("a process");
+        Command::new("kill").arg("-TERM").arg(pid.to_string()).status().expect("kill");
+        self.child.wait().expect("ended").code().expect("not by a signal")
+    }
+
+    pub fn still_runs(&mut self) -> bool {
+        self.child.try_wait().expect("known").is_none()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory that is gone when the test is over.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("anabranch-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(&path, content).expect("a file");
+        path
+    }
+
+    pub fn text(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a command to its end, which comes in time.
+pub fn run(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let reader = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = err.read_to_end(&mut bytes);
+        bytes
+    });
+    let mut stdout = Vec::new();
+    out.read_to_end(&mut stdout).expect("read");
+    let status = child.wait().expect("ended");
+    Output { status, stdout, stderr: reader.join().expect("read") }
+}
+
+/// Whether a program of another package is here. Where they are required, it must be.
+pub fn has(program: &str) -> bool {
+    let there = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
+        .iter()
+        .any(|directory| Path::new(directory).join(program).exists());
+    assert!(there || std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none(), "{program} is missing");
+    if !there {
+        eprintln!("skipped: {program} is missing");
+    }
+    there
+}
+
+/// Bytes that repeat nowhere near.
+pub fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}

@@ -1,0 +1,366 @@
+//! HTTP between TCP and SCTP, in either direction.
+//!
+//! A gateway takes requests from a listener of one transport and carries them on
+//! by streams of another: as a forward proxy (any origin that is allowed, and
+//! tunnels by CONNECT), or as a reverse proxy for one origin. Two of them, back to
+//! back, carry TCP clients over SCTP to TCP servers: on the association each
+//! exchange and each tunnel has a stream of its own.
+//!
+//! Bytes are carried as they come; what one side does not take, the other does
+//! not read, so a large body or a client that stops costs no memory. Every wait
+//! ends: for a head after [`Options::head_timeout`], for anything to move after
+//! [`Options::idle`].
+//!
+//! - `target`, `head`, `body`: HTTP/1.1, read strictly and written anew
+//! - [`allow`]: who may be reached
+//! - `conn`: streams, and pumps between them
+//! - `upstream`, `origins`, `associations`: how the other side is reached
+//! - `exchange`, `tunnel`: what goes on between the two
+
+pub mod allow;
+mod associations;
+mod body;
+mod conn;
+mod exchange;
+mod head;
+mod origins;
+mod target;
+mod tunnel;
+mod upstream;
+
+pub use associations::{Associations, Peer};
+pub use origins::Origins;
+pub use target::Authority;
+pub use upstream::{Lease, ReachError, Upstream, connect_any};
+
+use crate::serve::{Access, Log, Stop, Tasks, Waiting};
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::{CloseReason, Listener, Session, Stream};
+use anabranch_world::{Timer, World};
+use conn::{Conn, NoHead, Scratch};
+use exchange::{After, own_answer};
+use head::{Refusal, Request};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use upstream::within;
+
+/// Where requests go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// Where they say: a forward proxy.
+    Any,
+    /// To this origin: a reverse proxy.
+    Origin(Authority),
+}
+
+/// How a gateway behaves to those that come by one listener.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where requests go.
+    pub route: Route,
+    /// The listener's transport tells where a direction ends: TCP does, SCTP does not.
+    pub half_close: bool,
+    /// What the gateway calls itself in Via; one that comes by here again goes round in circles.
+    pub name: String,
+    /// An exchange, a tunnel or a session on which nothing moves for so long ends.
+    pub idle: Duration,
+    /// A request's head is complete after so long.
+    pub head_timeout: Duration,
+    /// The largest request head, bytes; a larger one is answered with 431.
+    pub max_head: usize,
+    /// Sessions at a time; more are turned away at once.
+    pub max_sessions: usize,
+    /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503.
+    pub room: Room,
+    /// Is told of every exchange when it is over.
+    pub log: Option<Log>,
+    /// When stopped, nothing more is taken in, and what is in flight is finished.
+    pub stop: Stop,
+}
+
+/// How many may be at something at a time. A clone counts the same.
+#[derive(Clone, Debug)]
+pub struct Room {
+    left: Rc<Cell<usize>>,
+}
+
+impl Room {
+    /// Room for so many.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { left: Rc::new(Cell::new(most)) }
+    }
+
+    fn take(&self) -> Option<Place> {
+        self.left.set(self.left.get().checked_sub(1)?);
+        Some(Place(self.left.clone()))
+    }
+}
+
+/// Given back on drop.
+struct Place(Rc<Cell<usize>>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+/// What all sessions of a listener share.
+struct Service<W, U> {
+    world: W,
+    upstream: Rc<U>,
+    options: Options,
+    scratch: Scratch,
+}
+
+/// What the streams of a session tell it.
+#[derive(Debug)]
+struct Activity {
+    /// Streams that are being served.
+    active: Cell<u32>,
+    /// When the last of them ended.
+    since: Cell<Instant>,
+    peer: Option<SocketAddr>,
+}
+
+/// Carries what comes by `listener` on by `upstream`, until the listener fails
+/// or [`Options::stop`] says so. Dropping the future drops all sessions.
+///
+/// # Errors
+/// Why the listener failed.
+pub async fn run<W, L, U>(
+    world: W,
+    mut listener: L,
+    upstream: Rc<U>,
+    options: Options,
+) -> Result<(), CloseReason>
+where
+    W: World,
+    L: Listener,
+    U: Upstream,
+{
+    let service = Rc::new(Service { world: world.clone(), upstream, options, scratch: conn::scratch() });
+    let tasks = Tasks::new(world);
+    let stop = service.options.stop.wait();
+    loop {
+        let next = poll_fn(|cx| {
+            if stop.poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            listener.poll_accept(cx).map(Some)
+        });
+        let Some(session) = next.await else { break };
+        let session = session?;
+        if tasks.count() >= service.options.max_sessions {
+            session.abort();
+            continue;
+        }
+        tasks.spawn("gateway session", serve_session(service.clone(), session));
+    }
+    drop(listener);
+    tasks.idle().await;
+    Ok(())
+}
+
+async fn serve_session<W: World, U: Upstream, N: Session>(service: Rc<Service<W, U>>, session: N) {
+    let world = &service.world;
+    let tasks = Tasks::new(world.clone());
+    let peer = service.options.log.is_some().then(|| session.peer()).flatten();
+    let activity = Rc::new(Activity { active: Cell::new(0), since: Cell::new(world.now()), peer });
+    let stop = service.options.stop.wait();
+    let idle = service.options.idle;
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + idle));
+    loop {
+        let next = poll_fn(|cx| {
+            if stop.poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            while timer.poll(cx).is_ready() {
+                let (now, quiet) = (world.now(), activity.active.get() == 0);
+                if quiet && activity.since.get() + idle <= now {
+                    return Poll::Ready(None);
+                }
+                timer.set(Some(if quiet { activity.since.get() + idle } else { now + idle }));
+            }
+            session.poll_accept(cx).map(Some)
+        });
+        let stream = match next.await {
+            Some(Ok(stream)) => stream,
+            Some(Err(_)) => break,
+            None => break,
+        };
+        activity.active.set(activity.active.get() + 1);
+        tasks.spawn(
+            "gateway stream",
+            serve_stream(service.clone(), session.clone(), stream, activity.clone()),
+        );
+    }
+    tasks.idle().await;
+    session.close();
+    // A peer that does not take what is left, or the end, is not waited for.
+    if within(world, CLOSING, session.closed()).await.is_none() {
+        session.abort();
+    }
+}
+
+/// A stream is being served, as long as this lives.
+struct Active<W: World>(Rc<Activity>, W);
+
+impl<W: World> Drop for Active<W> {
+    fn drop(&mut self) {
+        self.0.active.set(self.0.active.get() - 1);
+        self.0.since.set(self.1.now());
+    }
+}
+
+async fn serve_stream<W: World, U: Upstream, N: Session>(
+    service: Rc<Service<W, U>>,
+    session: N,
+    stream: N::Stream,
+    activity: Rc<Activity>,
+) {
+    let active = Active(activity.clone(), service.world.clone());
+    let number = stream.number();
+    let conn = Conn::new(stream);
+    let stop = service.options.stop.wait();
+    let connection = service.options.half_close;
+    let after = loop {
+        match next_request(&service, &conn, &stop).await {
+            Next::Request(request) => {
+                let mut access = Access {
+                    peer: activity.peer,
+                    stream: number,
+                    method: request.method.clone(),
+                    target: request.written.clone(),
+                    status: 0,
+                    bytes: 0,
+                };
+                let framed = service.options.half_close
+                    || request.method != "CONNECT"
+                    || request.says(head::TUNNEL_FRAMING, "chunked");
+                let after = if framed {
+                    exchange::exchange(&service, &conn, &request, &activity.active, &mut access).await
+                } else {
+                    let refusal = Refusal::new(400, "a tunnel on a stream needs Tunnel-Framing: chunked");
+                    exchange::answer(&conn, &request, &refusal, false, &mut access).await
+                };
+                if let Some(log) = &service.options.log {
+                    log.write(&access);
+                }
+                if after != After::Again {
+                    break after;
+                }
+                // A stream without anything on it waits in the session, where it costs nothing.
+                if !connection && conn.is_clean() {
+                    return;
+                }
+            }
+            Next::Refused(refusal) => {
+                let access = Access {
+                    peer: activity.peer,
+                    stream: number,
+                    method: "-".to_owned(),
+                    target: "-".to_owned(),
+                    status: refusal.status,
+                    bytes: 0,
+                };
+                if let Some(log) = &service.options.log {
+                    log.write(&access);
+                }
+                let told = own_answer(&refusal, true, false);
+                let sent = within(&service.world, CLOSING, conn.write_all(&told)).await;
+                break if sent.is_some_and(|sent| sent.is_ok()) { After::Part } else { After::Tear(false) };
+            }
+            Next::Ended => break After::Close,
+            Next::Lost(cancelled) => break After::Tear(cancelled),
+        }
+    };
+    end(&service, session, conn, after).await;
+    drop(active);
+}
+
+/// Ends the client's stream, or its connection.
+async fn end<W: World, U, N: Session>(
+    service: &Service<W, U>,
+    session: N,
+    conn: Conn<N::Stream>,
+    after: After,
+) {
+    let connection = service.options.half_close;
+    match after {
+        After::Again | After::Tear(true) => {}
+        After::Close | After::Part if connection => {
+            conn.finish();
+            // What the client has sent meanwhile is taken in: a reset would take the answer from it.
+            within(&service.world, LINGER, conn.discard(MOST_DISCARDED)).await;
+            session.close();
+        }
+        After::Tear(_) if connection => session.abort(),
+        // Whatever comes next on the stream is a request.
+        After::Close if conn.is_clean() => {}
+        After::Close | After::Part | After::Tear(_) => {
+            // On a stream nothing but a reset parts what was from what comes; the answer goes out first.
+            if after != After::Tear(false) {
+                within(&service.world, LINGER, conn.discard(MOST_DISCARDED)).await;
+            }
+            let mut stream = conn.into_stream();
+            if !stream.reset() {
+                return session.abort();
+            }
+            if within(&service.world, CLOSING, poll_fn(|cx| stream.poll_reset(cx))).await != Some(true) {
+                session.abort();
+            }
+        }
+    }
+}
+
+/// What came where a request was expected.
+enum Next {
+    Request(Request),
+    /// Nothing, or not in time to begin one.
+    Ended,
+    Refused(Refusal),
+    /// The client is gone; `true`: it has cancelled.
+    Lost(bool),
+}
+
+async fn next_request<W: World, U, T: Stream>(
+    service: &Service<W, U>,
+    conn: &Conn<T>,
+    stop: &Waiting,
+) -> Next {
+    let options = &service.options;
+    let began = {
+        let mut begins = pin!(conn.begins());
+        let first = poll_fn(|cx| match begins.as_mut().poll(cx) {
+            Poll::Ready(began) => Poll::Ready(Some(began)),
+            Poll::Pending => stop.poll(cx).map(|()| None),
+        });
+        within(&service.world, options.idle, first).await.flatten()
+    };
+    match began {
+        None | Some(Ok(false)) => return Next::Ended,
+        Some(Err(reason)) => return Next::Lost(reason == CloseReason::Cancelled),
+        Some(Ok(true)) => {}
+    }
+    match within(&service.world, options.head_timeout, conn.head(options.max_head)).await {
+        None => Next::Refused(Refusal::new(408, "the request did not become complete")),
+        Some(Ok(head)) => Request::parse(&head).map_or_else(Next::Refused, Next::Request),
+        Some(Err(NoHead::Ended)) => Next::Ended,
+        Some(Err(NoHead::Refused(refusal))) => Next::Refused(refusal),
+        Some(Err(NoHead::Lost(reason))) => Next::Lost(reason == CloseReason::Cancelled),
+    }
+}
+
+/// How long a peer may take for the end of a session or stream.
+const CLOSING: Duration = Duration::from_secs(5);
+/// How long a client that was told to go may go on sending.
+const LINGER: Duration = Duration::from_secs(2);
+/// And how much.
+const MOST_DISCARDED: usize = 256 * 1024;

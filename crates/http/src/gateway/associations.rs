@@ -1,0 +1,304 @@
+//! A peer over associations: a stream an exchange, the lowest that is free.
+//!
+//! Streams of an association share its receive window. Where the bytes of one
+//! are not taken while more of them come, because its client does not read, in
+//! the end nothing comes on any other: such an association gets no further
+//! exchanges while there can be another association, and the stream is given up
+//! after a while if others wait (`exchange`).
+//!
+//! A stream that was torn begins anew (RFC 6525) and is used again. Where the
+//! peer cannot do that its association gets nothing more and ends with the last
+//! exchange on it.
+
+use super::allow::Rules;
+use super::target::Authority;
+use super::upstream::{Crowd, Ending, Lease, ReachError, Upstream, connect_any, within};
+use anabranch_base::time::Duration;
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::{Detach, Timer, World};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Reaches one peer.
+pub struct Associations<W: World, C: Connector> {
+    pool: Rc<Pool<W, C>>,
+}
+
+/// What the peer is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// A gateway that is asked for origins: all, or those that are allowed.
+    Gateway(Option<Rules>),
+    /// The origin itself.
+    Origin(Authority),
+}
+
+struct Pool<W: World, C: Connector> {
+    world: W,
+    connector: C,
+    /// Servers of the connector, which are all the peer.
+    servers: usize,
+    peer: Peer,
+    timeout: Duration,
+    list: RefCell<Vec<Rc<Association<C::Session>>>>,
+    /// An association is being set up.
+    connecting: Cell<bool>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+struct Association<S> {
+    session: S,
+    /// Streams that have been given back.
+    free: RefCell<BTreeSet<u16>>,
+    /// Those from here on have never been used.
+    unused: Cell<u16>,
+    crowd: Rc<Crowd>,
+    /// Gets no more exchanges.
+    retired: Cell<bool>,
+}
+
+impl<S: Session> Association<S> {
+    fn has_room(&self) -> bool {
+        !self.retired.get() && (!self.free.borrow().is_empty() || self.unused.get() < self.session.streams())
+    }
+
+    /// The lowest stream that is free.
+    fn take(&self) -> Option<S::Stream> {
+        while self.has_room() {
+            let number = self
+                .free
+                .borrow_mut()
+                .pop_first()
+                .unwrap_or_else(|| self.unused.replace(self.unused.get() + 1));
+            if let Ok(mut stream) = self.session.open(number) {
+                // What nobody has asked for would be taken for an answer.
+                let mut cx = Context::from_waker(Waker::noop());
+                match stream.poll_read(&mut cx, &mut [0]) {
+                    Poll::Pending => return Some(stream),
+                    Poll::Ready(_) => self.retired.set(true),
+                }
+            }
+        }
+        None
+    }
+
+    fn is_over(&self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        if self.session.poll_closed(&mut cx).is_ready() {
+            return true;
+        }
+        let unused = self.retired.get() && self.crowd.lent.get() == 0;
+        if unused {
+            self.session.abort();
+        }
+        unused
+    }
+}
+
+impl<W: World, C: Connector> Associations<W, C> {
+    /// Reaches `peer`, which is each of the `servers` servers of `connector`, and waits at most `timeout` for a stream.
+    #[must_use]
+    pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
+        let pool = Pool {
+            world: world.clone(),
+            connector,
+            servers,
+            peer,
+            timeout,
+            list: RefCell::default(),
+            connecting: Cell::new(false),
+            waiting: RefCell::default(),
+        };
+        Self { pool: Rc::new(pool) }
+    }
+
+    /// Closes all associations in good order.
+    pub fn close(&self) {
+        for association in self.pool.list.borrow().iter() {
+            association.session.close();
+        }
+    }
+}
+
+impl<W: World, C: Connector> fmt::Debug for Associations<W, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Associations").field("peer", &self.pool.peer).finish_non_exhaustive()
+    }
+}
+
+impl<W: World, C: Connector> Pool<W, C> {
+    fn changed(&self) {
+        for waker in std::mem::take(&mut *self.waiting.borrow_mut()) {
+            waker.wake();
+        }
+    }
+
+    /// A stream of an association that lives, and whether the association has been used.
+    fn take(&self) -> Option<Taken<C::Session>> {
+        let mut list = self.list.borrow_mut();
+        list.retain(|association| !association.is_over());
+        let is_stuck = |association: &&Rc<Association<C::Session>>| association.crowd.stuck.get() > 0;
+        let full = list.len() >= MOST_ASSOCIATIONS;
+        let good = list.iter().filter(|association| !is_stuck(association));
+        // Where all are stuck and there can be no other, a stuck one is better than none.
+        let rest = list.iter().filter(|association| full && is_stuck(association));
+        good.chain(rest).find_map(|association| {
+            let used = association.unused.get() > 0;
+            association.take().map(|stream| (association.clone(), stream, used))
+        })
+    }
+
+    async fn connect(&self) -> Result<(), ReachError> {
+        let guard = Connecting::begin(self);
+        let session = connect_any(&self.world, &self.connector, self.servers, self.timeout).await?;
+        let association = Association {
+            session,
+            free: RefCell::default(),
+            unused: Cell::new(0),
+            crowd: Rc::default(),
+            retired: Cell::new(false),
+        };
+        self.list.borrow_mut().push(Rc::new(association));
+        drop(guard);
+        Ok(())
+    }
+
+    fn lend(
+        self: &Rc<Self>,
+        association: Rc<Association<C::Session>>,
+        stream: <C::Session as Session>::Stream,
+        reused: bool,
+    ) -> Lease<<C::Session as Session>::Stream> {
+        let crowd = association.crowd.clone();
+        crowd.lent.set(crowd.lent.get() + 1);
+        let pool = self.clone();
+        let back = move |mut stream: <C::Session as Session>::Stream, how: Ending, waits: bool| {
+            let number = stream.number();
+            if how == Ending::Reusable {
+                drop(stream);
+                return pool.given_back(&association, Some(number));
+            }
+            if !waits {
+                association.retired.set(true);
+                drop(stream);
+                return pool.given_back(&association, None);
+            }
+            if how != Ending::Cancelled && !stream.reset() {
+                association.retired.set(true);
+                pool.given_back(&association, None);
+                // What still comes is nobody's, and would fill the window that others share.
+                let discard = async move {
+                    let mut buffer = vec![0; 4096];
+                    while let Ok(1..) = stream.read(&mut buffer).await {}
+                };
+                return pool.world.spawn("gateway stream that nobody reads", discard).detach();
+            }
+            let world = pool.world.clone();
+            let begin_anew = async move {
+                let begun_anew = if how == Ending::Cancelled {
+                    // The peer has asked for it, and is about to do it.
+                    pool.world.sleep_until(pool.world.now() + SETTLING).await;
+                    true
+                } else {
+                    within(&pool.world, RESETTING, poll_fn(|cx| stream.poll_reset(cx))).await == Some(true)
+                };
+                association.retired.set(association.retired.get() || !begun_anew);
+                drop(stream);
+                pool.given_back(&association, Some(number));
+            };
+            world.spawn("gateway stream begins anew", begin_anew).detach();
+        };
+        Lease::new(stream, reused, Some(crowd), Box::new(back))
+    }
+
+    fn given_back(&self, association: &Association<C::Session>, number: Option<u16>) {
+        association.free.borrow_mut().extend(number);
+        association.crowd.lent.set(association.crowd.lent.get() - 1);
+        if association.retired.get() && association.crowd.lent.get() == 0 {
+            association.session.abort();
+        }
+        self.changed();
+    }
+}
+
+/// A stream, its association, and whether that has been used.
+type Taken<S> = (Rc<Association<S>>, <S as Session>::Stream, bool);
+
+/// An association is being set up, as long as this lives.
+struct Connecting<'a, W: World, C: Connector>(&'a Pool<W, C>);
+
+impl<'a, W: World, C: Connector> Connecting<'a, W, C> {
+    fn begin(pool: &'a Pool<W, C>) -> Self {
+        pool.connecting.set(true);
+        Self(pool)
+    }
+}
+
+impl<W: World, C: Connector> Drop for Connecting<'_, W, C> {
+    fn drop(&mut self) {
+        self.0.connecting.set(false);
+        self.0.changed();
+    }
+}
+
+impl<W: World, C: Connector> Upstream for Associations<W, C> {
+    type Stream = <C::Session as Session>::Stream;
+
+    fn half_close(&self) -> bool {
+        false
+    }
+
+    fn is_gateway(&self) -> bool {
+        matches!(self.pool.peer, Peer::Gateway(_))
+    }
+
+    async fn reach(&self, to: &Authority, fresh: bool) -> Result<Lease<Self::Stream>, ReachError> {
+        let pool = &self.pool;
+        match &pool.peer {
+            Peer::Gateway(Some(rules)) if !rules.may_allow(&to.host, to.port) => {
+                return Err(ReachError::Forbidden);
+            }
+            Peer::Origin(origin) if origin != to => return Err(ReachError::Forbidden),
+            _ => {}
+        }
+        if fresh {
+            // What was there has failed, or may have.
+            pool.list.borrow_mut().retain(|association| !association.is_over());
+        }
+        let mut timer = pool.world.timer();
+        let deadline = pool.world.now() + pool.timeout;
+        loop {
+            if let Some((association, stream, used)) = pool.take() {
+                return Ok(pool.lend(association, stream, used));
+            }
+            if !pool.connecting.get() && pool.list.borrow().len() < MOST_ASSOCIATIONS {
+                pool.connect().await?;
+                continue;
+            }
+            timer.set(Some(deadline));
+            let mut waited = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut waited, true) {
+                    return Poll::Ready(Ok(()));
+                }
+                pool.waiting.borrow_mut().push(cx.waker().clone());
+                timer.poll(cx).map(|()| Err(ReachError::Timeout))
+            })
+            .await?;
+            if pool.world.now() >= deadline {
+                return Err(ReachError::Timeout);
+            }
+        }
+    }
+}
+
+/// Associations with the peer at a time.
+const MOST_ASSOCIATIONS: usize = 16;
+/// How long a stream may take to begin anew.
+const RESETTING: Duration = Duration::from_secs(10);
+/// How long a stream rests that the peer lets begin anew.
+const SETTLING: Duration = Duration::from_secs(1);

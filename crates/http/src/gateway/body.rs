@@ -1,0 +1,272 @@
+//! Where a body ends: read in the framing of one side, written in that of the other.
+//!
+//! Home of RFC 9112 §6 and §7.1 as far as a gateway passes bodies on. Chunks are
+//! taken apart and made anew, extensions and trailers left out, so nothing that
+//! is odd about them reaches anybody else.
+
+/// How a body ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Framing {
+    /// There is none.
+    Empty,
+    /// After so many bytes.
+    Length(u64),
+    /// With a chunk of size 0.
+    Chunked,
+    /// With the connection.
+    Close,
+}
+
+/// The framing of a body is broken, or the body ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Broken;
+
+/// Takes a body apart.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    state: State,
+    /// The part of a size line that has come so far; of trailers, how long the line is.
+    line: Vec<u8>,
+    /// Bytes of trailers so far.
+    trailers: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// So many bytes.
+    Body(u64),
+    ToTheEnd,
+    Size,
+    Chunk(u64),
+    ChunkCr,
+    ChunkLf,
+    Trailer,
+    Done,
+}
+
+impl Decoder {
+    pub(super) fn new(framing: Framing) -> Self {
+        let state = match framing {
+            Framing::Empty | Framing::Length(0) => State::Done,
+            Framing::Length(length) => State::Body(length),
+            Framing::Chunked => State::Size,
+            Framing::Close => State::ToTheEnd,
+        };
+        Self { state, line: Vec::new(), trailers: 0 }
+    }
+
+    /// All of the body has been taken.
+    pub(super) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Takes framing off the front of `input`, then the bytes of the body that come next; empty when more is needed
+    /// or all is done. What follows the body stays in `input`.
+    pub(super) fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
+        loop {
+            match self.state {
+                State::Done => return Ok(&[]),
+                State::ToTheEnd => return Ok(take(input, u64::MAX)),
+                State::Body(left) => {
+                    let bytes = take(input, left);
+                    let left = left - bytes.len() as u64;
+                    self.state = if left == 0 { State::Done } else { State::Body(left) };
+                    return Ok(bytes);
+                }
+                State::Chunk(left) => {
+                    let bytes = take(input, left);
+                    let left = left - bytes.len() as u64;
+                    self.state = if left == 0 { State::ChunkCr } else { State::Chunk(left) };
+                    return Ok(bytes);
+                }
+                State::Size | State::ChunkCr | State::ChunkLf | State::Trailer => {
+                    let Some((&byte, rest)) = input.split_first() else { return Ok(&[]) };
+                    *input = rest;
+                    self.frame(byte)?;
+                }
+            }
+        }
+    }
+
+    /// A byte of framing.
+    fn frame(&mut self, byte: u8) -> Result<(), Broken> {
+        match (self.state, byte) {
+            (State::ChunkCr, b'\r') => self.state = State::ChunkLf,
+            (State::ChunkLf, b'\n') => self.state = State::Size,
+            (State::Size | State::Trailer, _) => {
+                self.line.push(byte);
+                self.trailers += usize::from(self.state == State::Trailer);
+                if self.line.len() > MAX_LINE || self.trailers > MAX_TRAILERS {
+                    return Err(Broken);
+                }
+                match byte {
+                    b'\n' => {
+                        let line = std::mem::take(&mut self.line);
+                        // A bare LF ends no line, and a CR is nowhere but at the end of one.
+                        let line = line.strip_suffix(b"\r\n").filter(|line| !line.contains(&b'\r'));
+                        self.line(line.ok_or(Broken)?)?;
+                    }
+                    b'\t' | b'\r' | b' '..=b'~' | 0x80.. => {}
+                    _ => return Err(Broken),
+                }
+            }
+            _ => return Err(Broken),
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), Broken> {
+        if self.state == State::Trailer {
+            if line.is_empty() {
+                self.state = State::Done;
+            }
+            return Ok(());
+        }
+        let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
+        // RFC 9112 §7.1.1: white space may stand before an extension, and nothing else after the size.
+        let rest = line[end..].trim_ascii_start();
+        if !(1..=MAX_DIGITS).contains(&end)
+            || !(rest.is_empty() && line.len() == end || rest.starts_with(b";"))
+        {
+            return Err(Broken);
+        }
+        let digits = std::str::from_utf8(&line[..end]).map_err(|_| Broken)?;
+        let size = u64::from_str_radix(digits, 16).map_err(|_| Broken)?;
+        self.state = if size == 0 { State::Trailer } else { State::Chunk(size) };
+        Ok(())
+    }
+
+    /// The stream has ended: was that the end of the body?
+    pub(super) fn end(&mut self) -> Result<(), Broken> {
+        match self.state {
+            State::ToTheEnd | State::Done => {
+                self.state = State::Done;
+                Ok(())
+            }
+            _ => Err(Broken),
+        }
+    }
+}
+
+/// Appends `bytes` as a chunk.
+pub(super) fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
+    if !bytes.is_empty() {
+        out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What ends a chunked body.
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
+    let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+    let (taken, rest) = input.split_at(length);
+    *input = rest;
+    taken
+}
+
+/// The most bytes of a chunk's size line, or of a trailer.
+const MAX_LINE: usize = 4096;
+/// The most bytes of all trailers.
+const MAX_TRAILERS: usize = 16 * 1024;
+/// Hexadecimal digits of a chunk's size: more would not fit what counts bytes.
+const MAX_DIGITS: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::Rng;
+
+    /// The body, and what follows it, however it is cut.
+    fn decode(framing: Framing, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>, bool), Broken> {
+        let mut decoder = Decoder::new(framing);
+        let (mut body, mut rest) = (Vec::new(), Vec::new());
+        for mut input in bytes.chunks(piece) {
+            loop {
+                let taken = decoder.step(&mut input)?;
+                body.extend_from_slice(taken);
+                if taken.is_empty() {
+                    break;
+                }
+            }
+            rest.extend_from_slice(input);
+        }
+        Ok((body, rest, decoder.is_done()))
+    }
+
+    #[test]
+    fn bodies_end_where_they_end() {
+        let chunked = b"3;x=\"y\"\r\nabc\r\n00A \t;q\r\n0123456789\r\n0\r\nT: v\r\n\r\nGET";
+        for piece in 1..chunked.len() {
+            let expected = (b"abc0123456789".to_vec(), b"GET".to_vec(), true);
+            assert_eq!(decode(Framing::Chunked, chunked, piece), Ok(expected), "{piece}");
+            let expected = (b"abcde".to_vec(), b"fgh".to_vec(), true);
+            assert_eq!(decode(Framing::Length(5), b"abcdefgh", piece), Ok(expected));
+            assert_eq!(decode(Framing::Close, b"abc", piece), Ok((b"abc".to_vec(), vec![], false)));
+            assert_eq!(decode(Framing::Empty, b"abc", piece), Ok((vec![], b"abc".to_vec(), true)));
+        }
+        assert!(Decoder::new(Framing::Close).end().is_ok());
+        assert!(
+            Decoder::new(Framing::Length(1)).end().is_err() && Decoder::new(Framing::Chunked).end().is_err()
+        );
+    }
+
+    #[test]
+    fn chunks_are_made_as_they_are_taken_apart() {
+        let mut out = Vec::new();
+        for piece in [&b"abc"[..], b"", &[7; 5000]] {
+            write_chunk(&mut out, piece);
+        }
+        out.extend_from_slice(LAST_CHUNK);
+        let (body, rest, done) = decode(Framing::Chunked, &out, 17).expect("chunks");
+        assert!(body.len() == 5003 && body.starts_with(b"abc") && rest.is_empty() && done);
+    }
+
+    #[test]
+    fn odd_chunks_are_refused() {
+        let cases: [&[u8]; 17] = [
+            b"\r\nabc",
+            b"x\r\n",
+            b"0x3\r\nabc\r\n",
+            b"+3\r\nabc\r\n",
+            b"-3\r\nabc\r\n",
+            b" 3\r\nabc\r\n",
+            b"3 \r\nabc\r\n",
+            b"3\nabc\r\n",
+            b"3\rx\nabc\r\n",
+            b"3;\rx\r\nabc\r\n",
+            b"3\0\r\nabc\r\n",
+            b"3\r\nabcd\r\n",
+            b"3\r\nabc\n",
+            b"3\r\nabc\rx",
+            b"1000000000000000\r\n",
+            b"ffffffffffffffffff\r\n",
+            b"0\r\nT: v\n\r\n",
+        ];
+        for bytes in cases {
+            for piece in [1, bytes.len()] {
+                assert_eq!(decode(Framing::Chunked, bytes, piece), Err(Broken), "{}", bytes.escape_ascii());
+            }
+        }
+        let long = [b"3;".as_slice(), &[b'x'; MAX_LINE]].concat();
+        assert_eq!(decode(Framing::Chunked, &long, 1000), Err(Broken));
+        let many = [b"0\r\n".as_slice(), &b"T: v\r\n".repeat(MAX_TRAILERS / 6 + 1)].concat();
+        assert_eq!(decode(Framing::Chunked, &many, 1000), Err(Broken));
+    }
+
+    #[test]
+    fn noise_never_panics_and_never_yields_more_than_came() {
+        let mut rng = Rng::new(7);
+        for _ in 0..20_000 {
+            let length = 1 + rng.below(40) as usize;
+            let alphabet = b"0123aAfF;\r\n\r\n x\0";
+            let bytes: Vec<u8> =
+                (0..length).map(|_| alphabet[rng.below(alphabet.len() as u64) as usize]).collect();
+            if let Ok((body, rest, _)) = decode(Framing::Chunked, &bytes, 1 + rng.below(8) as usize) {
+                assert!(body.len() + rest.len() <= bytes.len());
+            }
+        }
+    }
+}

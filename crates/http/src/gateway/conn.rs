@@ -1,0 +1,347 @@
+//! A stream as a gateway holds it: read and written at the same time, with what
+//! came too early kept, and a pump that carries a body from one to another.
+//!
+//! A pump reads on only when all it has read is written: what a slow reader
+//! costs is one read's worth of memory, and the sender feels it.
+
+use super::body::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
+use super::head::{Refusal, end_of_head};
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::{CloseReason, Stream};
+use anabranch_world::World;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+/// A stream with what was read from it and not used yet.
+#[derive(Debug)]
+pub(super) struct Conn<T> {
+    stream: RefCell<T>,
+    held: RefCell<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Held {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    fn used(&mut self, count: usize) {
+        self.at += count;
+        if self.at == self.bytes.len() {
+            // An idle connection holds no memory.
+            *self = Self::default();
+        }
+    }
+}
+
+/// Where reads land before it is known where they go; one for a gateway.
+pub(super) type Scratch = Rc<RefCell<Vec<u8>>>;
+
+/// Memory for reads.
+pub(super) fn scratch() -> Scratch {
+    Rc::new(RefCell::new(vec![0; READ_BYTES]))
+}
+
+/// When something moved last.
+#[derive(Debug)]
+pub(super) struct Moved<W> {
+    world: W,
+    at: Cell<Instant>,
+}
+
+impl<W: World> Moved<W> {
+    pub(super) fn new(world: &W) -> Self {
+        Self { world: world.clone(), at: Cell::new(world.now()) }
+    }
+
+    pub(super) fn now(&self) {
+        self.at.set(self.world.now());
+    }
+
+    /// For how long nothing has.
+    pub(super) fn still(&self) -> Duration {
+        self.world.now() - self.at.get()
+    }
+}
+
+/// Why no head came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum NoHead {
+    /// The stream ended before a head began.
+    Ended,
+    /// The stream failed, or ended in the middle of a head.
+    Lost(CloseReason),
+    /// What came is none.
+    Refused(Refusal),
+}
+
+impl<T: Stream> Conn<T> {
+    pub(super) fn new(stream: T) -> Self {
+        Self { stream: RefCell::new(stream), held: RefCell::default() }
+    }
+
+    pub(super) fn into_stream(self) -> T {
+        self.stream.into_inner()
+    }
+
+    /// Nothing was read that was not used.
+    pub(super) fn is_clean(&self) -> bool {
+        self.held.borrow().rest().is_empty()
+    }
+
+    /// Bytes that were read and not used.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.borrow().rest().len()
+    }
+
+    /// Reads more behind what is held.
+    pub(super) fn poll_fill(&self, cx: &mut Context<'_>) -> Poll<Result<usize, CloseReason>> {
+        let mut piece = [0; HEAD_BYTES];
+        let read = ready!(self.stream.borrow_mut().poll_read(cx, &mut piece))?;
+        let mut held = self.held.borrow_mut();
+        if held.at > 0 {
+            let at = std::mem::take(&mut held.at);
+            held.bytes.drain(..at);
+        }
+        held.bytes.extend_from_slice(&piece[..read]);
+        Poll::Ready(Ok(read))
+    }
+
+    /// Waits until something is held; false at the end of the stream.
+    pub(super) async fn begins(&self) -> Result<bool, CloseReason> {
+        if self.is_clean() {
+            return Ok(poll_fn(|cx| self.poll_fill(cx)).await? > 0);
+        }
+        Ok(true)
+    }
+
+    /// The next head, of at most `limit` bytes, with the empty line behind it.
+    pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
+        let mut at = 0;
+        loop {
+            {
+                let mut held = self.held.borrow_mut();
+                // RFC 9112 §2.2: empty lines before a request are passed over.
+                while at == 0 && held.rest().starts_with(b"\r\n") {
+                    held.used(2);
+                }
+                if let Some(end) = end_of_head(held.rest(), &mut at).map_err(NoHead::Refused)? {
+                    if end > limit {
+                        return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));
+                    }
+                    let head = held.rest()[..end].to_vec();
+                    held.used(end);
+                    return Ok(head);
+                }
+                if held.rest().len() > limit {
+                    return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));
+                }
+            }
+            match poll_fn(|cx| self.poll_fill(cx)).await {
+                Ok(0) if self.is_clean() => return Err(NoHead::Ended),
+                Ok(0) => return Err(NoHead::Lost(CloseReason::Reset("in the middle of a head".to_owned()))),
+                Ok(_) => {}
+                Err(reason) => return Err(NoHead::Lost(reason)),
+            }
+        }
+    }
+
+    pub(super) fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        self.stream.borrow_mut().poll_write(cx, from)
+    }
+
+    pub(super) async fn write_all(&self, mut from: &[u8]) -> Result<(), CloseReason> {
+        while !from.is_empty() {
+            let taken = poll_fn(|cx| self.poll_write(cx, from)).await?;
+            from = &from[taken..];
+        }
+        Ok(())
+    }
+
+    /// Nothing more will be written.
+    pub(super) fn finish(&self) {
+        self.stream.borrow_mut().finish();
+    }
+
+    /// Reads and throws away, until the stream ends or `limit` bytes have come.
+    pub(super) async fn discard(&self, limit: usize) {
+        let mut left = limit;
+        while left > 0 {
+            let length = self.held.borrow().rest().len();
+            self.held.borrow_mut().used(length);
+            match poll_fn(|cx| self.poll_fill(cx)).await {
+                Ok(0) | Err(_) => return,
+                Ok(read) => left = left.saturating_sub(read),
+            }
+        }
+    }
+}
+
+/// Which side ended a transfer, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stopped {
+    /// What was read from failed.
+    Source(CloseReason),
+    /// What was read was not framed as it said, or ended early.
+    Framing,
+    /// What was written to failed.
+    Sink(CloseReason),
+}
+
+/// Carries one body from `source` to `sink`.
+#[derive(Debug)]
+pub(super) struct Pump<'a, W, S, D> {
+    source: &'a Conn<S>,
+    sink: &'a Conn<D>,
+    moved: &'a Moved<W>,
+    scratch: Scratch,
+    told: &'a Told,
+    decoder: Decoder,
+    /// Write chunks.
+    chunked: bool,
+    /// What is to be written before anything is read on.
+    out: Vec<u8>,
+    at: usize,
+    ended: bool,
+}
+
+/// How far a pump is.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The sink does not take what there is.
+    pub(super) stuck: Cell<bool>,
+    /// Bytes of the body read.
+    pub(super) carried: Cell<u64>,
+    /// All has been written.
+    pub(super) done: Cell<bool>,
+}
+
+impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
+    /// From `source` to `sink`: `head` first, then a body that comes framed as `framing`, in chunks if `chunked`.
+    pub(super) fn new(
+        (source, sink): (&'a Conn<S>, &'a Conn<D>),
+        (moved, scratch, told): (&'a Moved<W>, &Scratch, &'a Told),
+        head: Vec<u8>,
+        framing: Framing,
+        chunked: bool,
+    ) -> Self {
+        let (scratch, decoder) = (scratch.clone(), Decoder::new(framing));
+        Self { source, sink, moved, scratch, told, decoder, chunked, out: head, at: 0, ended: false }
+    }
+
+    /// Waits until all has been written.
+    pub(super) async fn run(mut self) -> Result<(), Stopped> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Ready when all of the body has been written.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+        for _ in 0..TURNS {
+            while self.at < self.out.len() {
+                let written = self.sink.poll_write(cx, &self.out[self.at..]);
+                self.told.stuck.set(written.is_pending());
+                self.at += ready!(written).map_err(Stopped::Sink)?;
+                self.moved.now();
+            }
+            self.out.clear();
+            self.at = 0;
+            if self.ended {
+                self.told.done.set(true);
+                return Poll::Ready(Ok(()));
+            }
+            if self.decoder.is_done() {
+                self.ended = true;
+                if self.chunked {
+                    self.out.extend_from_slice(LAST_CHUNK);
+                }
+                continue;
+            }
+            if self.read(cx)?.is_pending() {
+                self.out.shrink_to(MOST_KEPT);
+                return Poll::Pending;
+            }
+        }
+        // Others have waited long enough.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads once, and makes of it what is to be written.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+        {
+            let mut held = self.source.held.borrow_mut();
+            let mut input = held.rest();
+            if !input.is_empty() {
+                let before = input.len();
+                let mut carried = 0;
+                loop {
+                    let bytes = self.decoder.step(&mut input).map_err(|Broken| Stopped::Framing)?;
+                    if bytes.is_empty() {
+                        break;
+                    }
+                    carried += bytes.len() as u64;
+                    if self.chunked {
+                        write_chunk(&mut self.out, bytes)
+                    } else {
+                        self.out.extend_from_slice(bytes)
+                    }
+                }
+                let used = before - input.len();
+                held.used(used);
+                self.told.carried.set(self.told.carried.get() + carried);
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let scratch = self.scratch.clone();
+        let mut scratch = scratch.borrow_mut();
+        let read =
+            ready!(self.source.stream.borrow_mut().poll_read(cx, &mut scratch)).map_err(Stopped::Source)?;
+        self.moved.now();
+        if read == 0 {
+            return Poll::Ready(self.decoder.end().map_err(|Broken| Stopped::Framing));
+        }
+        let mut input = &scratch[..read];
+        loop {
+            let bytes = self.decoder.step(&mut input).map_err(|Broken| Stopped::Framing)?;
+            if bytes.is_empty() {
+                break;
+            }
+            self.told.carried.set(self.told.carried.get() + bytes.len() as u64);
+            if self.chunked {
+                write_chunk(&mut self.out, bytes);
+                continue;
+            }
+            let mut rest = bytes;
+            // Most is written at once, without a copy.
+            while self.out.is_empty() && !rest.is_empty() {
+                match self.sink.poll_write(cx, rest) {
+                    Poll::Ready(Ok(taken)) => rest = &rest[taken..],
+                    Poll::Ready(Err(reason)) => return Poll::Ready(Err(Stopped::Sink(reason))),
+                    Poll::Pending => break,
+                }
+            }
+            self.out.extend_from_slice(rest);
+        }
+        // What comes after the body is for the next head.
+        if !input.is_empty() {
+            self.source.held.borrow_mut().bytes.extend_from_slice(input);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Bytes of one read of a body.
+const READ_BYTES: usize = 64 * 1024;
+/// Bytes of one read of a head.
+const HEAD_BYTES: usize = 4096;
+/// Memory a pump keeps while it waits to read.
+const MOST_KEPT: usize = 4096;
+/// Reads before others have their turn.
+const TURNS: usize = 16;

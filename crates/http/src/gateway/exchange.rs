@@ -1,0 +1,470 @@
+//! One exchange: a request goes on, its answer comes back, both as they arrive.
+//!
+//! The request and the answer are carried at the same time: an answer may come
+//! before the request is complete. What goes wrong before the answer has begun
+//! is answered here (RFC 9110 §15.6.3 Bad Gateway, §15.6.5 Gateway Timeout); after
+//! that nothing is left but to tear the client's stream, so that it does not take
+//! a part for the whole.
+
+use super::body::Framing;
+use super::conn::{Conn, Moved, NoHead, Pump, Stopped, Told};
+use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
+use super::target::{Authority, Target};
+use super::upstream::{Ending, Lease, ReachError, Upstream};
+use super::{Route, Service, tunnel};
+use crate::serve::Access;
+use anabranch_base::time::Duration;
+use anabranch_transport::{CloseReason, Stream};
+use anabranch_world::{Timer, World};
+use http::StatusCode;
+use std::cell::Cell;
+use std::future::{Future, pending, poll_fn};
+use std::task::Poll;
+
+/// What becomes of the client's stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum After {
+    /// Another request can come.
+    Again,
+    /// All is said.
+    Close,
+    /// All is said here, but the client may still be sending what was refused.
+    Part,
+    /// It ends in the middle; `true`: by the client's wish.
+    Tear(bool),
+}
+
+/// Why an exchange failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Failed {
+    /// The client is gone.
+    Client(CloseReason),
+    /// The body of its request is malformed.
+    Body,
+    /// The peer is gone before the answer was complete.
+    Peer(CloseReason),
+    /// What it says is no answer.
+    Answer(&'static str),
+    /// Nothing has moved for too long.
+    Timeout,
+}
+
+/// How far an exchange is.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) up: Told,
+    pub(super) down: Told,
+    /// Something of the answer has come.
+    answered: Cell<bool>,
+    /// Something of it has gone to the client.
+    begun: Cell<bool>,
+}
+
+/// What an answer leaves behind.
+enum Got {
+    /// The answer is complete; whether the peer can take another request, and the client send one.
+    All { again: bool, after: After },
+    /// The peer has opened a tunnel.
+    Tunnel,
+}
+
+/// Where a request goes, and as what.
+pub(super) struct Onward {
+    pub(super) to: Authority,
+    host: String,
+    target: String,
+}
+
+/// Carries out one exchange with the client at `down`, who has `others` streams in use.
+pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
+    service: &Service<W, U>,
+    down: &Conn<D>,
+    request: &Request,
+    others: &Cell<u32>,
+    access: &mut Access,
+) -> After {
+    let refuse = async |refusal: Refusal, access: &mut Access| {
+        answer(down, request, &refusal, request.framing == Framing::Empty, access).await
+    };
+    let onward = match onward(service, request) {
+        Ok(onward) => onward,
+        Err(refusal) => return refuse(refusal, access).await,
+    };
+    let Some(_place) = service.options.room.take() else {
+        return refuse(Refusal::new(503, "the gateway has no room for more"), access).await;
+    };
+    let mut fresh = false;
+    loop {
+        let lease = match service.upstream.reach(&onward.to, fresh).await {
+            Ok(lease) => lease,
+            Err(why) => return refuse(unreached(&why), access).await,
+        };
+        let tunnel_here = matches!(request.target, Target::Tunnel(_)) && !service.upstream.is_gateway();
+        if tunnel_here {
+            return tunnel::relay(service, down, lease, others, access).await;
+        }
+        let reused = lease.reused;
+        let progress = Progress::default();
+        let (result, lease) =
+            forward(service, down, request, &onward, lease, others, &progress, access).await;
+        access.bytes = progress.down.carried.get();
+        let failed = match result {
+            Ok(Got::All { again, after }) => {
+                lease.end(if again { Ending::Reusable } else { Ending::Torn });
+                return after;
+            }
+            Ok(Got::Tunnel) => return tunnel::relay(service, down, lease, others, access).await,
+            Err(failed) => failed,
+        };
+        lease.end(match failed {
+            Failed::Peer(CloseReason::Cancelled) => Ending::Cancelled,
+            _ => Ending::Torn,
+        });
+        let stale = matches!(failed, Failed::Peer(_)) && reused && !progress.answered.get();
+        if stale && !fresh && request.can_be_repeated() {
+            // RFC 9112 §9.3.1: the peer has closed while we began.
+            fresh = true;
+            continue;
+        }
+        if let Failed::Client(reason) = &failed {
+            return After::Tear(*reason == CloseReason::Cancelled);
+        }
+        if progress.begun.get() {
+            return After::Tear(false);
+        }
+        let refusal = match failed {
+            Failed::Body => Refusal::new(400, "the body of the request is malformed"),
+            Failed::Answer(why) => Refusal::new(502, why),
+            Failed::Timeout if !progress.up.done.get() && !progress.up.stuck.get() => {
+                Refusal::new(408, "the request did not become complete")
+            }
+            Failed::Timeout => Refusal::new(504, "there was no answer in time"),
+            Failed::Client(_) | Failed::Peer(_) => {
+                Refusal::new(502, "the connection was lost before an answer")
+            }
+        };
+        return answer(down, request, &refusal, progress.up.done.get(), access).await;
+    }
+}
+
+/// Where `request` goes, if it goes on.
+fn onward<W, U: Upstream>(service: &Service<W, U>, request: &Request) -> Result<Onward, Refusal> {
+    if request.came_by(&service.options.name) {
+        return Err(Refusal::new(508, "the request goes round in circles"));
+    }
+    if request.method == "TRACE" {
+        return Err(Refusal::new(405, "what was sent is not sent back here"));
+    }
+    if request.max_forwards() == Some(0) {
+        return Err(Refusal::new(200, "a gateway"));
+    }
+    let onward = |to: &Authority, host: String, target: &str| Onward {
+        to: to.clone(),
+        host,
+        target: target.to_owned(),
+    };
+    match (&service.options.route, &request.target) {
+        (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "there are no tunnels here")),
+        (Route::Origin(origin), Target::Origin(path) | Target::Absolute(_, path)) => {
+            Ok(onward(origin, origin.written(80), path))
+        }
+        (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.written(80), "*")),
+        (Route::Any, Target::Tunnel(to)) => Ok(onward(to, to.to_string(), &to.to_string())),
+        (Route::Any, Target::Absolute(to, path)) => {
+            let host = to.written(80);
+            let target = match (service.upstream.is_gateway(), path.as_str()) {
+                (false, _) => path.clone(),
+                (true, "*") => format!("http://{host}"),
+                (true, _) => format!("http://{host}{path}"),
+            };
+            Ok(onward(to, host, &target))
+        }
+        (Route::Any, Target::Origin(_) | Target::Server) => {
+            Err(Refusal::new(400, "this is a proxy: ask it for http://HOST/PATH, or CONNECT"))
+        }
+    }
+}
+
+fn unreached(why: &ReachError) -> Refusal {
+    match why {
+        ReachError::Forbidden => Refusal::new(403, "the target is not allowed here"),
+        ReachError::Unresolved => Refusal::new(502, "the name of the target is not resolved"),
+        ReachError::Timeout | ReachError::Closed(CloseReason::TimedOut(_)) => {
+            Refusal::new(504, "the target was not reached in time")
+        }
+        ReachError::Connect(_) => Refusal::new(502, "the target cannot be reached"),
+        ReachError::Closed(CloseReason::Refused) => Refusal::new(502, "the target refuses connections"),
+        ReachError::Closed(_) => Refusal::new(502, "the connection to the target failed"),
+    }
+}
+
+/// Sends the request and brings the answer.
+#[expect(clippy::too_many_arguments, reason = "both ends of an exchange and what is told of it")]
+async fn forward<W: World, U: Upstream, D: Stream>(
+    service: &Service<W, U>,
+    down: &Conn<D>,
+    request: &Request,
+    onward: &Onward,
+    lease: Lease<U::Stream>,
+    others: &Cell<u32>,
+    progress: &Progress,
+    access: &mut Access,
+) -> (Result<Got, Failed>, Lease<U::Stream>) {
+    let crowd = lease.crowd.clone();
+    let up = Conn::new(lease);
+    let moved = Moved::new(&service.world);
+    let mut head = request.onward(&onward.host, &onward.target, &service.options.name);
+    if matches!(request.target, Target::Tunnel(_)) && !service.upstream.half_close() {
+        write_field(&mut head, TUNNEL_FRAMING, b"chunked");
+        write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    let sending = async {
+        let chunked = request.framing == Framing::Chunked;
+        let told = (&moved, &service.scratch, &progress.up);
+        match Pump::new((down, &up), told, head, request.framing, chunked).run().await {
+            Ok(()) => Err(gone(down).await),
+            Err(Stopped::Source(reason)) => Err(Failed::Client(reason)),
+            Err(Stopped::Framing) => Err(Failed::Body),
+            // There may be an answer all the same.
+            Err(Stopped::Sink(_)) => pending().await,
+        }
+    };
+    let receiving = receive(service, down, &up, request, progress, &moved, access);
+    let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: service.options.half_close };
+    let whole = watched(service, &moved, progress, crowds, both(sending, receiving)).await;
+    let again = whole.as_ref().is_some_and(Result::is_ok) && progress.up.done.get() && up.is_clean();
+    let result = match whole {
+        None => Err(Failed::Timeout),
+        Some(Ok(Got::All { again: theirs, after })) => Ok(Got::All { again: again && theirs, after }),
+        Some(result) => result,
+    };
+    (result, up.into_stream())
+}
+
+/// Waits until the client is gone. What it sends meanwhile is kept, within bounds.
+async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
+    loop {
+        if down.held_bytes() >= MOST_PIPELINED {
+            return pending().await;
+        }
+        match poll_fn(|cx| down.poll_fill(cx)).await {
+            Ok(0) => return Failed::Client(CloseReason::Finished),
+            Ok(_) => {}
+            Err(reason) => return Failed::Client(reason),
+        }
+    }
+}
+
+/// Brings the answer: interim ones first, then the head, then the body.
+async fn receive<W: World, U: Upstream, D: Stream>(
+    service: &Service<W, U>,
+    down: &Conn<D>,
+    up: &Conn<Lease<U::Stream>>,
+    request: &Request,
+    progress: &Progress,
+    moved: &Moved<W>,
+    access: &mut Access,
+) -> Result<Got, Failed> {
+    let name = &service.options.name;
+    loop {
+        let head = up.head(service.options.max_head.max(LEAST_HEAD)).await.map_err(|why| match why {
+            NoHead::Ended => Failed::Peer(CloseReason::Finished),
+            NoHead::Lost(reason) => Failed::Peer(reason),
+            NoHead::Refused(_) => Failed::Answer("the head of the answer is malformed or too large"),
+        })?;
+        progress.answered.set(true);
+        moved.now();
+        let response = Response::parse(&head, &request.method, service.upstream.half_close());
+        let response = response.map_err(Failed::Answer)?;
+        if response.status == 101 {
+            return Err(Failed::Answer("the answer changes the protocol unasked"));
+        }
+        if response.is_interim() {
+            // RFC 9110 §15.2: HTTP/1.0 knows none.
+            if request.minor > 0 {
+                let mut head = response.back(Framing::Empty, false, name, None);
+                head.extend_from_slice(b"\r\n");
+                down.write_all(&head).await.map_err(Failed::Client)?;
+            }
+            continue;
+        }
+        let tunnel = matches!(request.target, Target::Tunnel(_)) && (200..300).contains(&response.status);
+        if tunnel {
+            let framed = service.upstream.half_close() || response.says(TUNNEL_FRAMING, "chunked");
+            return if framed {
+                Ok(Got::Tunnel)
+            } else {
+                Err(Failed::Answer("the next gateway frames no tunnels"))
+            };
+        }
+        let framing = match response.framing {
+            Framing::Close if request.minor > 0 => Framing::Chunked,
+            framing => framing,
+        };
+        // HTTP/1.0 knows no chunks: there the end of the connection is the end of the body.
+        let framing =
+            if request.minor == 0 && framing == Framing::Chunked { Framing::Close } else { framing };
+        if framing == Framing::Close && !service.options.half_close {
+            return Err(Failed::Answer("the end of the answer could not be told to HTTP/1.0 on a stream"));
+        }
+        let close = request.close || framing == Framing::Close || !progress.up.done.get();
+        let origin = match &service.options.route {
+            Route::Origin(origin) => Some(origin),
+            Route::Any => None,
+        };
+        let mut head = response.back(framing, close, name, origin);
+        head.extend_from_slice(b"\r\n");
+        access.status = response.status;
+        progress.begun.set(true);
+        let told = (moved, &service.scratch, &progress.down);
+        let chunked = framing == Framing::Chunked;
+        return match Pump::new((up, down), told, head, response.framing, chunked).run().await {
+            Ok(()) => {
+                let after = match (close, progress.up.done.get()) {
+                    (false, _) => After::Again,
+                    (true, true) => After::Close,
+                    (true, false) => After::Part,
+                };
+                Ok(Got::All { again: !response.close, after })
+            }
+            Err(Stopped::Source(reason)) => Err(Failed::Peer(reason)),
+            Err(Stopped::Framing) => Err(Failed::Answer("the answer ended early")),
+            Err(Stopped::Sink(reason)) => Err(Failed::Client(reason)),
+        };
+    }
+}
+
+/// Both at once, until `receiving` is done or `sending` fails.
+async fn both<T>(
+    sending: impl Future<Output = Result<(), Failed>>,
+    receiving: impl Future<Output = Result<T, Failed>>,
+) -> Result<T, Failed> {
+    let (mut sending, mut receiving) = (std::pin::pin!(sending), std::pin::pin!(receiving));
+    let mut sent = false;
+    poll_fn(|cx| {
+        if !sent && let Poll::Ready(result) = sending.as_mut().poll(cx) {
+            sent = true;
+            if let Err(failed) = result {
+                return Poll::Ready(Err(failed));
+            }
+        }
+        receiving.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Who waits with whom.
+#[derive(Clone, Copy)]
+pub(super) struct Crowds<'a> {
+    /// On the session to the peer, where streams share its window.
+    pub(super) ours: Option<&'a super::upstream::Crowd>,
+    /// Streams of the client's session in use.
+    pub(super) theirs: &'a Cell<u32>,
+    /// The client's session is a connection: nobody shares it.
+    pub(super) half_close: bool,
+}
+
+/// `None`: nothing has moved for too long, or for so long that others should not wait any more.
+pub(super) async fn watched<W: World, U, T>(
+    service: &Service<W, U>,
+    moved: &Moved<W>,
+    progress: &Progress,
+    crowds: Crowds<'_>,
+    wait: impl Future<Output = T>,
+) -> Option<T> {
+    let idle = service.options.idle;
+    let tick = idle.min(TICK);
+    let mut wait = std::pin::pin!(wait);
+    let mut timer = service.world.timer();
+    timer.set(Some(service.world.now() + tick));
+    let mut mark = Stuck { crowd: crowds.ours, marked: false };
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = wait.as_mut().poll(cx) {
+            return Poll::Ready(Some(result));
+        }
+        while timer.poll(cx).is_ready() {
+            let still = moved.still();
+            // The client does not take what comes on a window that others share; or the peer, what the client sends.
+            let blocks_ours = progress.down.stuck.get() && still >= tick;
+            mark.set(blocks_ours);
+            let ours = blocks_ours && crowds.ours.is_some_and(|crowd| crowd.lent.get() > 1);
+            let theirs = progress.up.stuck.get() && !crowds.half_close && crowds.theirs.get() > 1;
+            if still >= idle || (ours || theirs) && still >= PATIENCE {
+                return Poll::Ready(None);
+            }
+            timer.set(Some(service.world.now() + tick));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Marks an association as one where a stream is stuck.
+struct Stuck<'a> {
+    crowd: Option<&'a super::upstream::Crowd>,
+    marked: bool,
+}
+
+impl Stuck<'_> {
+    fn set(&mut self, stuck: bool) {
+        let Some(crowd) = self.crowd.filter(|_| self.marked != stuck) else { return };
+        self.marked = stuck;
+        crowd.stuck.set(if stuck { crowd.stuck.get() + 1 } else { crowd.stuck.get() - 1 });
+    }
+}
+
+impl Drop for Stuck<'_> {
+    fn drop(&mut self) {
+        self.set(false);
+    }
+}
+
+/// Answers in the gateway's own name; `complete`: nothing more of the request comes.
+pub(super) async fn answer<D: Stream>(
+    down: &Conn<D>,
+    request: &Request,
+    refusal: &Refusal,
+    complete: bool,
+    access: &mut Access,
+) -> After {
+    access.status = refusal.status;
+    let close = request.close || !complete;
+    let text = own_answer(refusal, close, request.method == "HEAD");
+    match down.write_all(&text).await {
+        Ok(()) if !complete => After::Part,
+        Ok(()) if close => After::Close,
+        Ok(()) => After::Again,
+        Err(reason) => After::Tear(reason == CloseReason::Cancelled),
+    }
+}
+
+/// An answer in the gateway's own name.
+pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec<u8> {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let mut out = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    let body = format!("anabranch gateway: {}\n", refusal.why);
+    write_field(&mut out, "Content-Type", b"text/plain");
+    write_field(&mut out, "Content-Length", body.len().to_string().as_bytes());
+    if refusal.status == 405 {
+        write_field(&mut out, "Allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    }
+    if close {
+        write_field(&mut out, "Connection", b"close");
+    }
+    out.extend_from_slice(b"\r\n");
+    if !head_only {
+        out.extend_from_slice(body.as_bytes());
+    }
+    out
+}
+
+/// How often an exchange is looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// How long others wait behind a stream that is stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What a client may send ahead of its next request's turn.
+const MOST_PIPELINED: usize = 16 * 1024;
+/// The head of an answer may have this many bytes in any case.
+const LEAST_HEAD: usize = 64 * 1024;

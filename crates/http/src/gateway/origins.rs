@@ -1,0 +1,154 @@
+//! Origins over the host's TCP: a connection an exchange, kept for the next where the origin lets us.
+
+use super::allow::Rules;
+use super::target::Authority;
+use super::upstream::{Ending, Lease, ReachError, Upstream, connect_any, within};
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::kernel::{KernelConnector, KernelSession, KernelStream};
+use anabranch_transport::{Session, Stream};
+use anabranch_world::kernel::KernelTcp;
+use anabranch_world::names::Names;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Waker};
+
+/// Reaches origins by TCP.
+pub struct Origins<W: KernelTcp + Names> {
+    pool: Rc<Pool<W>>,
+    _sweeper: W::Task<()>,
+}
+
+/// A connection, and since when it waits.
+type Kept<W> = (KernelSession<W>, Instant);
+
+struct Pool<W: KernelTcp + Names> {
+    world: W,
+    /// Whom the gateway stands before; else only what is allowed.
+    configured: Option<Authority>,
+    rules: Rules,
+    timeout: Duration,
+    /// Connections that wait for an exchange, the longest unused first.
+    kept: RefCell<BTreeMap<Authority, Vec<Kept<W>>>>,
+}
+
+impl<W: KernelTcp + Names> Origins<W> {
+    /// Reaches `configured`, and what `rules` allow; gives up on one that does not answer for `timeout`.
+    #[must_use]
+    pub fn new(world: &W, configured: Option<Authority>, rules: Rules, timeout: Duration) -> Self {
+        let pool =
+            Rc::new(Pool { world: world.clone(), configured, rules, timeout, kept: RefCell::default() });
+        let swept = Rc::downgrade(&pool);
+        let sweeper = world.spawn("gateway sweeper", sweep(world.clone(), swept));
+        Self { pool, _sweeper: sweeper }
+    }
+}
+
+impl<W: KernelTcp + Names> fmt::Debug for Origins<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origins").field("configured", &self.pool.configured).finish_non_exhaustive()
+    }
+}
+
+/// Closes what has waited for too long.
+async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
+    loop {
+        world.sleep_until(world.now() + KEPT_FOR / 4).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let now = world.now();
+        pool.kept.borrow_mut().retain(|_, sessions| {
+            sessions.retain(|(_, since)| *since + KEPT_FOR > now);
+            !sessions.is_empty()
+        });
+    }
+}
+
+impl<W: KernelTcp + Names> Pool<W> {
+    /// A connection that still lives, and has nothing to say.
+    fn take(&self, to: &Authority) -> Option<(KernelSession<W>, KernelStream<W>)> {
+        let mut kept = self.kept.borrow_mut();
+        let sessions = kept.get_mut(to)?;
+        let mut found = None;
+        while let Some((session, _)) = sessions.pop() {
+            let Ok(mut stream) = session.open(0) else { continue };
+            let mut cx = Context::from_waker(Waker::noop());
+            if stream.poll_read(&mut cx, &mut [0]).is_pending() {
+                found = Some((session, stream));
+                break;
+            }
+        }
+        if sessions.is_empty() {
+            kept.remove(to);
+        }
+        found
+    }
+
+    fn keep(&self, to: Authority, session: KernelSession<W>) {
+        let mut kept = self.kept.borrow_mut();
+        if kept.values().map(Vec::len).sum::<usize>() < MOST_KEPT {
+            kept.entry(to).or_default().push((session, self.world.now()));
+        }
+    }
+}
+
+fn lend<W: KernelTcp + Names>(
+    pool: &Rc<Pool<W>>,
+    to: &Authority,
+    session: KernelSession<W>,
+    stream: KernelStream<W>,
+    reused: bool,
+) -> Lease<KernelStream<W>> {
+    let (pool, to) = (pool.clone(), to.clone());
+    let back = move |stream: KernelStream<W>, how: Ending, _| {
+        drop(stream);
+        match how {
+            Ending::Reusable => pool.keep(to, session),
+            Ending::Over => session.close(),
+            Ending::Torn | Ending::Cancelled => session.abort(),
+        }
+    };
+    Lease::new(stream, reused, None, Box::new(back))
+}
+
+impl<W: KernelTcp + Names> Upstream for Origins<W> {
+    type Stream = KernelStream<W>;
+
+    fn half_close(&self) -> bool {
+        true
+    }
+
+    fn is_gateway(&self) -> bool {
+        false
+    }
+
+    async fn reach(&self, to: &Authority, fresh: bool) -> Result<Lease<KernelStream<W>>, ReachError> {
+        let pool = &self.pool;
+        let configured = pool.configured.as_ref() == Some(to);
+        if !configured && !pool.rules.may_allow(&to.host, to.port) {
+            return Err(ReachError::Forbidden);
+        }
+        if let Some((session, stream)) = pool.take(to).filter(|_| !fresh) {
+            return Ok(lend(pool, to, session, stream, true));
+        }
+        let found = within(&pool.world, pool.timeout, pool.world.resolve(&to.host, to.port)).await;
+        let mut addresses = found.ok_or(ReachError::Timeout)?.map_err(|_| ReachError::Unresolved)?;
+        addresses.retain(|&address| configured || pool.rules.allow(&to.host, address));
+        if addresses.is_empty() {
+            return Err(ReachError::Forbidden);
+        }
+        let count = addresses.len();
+        let connector = KernelConnector::new(pool.world.clone(), addresses);
+        let session = connect_any(&pool.world, &connector, count, pool.timeout).await?;
+        let stream = session.open(0).map_err(|why| match why {
+            anabranch_transport::OpenError::Closed(reason) => ReachError::Closed(reason),
+            _ => ReachError::Timeout,
+        })?;
+        Ok(lend(pool, to, session, stream, false))
+    }
+}
+
+/// How long a connection waits for another exchange.
+const KEPT_FOR: Duration = Duration::from_secs(20);
+/// Connections that wait at a time.
+const MOST_KEPT: usize = 256;

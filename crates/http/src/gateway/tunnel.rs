@@ -1,0 +1,114 @@
+//! A tunnel: bytes both ways until both sides have said all.
+//!
+//! On TCP each direction ends with a FIN. A stream of an association has no such
+//! end, so there the bytes of a tunnel travel in chunks (RFC 9112 §7.1), the last
+//! one empty; gateways agree on that by a field of CONNECT and its answer. The
+//! stream is of use again afterwards.
+//!
+//! Home of RFC 9110 §9.3.6.
+
+use super::Service;
+use super::body::Framing;
+use super::conn::{Conn, Moved, Pump, Stopped};
+use super::exchange::{After, Crowds, Progress, watched};
+use super::head::{TUNNEL_FRAMING, write_field};
+use super::upstream::{Ending, Lease, Upstream};
+use crate::serve::Access;
+use anabranch_transport::{CloseReason, Stream};
+use anabranch_world::World;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+/// Tells the client that the tunnel is open, and carries what comes.
+pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
+    service: &Service<W, U>,
+    down: &Conn<D>,
+    lease: Lease<U::Stream>,
+    others: &Cell<u32>,
+    access: &mut Access,
+) -> After {
+    let (near, far) = (service.options.half_close, service.upstream.half_close());
+    let crowd = lease.crowd.clone();
+    let up = Conn::new(lease);
+    let moved = Moved::new(&service.world);
+    let progress = Progress::default();
+    let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
+    write_field(&mut head, "Via", format!("1.1 {}", service.options.name).as_bytes());
+    if !near {
+        write_field(&mut head, TUNNEL_FRAMING, b"chunked");
+        write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    access.status = 200;
+    let framing = |half_close| if half_close { Framing::Close } else { Framing::Chunked };
+    let upward = async {
+        let told = (&moved, &service.scratch, &progress.up);
+        Pump::new((down, &up), told, Vec::new(), framing(near), !far).run().await?;
+        if far {
+            up.finish();
+        }
+        Ok(())
+    };
+    let downward = async {
+        let told = (&moved, &service.scratch, &progress.down);
+        Pump::new((&up, down), told, head, framing(far), !near).run().await?;
+        if near {
+            down.finish();
+        }
+        Ok(())
+    };
+    let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: near };
+    let whole = watched(service, &moved, &progress, crowds, both(upward, downward)).await;
+    access.bytes = progress.down.carried.get();
+    let clean = up.is_clean();
+    let lease = up.into_stream();
+    match whole {
+        Some(Ok(())) => {
+            lease.end(match far {
+                true => Ending::Over,
+                false if clean => Ending::Reusable,
+                false => Ending::Torn,
+            });
+            if near { After::Close } else { After::Again }
+        }
+        None => {
+            lease.end(Ending::Torn);
+            After::Tear(false)
+        }
+        Some(Err((at_client, stopped))) => {
+            let cancelled = |side: bool| match &stopped {
+                Stopped::Source(CloseReason::Cancelled) => at_client == side,
+                Stopped::Sink(CloseReason::Cancelled) => at_client != side,
+                _ => false,
+            };
+            lease.end(if cancelled(false) { Ending::Cancelled } else { Ending::Torn });
+            After::Tear(cancelled(true))
+        }
+    }
+}
+
+/// Both directions, until both are done or one fails; with a failure, whether the client was its source.
+async fn both(
+    upward: impl Future<Output = Result<(), Stopped>>,
+    downward: impl Future<Output = Result<(), Stopped>>,
+) -> Result<(), (bool, Stopped)> {
+    let (mut upward, mut downward) = (std::pin::pin!(upward), std::pin::pin!(downward));
+    let mut done = (false, false);
+    poll_fn(|cx| {
+        if !done.0
+            && let Poll::Ready(result) = upward.as_mut().poll(cx)
+        {
+            result.map_err(|stopped| (true, stopped))?;
+            done.0 = true;
+        }
+        if !done.1
+            && let Poll::Ready(result) = downward.as_mut().poll(cx)
+        {
+            result.map_err(|stopped| (false, stopped))?;
+            done.1 = true;
+        }
+        if done == (true, true) { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await
+}

@@ -1,0 +1,232 @@
+//! How a gateway reaches what it stands before: a stream on loan for each exchange.
+
+use super::target::Authority;
+use anabranch_base::time::Duration;
+use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, Session, Stream};
+use anabranch_world::{Timer, World};
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Where a gateway gets streams to origins, or to the next gateway.
+pub trait Upstream: 'static {
+    /// A stream of it.
+    type Stream: Stream;
+
+    /// The peer is told where what we write ends ([`Stream::finish`]), and we where it ends.
+    fn half_close(&self) -> bool;
+
+    /// It leads to another gateway, which takes requests for any origin.
+    fn is_gateway(&self) -> bool;
+
+    /// A stream for an exchange with `to`; `fresh`: one on which nothing has been said yet.
+    #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
+    async fn reach(&self, to: &Authority, fresh: bool) -> Result<Lease<Self::Stream>, ReachError>;
+}
+
+/// Why there is no stream.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReachError {
+    /// Nobody has allowed that target.
+    #[error("the target is not allowed here")]
+    Forbidden,
+    /// The name leads nowhere.
+    #[error("the name of the target is not resolved")]
+    Unresolved,
+    /// Nothing could be begun.
+    #[error("no connection: {0}")]
+    Connect(#[from] ConnectError),
+    /// It was begun and failed.
+    #[error("no connection: {0}")]
+    Closed(CloseReason),
+    /// It took too long.
+    #[error("no connection in time")]
+    Timeout,
+}
+
+/// How an exchange has left its stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Another one can follow.
+    Reusable,
+    /// Both ends have said all, and nothing can follow.
+    Over,
+    /// In the middle.
+    Torn,
+    /// In the middle, by the peer's wish ([`CloseReason::Cancelled`]).
+    Cancelled,
+}
+
+/// Others on the same session.
+#[derive(Debug, Default)]
+pub struct Crowd {
+    /// Streams on loan.
+    pub(super) lent: Cell<u32>,
+    /// Those that are not read while more comes, so that all others wait with them.
+    pub(super) stuck: Cell<u32>,
+}
+
+/// A stream on loan. What is dropped counts as torn.
+pub struct Lease<T: Stream> {
+    stream: Option<T>,
+    /// There have been exchanges on its session before.
+    pub(super) reused: bool,
+    /// With whom it shares the session's receive window; `None`: with nobody.
+    pub(super) crowd: Option<Rc<Crowd>>,
+    back: Option<Back<T>>,
+}
+
+/// Takes a stream back; `false`: in a drop, where nothing can be waited for.
+type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
+
+impl<T: Stream> Lease<T> {
+    /// Lends `stream`, which `back` takes back.
+    pub(super) fn new(stream: T, reused: bool, crowd: Option<Rc<Crowd>>, back: Back<T>) -> Self {
+        Self { stream: Some(stream), reused, crowd, back: Some(back) }
+    }
+
+    /// Gives it back.
+    pub(super) fn end(mut self, how: Ending) {
+        self.give_back(how, true);
+    }
+
+    fn give_back(&mut self, how: Ending, waits: bool) {
+        if let (Some(stream), Some(back)) = (self.stream.take(), self.back.take()) {
+            back(stream, how, waits);
+        }
+    }
+}
+
+impl<T: Stream> Drop for Lease<T> {
+    fn drop(&mut self) {
+        self.give_back(Ending::Torn, false);
+    }
+}
+
+impl<T: Stream> fmt::Debug for Lease<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("reused", &self.reused).finish_non_exhaustive()
+    }
+}
+
+/// What a lease without a stream would say; there is none but while it is given back.
+const GONE: CloseReason = CloseReason::Aborted;
+
+impl<T: Stream> Stream for Lease<T> {
+    fn number(&self) -> u16 {
+        self.stream.as_ref().map_or(0, Stream::number)
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.stream.as_ref().map_or(0, Stream::bytes_read)
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.stream.as_ref().map_or(0, Stream::bytes_written)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_read(cx, into))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_write(cx, from))
+    }
+
+    fn poll_write_message(&mut self, cx: &mut Context<'_>, whole: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_write_message(cx, whole))
+    }
+
+    fn set_delivery(&mut self, delivery: Delivery) {
+        if let Some(stream) = &mut self.stream {
+            stream.set_delivery(delivery);
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            stream.finish();
+        }
+    }
+}
+
+/// A session with one of `count` servers: the next is begun when one has failed, or has not answered for a quarter of
+/// a second (RFC 8305 §5), and the first that answers is taken.
+///
+/// # Errors
+/// Why none did.
+pub async fn connect_any<W: World, C: Connector>(
+    world: &W,
+    connector: &C,
+    count: usize,
+    timeout: Duration,
+) -> Result<C::Session, ReachError> {
+    let deadline = world.now() + timeout;
+    let (mut timer, mut next, mut due) = (world.timer(), 0, world.now());
+    let mut begun: Vec<C::Session> = Vec::new();
+    let mut failed = ReachError::Timeout;
+    let found = poll_fn(|cx| {
+        loop {
+            let mut at = 0;
+            while at < begun.len() {
+                match begun[at].poll_established(cx) {
+                    Poll::Pending => at += 1,
+                    Poll::Ready(Ok(())) => return Poll::Ready(Ok(begun.swap_remove(at))),
+                    Poll::Ready(Err(why)) => {
+                        begun.remove(at);
+                        failed = ReachError::Closed(why);
+                        due = world.now();
+                    }
+                }
+            }
+            if begun.is_empty() && next == count {
+                return Poll::Ready(Err(failed.clone()));
+            }
+            let now = world.now();
+            if now >= deadline {
+                return Poll::Ready(Err(ReachError::Timeout));
+            }
+            if next < count && now >= due {
+                match connector.connect(next) {
+                    Ok(session) => {
+                        begun.push(session);
+                        due = now + STAGGER;
+                    }
+                    Err(why) => failed = ReachError::Connect(why),
+                }
+                next += 1;
+                continue;
+            }
+            timer.set(Some(if next < count { due.min(deadline) } else { deadline }));
+            if timer.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await;
+    for session in begun {
+        session.abort();
+    }
+    found
+}
+
+/// `None`: it took longer than `span`.
+pub(super) async fn within<W: World, T>(
+    world: &W,
+    span: Duration,
+    wait: impl Future<Output = T>,
+) -> Option<T> {
+    let mut wait = std::pin::pin!(wait);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + span));
+    poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => timer.poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// The connection attempt delay of RFC 8305 §5.
+const STAGGER: Duration = Duration::from_millis(250);

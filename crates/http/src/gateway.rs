@@ -46,7 +46,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use upstream::within;
+use upstream::{begun_anew, within};
 
 /// Where requests go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -313,7 +313,7 @@ async fn end<W: World, U, N: Session>(
             if !stream.reset() {
                 return session.abort();
             }
-            if within(&service.world, CLOSING, poll_fn(|cx| stream.poll_reset(cx))).await != Some(true) {
+            if !begun_anew(&service.world, &mut stream, CLOSING).await {
                 session.abort();
             }
         }

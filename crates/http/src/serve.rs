@@ -211,13 +211,19 @@ async fn watch<W: World, N: Session>(world: W, options: Options, session: N, act
             return session.abort();
         }
         if options.idle_timeout.is_some() && !busy && activity.moved.get() + idle <= now {
-            return session.close();
+            session.close();
+            // A peer that does not take what is left, or the end, is not waited for.
+            world.sleep_until(now + CLOSING).await;
+            return session.abort();
         }
         let idle_due = if busy { now + idle } else { activity.moved.get() + idle };
         let head_due = activity.head_since.get().unwrap_or(now) + head;
         world.sleep_until(idle_due.min(head_due).max(now.plus_nanos(1))).await;
     }
 }
+
+/// How long a peer may take for the end of a session.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// Tasks that live at most as long as this: each is forgotten when it is done,
 /// and what still runs is cancelled on drop.

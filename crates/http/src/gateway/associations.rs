@@ -12,7 +12,7 @@
 
 use super::allow::Rules;
 use super::target::Authority;
-use super::upstream::{Crowd, Ending, Lease, ReachError, Upstream, connect_any, within};
+use super::upstream::{Crowd, Ending, Lease, ReachError, Upstream, begun_anew, connect_any};
 use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};
@@ -199,14 +199,14 @@ impl<W: World, C: Connector> Pool<W, C> {
             }
             let world = pool.world.clone();
             let begin_anew = async move {
-                let begun_anew = if how == Ending::Cancelled {
+                let anew = if how == Ending::Cancelled {
                     // The peer has asked for it, and is about to do it.
                     pool.world.sleep_until(pool.world.now() + SETTLING).await;
                     true
                 } else {
-                    within(&pool.world, RESETTING, poll_fn(|cx| stream.poll_reset(cx))).await == Some(true)
+                    begun_anew(&pool.world, &mut stream, RESETTING).await
                 };
-                association.retired.set(association.retired.get() || !begun_anew);
+                association.retired.set(association.retired.get() || !anew);
                 drop(stream);
                 pool.given_back(&association, Some(number));
             };

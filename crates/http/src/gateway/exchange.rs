@@ -463,7 +463,7 @@ pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec
 /// How often an exchange is looked at.
 const TICK: Duration = Duration::from_secs(1);
 /// How long others wait behind a stream that is stuck.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// What a client may send ahead of its next request's turn.
 const MOST_PIPELINED: usize = 16 * 1024;
 /// The head of an answer may have this many bytes in any case.

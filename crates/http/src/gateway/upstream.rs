@@ -228,5 +228,23 @@ pub(super) async fn within<W: World, T>(
     .await
 }
 
+/// Waits until a stream has begun anew, at most `span`; false: it has not. What is unread would keep the peer from
+/// coming to an end with it, so it is read.
+pub(super) async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
+    let anew = poll_fn(|cx| {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Poll::Ready(anew) = stream.poll_reset(cx) {
+                return Poll::Ready(anew);
+            }
+            match stream.poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(1..)) => {}
+                _ => return Poll::Pending,
+            }
+        }
+    });
+    within(world, span, anew).await == Some(true)
+}
+
 /// The connection attempt delay of RFC 8305 §5.
 const STAGGER: Duration = Duration::from_millis(250);

@@ -176,9 +176,22 @@ fn get() -> Command {
             Arg::new("output")
                 .long("output")
                 .short('o')
-                .value_name("FILE")
+                .value_name("FILE|DIR")
                 .action(ArgAction::Append)
-                .help("Where to, once for each URL; -: standard output [default: standard output]"),
+                .help("Where to: a file for each URL, or a directory; -: standard output [default: standard output, with --page nowhere]"),
+        )
+        .arg(
+            Arg::new("page")
+                .long("page")
+                .action(ArgAction::SetTrue)
+                .help("Get all that the document embeds, too, and draw when what came"),
+        )
+        .arg(
+            Arg::new("har")
+                .long("har")
+                .value_name("FILE")
+                .requires("page")
+                .help("Write the page load as HAR 1.2"),
         )
         .arg(
             Arg::new("timeout")

@@ -2,6 +2,12 @@
 //!
 //! Objects of one server share a session: over SCTP each has a stream of its
 //! own and all come at once; over TCP they come one after the other.
+//!
+//! - `page`: a document and all it embeds
+//! - `waterfall`: when what came
+
+mod page;
+mod waterfall;
 
 use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
@@ -10,7 +16,9 @@ use crate::progress::Meter;
 use crate::serve::config;
 use crate::{Done, Failure, complain, say_bytes};
 use anabranch_base::units::parse_span;
-use anabranch_http::get::{GetError, get};
+use anabranch_http::gateway::connect_any;
+use anabranch_http::get::{Answer, GetError, get_telling};
+use anabranch_http::visit::{Place, resolve};
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::{CloseReason, Connector, Session};
@@ -30,33 +38,72 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         urls.push(Url::parse(text).map_err(Failure::Usage)?);
     }
     let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
-    if !outputs.is_empty() && outputs.len() != urls.len() {
-        let told = format!("{} URLs and {} files; write -o FILE once for each", urls.len(), outputs.len());
-        return Err(Failure::Usage(told));
-    }
     let text = matches.get_one::<String>("timeout").map_or("", String::as_str);
     let timeout = parse_span(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}")))?;
+    let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
+    if matches.get_flag("page") {
+        return whole_page(matches, urls, &outputs, timeout, sctp_port);
+    }
+    // A directory takes any number of objects.
+    let directory = outputs.first().map(|name| Path::new(name.as_str())).filter(|path| path.is_dir());
+    let directory = directory.filter(|_| outputs.len() == 1);
+    if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
+        let told = format!(
+            "{} URLs and {} files; write -o FILE once for each, or -o DIR",
+            urls.len(),
+            outputs.len()
+        );
+        return Err(Failure::Usage(told));
+    }
     let mut wanted = Vec::new();
     for (number, url) in urls.into_iter().enumerate() {
-        let file = match outputs.get(number) {
-            Some(name) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
+        let file = match (directory, outputs.get(number)) {
+            (Some(directory), _) => Some(Reserved::new(&directory.join(last_name(&url.target)))?),
+            (None, Some(name)) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
             _ => None,
         };
-        wanted.push(Wanted { url, file });
+        wanted.push(Wanted { url, file, moves: 0 });
     }
-    let settings = Settings {
-        timeout,
-        sctp: config()?,
-        sctp_port: matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
-        meter: Meter::new(matches.get_flag("quiet")),
-    };
+    let settings =
+        Settings { timeout, sctp: config()?, sctp_port, meter: Meter::new(matches.get_flag("quiet")) };
     let done = os::run(os::Options::default(), async |world| get_all(world, wanted, Rc::new(settings)).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+}
+
+/// `get --page`.
+fn whole_page(
+    matches: &ArgMatches,
+    urls: Vec<Url>,
+    outputs: &[&String],
+    timeout: Duration,
+    sctp_port: u16,
+) -> Result<Done, Failure> {
+    let mut urls = urls.into_iter();
+    let (Some(url), None, false) = (urls.next(), urls.next(), outputs.len() > 1) else {
+        return Err(Failure::Usage("--page takes one URL and at most one -o DIR".to_owned()));
+    };
+    let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
+    let har = matches.get_one::<String>("har").map(|name| Reserved::new(Path::new(name))).transpose()?;
+    let quiet = matches.get_flag("quiet");
+    let asked = page::Asked { url, directory, har, quiet, timeout, sctp: config()?, sctp_port };
+    let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
+    done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+}
+
+/// The last part of a path, as a file is called.
+fn last_name(target: &str) -> &str {
+    let path = target.split('?').next().unwrap_or_default();
+    match path.rsplit('/').next().unwrap_or_default() {
+        "" | "." | ".." => "index.html",
+        name => name,
+    }
 }
 
 struct Wanted {
     url: Url,
     file: Option<Reserved>,
+    /// Redirections so far.
+    moves: u32,
 }
 
 struct Settings {
@@ -71,34 +118,39 @@ enum Ended {
     Delivered,
     /// The transfer failed: told, exit 1.
     Failed(String),
+    /// It is somewhere else.
+    Moved(Wanted),
     /// This host does not let us: exit 3.
     Host(Failure),
 }
 
 async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) -> Result<Done, Failure> {
-    let mut servers: BTreeMap<(Carrier, String, u16), Vec<Wanted>> = BTreeMap::new();
-    for one in wanted {
-        servers.entry((one.url.carrier, one.url.host.clone(), one.url.port)).or_default().push(one);
-    }
     let mut done = Done::Well;
-    for of_server in servers.into_values() {
-        let Some(first) = of_server.first() else { continue };
-        let (carrier, host) = (first.url.carrier, first.url.host.clone());
-        let ended = match first.url.resolve() {
-            Err(why) => vec![Ended::Failed(why)],
-            Ok(addresses) if carrier == Carrier::Tcp => {
-                over_tcp(&world, addresses, of_server, &settings).await
-            }
-            Ok(addresses) => over_sctp(&world, carrier, addresses, of_server, &settings).await,
-        };
-        for one in ended {
-            match one {
-                Ended::Delivered => {}
-                Ended::Failed(why) => {
-                    complain(&format!("{host}: {why}"));
-                    done = Done::Badly;
+    let mut left = wanted;
+    while !left.is_empty() {
+        let mut servers: BTreeMap<(Carrier, String, u16), Vec<Wanted>> = BTreeMap::new();
+        for one in left.drain(..) {
+            servers.entry((one.url.carrier, one.url.host.clone(), one.url.port)).or_default().push(one);
+        }
+        for ((carrier, host, _), of_server) in servers {
+            let Some(first) = of_server.first() else { continue };
+            let ended = match first.url.resolve() {
+                Err(why) => vec![Ended::Failed(why)],
+                Ok(addresses) if carrier == Carrier::Tcp => {
+                    over_tcp(&world, addresses, of_server, &settings).await
                 }
-                Ended::Host(failure) => return Err(failure),
+                Ok(addresses) => over_sctp(&world, carrier, addresses, of_server, &settings).await,
+            };
+            for one in ended {
+                match one {
+                    Ended::Delivered => {}
+                    Ended::Moved(one) => left.push(one),
+                    Ended::Failed(why) => {
+                        complain(&format!("{host}: {why}"));
+                        done = Done::Badly;
+                    }
+                    Ended::Host(failure) => return Err(failure),
+                }
             }
         }
     }
@@ -121,20 +173,13 @@ async fn over_tcp(
     let mut kept = None;
     for one in wanted {
         if kept.is_none() {
-            // One address after the other, until one answers.
-            let mut last = String::new();
-            for number in 0..count {
-                match begin(world, &connector, number, settings.timeout).await {
-                    Ok(session) => {
-                        kept = session.open(0).ok().map(|stream| (session, stream));
-                        break;
-                    }
-                    Err(why) => last = why,
+            // Of several addresses the first that answers.
+            match connect_any(world, &connector, count, settings.timeout).await {
+                Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
+                Err(why) => {
+                    ended.push(Ended::Failed(why.to_string()));
+                    continue;
                 }
-            }
-            if kept.is_none() {
-                ended.push(Ended::Failed(last));
-                continue;
             }
         }
         let Some((session, mut stream)) = kept.take() else { continue };
@@ -217,9 +262,10 @@ async fn get_one<T: anabranch_transport::Stream>(
     wanted: Wanted,
     settings: &Settings,
 ) -> (Ended, bool) {
-    let Wanted { url, mut file } = wanted;
+    let Wanted { url, mut file, moves } = wanted;
     let authority = url.authority();
-    let taken = get(world, stream, &authority, &url.target, settings.timeout, |head, bytes| {
+    let taken = get_telling(world, stream, &authority, &url.target, settings.timeout, |answer, bytes| {
+        let head = &answer.head;
         if head.status != 200 {
             return Ok(());
         }
@@ -230,13 +276,28 @@ async fn get_one<T: anabranch_transport::Stream>(
         }
     });
     match taken.await {
-        Ok((head, _)) if head.status == 200 => {
+        Ok((answer, _)) if answer.head.status == 200 => {
             let published =
                 file.map_or(Ok(()), |file| file.done().and_then(|file| files::publish(vec![file])));
-            (published.map_or_else(Ended::Host, |()| Ended::Delivered), !head.close)
+            let ended = published.map_or_else(|why| Ended::Failed(why.line()), |()| Ended::Delivered);
+            (ended, !answer.head.close)
         }
-        Ok((head, _)) => (Ended::Failed(format!("{}: status {}", url.target, head.status)), !head.close),
-        Err(GetError::Taker(failure)) => (Ended::Host(failure), false),
+        Ok((Answer { head, location: Some(location), .. }, _))
+            if matches!(head.status, 301..=303 | 307 | 308) =>
+        {
+            let ended = match elsewhere(&url, &location) {
+                _ if moves >= MOST_MOVES => {
+                    Ended::Failed(format!("{}: redirected more than {MOST_MOVES} times", url.target))
+                }
+                Ok(url) => Ended::Moved(Wanted { url, file, moves: moves + 1 }),
+                Err(why) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
+            };
+            (ended, !head.close)
+        }
+        Ok((Answer { head, .. }, _)) => {
+            (Ended::Failed(format!("{}: status {}", url.target, head.status)), !head.close)
+        }
+        Err(GetError::Taker(failure)) => (Ended::Failed(failure.line()), false),
         Err(GetError::Closed(CloseReason::Finished)) => (
             Ended::Failed(format!("{}: the server closed before the answer was complete", url.target)),
             false,
@@ -245,5 +306,19 @@ async fn get_one<T: anabranch_transport::Stream>(
     }
 }
 
+/// Where `location` leads from `url`: the same server by the same carrier, or another one.
+fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
+    match resolve(&url.authority(), &url.target, location) {
+        Place::Here(target) => Ok(Url { target, ..url.clone() }),
+        Place::Elsewhere(other) if other.starts_with("//") => {
+            Url::parse(&format!("{}:{other}", url.carrier.scheme()))
+        }
+        Place::Elsewhere(other) => Url::parse(&other),
+        Place::Nowhere => Err(format!("'{location}'")),
+    }
+}
+
+/// How often an object may be somewhere else.
+const MOST_MOVES: u32 = 10;
 /// What a peer has to answer that we are done.
 const CLOSING: Duration = Duration::from_secs(2);

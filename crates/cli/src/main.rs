@@ -55,6 +55,16 @@ enum Done {
     Badly,
 }
 
+impl Failure {
+    /// What it is, for people.
+    fn line(self) -> String {
+        match self {
+            Self::Usage(line) | Self::Host(line) | Self::Internal(line) => line,
+            Self::Interrupted => "interrupted".to_owned(),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let matches = match args::command().try_get_matches() {
         Ok(matches) => matches,

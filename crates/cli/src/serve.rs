@@ -120,7 +120,8 @@ pub fn log(access: &Access) {
     let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} HTTP/1.1\" {status} {bytes}\n"));
 }
 
+/// The date.
 #[expect(clippy::disallowed_methods, reason = "dates on the wire and in the log are the wall clock's")]
-fn now() -> SystemTime {
+pub fn now() -> SystemTime {
     SystemTime::now()
 }

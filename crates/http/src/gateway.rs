@@ -31,7 +31,7 @@ mod upstream;
 pub use associations::{Associations, Peer};
 pub use origins::Origins;
 pub use target::Authority;
-pub use upstream::{Lease, ReachError, Upstream, connect_any};
+pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any};
 
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::time::{Duration, Instant};

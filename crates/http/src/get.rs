@@ -26,6 +26,17 @@ pub enum GetError<E> {
     Taker(E),
 }
 
+/// What the head of an answer says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// Status and length.
+    pub head: Head,
+    /// Location.
+    pub location: Option<String>,
+    /// The media type in lower case, without parameters.
+    pub content_type: Option<String>,
+}
+
 /// Gets `target` of `host` over `stream`: `take` is told the head, then each
 /// piece of the body with the head. Returns the head and the length of the body.
 ///
@@ -39,14 +50,30 @@ pub async fn get<W: World, T: Stream, E>(
     timeout: Duration,
     mut take: impl FnMut(&Head, &[u8]) -> Result<(), E>,
 ) -> Result<(Head, u64), GetError<E>> {
+    let taken = get_telling(world, stream, host, target, timeout, |answer, bytes| take(&answer.head, bytes));
+    taken.await.map(|(answer, length)| (answer.head, length))
+}
+
+/// As [`get`], for who wants to know more of the answer.
+///
+/// # Errors
+/// [`GetError`]; the stream is of no more use then.
+pub async fn get_telling<W: World, T: Stream, E>(
+    world: &W,
+    stream: &mut T,
+    host: &str,
+    target: &str,
+    timeout: Duration,
+    mut take: impl FnMut(&Answer, &[u8]) -> Result<(), E>,
+) -> Result<(Answer, u64), GetError<E>> {
     let request = format!(
         "GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: anabranch/{}\r\nAccept: */*\r\n\r\n",
         env!("CARGO_PKG_VERSION")
     );
     within(world, timeout, stream.write_all(request.as_bytes())).await?;
-    let mut parser = ResponseParser::new();
+    let mut parser = ResponseParser::telling();
     let mut buffer = vec![0; READ_BYTES];
-    let (mut head, mut length) = (None, 0);
+    let (mut answer, mut length) = (None, 0);
     loop {
         let read = within(world, timeout, stream.read(&mut buffer)).await?;
         if read == 0 {
@@ -56,19 +83,21 @@ pub async fn get<W: World, T: Stream, E>(
         loop {
             match parser.step(&mut input)? {
                 Step::More => break,
-                Step::Head(said) => {
+                Step::Head(head) => {
+                    let told = parser.told();
+                    let said = Answer { head, location: told.location, content_type: told.content_type };
                     take(&said, &[]).map_err(GetError::Taker)?;
-                    head = Some(said);
+                    answer = Some(said);
                 }
                 Step::Body(bytes) => {
                     length += bytes.len() as u64;
-                    if let Some(head) = &head {
-                        take(head, bytes).map_err(GetError::Taker)?;
+                    if let Some(answer) = &answer {
+                        take(answer, bytes).map_err(GetError::Taker)?;
                     }
                 }
                 Step::End => {
-                    if let Some(head) = head {
-                        return Ok((head, length));
+                    if let Some(answer) = answer {
+                        return Ok((answer, length));
                     }
                 }
             }

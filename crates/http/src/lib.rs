@@ -6,6 +6,7 @@
 //! | [`mapping`] | which exchange rides on which stream of which connection |
 //! | [`fetch`] | the client: loads a page by a policy |
 //! | [`get`] | the client for people: one object, to wherever it should go |
+//! | [`visit`] | a page for people: what a document embeds, fetched as it is found |
 //! | [`serve`] | the server: hyper on each stream |
 //! | [`gateway`] | the proxy between TCP and SCTP |
 //! | [`load`] | the load generator: many objects at a rate, or as fast as they come |
@@ -31,3 +32,4 @@ pub mod observe;
 pub mod page;
 pub mod serve;
 pub mod throughput;
+pub mod visit;

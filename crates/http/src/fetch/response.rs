@@ -48,6 +48,15 @@ pub struct Head {
     pub close: bool,
 }
 
+/// What else the head of a response says, to those who ask.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Told {
+    /// Location.
+    pub location: Option<String>,
+    /// The media type in lower case, without parameters.
+    pub content_type: Option<String>,
+}
+
 /// What the next bytes were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
@@ -67,6 +76,8 @@ pub struct ResponseParser {
     state: State,
     /// The part of a head, size line or trailer that has come so far.
     held: Vec<u8>,
+    /// Kept where it is wanted.
+    told: Option<Told>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,6 +100,18 @@ impl ResponseParser {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Before the first response, of which more is kept.
+    #[must_use]
+    pub fn telling() -> Self {
+        Self { told: Some(Told::default()), ..Self::default() }
+    }
+
+    /// What else the last head said; nothing, unless it is [`telling`](Self::telling).
+    #[must_use]
+    pub fn told(&self) -> Told {
+        self.told.clone().unwrap_or_default()
     }
 
     /// Nothing of a further response has come yet.
@@ -198,6 +221,14 @@ impl ResponseParser {
                 let tokens = || field.value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
                 head.close |= tokens().any(|token| token.eq_ignore_ascii_case(b"close"));
             }
+        }
+        if let Some(told) = &mut self.told {
+            let text = |name: &str| {
+                let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+                Some(String::from_utf8_lossy(field.value).trim().to_owned())
+            };
+            let bare = |kind: String| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            *told = Told { location: text("location"), content_type: text("content-type").map(bare) };
         }
         self.held.clear();
         // RFC 9112 §6.3: these have no body, whatever the fields say; and chunked goes before a length.

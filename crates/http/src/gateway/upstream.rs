@@ -87,8 +87,14 @@ impl<T: Stream> Lease<T> {
         Self { stream: Some(stream), reused, crowd, back: Some(back) }
     }
 
+    /// There have been exchanges on its session before.
+    #[must_use]
+    pub fn is_reused(&self) -> bool {
+        self.reused
+    }
+
     /// Gives it back.
-    pub(super) fn end(mut self, how: Ending) {
+    pub fn end(mut self, how: Ending) {
         self.give_back(how, true);
     }
 

@@ -1,0 +1,241 @@
+//! `get --page`: a document and what it embeds, into a directory, with a waterfall.
+
+use super::waterfall;
+use crate::dial::{Sctp, within};
+use crate::files::{self, Reserved};
+use crate::place::{Carrier, Url};
+use crate::progress::Meter;
+use crate::serve::now;
+use crate::{Done, Failure, complain, say};
+use anabranch_http::gateway::allow::Rules;
+use anabranch_http::gateway::{Associations, Authority, Origins, Peer};
+use anabranch_http::har::write::{self as har, Fetch};
+use anabranch_http::page::{Object, Page};
+use anabranch_http::visit::{Keeper, Plan, Visit, visit};
+use anabranch_transport::engines::sctp::Config;
+use anabranch_world::os::OsWorld;
+use std::fs;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// What is to be done.
+pub struct Asked {
+    /// The document.
+    pub url: Url,
+    /// Where bodies go; `None`: nowhere.
+    pub directory: Option<PathBuf>,
+    /// Where the HAR goes.
+    pub har: Option<Reserved>,
+    /// No waterfall.
+    pub quiet: bool,
+    pub timeout: Duration,
+    pub sctp: Config,
+    pub sctp_port: u16,
+}
+
+/// Gets the page.
+pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
+    let Asked { url, directory, har, quiet, timeout, mut sctp, sctp_port } = asked;
+    // An object that is given up takes its stream with it, not the association (RFC 6525).
+    sctp.reconfig = true;
+    if let Some(directory) = &directory {
+        files::reserve_directory(directory)?;
+    }
+    let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let start = anabranch_world::World::now(world);
+    let meter = Rc::new(Meter::new(quiet));
+    let keeper = Rc::new(Kept { directory, meter: meter.clone() });
+    let authority = Authority { host: url.host.to_ascii_lowercase(), port: url.port };
+    let plan = |at_once| Plan {
+        authority: authority.clone(),
+        host: url.authority(),
+        start: url.target.clone(),
+        at_once,
+        timeout,
+    };
+    let come = if url.carrier == Carrier::Tcp {
+        let origins = Rc::new(Origins::new(world, Some(authority.clone()), Rules::default(), timeout));
+        visit(world, origins, plan(CONNECTIONS), keeper).await
+    } else {
+        let addresses = url.resolve().map_err(Failure::Host)?;
+        let at_once = usize::from(sctp.streams);
+        let to = Sctp { carrier: url.carrier, addresses, port: sctp_port, config: sctp };
+        let (host, connector) = to.host(world).await?;
+        let peer = Peer::Origin(authority.clone());
+        let associations = Rc::new(Associations::new(world, connector, 1, peer, timeout));
+        let come = visit(world, associations.clone(), plan(at_once), keeper).await;
+        associations.close();
+        let _ = within(world, CLOSING, host.idle()).await;
+        come
+    };
+    meter.finish();
+    if !quiet {
+        say(&waterfall::draw(&come, start))?;
+    }
+    if let Some(har) = har {
+        let text = as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
+        files::publish(vec![har.fill(text.as_bytes())?])?;
+    }
+    let mut done = Done::Well;
+    for object in &come.objects {
+        if let Some(why) = &object.failure {
+            complain(&format!("{}{}: {why}", url.host, object.target));
+            done = Done::Badly;
+        }
+    }
+    if !come.left_out.is_empty() {
+        let named: Vec<_> = come.left_out.iter().take(NAMED).map(String::as_str).collect();
+        let more = if come.left_out.len() > NAMED { ", …" } else { "" };
+        complain(&format!(
+            "{} addresses left out, of other hosts: {}{more}",
+            come.left_out.len(),
+            named.join(", ")
+        ));
+    }
+    if done == Done::Badly {
+        files::clean_up();
+    }
+    Ok(done)
+}
+
+/// Files below a directory, each whole or not there.
+struct Kept {
+    directory: Option<PathBuf>,
+    meter: Rc<Meter>,
+}
+
+impl Keeper for Kept {
+    type File = Reserved;
+
+    fn open(&self, target: &str) -> Result<Option<Reserved>, String> {
+        let Some(directory) = &self.directory else { return Ok(None) };
+        let file = directory.join(name_of(target));
+        if let Some(parent) = file.parent() {
+            fs::create_dir_all(parent).map_err(|why| format!("cannot write '{}': {why}", file.display()))?;
+        }
+        Reserved::new(&file).map(Some).map_err(Failure::line)
+    }
+
+    fn write(&self, file: &mut Reserved, piece: &[u8]) -> Result<(), String> {
+        file.write(piece).map_err(Failure::line)
+    }
+
+    fn done(&self, file: Reserved) -> Result<(), String> {
+        file.done().and_then(|file| files::publish(vec![file])).map_err(Failure::line)
+    }
+
+    fn progress(&self, bytes: u64) {
+        self.meter.add(bytes, None);
+    }
+}
+
+/// The file below the directory that holds a target: `/a/` is `a/index.html`, escapes are undone where that makes a
+/// name.
+fn name_of(target: &str) -> PathBuf {
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let mut file = PathBuf::new();
+    for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+        let plain = decoded(segment).filter(|plain| is_name(plain));
+        let named = plain.unwrap_or_else(|| segment.to_owned());
+        file.push(if is_name(&named) { named } else { format!("%{named}") });
+    }
+    if path.ends_with('/') {
+        file.push("index.html");
+    }
+    match query {
+        // What the query stands for is part of the name, within what a name can be.
+        Some(query) => {
+            let mut name = file.file_name().unwrap_or_default().to_os_string();
+            name.push("?");
+            name.push(query.replace('/', "%2F").chars().take(100).collect::<String>());
+            file.with_file_name(name)
+        }
+        None => file,
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text != "."
+        && text != ".."
+        && !text.contains(['/', '\0'])
+        && !text.starts_with(".anabranch.")
+}
+
+fn decoded(segment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
+        let (high, low) = (digit()?, digit()?);
+        bytes.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: u64) -> String {
+    let mut page = Page {
+        name: url.text.clone(),
+        source: format!("loaded over {}", url.carrier.scheme()),
+        hosts: vec![url.authority()],
+        objects: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let mut fetches = Vec::new();
+    let since = |at: anabranch_base::time::Instant| anabranch_base::time::Instant::ZERO + (at - start);
+    for (number, object) in come.objects.iter().enumerate() {
+        let mut entry = Object::new(object.target.clone(), object.bytes);
+        entry.initiator = object.initiator;
+        entry.content_type.clone_from(&object.content_type);
+        page.objects.push(entry);
+        fetches.push(Fetch {
+            object: number,
+            issued: since(object.issued),
+            assigned: Some(since(object.assigned)),
+            first_byte: Some(since(object.first_byte)),
+            ended: since(object.ended),
+            connection: format!("stream {}", object.stream),
+            failure: object.failure.clone(),
+        });
+    }
+    har::write(&page, &fetches, began, env!("CARGO_PKG_VERSION"), "anabranch get --page")
+}
+
+/// Connections to one server, as browsers have.
+const CONNECTIONS: usize = 6;
+/// What a peer has to answer that we are done.
+const CLOSING: Duration = Duration::from_secs(2);
+/// Addresses that a warning names.
+const NAMED: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn names_stay_below_their_directory() {
+        for (target, file) in [
+            ("/", "index.html"),
+            ("/a/b.css", "a/b.css"),
+            ("/a/", "a/index.html"),
+            ("/one%20two.png", "one two.png"),
+            ("/a?b=/c", "a?b=%2Fc"),
+            ("/?q", "index.html?q"),
+            ("/%2e%2e/x", "%2e%2e/x"),
+            ("/..%2fx", "..%2fx"),
+            ("/a%00", "a%00"),
+            ("/%zz", "%zz"),
+            ("//x", "x"),
+        ] {
+            let named = name_of(target);
+            assert_eq!(named, Path::new(file), "{target}");
+            assert!(named.components().all(|part| matches!(part, std::path::Component::Normal(_))));
+        }
+    }
+}

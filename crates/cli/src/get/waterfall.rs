@@ -1,0 +1,72 @@
+//! A page load, drawn as bars over time.
+
+use anabranch_base::time::Instant;
+use anabranch_base::units::Bytes;
+use anabranch_http::visit::Visit;
+use std::fmt::Write;
+
+/// A line for each object: what it is, how large, when, and a bar.
+pub fn draw(come: &Visit, start: Instant) -> String {
+    let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
+    let whole = (end - start).as_nanos().max(1);
+    let width =
+        come.objects.iter().map(|object| object.target.chars().count()).max().unwrap_or(0).clamp(8, WIDEST);
+    let mut text = String::new();
+    let _ = writeln!(text, "{:width$}  status      bytes  stream    begin      end", "object");
+    for object in &come.objects {
+        let column = |at: Instant| ((at - start).as_nanos() * BAR as u128 / whole) as usize;
+        let marks = [object.issued, object.assigned, object.first_byte, object.ended].map(column);
+        let mut bar: Vec<char> = vec![' '; BAR];
+        for (mark, from, to) in
+            [('.', marks[0], marks[1]), ('-', marks[1], marks[2]), ('#', marks[2], marks[3])]
+        {
+            bar[from.min(BAR - 1)..to.min(BAR)].fill(mark);
+        }
+        // However short it was, it was.
+        let last = marks[3].saturating_sub(1).max(marks[0]).min(BAR - 1);
+        if bar[last] == ' ' {
+            bar[last] = '#';
+        }
+        let bar: String = bar.into_iter().collect();
+        let millis = |at: Instant| (at - start).as_secs_f64() * 1000.0;
+        let status = if object.failure.is_some() && object.status == 0 {
+            "-".to_owned()
+        } else {
+            object.status.to_string()
+        };
+        let _ = writeln!(
+            text,
+            "{:width$}  {status:>6} {:>10} {:>7} {:>8.1} {:>8.1}  |{bar}|",
+            shortened(&object.target, width),
+            object.bytes,
+            object.stream,
+            millis(object.issued),
+            millis(object.ended),
+        );
+    }
+    let bytes: u64 = come.objects.iter().map(|object| object.bytes).sum();
+    let failed = come.objects.iter().filter(|object| object.failure.is_some()).count();
+    let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+    let _ = writeln!(
+        text,
+        "{} objects, {} in {:.1} ms{failed} (. waits for a stream, - for the answer, # receives)",
+        come.objects.len(),
+        Bytes(bytes),
+        (end - start).as_secs_f64() * 1000.0
+    );
+    text
+}
+
+/// The end of a long name tells more than its beginning.
+fn shortened(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    format!("…{}", name.chars().skip(length - width + 1).collect::<String>())
+}
+
+/// Columns of a bar.
+const BAR: usize = 40;
+/// Columns of a name.
+const WIDEST: usize = 32;

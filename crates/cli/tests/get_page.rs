@@ -1,0 +1,201 @@
+//! `get --page`: a site of 50 objects comes byte by byte the same over both transports, and what is drawn and written
+//! of it is true.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Running, Scratch, anabranch, noise, run};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+
+/// Every file below a directory by its name.
+fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut places = vec![below.to_owned()];
+    while let Some(place) = places.pop() {
+        for entry in fs::read_dir(&place).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                places.push(path);
+            } else {
+                let name = path.strip_prefix(below).expect("below").to_string_lossy().into_owned();
+                found.insert(name, fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    found
+}
+
+/// A document, a style sheet that imports another, scripts, pictures, a frame: 50 in all, and one that is not embedded.
+fn site(place: &Scratch) {
+    let mut html =
+        "<!doctype html><link rel=stylesheet href=css/a.css><iframe src=frame/></iframe>".to_owned();
+    for number in 0..40 {
+        let name = format!("img/picture {number}.png");
+        place.file(&format!("site/{name}"), noise(1000 + number * 997));
+        html += &format!("<img src='img/picture%20{number}.png'>");
+    }
+    for number in 0..4 {
+        place.file(&format!("site/js/{number}.js"), format!("// {}", "x".repeat(number * 5000)));
+        html += &format!("<script src=/js/{number}.js></script>");
+    }
+    html += "<img src=https://elsewhere.example/x.png><img src=data:image/png;base64,AA><img src='img/picture 0.png#again'>";
+    place.file("site/index.html", html);
+    place.file("site/css/a.css", "@import 'b.css'; p { background: url(../img/back.png) }");
+    place.file("site/css/b.css", "@font-face { src: url('/font.woff2') }");
+    place.file("site/img/back.png", noise(150_000));
+    place.file("site/font.woff2", noise(30_000));
+    place.file("site/frame/index.html", "<p>a frame");
+}
+
+#[test]
+fn a_page_of_50_objects_is_the_same_over_both_transports() {
+    let place = Scratch::new("page");
+    site(&place);
+    let right = files(&place.0.join("site"));
+    assert_eq!(right.len(), 50);
+    place.file("site/not-embedded", "x");
+    let root = format!("{}/site", place.text());
+    let server = Running::start(&[
+        "serve",
+        &root,
+        "-q",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--listen",
+        "sctp://127.0.0.1:0",
+    ]);
+    for scheme in ["http", "http+sctp"] {
+        let (out, har) = (place.0.join(scheme), place.0.join(format!("{scheme}.har")));
+        let got = run(anabranch()
+            .args(["get", "--page", server.url(scheme), "-o"])
+            .arg(&out)
+            .arg("--har")
+            .arg(&har));
+        let (drawn, told) = (String::from_utf8_lossy(&got.stdout), String::from_utf8_lossy(&got.stderr));
+        assert_eq!(got.status.code(), Some(0), "{scheme}: {told}");
+        assert!(told.contains("1 addresses left out") && told.contains("elsewhere.example"), "{told}");
+        assert!(files(&out) == right, "{scheme}: {:?}", files(&out).keys());
+        assert!(drawn.contains("50 objects, "), "{drawn}");
+        assert_eq!(drawn.lines().filter(|line| line.contains("   200 ")).count(), 50, "{drawn}");
+        let har: serde_json::Value = serde_json::from_slice(&fs::read(har).expect("a HAR")).expect("JSON");
+        assert_eq!(har["log"]["entries"].as_array().map(Vec::len), Some(50));
+        let read =
+            run(anabranch().args(["race", "--dry-run", "--page"]).arg(place.0.join(format!("{scheme}.har"))));
+        assert_eq!(read.status.code(), Some(0), "{}", String::from_utf8_lossy(&read.stderr));
+    }
+}
+
+#[test]
+fn what_is_missing_fails_alone() {
+    let place = Scratch::new("page-missing");
+    place.file("site/index.html", "<img src=there.png><img src=gone.png>");
+    place.file("site/there.png", "picture");
+    let root = format!("{}/site", place.text());
+    let server = Running::start(&[
+        "serve",
+        &root,
+        "-q",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--listen",
+        "sctp://127.0.0.1:0",
+    ]);
+    for scheme in ["http", "http+sctp"] {
+        let out = place.0.join(scheme);
+        let got = run(anabranch().args(["get", "-q", "--page", server.url(scheme), "-o"]).arg(&out));
+        let told = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!(got.status.code(), Some(1), "{told}");
+        assert!(told.lines().count() == 1 && told.contains("/gone.png: status 404"), "{told}");
+        assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["index.html", "there.png"]);
+        // The same without a directory.
+        let got = run(anabranch().args(["get", "--page", &format!("{}there.png", server.url(scheme))]));
+        assert!(got.status.success() && String::from_utf8_lossy(&got.stdout).contains("1 objects, 7B"));
+    }
+    let got = run(anabranch().args(["get", "-q", "--page", &format!("{}none", server.url("http"))]));
+    assert_eq!(got.status.code(), Some(1));
+}
+
+#[test]
+fn redirections_are_followed_within_bounds() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut request = Vec::new();
+                let mut byte = [0];
+                while stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                    request.push(byte[0]);
+                    if !request.ends_with(b"\r\n\r\n") {
+                        continue;
+                    }
+                    let text = String::from_utf8_lossy(&request).into_owned();
+                    let target = text.split(' ').nth(1).unwrap_or_default().to_owned();
+                    let to = match target.as_str() {
+                        "/a" => "b/c?d=e".to_owned(),
+                        "/b/c?d=e" => format!("http://{address}/end"),
+                        "/round" => "/round".to_owned(),
+                        "/secure" => "https://example.com/".to_owned(),
+                        _ => String::new(),
+                    };
+                    let answer = if to.is_empty() {
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nhere"
+                            .to_owned()
+                    } else {
+                        format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+                    };
+                    let _ = stream.write_all(answer.as_bytes());
+                    request.clear();
+                }
+            });
+        }
+    });
+    for page in [&["--page"][..], &[]] {
+        let get = |path: &str| {
+            run(anabranch().args(["get", "-q"]).args(page).arg(format!("http://{address}{path}")))
+        };
+        assert_eq!(get("/a").status.code(), Some(0));
+        for (path, why) in [("/round", "redirected more than 10 times"), ("/secure", "https://example.com/")]
+        {
+            let got = get(path);
+            let told = String::from_utf8_lossy(&got.stderr);
+            assert!(
+                got.status.code() == Some(1) && told.lines().count() == 1 && told.contains(why),
+                "{told}"
+            );
+        }
+    }
+    let got = run(anabranch().args(["get", "-q", &format!("http://{address}/a")]));
+    assert_eq!(got.stdout, b"here");
+}
+
+#[test]
+fn a_full_disk_is_one_line() {
+    let place = Scratch::new("page-full");
+    place.file("site/index.html", noise(100_000));
+    let root = format!("{}/site", place.text());
+    let server = Running::start(&[
+        "serve",
+        &root,
+        "-q",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--listen",
+        "sctp://127.0.0.1:0",
+    ]);
+    for scheme in ["http", "http+sctp"] {
+        let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o", "/dev/full"]));
+        let told = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!(got.status.code(), Some(1), "{told}");
+        assert!(told.lines().count() == 1 && told.contains("No space left"), "{told}");
+        // A directory takes objects under their own names.
+        let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o"]).arg(&place.0));
+        assert!(got.status.success() && place.0.join("index.html").exists());
+    }
+}

@@ -1,0 +1,342 @@
+//! A page for people: a document is fetched, then what it embeds, as it is found.
+//!
+//! Documents and style sheets are read for what they embed (`page::embed`);
+//! scripts are not run. What is embedded from another host is left out and
+//! named. Redirections within the host are followed, a bounded number of times.
+//! Bodies go to a [`Keeper`] as they come.
+//!
+//! - `place`: where an embedded address leads (RFC 3986 §5.2)
+
+mod place;
+
+pub use place::{Place, resolve};
+
+use crate::gateway::{Authority, Ending, Upstream};
+use crate::get::{Answer, GetError, get_telling};
+use crate::page::embed;
+use crate::serve::Tasks;
+use anabranch_base::time::{Duration, Instant};
+use anabranch_transport::{CloseReason, Stream};
+use anabranch_world::World;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// Where bodies go.
+pub trait Keeper: 'static {
+    /// One that is being written.
+    type File;
+
+    /// The body of `target` comes next; `None`: it is not kept. Why it cannot be, is an error.
+    ///
+    /// # Errors
+    /// A line for people; the object counts as failed.
+    fn open(&self, target: &str) -> Result<Option<Self::File>, String>;
+
+    /// The next piece.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    fn write(&self, file: &mut Self::File, piece: &[u8]) -> Result<(), String>;
+
+    /// It is complete. One that is dropped instead never becomes so.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    fn done(&self, file: Self::File) -> Result<(), String>;
+
+    /// So many bytes have come.
+    fn progress(&self, bytes: u64);
+}
+
+/// What is visited, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The server.
+    pub authority: Authority,
+    /// As Host names it.
+    pub host: String,
+    /// Path and query of the document.
+    pub start: String,
+    /// Objects at a time.
+    pub at_once: usize,
+    /// An object of which nothing comes for so long has failed.
+    pub timeout: Duration,
+}
+
+/// What came of an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Visited {
+    /// Path and query, as it was embedded.
+    pub target: String,
+    /// Which object embeds it; `None`: the document itself.
+    pub initiator: Option<usize>,
+    /// Media type without parameters.
+    pub content_type: String,
+    /// Of the answer; 0 when there was none.
+    pub status: u16,
+    /// Bytes of the body that came.
+    pub bytes: u64,
+    /// The stream it came on.
+    pub stream: u16,
+    /// When it was found.
+    pub issued: Instant,
+    /// When it had a stream.
+    pub assigned: Instant,
+    /// When the head of the answer was there.
+    pub first_byte: Instant,
+    /// When all was there, or it failed.
+    pub ended: Instant,
+    /// Why it failed.
+    pub failure: Option<String>,
+}
+
+/// What came of a visit.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Visit {
+    /// The document, then what was found, in that order.
+    pub objects: Vec<Visited>,
+    /// What was embedded from other hosts, or was too much, and left out.
+    pub left_out: Vec<String>,
+}
+
+/// Fetches a document and all it embeds from one server.
+pub async fn visit<W: World, U: Upstream, K: Keeper>(
+    world: &W,
+    upstream: Rc<U>,
+    plan: Plan,
+    keeper: Rc<K>,
+) -> Visit {
+    let shared = Rc::new(Shared { world: world.clone(), upstream, plan, keeper, state: RefCell::default() });
+    shared.found(None, &shared.plan.start.clone());
+    let tasks = Tasks::new(world.clone());
+    poll_fn(|cx| {
+        loop {
+            let next = {
+                let mut state = shared.state.borrow_mut();
+                state.waker = Some(cx.waker().clone());
+                if state.running < shared.plan.at_once { state.queue.pop_front() } else { None }
+            };
+            let Some(index) = next else { break };
+            shared.state.borrow_mut().running += 1;
+            tasks.spawn("visit", shared.clone().fetch(index));
+        }
+        if shared.state.borrow().running == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    tasks.idle().await;
+    std::mem::take(&mut shared.state.borrow_mut().visit)
+}
+
+struct Shared<W, U, K> {
+    world: W,
+    upstream: Rc<U>,
+    plan: Plan,
+    keeper: Rc<K>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    visit: Visit,
+    /// Targets that were found, and where they stand.
+    known: BTreeMap<String, usize>,
+    queue: VecDeque<usize>,
+    running: usize,
+    waker: Option<Waker>,
+}
+
+/// One answer, or the way to another.
+enum Came {
+    Whole(Answer, Vec<u8>),
+    Elsewhere(String),
+}
+
+impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
+    /// `target` is to be fetched, if it is new.
+    fn found(&self, initiator: Option<usize>, target: &str) {
+        let state = &mut *self.state.borrow_mut();
+        if state.known.contains_key(target) {
+            return;
+        }
+        if state.visit.objects.len() >= MOST_OBJECTS {
+            return state.visit.left_out.push(target.to_owned());
+        }
+        let (index, now) = (state.visit.objects.len(), self.world.now());
+        state.known.insert(target.to_owned(), index);
+        state.queue.push_back(index);
+        state.visit.objects.push(Visited {
+            target: target.to_owned(),
+            initiator,
+            content_type: String::new(),
+            status: 0,
+            bytes: 0,
+            stream: 0,
+            issued: now,
+            assigned: now,
+            first_byte: now,
+            ended: now,
+            failure: None,
+        });
+    }
+
+    fn note(&self, index: usize, note: impl FnOnce(&mut Visited, Instant)) {
+        note(&mut self.state.borrow_mut().visit.objects[index], self.world.now());
+    }
+
+    async fn fetch(self: Rc<Self>, index: usize) {
+        let first = self.state.borrow().visit.objects[index].target.clone();
+        let ended = self.follow(index, first.clone()).await;
+        let mut embedded = Vec::new();
+        self.note(index, |object, now| {
+            object.ended = now;
+            object.first_byte = object.first_byte.clamp(object.assigned, now);
+            match ended {
+                Err(why) => object.failure = Some(why),
+                Ok((target, body)) => {
+                    embedded = addresses(&object.content_type, &target, &self.plan.host, &body)
+                }
+            }
+        });
+        for place in embedded {
+            match place {
+                Place::Here(target) => self.found(Some(index), &target),
+                Place::Elsewhere(url) => self.state.borrow_mut().visit.left_out.push(url),
+                Place::Nowhere => {}
+            }
+        }
+        let mut state = self.state.borrow_mut();
+        state.running -= 1;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Fetches `target`, or where it leads; what was fetched in the end, and its text if it may embed something.
+    async fn follow(&self, index: usize, mut target: String) -> Result<(String, Vec<u8>), String> {
+        let named = target.clone();
+        for _ in 0..=MOST_REDIRECTIONS {
+            match self.once(index, &named, &target).await? {
+                Came::Whole(answer, body) if answer.head.status == 200 => return Ok((target, body)),
+                Came::Whole(answer, _) => return Err(format!("status {}", answer.head.status)),
+                Came::Elsewhere(location) => match resolve(&self.plan.host, &target, &location) {
+                    Place::Here(next) => target = next,
+                    Place::Elsewhere(url) => return Err(format!("redirected to another host: {url}")),
+                    Place::Nowhere => return Err("redirected to nowhere".to_owned()),
+                },
+            }
+        }
+        Err(format!("redirected more than {MOST_REDIRECTIONS} times"))
+    }
+
+    async fn once(&self, index: usize, named: &str, target: &str) -> Result<Came, String> {
+        let mut fresh = false;
+        loop {
+            let lease = self.upstream.reach(&self.plan.authority, fresh).await;
+            let mut lease = lease.map_err(|why| why.to_string())?;
+            let stream = lease.number();
+            self.note(index, |object, now| {
+                object.stream = stream;
+                object.assigned = now;
+            });
+            let (mut file, mut text, mut come) = (None, Vec::new(), 0);
+            let taken = get_telling(
+                &self.world,
+                &mut lease,
+                &self.plan.host,
+                target,
+                self.plan.timeout,
+                |answer, piece| {
+                    if piece.is_empty() {
+                        self.note(index, |object, now| {
+                            object.first_byte = now;
+                            object.status = answer.head.status;
+                            object.content_type = answer.content_type.clone().unwrap_or_default();
+                        });
+                        if answer.head.status == 200 {
+                            file = self.keeper.open(named)?;
+                        }
+                        return Ok(());
+                    }
+                    come += piece.len() as u64;
+                    self.keeper.progress(piece.len() as u64);
+                    if is_text(answer) && text.len() + piece.len() <= MOST_TEXT {
+                        text.extend_from_slice(piece);
+                    }
+                    file.as_mut().map_or(Ok(()), |file| self.keeper.write(file, piece))
+                },
+            );
+            let taken = taken.await;
+            self.note(index, |object, _| object.bytes = come);
+            let again = lease.is_reused() && !fresh && come == 0;
+            let failed = match taken {
+                Ok((answer, _)) => {
+                    lease.end(if answer.head.close { Ending::Torn } else { Ending::Reusable });
+                    if let Some(location) =
+                        answer.location.clone().filter(|_| is_redirection(answer.head.status))
+                    {
+                        return Ok(Came::Elsewhere(location));
+                    }
+                    file.map_or(Ok(()), |file| self.keeper.done(file))?;
+                    return Ok(Came::Whole(answer, text));
+                }
+                Err(failed) => failed,
+            };
+            lease.end(match failed {
+                GetError::Closed(CloseReason::Cancelled) => Ending::Cancelled,
+                _ => Ending::Torn,
+            });
+            match failed {
+                // RFC 9112 §9.3.1: the server closed while we began.
+                GetError::Closed(_) if again => fresh = true,
+                GetError::Taker(why) => return Err(why),
+                why => return Err(why.to_string()),
+            }
+        }
+    }
+}
+
+fn is_redirection(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+fn is_text(answer: &Answer) -> bool {
+    matches!(answer.content_type.as_deref(), Some("text/html" | "application/xhtml+xml" | "text/css"))
+}
+
+/// What a body embeds.
+fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> Vec<Place> {
+    let (base, addresses) = match content_type {
+        "text/css" => (None, embed::in_css(body)),
+        _ if body.is_empty() => return Vec::new(),
+        _ => {
+            let found = embed::in_html(body);
+            (found.base, found.addresses)
+        }
+    };
+    let base = match base.map(|base| resolve(host, target, &base)) {
+        Some(Place::Here(base)) => base,
+        // Whatever is relative is relative to another host; what is not, is named as it is.
+        Some(Place::Elsewhere(base)) => {
+            let full = |address: String| {
+                if address.starts_with('/') {
+                    Place::Elsewhere(address)
+                } else {
+                    Place::Elsewhere(format!("{base}{address}"))
+                }
+            };
+            return addresses.into_iter().map(full).collect();
+        }
+        _ => target.to_owned(),
+    };
+    addresses.iter().map(|address| resolve(host, &base, address)).collect()
+}
+
+/// Objects of a page.
+const MOST_OBJECTS: usize = 10_000;
+/// RFC 9110 §15.4: as many as browsers follow, about.
+const MOST_REDIRECTIONS: usize = 10;
+/// Bytes of a document or style sheet that are read for what they embed.
+const MOST_TEXT: usize = 16 << 20;

@@ -1,0 +1,131 @@
+//! Where an address in a document leads.
+//!
+//! Home of RFC 3986 §5.2, as far as addresses of things to fetch need it.
+
+/// Where an address leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// On the same host: path and query.
+    Here(String),
+    /// To another host.
+    Elsewhere(String),
+    /// To nothing that is fetched: `data:`, `javascript:`, an empty address.
+    Nowhere,
+}
+
+/// `address` as seen from the document at `base` (path and query) of `host` (as Host names it).
+#[must_use]
+pub fn resolve(host: &str, base: &str, address: &str) -> Place {
+    let address = address.trim().split('#').next().unwrap_or_default();
+    if address.is_empty() {
+        return Place::Nowhere;
+    }
+    let scheme = address.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
+    let scheme = scheme.filter(|&end| end > 0 && address[end..].starts_with(':')).map(|end| &address[..end]);
+    let rest = match scheme {
+        // The document's own scheme, or HTTP's, which is the same host by another carrier.
+        Some(scheme)
+            if ["http", "http+sctp", "http+sctp-ip"].iter().any(|own| scheme.eq_ignore_ascii_case(own)) =>
+        {
+            &address[scheme.len() + 1..]
+        }
+        Some(scheme) if scheme.eq_ignore_ascii_case("https") => return Place::Elsewhere(address.to_owned()),
+        Some(_) => return Place::Nowhere,
+        None => address,
+    };
+    if let Some(rest) = rest.strip_prefix("//") {
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        if !rest[..end].eq_ignore_ascii_case(host) {
+            return Place::Elsewhere(address.to_owned());
+        }
+        let path =
+            if rest[end..].starts_with('/') { rest[end..].to_owned() } else { format!("/{}", &rest[end..]) };
+        return Place::Here(normal(&path));
+    }
+    let path = base.split('?').next().unwrap_or_default();
+    let joined = match rest.chars().next() {
+        Some('/') => rest.to_owned(),
+        Some('?') => format!("{path}{rest}"),
+        _ => format!("{}/{rest}", path.rsplit_once('/').map_or("", |(directory, _)| directory)),
+    };
+    Place::Here(normal(&joined))
+}
+
+/// Without `.` and `..` (RFC 3986 §5.2.4), and with nothing in it that a request has no room for.
+fn normal(target: &str) -> String {
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let mut segments: Vec<&str> = Vec::new();
+    let mut directory = false;
+    for segment in path.split('/').skip(1) {
+        directory = matches!(segment, "" | "." | "..");
+        match segment {
+            "." => {}
+            ".." => drop(segments.pop()),
+            // The last empty segment is the slash at the end.
+            segment => segments.push(segment),
+        }
+    }
+    let mut written = String::new();
+    for segment in &segments {
+        written.push('/');
+        encode(segment, &mut written);
+    }
+    if written.is_empty() || directory && !written.ends_with('/') {
+        written.push('/');
+    }
+    if let Some(query) = query {
+        written.push('?');
+        encode(query, &mut written);
+    }
+    written
+}
+
+fn encode(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'!'..=b'~' if !matches!(byte, b'"' | b'<' | b'>') => out.push(char::from(byte)),
+            _ => *out += &format!("%{byte:02X}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_lead_where_rfc_3986_says() {
+        let here = |address: &str| resolve("h:8080", "/b/c/d?q", address);
+        for (address, target) in [
+            ("g", "/b/c/g"),
+            ("./g", "/b/c/g"),
+            ("g/", "/b/c/g/"),
+            ("/g", "/g"),
+            ("?y", "/b/c/d?y"),
+            ("g?y", "/b/c/g?y"),
+            ("g?y/./x", "/b/c/g?y/./x"),
+            (".", "/b/c/"),
+            ("..", "/b/"),
+            ("../g", "/b/g"),
+            ("../..", "/"),
+            ("../../../g", "/g"),
+            ("/./g", "/g"),
+            ("g.", "/b/c/g."),
+            ("./g/.", "/b/c/g/"),
+            ("g/../h", "/b/c/h"),
+            ("a b", "/b/c/a%20b"),
+            ("g#s", "/b/c/g"),
+            ("http://H:8080/x", "/x"),
+            ("http+sctp://h:8080", "/"),
+            ("//h:8080?q", "/?q"),
+        ] {
+            assert_eq!(here(address), Place::Here(target.to_owned()), "{address}");
+        }
+        for address in ["http://h/x", "//other/x", "https://h:8080/x", "http://h:80801/"] {
+            assert_eq!(here(address), Place::Elsewhere(address.to_owned()), "{address}");
+        }
+        for address in ["", "#top", "data:image/png;base64,AA", "javascript:void 0", "mailto:a@b"] {
+            assert_eq!(here(address), Place::Nowhere, "{address}");
+        }
+    }
+}

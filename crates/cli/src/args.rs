@@ -208,6 +208,7 @@ fn get() -> Command {
                 .default_value("80")
                 .help("The server's SCTP port behind its UDP port"),
         )
+        .arg(crate::knobs::set())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 

@@ -3,13 +3,13 @@
 use crate::dial::Sctp;
 use crate::listen::{Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
-use crate::serve::{config, log};
-use crate::{Done, Failure, complain};
+use crate::serve::log;
+use crate::{Done, Failure, complain, knobs};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::gateway::allow::{Rule, Rules};
 use anabranch_http::gateway::{self, Associations, Authority, Options, Origins, Peer, Room, Route, Upstream};
 use anabranch_http::serve::{Log, Stop};
-use anabranch_transport::engines::sctp::{Config, SchedulerKind};
+use anabranch_transport::engines::sctp::Config;
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -61,12 +61,12 @@ impl Settings {
         let head: Bytes = text("max-header")
             .parse()
             .map_err(|why| Failure::Usage(format!("--max-header {}: {why}", text("max-header"))))?;
-        let mut sctp = config()?;
+        // An exchange that is given up takes its stream with it, not the association (RFC 6525); and one client's bytes
+        // do not go before another's because they came earlier (RFC 8260 §3.2).
+        let ours = [("reconfig", "yes"), ("scheduler", "rr")];
+        let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let mut sctp = knobs::sctp(&[&ours[..], &knobs::given(matches)?].concat())?;
         sctp.streams = number("streams");
-        // An exchange that is given up takes its stream with it, not the association (RFC 6525).
-        sctp.reconfig = true;
-        // One client's bytes do not go before another's because they came earlier (RFC 8260 §3.2).
-        sctp.scheduler = SchedulerKind::RoundRobin;
         Ok(Self {
             onward: Onward::read(matches)?,
             sctp,

@@ -13,8 +13,8 @@ use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
 use crate::place::{Carrier, Url};
 use crate::progress::Meter;
-use crate::serve::config;
-use crate::{Done, Failure, complain, say_bytes};
+
+use crate::{Done, Failure, complain, knobs, say_bytes};
 use anabranch_base::units::parse_span;
 use anabranch_http::gateway::connect_any;
 use anabranch_http::get::{Answer, GetError, get_telling};
@@ -64,8 +64,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         };
         wanted.push(Wanted { url, file, moves: 0 });
     }
-    let settings =
-        Settings { timeout, sctp: config()?, sctp_port, meter: Meter::new(matches.get_flag("quiet")) };
+    let settings = Settings {
+        timeout,
+        sctp: knobs::from(matches)?,
+        sctp_port,
+        meter: Meter::new(matches.get_flag("quiet")),
+    };
     let done = os::run(os::Options::default(), async |world| get_all(world, wanted, Rc::new(settings)).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
@@ -85,7 +89,7 @@ fn whole_page(
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
     let har = matches.get_one::<String>("har").map(|name| Reserved::new(Path::new(name))).transpose()?;
     let quiet = matches.get_flag("quiet");
-    let asked = page::Asked { url, directory, har, quiet, timeout, sctp: config()?, sctp_port };
+    let asked = page::Asked { url, directory, har, quiet, timeout, sctp: knobs::from(matches)?, sctp_port };
     let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }

@@ -66,5 +66,6 @@ pub fn command() -> Command {
         .arg(flag("connect-timeout", "TIME", "10s", "Longest time to reach a server"))
         .arg(flag("idle", "TIME", "60s", "An exchange, tunnel or connection on which nothing moves ends after this"))
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
+        .arg(crate::knobs::set())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
 }

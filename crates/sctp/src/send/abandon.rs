@@ -478,7 +478,7 @@ impl SendHalf {
         let mut last = None;
         // RFC 6525 §5.2.2: the numbers of what was sent before a reset are said on their own, or they
         // would be taken for those that come after it.
-        let fence = if base < self.reset_at { self.reset_at } else { u64::MAX };
+        let fence = self.resets.iter().copied().find(|&at| at > base).unwrap_or(u64::MAX);
         while point < limits.advanced.min(fence) {
             let Some(entry) = self.outstanding.get(point) else {
                 break;

@@ -37,8 +37,9 @@ pub(crate) struct SendHalf {
     dupthresh: u8,
     /// Losses are found by time (RFC 8985), not by miss indications.
     by_time: bool,
-    /// Where the numbers of streams begin anew that were last asked to be reset (RFC 6525).
-    pub(crate) reset_at: u64,
+    /// Where the numbers of streams begin anew that were asked to be reset (RFC 6525), ascending, as
+    /// far as something before them is outstanding.
+    resets: Vec<u64>,
     /// Messages that may be given up, once there was one.
     pub(crate) limits: Option<Box<abandon::Limits>>,
 }
@@ -55,6 +56,13 @@ pub(crate) struct Probing {
 }
 
 impl SendHalf {
+    /// Streams are asked to begin anew behind all that was sent.
+    pub(crate) fn note_reset(&mut self) {
+        let (base, end) = (self.outstanding.base(), self.outstanding.end());
+        self.resets.retain(|&at| at > base && at < end);
+        self.resets.push(end);
+    }
+
     pub(crate) fn new(config: &Config, initial: u32) -> Self {
         Self {
             queue: Queue::new(config.sndbuf, config.scheduler),
@@ -64,7 +72,7 @@ impl SendHalf {
             probing: None,
             dupthresh: config.dupthresh.min(255) as u8,
             by_time: config.rack,
-            reset_at: 0,
+            resets: Vec::new(),
             limits: None,
         }
     }

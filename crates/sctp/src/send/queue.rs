@@ -433,6 +433,8 @@ impl Queue {
         for message in dropped {
             let length = self.messages[message as usize].length;
             self.unsent -= u64::from(length);
+            // Nothing of it waits any more.
+            self.messages[message as usize].cut = length;
             self.release(message, length);
         }
     }

@@ -80,7 +80,8 @@ impl App {
     pub fn owed(&self) -> String {
         let ordered = self.ordered.iter().filter(|(_, owed)| !owed.is_empty());
         let unordered = self.unordered.iter().filter(|(_, owed)| !owed.is_empty());
-        format!("ordered {:?}, unordered {:?}", ordered.collect::<Vec<_>>(), unordered.collect::<Vec<_>>())
+        let (ordered, unordered): (Vec<_>, Vec<_>) = (ordered.collect(), unordered.collect());
+        format!("ordered {ordered:?}, unordered {unordered:?}, and {:?} did not come", self.missing)
     }
 
     /// Forgets what is owed: an association was lost with it.

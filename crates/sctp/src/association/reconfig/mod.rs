@@ -214,8 +214,7 @@ impl Association {
             return;
         };
         let flying = reconfig.flying.as_ref().filter(|flying| reconfig.send && flying.path == index);
-        let lists = flying.map(Flying::lists).unwrap_or_default();
-        let mut requests: Vec<ReConfigParam<'_>> = flying.map(|f| f.params(&lists)).unwrap_or_default();
+        let mut requests = flying.map(Flying::params).unwrap_or_default();
         // RFC 6525 §3.1: a response may share the chunk with a reset of outgoing streams, and
         // §5.2.1: what answers one chunk should be in one chunk.
         let together = reconfig.replies.len() == 1

@@ -62,6 +62,8 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Flying {
     pub(super) ask: Ask,
+    /// Its lists of streams as they are written: outgoing, incoming.
+    lists: [Vec<u8>; 2],
     /// Number, kind, and whether it has been answered.
     pub(super) parts: Vec<(u32, Kind, bool)>,
     /// The last TSN assigned when it was made.
@@ -80,16 +82,9 @@ pub(super) struct Flying {
 }
 
 impl Flying {
-    /// Its lists of streams as they are written: outgoing, incoming.
-    pub(super) fn lists(&self) -> [Vec<u8>; 2] {
-        let Ask::Reset { outgoing, incoming, .. } = &self.ask else {
-            return Default::default();
-        };
-        [outgoing, incoming].map(|list| list.as_deref().map(encode).unwrap_or_default())
-    }
-
-    /// Its parameters.
-    pub(super) fn params<'a>(&self, lists: &'a [Vec<u8>; 2]) -> Vec<ReConfigParam<'a>> {
+    /// Its parameters. RFC 6525 §5.1.1: the same whenever it is repeated, whatever has been answered.
+    pub(super) fn params(&self) -> Vec<ReConfigParam<'_>> {
+        let lists = &self.lists;
         let (more_out, more_in) = match self.ask {
             Ask::Add { outgoing, incoming, .. } => (outgoing, incoming),
             _ => (0, 0),
@@ -136,9 +131,12 @@ impl Association {
             return;
         };
         // RFC 6525 §5.1.1: one request at a time. Where both sides wait for the other's request, that
-        // would be for ever: what the peer is at already need not be waited for (§5.2.7 H1).
+        // would be for ever: what the peer is at already need not be waited for (§5.2.7 H1). Nor may a
+        // wish of our own, which has to go first because it is about the same streams.
         if let Some(flying) = &reconfig.flying {
-            let owed = reconfig.wanted.front().is_some_and(|ask| ask.answers().is_some());
+            let owed = reconfig.asked.is_some()
+                || reconfig.wanted.front().is_some_and(|ask| ask.answers().is_some());
+            let owed = owed && !reconfig.wanted.is_empty();
             if !(owed && flying.is_peers_turn()) {
                 return;
             }
@@ -184,8 +182,15 @@ impl Association {
             reconfig.asked.as_ref().map_or(reconfig.expected, |asked| asked.number).wrapping_sub(1)
         });
         let resets = matches!(ask, Ask::Reset { outgoing: Some(_), .. });
+        let lists = match &ask {
+            Ask::Reset { outgoing, incoming, .. } => {
+                [outgoing, incoming].map(|list| list.as_deref().map(encode).unwrap_or_default())
+            }
+            _ => Default::default(),
+        };
         reconfig.flying = Some(Flying {
             ask,
+            lists,
             parts,
             last,
             response,
@@ -197,7 +202,7 @@ impl Association {
         });
         reconfig.send = true;
         if resets {
-            self.send.reset_at = self.send.outstanding.end();
+            self.send.note_reset();
         }
     }
 

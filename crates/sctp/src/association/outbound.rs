@@ -18,7 +18,7 @@ use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn, Instant};
 use anabranch_wire::sctp::{
     Asconf, Chunks, CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, IData, Shutdown, ShutdownAck, Ssn,
-    Tsn, packet,
+    Tsn, crc32c, packet,
 };
 use std::collections::VecDeque;
 
@@ -115,12 +115,16 @@ impl Association {
             Some(search) if matches!(job, Job::MtuProbe(_)) => search.probed() as usize - path.headers(),
             _ => path.packet_limit(),
         };
+        if out.max_segments() == 1 && matches!(job, Job::Data(..)) {
+            out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
+        }
         loop {
+            let alone = out.is_empty();
             let bytes = out.push_with(|buffer| {
                 let before = buffer.len();
                 match job {
                     Job::Data(path, allowed) if !allowed.again && self.sends_plainly() => {
-                        self.write_new_data(ctx, path, limit, buffer, *tag);
+                        self.write_new_data(ctx, path, limit, buffer, *tag, alone);
                     }
                     _ => self.write_packet(ctx, job, limit, buffer, *tag),
                 }
@@ -212,6 +216,7 @@ impl Association {
         limit: usize,
         buffer: &mut Vec<u8>,
         tag: u64,
+        alone: bool,
     ) {
         let start = packet::begin(buffer, self.local_port, self.peer_port, self.peer_tag);
         self.account_idle(ctx.now, index);
@@ -221,8 +226,10 @@ impl Association {
         let path = self.paths.at(index);
         path.last_used = ctx.now;
         path.last_data = Some(ctx.now);
-        if !self.extensions.zero_checksum {
-            packet::finish(buffer, start);
+        match alone {
+            _ if self.extensions.zero_checksum => {}
+            true => packet::finish_alone(buffer, start),
+            false => packet::finish(buffer, start),
         }
     }
 

@@ -10,7 +10,9 @@ use crate::association::negotiate::is_unicast;
 use crate::event::Event;
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
-use anabranch_wire::sctp::{self as wire, Auth, Chunk, Chunks, CookieEcho, Data, PacketView, RawChunk};
+use anabranch_wire::sctp::{
+    self as wire, Auth, Chunk, Chunks, CookieEcho, Data, PacketView, RawChunk, crc32c,
+};
 use std::cmp::Reverse;
 
 impl Endpoint {
@@ -80,16 +82,11 @@ impl Endpoint {
     }
 }
 
-impl Engine for Endpoint {
-    type Event = Event;
-
-    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+impl Endpoint {
+    /// A packet has arrived, `view` if it is one of SCTP with the right checksum.
+    #[inline]
+    fn take_packet(&mut self, now: Instant, packet: &Packet<'_>, view: Option<PacketView<'_>>) {
         // RFC 9260 §6.8: a packet with a wrong checksum never was.
-        let view = if self.config.zero_checksum {
-            checksum::read(packet.payload)
-        } else {
-            PacketView::parse(packet.payload).ok()
-        };
         let Some(view) = view else {
             self.totals.discarded += 1;
             self.totals.unreadable += 1;
@@ -102,7 +99,7 @@ impl Engine for Endpoint {
         };
         if chunks.is_empty()
             && matches!(first.kind, Data::KIND | wire::Sack::KIND)
-            && self.take_usual(now, &packet, view.header, first)
+            && self.take_usual(now, packet, view.header, first)
         {
             return;
         }
@@ -115,34 +112,58 @@ impl Engine for Endpoint {
                 // RFC 9260 §8.5.1 A: an INIT is alone, and its packet has tag 0.
                 match Chunk::parse(first) {
                     Ok(Chunk::Init(init)) if view.header.tag == 0 && chunks.is_empty() => {
-                        self.on_init(now, &packet, view.header, &init);
+                        self.on_init(now, packet, view.header, &init);
                     }
                     _ => self.totals.discarded += 1,
                 }
             }
             CookieEcho::KIND => {
                 let echo = CookieEcho { cookie: first.value };
-                self.on_cookie_echo(now, &packet, view.header, echo, chunks, None);
+                self.on_cookie_echo(now, packet, view.header, echo, chunks, None);
             }
             // RFC 4895 §6.3: an authenticated COOKIE ECHO, perhaps for an association that does not exist.
             Auth::KIND if stray::leads_cookie_echo(chunks) => {
-                self.on_signed_cookie_echo(now, &packet, view.header, first, chunks);
+                self.on_signed_cookie_echo(now, packet, view.header, first, chunks);
             }
             // RFC 9260 §8.5.1 A: nothing else has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
-                Some(slot) => self.on_own_tag(now, slot, &packet, &view, first, chunks),
-                None => self.on_stray(now, &packet, &view),
+                Some(slot) => self.on_own_tag(now, slot, packet, &view, first, chunks),
+                None => self.on_stray(now, packet, &view),
             },
         }
+    }
+}
+
+impl Engine for Endpoint {
+    type Event = Event;
+
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        let view = if self.config.zero_checksum {
+            checksum::read(packet.payload)
+        } else {
+            PacketView::parse(packet.payload).ok()
+        };
+        self.take_packet(now, &packet, view);
     }
 
     #[inline]
     fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
         // Where packets come one by one, buffers are no larger than packets.
         self.lends = batch.max_segments() == 1;
-        for packet in batch.packets() {
-            self.handle_packet(now, packet);
+        match batch.only_mut() {
+            Some((buffer, start)) if !self.config.zero_checksum => {
+                let right = crc32c::is_valid_alone(buffer, start);
+                if let Some(packet) = batch.only() {
+                    let view = right.then(|| PacketView::parse_verified(packet.payload).ok()).flatten();
+                    self.take_packet(now, &packet, view);
+                }
+            }
+            _ => {
+                for packet in batch.packets() {
+                    self.handle_packet(now, packet);
+                }
+            }
         }
         self.lends = false;
         if let Some(slot) = self.lender.take()

@@ -6,6 +6,10 @@
 //!
 //! Home of RFC 9260 §6.8 and Appendix A.
 
+mod front;
+
+pub use front::{LINE, room_for};
+
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 use std::ops::Range;
 
@@ -67,6 +71,35 @@ pub fn put(packet: &mut [u8]) {
     }
     let sum = crc32c(packet);
     packet[FIELD].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// As [`put`], for the packet at the end of `buffer` that begins at `start`; the bytes in front of
+/// it may be written over.
+#[inline]
+pub fn put_alone(buffer: &mut [u8], start: usize) {
+    let packet = &mut buffer[start..];
+    assert!(packet.len() >= FIELD.end, "no room for the common header");
+    if packet[FIELD] != [0; 4] {
+        packet[FIELD].fill(0);
+    }
+    let sum = crc32_iscsi(front::lengthen(buffer, start));
+    buffer[start..][FIELD].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// As [`is_valid`], for the packet at the end of `buffer` that begins at `start`; the bytes in
+/// front of it may be written over.
+#[inline]
+pub fn is_valid_alone(buffer: &mut [u8], start: usize) -> bool {
+    if !front::is_worth_it(buffer, start) {
+        return is_valid(&buffer[start..]);
+    }
+    let Some(&field) = buffer[start..].get(FIELD).and_then(|field| field.first_chunk::<4>()) else {
+        return false;
+    };
+    buffer[start..][FIELD].fill(0);
+    let sum = crc32_iscsi(front::lengthen(buffer, start));
+    buffer[start..][FIELD].copy_from_slice(&field);
+    field == sum.to_le_bytes()
 }
 
 #[cfg(test)]

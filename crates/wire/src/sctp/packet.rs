@@ -81,11 +81,23 @@ impl<'a> PacketView<'a> {
         if !crc32c::is_valid(bytes) {
             return Err(PacketError::Checksum);
         }
-        // RFC 9260 §3.1: port 0 is not used.
-        if packet.header.source_port == 0 || packet.header.target_port == 0 {
-            return Err(PacketError::PortZero);
-        }
-        Ok(packet)
+        packet.with_ports()
+    }
+
+    /// RFC 9260 §3.1: port 0 is not used.
+    #[inline]
+    fn with_ports(self) -> Result<Self, PacketError> {
+        let Header { source_port, target_port, .. } = self.header;
+        if source_port == 0 || target_port == 0 { Err(PacketError::PortZero) } else { Ok(self) }
+    }
+
+    /// Reads a packet whose checksum was found right before ([`crc32c::is_valid_alone`]).
+    ///
+    /// # Errors
+    /// Too short, or a port that is 0.
+    #[inline]
+    pub fn parse_verified(bytes: &'a [u8]) -> Result<Self, PacketError> {
+        Self::parse_unverified(bytes)?.with_ports()
     }
 
     /// Reads a packet of which the checksum field is zero, which says nothing
@@ -188,6 +200,12 @@ pub fn begin(buffer: &mut Vec<u8>, source_port: u16, target_port: u16, tag: u32)
 #[inline]
 pub fn finish(buffer: &mut [u8], start: usize) {
     crc32c::put(&mut buffer[start..]);
+}
+
+/// As [`finish`], for a packet with nothing but free room in front of it.
+#[inline]
+pub fn finish_alone(buffer: &mut [u8], start: usize) {
+    crc32c::put_alone(buffer, start);
 }
 
 /// The checksum field is zero.

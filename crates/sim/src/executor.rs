@@ -81,9 +81,15 @@ struct Place {
 struct Occupant {
     owner: u32,
     name: &'static str,
-    /// The future, and the same waker for its context; `None` while it is being
-    /// polled. Moved out and back, for a clone would count references.
-    running: Option<(BoxedTask, Waker)>,
+    running: Rc<Running>,
+}
+
+/// What is polled: shared, so that it need not be moved out of its place and back.
+struct Running {
+    /// Borrowed while it is being polled.
+    future: RefCell<BoxedTask>,
+    /// The same waker for each context: a clone would count references.
+    waker: Waker,
 }
 
 /// The tasks of one network.
@@ -207,33 +213,24 @@ impl Executor {
 
     #[inline]
     fn poll_task(&self, index: u32) {
-        let mut places = self.places.borrow_mut();
-        let place = &mut places[index as usize];
-        let generation = place.generation;
-        let Some(occupant) = &mut place.occupant else {
+        let places = self.places.borrow();
+        let place = &places[index as usize];
+        let Some(occupant) = &place.occupant else {
             place.task_waker.before.store(GONE, Ordering::Relaxed);
             self.free.borrow_mut().push(index);
             return;
         };
         place.task_waker.before.store(NOT_QUEUED, Ordering::Relaxed);
-        // A task that is being polled cannot be polled again from inside.
-        let Some((mut future, waker)) = occupant.running.take() else { return };
+        let generation = place.generation;
+        let running = occupant.running.clone();
         drop(places);
-        let finished = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
-        let mut places = self.places.borrow_mut();
-        match occupant_at(&mut places, Key { index, generation }) {
-            Some(occupant) if !finished => occupant.running = Some((future, waker)),
-            Some(_) => {
-                let gone = self.vacate(&mut places[index as usize]);
-                drop(places);
-                drop((gone, future));
-            }
-            // It cancelled itself.
-            None => {
-                drop(places);
-                drop(future);
-            }
+        // A task that is being polled cannot be polled again from inside.
+        let Ok(mut future) = running.future.try_borrow_mut() else { return };
+        if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
+            drop(future);
+            self.cancel(Key { index, generation });
         }
+        // Should it have cancelled itself, it is dropped here.
     }
 
     fn vacate(&self, place: &mut Place) -> Option<Occupant> {
@@ -252,7 +249,8 @@ impl Executor {
         let index = reused.unwrap_or_else(|| u32::try_from(places.len()).unwrap_or(GONE));
         assert!(index < MAIN, "four thousand million tasks");
         let task_waker = TaskWaker::new(&self.queue, index);
-        let running = Some((future, Waker::from(task_waker.clone())));
+        let waker = Waker::from(task_waker.clone());
+        let running = Rc::new(Running { future: RefCell::new(future), waker });
         let occupant = Some(Occupant { owner, name, running });
         task_waker.wake_by_ref();
         let generation = match places.get_mut(index as usize) {

@@ -6,6 +6,7 @@ use anabranch_base::Instant;
 use anabranch_tcp::Config;
 use anabranch_tcp::testing::{Pair, Side};
 use expect_test::Expect;
+use std::time::Duration;
 
 pub use anabranch_tcp::testing::Side::{Left, Right};
 
@@ -46,6 +47,19 @@ pub fn check_on(name: &str, pair: &mut Pair, script: impl FnOnce(&mut Pair), exp
     script(pair);
     let ladder = pair.ladder();
     expect.assert_eq(&format!("scenario: {name}\n{ladder}"));
+}
+
+/// Of twenty segments ten leave at once, and these of them are lost; `kind` is the loss recovery.
+pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
+    let sack = if kind == "sack" { "yes" } else { "no" };
+    let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", sack), ("recovery", kind)]));
+    let script = |pair: &mut Pair| {
+        pair.lose_data(Left, lost, 1000);
+        pair.write(Left, &pattern(20_000));
+        pair.run_for(Duration::from_secs(6));
+    };
+    check_on(&format!("{kind}, {} of ten lost", lost.len()), &mut pair, script, expect);
+    assert_eq!(pair.received[1], pattern(20_000));
 }
 
 /// Opens the connection, and does not draw that.

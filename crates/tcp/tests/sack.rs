@@ -394,3 +394,25 @@ fn rack_sent_in_one_instant() {
     );
     assert_eq!(pair.received[1], pattern(6_000));
 }
+
+/// RFC 6675 §4, NextSeg rule 1: a segment that left within a recovery is lost and is repaired in it. The
+/// next recovery, which it begins, does not repair it again, and the answer to the first repair, with a
+/// timestamp older than any repair of the second (RFC 3522 §3.2), does not undo that one's reduction.
+#[test]
+fn a_repair_outlives_its_recovery() {
+    let mut pair = opened(&plain_with(&[
+        ("sack", "yes"),
+        ("recovery", "sack"),
+        ("timestamps", "yes"),
+        ("undo", "yes"),
+        ("prr", "yes"),
+        ("iw", "20"),
+    ]));
+    pair.lose_data(Left, &[2, 19, 25], 988);
+    pair.write(Left, &pattern(60_000));
+    pair.run_for(Duration::from_secs(6));
+    assert_eq!(pair.received[1], pattern(60_000));
+    let stats = pair.stats(Left);
+    let seen = (stats.fast_recoveries, stats.retransmitted_fast, stats.spurious, stats.timeouts);
+    assert_eq!(seen, (2, 3, 0, 0));
+}

@@ -212,15 +212,19 @@ impl Recovery {
         self.after_timeout = false;
         self.rescue = None;
         self.limited_bytes = 0;
-        self.urgent = true;
         // RFC 5681 §3.2 step 3.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
         self.prr = self.reduces_in_proportion.then(|| Prr::new(board.flight()));
-        self.doubt = Some(Doubt::new(board.una()));
+        // The recovery that just ended may have repaired the head already, as data it had sent itself was
+        // lost. That repair has not been answered: it is not repeated (RFC 6675 §4, NextSeg rule 1), and its
+        // answer, older than any repair of this recovery, says nothing against this reduction.
+        let repaired = board.head_is_repaired();
+        self.doubt = (!repaired).then(|| Doubt::new(board.una()));
         // RFC 6675 §5 step 4.3: the first segment goes at once, lost by the rules or not.
-        if !self.by_time {
+        if !self.by_time && !repaired {
             board.lose_head();
         }
+        self.urgent = board.has_missing();
     }
 
     /// The retransmission timer ran out.

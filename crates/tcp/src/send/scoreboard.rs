@@ -288,6 +288,11 @@ impl Scoreboard {
         self.segments.front().is_some_and(|head| head.has(LOST) && !head.has(SACKED))
     }
 
+    /// The oldest segment was taken for lost and has been sent again since.
+    pub(crate) fn head_is_repaired(&self) -> bool {
+        self.segments.front().is_some_and(|head| head.has(REPAIRED) && !head.has(SACKED))
+    }
+
     /// The retransmission timer ran out: everything not SACKed is lost, and to be sent again.
     pub(crate) fn lose_all(&mut self) {
         // RFC 2018 §8, RFC 6675 §5.1: when the segment that the receiver waits for was

@@ -147,6 +147,7 @@ fn the_variation_has_a_floor() {
     for (floor, timeouts) in [("0ms", 1), ("200ms", 0)] {
         let mut pair = opened(&with(&[
             ("rto_var_min", floor),
+            ("tlp", "no"),
             ("delack", "150ms"),
             ("quickack", "100"),
             ("tick", "1ms"),

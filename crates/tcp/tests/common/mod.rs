@@ -26,6 +26,8 @@ pub fn plain() -> Config {
         ("delack", "0"),
         ("quickack", "0"),
         ("prr", "no"),
+        ("rack", "no"),
+        ("tlp", "no"),
         ("undo", "no"),
         ("mss", "1000B"),
         ("rcvbuf", "60000B"),

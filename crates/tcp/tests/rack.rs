@@ -1,0 +1,236 @@
+//! Losses found by time, and probes of the tail (RFC 8985).
+
+mod common;
+
+use anabranch_tcp::testing::{Fate, Pair};
+use common::*;
+use expect_test::expect;
+use std::time::Duration;
+
+/// An open connection that finds losses by time.
+fn timed(changes: &[(&str, &str)]) -> Pair {
+    let mut config = plain_with(&[("sack", "yes"), ("recovery", "sack"), ("rack", "yes"), ("tlp", "yes")]);
+    change(&mut config, changes);
+    opened(&config)
+}
+
+/// RFC 8985 §7.3: the tail is lost: after two round trips the last segment goes again, long before the RTO.
+#[test]
+fn the_probe_repairs_the_tail() {
+    let mut pair = timed(&[]);
+    check_on(
+        "the probe repairs the tail",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[4], 1000);
+            pair.write(Left, &pattern(4_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: the probe repairs the tail
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=3001 len=1000 ack=1 win=60000     ✗ lost
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.650  A ──► B   PSH ACK       seq=3001 len=1000 ack=1 win=60000
+               0.700  A ◄── B   ACK           seq=1 ack=4001 win=60000
+        "#]],
+    );
+    let stats = pair.stats(Left);
+    assert_eq!((stats.tail_probes, stats.timeouts), (1, 0));
+    assert_eq!(pair.received[1], pattern(4_000));
+}
+
+/// RFC 8985 §7.3, §6.2: the end of a window is lost: the probe's answer betrays what came before it.
+#[test]
+fn the_probe_betrays_a_longer_tail() {
+    let mut pair = timed(&[("iw", "8")]);
+    check_on(
+        "the probe betrays a longer tail",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[5, 6, 7, 8], 1000);
+            pair.write(Left, &pattern(8_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: the probe betrays a longer tail
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000     ✗ lost
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.450  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=4001 win=60000 sack=7001-8000
+               0.550  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.550  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.600  A ◄── B   ACK           seq=1 ack=5001 win=60000 sack=7001-8000
+               0.600  A ◄── B   ACK           seq=1 ack=6001 win=60000 sack=7001-8000
+               0.650  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.700  A ◄── B   ACK           seq=1 ack=8001 win=60000
+        "#]],
+    );
+    let stats = pair.stats(Left);
+    assert_eq!((stats.tail_probes, stats.fast_recoveries, stats.timeouts), (1, 1, 0));
+    assert_eq!(pair.received[1], pattern(8_000));
+}
+
+/// RFC 8985 §7.3: where there is new data that the peer takes, it is the probe, whatever the window says.
+#[test]
+fn new_data_is_the_better_probe() {
+    let mut pair = timed(&[]);
+    check_on(
+        "new data is the better probe",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[1, 2, 3, 4], 1000);
+            pair.write(Left, &pattern(5_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: new data is the better probe
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000     ✗ lost
+               0.350  A ──► B   PSH ACK       seq=4001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=1 win=60000 sack=4001-5000
+               0.450  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.450  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.500  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=4001-5000
+               0.500  A ◄── B   ACK           seq=1 ack=2001 win=60000 sack=4001-5000
+               0.550  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.550  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.600  A ◄── B   ACK           seq=1 ack=3001 win=60000 sack=4001-5000
+               0.600  A ◄── B   ACK           seq=1 ack=5001 win=60000
+        "#]],
+    );
+    let stats = pair.stats(Left);
+    assert_eq!((stats.tail_probes, stats.timeouts), (1, 0));
+    assert_eq!(pair.received[1], pattern(5_000));
+}
+
+/// RFC 8985 §6.2 step 4: overtaken by a quarter of the round trip at most: late, not lost.
+#[test]
+fn reordering_within_the_window_is_tolerated() {
+    let mut pair = timed(&[]);
+    check_on(
+        "late, not lost",
+        &mut pair,
+        |pair| {
+            pair.judge(|_, side, n, _| match (side, n) {
+                (Left, 4) => Fate::Late(Duration::from_millis(20)),
+                _ => Fate::Arrive,
+            });
+            pair.write(Left, &pattern(3_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: late, not lost
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     late by 20ms
+               0.150  A ──► B   PSH ACK       seq=2001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.220  A ◄── B   ACK           seq=1 ack=3001 win=60000
+        "#]],
+    );
+    let stats = pair.stats(Left);
+    assert_eq!((stats.retransmitted_fast, stats.fast_recoveries, stats.timeouts), (0, 0, 0));
+}
+
+/// RFC 8985 §6.2 step 5: two acknowledgements tell of a hole, too few to count: the timer decides.
+#[test]
+fn a_hole_that_nobody_counts_is_lost_by_the_timer() {
+    let mut pair = timed(&[]);
+    check_on(
+        "lost by the timer",
+        &mut pair,
+        |pair| {
+            pair.lose_data(Left, &[2], 1000);
+            pair.write(Left, &pattern(4_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: lost by the timer
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=3001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-4000
+               0.275  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.325  A ◄── B   ACK           seq=1 ack=4001 win=60000
+        "#]],
+    );
+    let stats = pair.stats(Left);
+    assert_eq!((stats.retransmitted_fast, stats.tail_probes, stats.timeouts), (1, 0, 0));
+}
+
+/// RFC 8985 §6.2: a repair that is lost is found lost, too, by what left after it.
+#[test]
+fn a_lost_repair_is_repaired() {
+    let mut pair = timed(&[("iw", "8")]);
+    check_on(
+        "a lost repair is repaired",
+        &mut pair,
+        |pair| {
+            let mut copies = 0;
+            pair.judge(move |_, side, _, bytes| {
+                // The second segment of the stream, by the pattern that it carries.
+                let second = side == Left && bytes.ends_with(&pattern(2_000)[1_990..]);
+                copies += u32::from(second);
+                if second && copies <= 2 { Fate::Lose } else { Fate::Arrive }
+            });
+            pair.write(Left, &pattern(14_000));
+            pair.run_for(Duration::from_secs(3));
+        },
+        expect![[r#"
+            scenario: a lost repair is repaired
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-4000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-5000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-6000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-7000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-8000
+               0.250  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000
+               0.250  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-9000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-10000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-11000
+               0.300  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-12000
+               0.350  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.350  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000
+               0.350  A ──► B   PSH ACK       seq=13001 len=1000 ack=1 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=12001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=13001 win=60000
+               0.400  A ◄── B   ACK           seq=1 ack=14001 win=60000
+        "#]],
+    );
+    let stats = pair.stats(Left);
+    assert_eq!((stats.retransmitted_fast, stats.timeouts), (2, 0));
+    assert_eq!(pair.received[1], pattern(14_000));
+}

@@ -104,6 +104,12 @@ pub(super) const KNOBS: &[Row] = &[
     },
     span!(rto_initial, "retransmission timeout before the first measurement, such as 1s"),
     span!(rto_min, "smallest retransmission timeout, such as 1s or 200ms"),
+    Row {
+        key: "rto_var_min",
+        help: "least that RTT variation adds to the RTO, such as 200ms; 0 = the clock granularity",
+        print: |c| format_span(c.rto_var_min),
+        parse: |c, text| parse_span(text).map(|span| c.rto_var_min = span).map_err(|e| e.to_string()),
+    },
     span!(rto_max, "largest retransmission timeout, such as 60s"),
     Row {
         key: "delack",

@@ -110,6 +110,8 @@ pub struct Config {
     pub rto_initial: Duration,
     /// RTO.Min.
     pub rto_min: Duration,
+    /// The least that the variation of the RTT adds to the RTO; zero for the clock granularity.
+    pub rto_var_min: Duration,
     /// RTO.Max.
     pub rto_max: Duration,
     /// SACK.Delay; zero acknowledges at once.
@@ -287,6 +289,7 @@ impl Config {
             iw: InitialWindow::Rfc9260,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_secs(1),
+            rto_var_min: Duration::ZERO,
             rto_max: Duration::from_secs(60),
             delack: Duration::from_millis(200),
             ack_every: 2,

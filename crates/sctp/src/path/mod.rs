@@ -89,7 +89,7 @@ impl Path {
             rto_initial: config.rto_initial,
             rto_min: config.rto_min,
             rto_max: config.rto_max,
-            granularity: GRANULARITY,
+            granularity: config.rto_var_min.max(GRANULARITY),
         });
         let search = mtu::search(config, address.is_ipv6(), mtu);
         let mtu = search.as_ref().map_or(mtu, |search| search.size());

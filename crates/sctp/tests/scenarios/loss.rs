@@ -1,6 +1,6 @@
 //! Repairing what was lost (RFC 9260 §6.3.3, §7.2.4).
 
-use crate::net::A;
+use crate::net::{A, B};
 use crate::script::Script;
 use expect_test::expect;
 
@@ -229,4 +229,20 @@ fn reordering_by_three_is_not() {
         1.054  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE
         1.079  A ◄── B   SACK          cum=5 rwnd=64k dups=2
     "#]]);
+}
+
+/// As Linux TCP has it, at least 200 ms are added to a steady round trip: a SACK that is late by less is
+/// no timeout, although RTO.Min is no longer than the round trip.
+#[test]
+fn the_variation_has_a_floor() {
+    for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {
+        let mut script =
+            Script::established(&[("rto_min", "50ms"), ("rto_var_min", floor), ("delack", "0")]);
+        for _ in 0..60 {
+            script.send(A, 0, 1_000).run(1_000);
+        }
+        script.delay(B, "SACK ", 30).send(A, 0, 1_000).run(1_000);
+        let stats = script.net.ends[0].engine.stats(script.id(A)).expect("stats");
+        assert_eq!(stats.t3_expirations, expirations, "floor {floor}");
+    }
 }

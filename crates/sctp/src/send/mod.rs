@@ -37,6 +37,8 @@ pub(crate) struct SendHalf {
     dupthresh: u8,
     /// Losses are found by time (RFC 8985), not by miss indications.
     by_time: bool,
+    /// Below this the last SACK told of all that had arrived.
+    horizon: rack::Horizon,
     /// Where the numbers of streams begin anew that were asked to be reset (RFC 6525), ascending, as
     /// far as something before them is outstanding.
     resets: Vec<u64>,
@@ -72,6 +74,7 @@ impl SendHalf {
             probing: None,
             dupthresh: config.dupthresh.min(255) as u8,
             by_time: config.rack,
+            horizon: rack::Horizon::new(),
             resets: Vec::new(),
             limits: None,
         }

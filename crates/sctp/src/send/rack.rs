@@ -34,6 +34,40 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
+/// How far a SACK tells of what has arrived.
+///
+/// RFC 9260 §6.7: it reports the lowest Gap Ack Blocks, as many as fit, and leaves out the rest; some
+/// stacks report 16 or 20. What lies beyond its last block may have arrived all the same.
+#[derive(Debug)]
+pub(crate) struct Horizon {
+    /// Most blocks that a SACK of this peer has had.
+    most: usize,
+    /// Nothing is known of this offset and those above it.
+    end: u64,
+}
+
+impl Horizon {
+    pub(crate) const fn new() -> Self {
+        Self { most: FEW, end: u64::MAX }
+    }
+
+    /// A SACK with so many blocks, of which the last ends at `highest`. As many as ever, and more than a
+    /// few: there may be others that did not fit.
+    pub(crate) fn note(&mut self, blocks: usize, highest: u64) {
+        self.end = if blocks >= self.most { highest } else { u64::MAX };
+        self.most = self.most.max(blocks);
+    }
+
+    /// A SACK without blocks.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.end = u64::MAX;
+    }
+}
+
+/// With fewer blocks than this, a SACK is believed to tell all: no stack is known to report less.
+const FEW: usize = 16;
+
 impl SendHalf {
     /// Marks what is lost on `path` by now, and notes when the next may be.
     pub(crate) fn lose_by_time(
@@ -50,6 +84,9 @@ impl SendHalf {
         let mut until: Option<Instant> = None;
         let mut wait = |at: Instant| until = Some(until.map_or(at, |earlier| earlier.min(at)));
         while let Some(&(offset, at)) = control.repairs.front() {
+            if offset >= self.horizon.end {
+                break;
+            }
             let out = self
                 .outstanding
                 .get(offset)
@@ -67,7 +104,7 @@ impl SendHalf {
             control.repairs.pop_front();
         }
         let mut offset = control.edge.max(self.outstanding.base());
-        while let Some(entry) = self.outstanding.get(offset) {
+        while let Some(entry) = self.outstanding.get(offset).filter(|_| offset < self.horizon.end) {
             if is_open(entry) && !entry.again && entry.path == path {
                 match rack.judge(now, entry.sent_at, offset + 1, window) {
                     Verdict::Lost => self.lose(offset, &mut lost),
@@ -115,5 +152,27 @@ impl SendHalf {
         let mut lost = Lost::default();
         self.lose(offset, &mut lost);
         Some(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9260 §6.7: as many blocks as ever may be all that fit; fewer are all there are.
+    #[test]
+    fn the_horizon_is_where_a_full_sack_ends() {
+        let mut horizon = Horizon::new();
+        horizon.note(15, 90);
+        assert_eq!(horizon.end, u64::MAX, "a few");
+        horizon.note(16, 100);
+        assert_eq!(horizon.end, 100, "as many as some stacks ever report");
+        horizon.note(20, 120);
+        assert_eq!(horizon.end, 120);
+        horizon.note(19, 120);
+        assert_eq!(horizon.end, u64::MAX, "one more would have fitted");
+        horizon.note(20, 130);
+        horizon.clear();
+        assert_eq!(horizon.end, u64::MAX, "no hole at all");
     }
 }

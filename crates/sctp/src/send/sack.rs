@@ -97,6 +97,10 @@ impl SendHalf {
         self.take_cumulative(now, count, &waiting, outcome, &mut newest);
         if sack.gaps().len() > 0 || !self.outstanding.runs.is_empty() {
             self.take_gaps(now, sack.gaps(), &waiting, outcome, &mut newest);
+            let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
+            self.horizon.note(sack.gaps().len(), highest);
+        } else {
+            self.horizon.clear();
         }
         let base = self.outstanding.base();
         self.recovery.on_cumulative(base);

@@ -236,8 +236,7 @@ fn reordering_by_three_is_not() {
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {
-        let mut script =
-            Script::established(&[("rto_min", "50ms"), ("rto_var_min", floor), ("delack", "0")]);
+        let mut script = Script::established(&[("rto_min", "50ms"), ("rto_var_min", floor), ("delack", "0")]);
         for _ in 0..60 {
             script.send(A, 0, 1_000).run(1_000);
         }

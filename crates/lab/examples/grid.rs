@@ -3,12 +3,17 @@
 //!
 //! `cargo run --release -p anabranch-lab --example grid [BYTES [SEEDS [TRANSPORT...]]]`
 //!
-//! Without arguments: 40 MB and 5 seeds for every cell of TCP and SCTP with today's rules, SCTP by the letter of
+//! Without arguments: 40 MB and 30 seeds for every cell of TCP and SCTP with today's rules, SCTP by the letter of
 //! RFC 9260 beside them, and the ratio of the first two. `tests/grid.txt` is the same with less.
+//!
+//! Goodputs are geometric means over seeds, as few early losses or none make one seed ten times as fast as another;
+//! the ratio is taken seed by seed and has a 95 % t-interval on the logarithms, where there is any spread.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::Outcome;
+use anabranch_lab::results::{Arm, Outcome};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::stats::interval::mean;
+use anabranch_lab::stats::paired::{Ratio, ratio};
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
@@ -19,8 +24,24 @@ pub const LOSSES: [&str; 4] = ["0", "0.01%", "0.1%", "1%"];
 /// The contestants of the recorded grid.
 pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", "sctp:profile=rfc9260"];
 
-/// Goodput in Mbit/s by contestant, the mean over seeds, for each cell in order.
-pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Vec<f64>> {
+/// One cell: the goodputs in Mbit/s, by contestant and seed.
+pub struct Cell {
+    pub rtt: &'static str,
+    pub loss: &'static str,
+    pub goodputs: Vec<Vec<f64>>,
+}
+
+impl Cell {
+    /// The second contestant's goodput over the first's, and its interval.
+    pub fn ratio(&self) -> Option<Ratio> {
+        let [first, second, ..] = self.goodputs.as_slice() else { return None };
+        let pairs: Vec<_> = second.iter().zip(first).map(|(&a, &b)| (Some(a), Some(b))).collect();
+        Some(ratio(&pairs))
+    }
+}
+
+/// Every cell in order.
+pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for rtt in RTTS {
         for loss in LOSSES {
@@ -30,38 +51,43 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Vec<f64>> {
             let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{e}"));
             let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
             let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
-            let goodput = |arm: &anabranch_lab::results::Arm| {
-                let bits = arm.runs.iter().map(|run| {
+            let goodputs = |arm: &Arm| {
+                let goodput = |run: &anabranch_lab::results::Run| {
                     assert_eq!(run.outcome, Outcome::Done, "{} {rtt} {loss}", arm.arm);
                     let bytes: u64 = run.objects.iter().map(|object| object.bytes).sum();
                     8_000.0 * bytes as f64 / run.page_ns.unwrap_or(u64::MAX) as f64
-                });
-                bits.sum::<f64>() / arm.runs.len() as f64
+                };
+                arm.runs.iter().map(goodput).collect()
             };
-            cells.push(race.points[0].arms.iter().map(goodput).collect());
+            cells.push(Cell { rtt, loss, goodputs: race.points[0].arms.iter().map(goodputs).collect() });
         }
     }
     cells
 }
 
 /// The table.
-pub fn render(bytes: &str, seeds: &str, transports: &[String]) -> String {
+pub fn render(bytes: &str, seeds: &str, transports: &[String], cells: &[Cell]) -> String {
     let mut table = format!(
-        "goodput in Mbit/s of {bytes} over 100 Mbit/s, queue 1 bdp, means over {seeds} seeds\n\n{:>6} {:>6}",
+        "goodput in Mbit/s of {bytes} over 100 Mbit/s, queue 1 bdp; geometric means over {seeds} seeds\n\n{:>6} {:>6}",
         "rtt", "loss"
     );
     for transport in transports {
         let _ = write!(table, " {transport:>22}");
     }
     table.push_str("   second/first\n");
-    let names = RTTS.iter().flat_map(|rtt| LOSSES.iter().map(move |loss| (rtt, loss)));
-    for ((rtt, loss), cell) in names.zip(run(bytes, seeds, transports)) {
-        let _ = write!(table, "{rtt:>6} {loss:>6}");
-        for goodput in &cell {
-            let _ = write!(table, " {goodput:>22.2}");
+    for cell in cells {
+        let _ = write!(table, "{:>6} {:>6}", cell.rtt, cell.loss);
+        for goodputs in &cell.goodputs {
+            let logarithms: Vec<f64> = goodputs.iter().map(|goodput| goodput.ln()).collect();
+            let _ = write!(table, " {:>22.2}", mean(&logarithms).unwrap_or(f64::NAN).exp());
         }
-        let ratio = cell.get(1).map_or(1.0, |second| second / cell[0]);
-        let _ = writeln!(table, " {ratio:>14.2}");
+        if let Some(Ratio { ratio: Some(ratio), ci95, .. }) = cell.ratio() {
+            let _ = write!(table, " {ratio:>8.2}");
+            if let Some([low, high]) = ci95 {
+                let _ = write!(table, " ({low:.2}-{high:.2})");
+            }
+        }
+        table.push('\n');
     }
     table
 }
@@ -69,8 +95,9 @@ pub fn render(bytes: &str, seeds: &str, transports: &[String]) -> String {
 fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let bytes = given.first().map_or("40MB", String::as_str);
-    let seeds = given.get(1).map_or("5", String::as_str);
+    let seeds = given.get(1).map_or("30", String::as_str);
     let named: Vec<String> = given.iter().skip(2).cloned().collect();
     let ours: Vec<String> = TRANSPORTS.iter().map(|&name| name.to_owned()).collect();
-    print!("{}", render(bytes, seeds, if named.is_empty() { &ours } else { &named }));
+    let transports = if named.is_empty() { &ours } else { &named };
+    print!("{}", render(bytes, seeds, transports, &run(bytes, seeds, transports)));
 }

@@ -24,10 +24,13 @@ pub const LOSSES: [&str; 4] = ["0", "0.01%", "0.1%", "1%"];
 /// The contestants of the recorded grid.
 pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", "sctp:profile=rfc9260"];
 
-/// One cell: the goodputs in Mbit/s, by contestant and seed.
+/// One cell of the grid.
 pub struct Cell {
+    /// The round trip.
     pub rtt: &'static str,
+    /// The loss, each way.
     pub loss: &'static str,
+    /// Mbit/s, by contestant and seed.
     pub goodputs: Vec<Vec<f64>>,
 }
 

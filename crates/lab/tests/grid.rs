@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicBool;
 #[test]
 fn goodput_is_what_was_recorded() {
     let transports: Vec<String> = grid::TRANSPORTS.iter().map(|&name| name.to_owned()).collect();
-    let cells = grid::run("20MB", "6", &transports);
-    expect_test::expect_file!["grid.txt"].assert_eq(&grid::render("20MB", "6", &transports, &cells));
+    let cells = grid::run("20MB", "12", &transports);
+    expect_test::expect_file!["grid.txt"].assert_eq(&grid::render("20MB", "12", &transports, &cells));
     for cell in cells {
         let ratio = cell.ratio().and_then(|ratio| ratio.ratio).expect("two contestants");
         assert!(ratio >= 0.95, "sctp reaches {ratio:.3} of tcp at {} and {} loss", cell.rtt, cell.loss);

@@ -201,20 +201,25 @@ fn another_object_s_hole_blocks_tcp_and_not_sctp() {
     let tcp = parts(&run("tcp:nagle=no", &on(NET, &[("objects", "3x4kB"), ("down-loss", "list:3")])));
     assert!(tcp[0].recovery > 100.0 && tcp[0].blocked == 0.0);
     assert!(tcp[1].blocked > 90.0 && tcp[2].blocked > 90.0 && tcp[1].recovery == 0.0);
-    let sctp = parts(&run("sctp:profile=modern", &on(NET, &[("objects", "3x4kB"), ("down-loss", "list:4")])));
+    let sctp = parts(&run(
+        "sctp:profile=modern,interleaving=no,scheduler=fcfs",
+        &on(NET, &[("objects", "3x4kB"), ("down-loss", "list:4")]),
+    ));
     assert!(sctp[0].recovery > 100.0);
     assert!(sctp[1..].iter().all(|object| object.blocked == 0.0 && object.recovery == 0.0));
 }
 
 #[test]
 fn own_losses_are_recovery_with_and_timeout_without_followers() {
-    for (arm, early) in [("tcp:nagle=no", "list:3"), ("sctp:profile=modern", "list:4")] {
+    for (arm, early) in
+        [("tcp:nagle=no", "list:3"), ("sctp:profile=modern,interleaving=no,scheduler=fcfs", "list:4")]
+    {
         let object = &parts(&run(arm, &on(NET, &[("objects", "1x12kB"), ("down-loss", early)])))[0];
         assert!((100.0..120.0).contains(&object.recovery), "{arm}: a round trip: {}", object.recovery);
         assert_eq!(object.timeout, 0.0, "{arm}");
     }
     // The only packet of a response has no followers that would tell.
-    let object = &parts(&run("tcp", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
+    let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
     assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
     let object = &parts(&run("sctp", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3/4")])))[0];
     assert!(object.timeout >= 1_000.0 && object.recovery == 0.0, "{}", object.timeout);
@@ -222,7 +227,10 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
 
 #[test]
 fn repair_of_others_bytes_stalls() {
-    for (arm, lost) in [("tcp:nagle=no,iw=4", "list:3"), ("sctp:profile=modern,iw=4", "list:4")] {
+    for (arm, lost) in [
+        ("tcp:nagle=no,iw=4", "list:3"),
+        ("sctp:profile=modern,interleaving=no,scheduler=fcfs,iw=4", "list:4"),
+    ] {
         let objects = parts(&run(arm, &on(NET, &[("objects", "4x8kB"), ("down-loss", lost)])));
         assert!(objects[0].recovery > 100.0, "{arm}");
         assert!(objects[1..].iter().all(|object| object.stalled > 90.0 && object.recovery == 0.0), "{arm}");
@@ -242,7 +250,7 @@ fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() 
     );
     assert!(tcp[1..4].iter().all(|object| object.blocked > 90.0));
     let objects = [("objects", "8x2kB"), ("down-loss", "list:4")];
-    let loaded = run("sctp:profile=modern,rcvbuf=12KiB", &on(NET, &objects));
+    let loaded = run("sctp:profile=modern,interleaving=no,scheduler=fcfs,rcvbuf=12KiB", &on(NET, &objects));
     let sctp = parts(&loaded);
     assert!(sctp[0].recovery > 100.0);
     assert!(sctp.iter().all(|object| object.rwnd < 5.0 && object.blocked == 0.0));

@@ -1,0 +1,188 @@
+//! How slow start ends on a link with a queue: with a thousandth of a second a
+//! packet, a round trip of 100 ms and room for 100 packets, by CUBIC alone,
+//! watched by HyStart++ (RFC 9406), paced, and both. Windows and the longest
+//! queue, each 100 ms, as golden text and as pictures.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` writes the files anew.
+
+mod path;
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_congestion::{
+    Acked, Algorithm, Controller, HyStart, InitialWindow, Kind, Pacer, Params, SlowStart, cubic,
+};
+use expect_test::expect_file;
+use std::collections::VecDeque;
+
+const MSS: u64 = 1_000;
+/// The link takes a packet in this time.
+const SERVICE: Duration = Duration::from_millis(1);
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+/// Packets that wait at most.
+const ROOM: u64 = 100;
+const STEP: Duration = Duration::from_millis(100);
+const STEPS: usize = 40;
+
+/// A packet that will be acknowledged.
+struct Sent {
+    number: u64,
+    at: Instant,
+    acked_at: Instant,
+}
+
+/// One sender with endless data on that link.
+struct Flow {
+    controller: Algorithm,
+    hystart: Option<HyStart>,
+    pacer: Option<Pacer>,
+    now: Instant,
+    next: u64,
+    acked: u64,
+    /// The link is busy until then.
+    busy: Instant,
+    on_its_way: VecDeque<Sent>,
+    flight: u64,
+    /// Losses before this are one.
+    recovery: Option<u64>,
+    lost: u64,
+    longest: u64,
+}
+
+impl Flow {
+    fn new(hystart: bool, pacing: bool) -> Self {
+        let kind = Kind::Cubic(cubic::Config::default());
+        Self {
+            controller: Algorithm::new(kind, Params::new(MSS, InitialWindow::Packets(10))),
+            hystart: hystart.then(HyStart::default),
+            pacer: pacing.then(Pacer::default),
+            now: Instant::ZERO,
+            next: 0,
+            acked: 0,
+            busy: Instant::ZERO,
+            on_its_way: VecDeque::new(),
+            flight: 0,
+            recovery: None,
+            lost: 0,
+            longest: 0,
+        }
+    }
+
+    /// Sends what window and pace allow; when the pace lets the next go, if that is what it waits for.
+    fn send(&mut self) -> Option<Instant> {
+        while self.flight + MSS <= self.controller.window() {
+            if let Some(pacer) = &mut self.pacer {
+                if pacer.ready_at() > self.now {
+                    return Some(pacer.ready_at());
+                }
+                let (window, threshold) = (self.controller.window(), self.controller.ssthresh());
+                let smoothed = (self.acked > 0).then_some(ROUND_TRIP);
+                pacer.on_sent(self.now, MSS, window, MSS, window < threshold, smoothed);
+            }
+            let waiting = self.busy.since(self.now).as_nanos() as u64 / SERVICE.as_nanos() as u64;
+            self.longest = self.longest.max(waiting);
+            if waiting < ROOM {
+                self.busy = self.busy.max(self.now) + SERVICE;
+                let acked_at = self.busy + (ROUND_TRIP - SERVICE);
+                self.on_its_way.push_back(Sent { number: self.next, at: self.now, acked_at });
+            } else {
+                self.lost += 1;
+            }
+            self.flight += MSS;
+            self.next += 1;
+        }
+        None
+    }
+
+    fn acknowledge(&mut self, packet: &Sent) {
+        let missing = packet.number - self.acked;
+        let flight_before = self.flight;
+        self.flight -= (missing + 1) * MSS;
+        self.acked = packet.number + 1;
+        if self.recovery.is_some_and(|end| self.acked >= end) {
+            self.recovery = None;
+        }
+        let slow = self.controller.window() < self.controller.ssthresh();
+        let said = match &mut self.hystart {
+            Some(hystart) if slow => hystart.on_ack(self.acked, self.next, Some(self.now.since(packet.at))),
+            _ => SlowStart::Full,
+        };
+        if said == SlowStart::Leave {
+            self.controller.leave_slow_start();
+        }
+        let acked = Acked {
+            bytes: MSS,
+            flight_before,
+            cumulative: true,
+            in_recovery: self.recovery.is_some(),
+            window_limited: true,
+            conservative: said != SlowStart::Full,
+            rtt: Some(ROUND_TRIP),
+        };
+        self.controller.on_acked(self.now, acked);
+        if missing > 0 && self.recovery.is_none() {
+            self.controller.on_loss(self.now, flight_before, false);
+            self.recovery = Some(self.next);
+            if let Some(hystart) = &mut self.hystart {
+                hystart.end();
+            }
+        }
+    }
+
+    /// Runs until then.
+    fn run(&mut self, until: Instant) {
+        loop {
+            let paced = self.send().unwrap_or(Instant::MAX);
+            let acked = self.on_its_way.front().map_or(Instant::MAX, |packet| packet.acked_at);
+            if paced.min(acked) > until {
+                self.now = until;
+                return;
+            }
+            self.now = paced.min(acked);
+            if acked <= paced
+                && let Some(packet) = self.on_its_way.pop_front()
+            {
+                self.acknowledge(&packet);
+            }
+        }
+    }
+}
+
+#[test]
+fn slow_start_ends() {
+    let kinds =
+        [("cubic", false, false), ("hystart++", true, false), ("paced", false, true), ("both", true, true)];
+    let mut text = format!("{:>5}", "ms");
+    let (mut windows, mut queues, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, hystart, pacing) in kinds {
+        text += &format!(" {name:>9} queue");
+        let mut flow = Flow::new(hystart, pacing);
+        let mut steps = Vec::new();
+        let mut longest = Vec::new();
+        for step in 1..=STEPS as u32 {
+            flow.run(Instant::ZERO + STEP * step);
+            steps.push(flow.controller.window());
+            longest.push(std::mem::take(&mut flow.longest) * MSS);
+        }
+        losses.push((name, flow.lost, flow.acked));
+        windows.push((name, steps));
+        queues.push((name, longest));
+    }
+    text += "\n";
+    for step in 0..STEPS {
+        text += &format!("{:>5}", (step + 1) * 100);
+        for ((_, windows), (_, queues)) in windows.iter().zip(&queues) {
+            text += &format!(" {:>9} {:>5}", windows[step], queues[step] / MSS);
+        }
+        text += "\n";
+    }
+    for (name, lost, acked) in &losses {
+        text += &format!("{name}: {lost} lost, acknowledged up to {acked}\n");
+    }
+    expect_file!["./curves/slow-start-end.txt"].assert_eq(&text);
+    expect_file!["./curves/slow-start-end.svg"].assert_eq(&path::svg("slow-start-end", &windows));
+    expect_file!["./curves/slow-start-queue.svg"].assert_eq(&path::svg("slow-start-queue", &queues));
+    // HyStart++ loses half as much, with a pace a quarter; the pace keeps the first queues short.
+    assert!(losses[0].1 > 50 && losses[1].1 < losses[0].1);
+    assert!(queues[2].1[1] < queues[0].1[1]);
+}

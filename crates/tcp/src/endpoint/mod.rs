@@ -5,21 +5,22 @@
 //! A deadline that moved later is found out when the earlier one comes up, so
 //! that the timers that every segment moves cost nothing.
 //!
-//! Home of RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), §3.4.1 (initial
-//! sequence numbers), RFC 6056 §3.3.2 (ephemeral ports), RFC 6191 (TIME-WAIT reuse).
+//! [`open`] begins connections, [`input`] finds whose a segment is.
 
 mod demux;
+mod input;
 mod listen;
+mod open;
 mod syncookie;
 
-use crate::config::SynCookies;
-use crate::conn::{Birth, Connection, Outbox, Reply, State};
-use crate::{Config, ConnectError, Event, Info, ListenError, RecvError, SendError, Stats};
+use crate::conn::{Connection, Outbox, State};
+use crate::{Config, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet, Rng};
-use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, peek_ports_and_seq};
+use anabranch_wire::tcp::peek_ports_and_seq;
 use demux::{Demux, Ends};
 use listen::Listeners;
+use open::FIRST_EPHEMERAL;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -87,8 +88,6 @@ struct Slot {
     last: Option<(u32, Stats)>,
 }
 
-/// RFC 6335 §6: the ports for everybody.
-const FIRST_EPHEMERAL: u16 = 49_152;
 const DEFAULT_MTU: u32 = 1500;
 
 impl Endpoint {
@@ -170,122 +169,6 @@ impl Endpoint {
     /// a further handshake is dropped (and tried again) instead of reset.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
-    }
-
-    /// Opens a connection from `local`, or from the first address of the
-    /// family; [`Event::Connected`] or [`Event::Closed`] follows.
-    ///
-    /// # Errors
-    /// [`ConnectError`] when it cannot even begin.
-    pub fn connect(
-        &mut self,
-        now: Instant,
-        local: Option<IpAddr>,
-        remote: SocketAddr,
-    ) -> Result<ConnectionId, ConnectError> {
-        if remote.port() == 0 {
-            return Err(ConnectError::NoPort);
-        }
-        let local = match local {
-            Some(ip) if !self.addresses.contains(&ip) => return Err(ConnectError::NotLocal(ip)),
-            Some(ip) if ip.is_ipv4() != remote.is_ipv4() => return Err(ConnectError::NoAddress(remote.ip())),
-            Some(ip) => ip,
-            None => *self
-                .addresses
-                .iter()
-                .find(|ip| ip.is_ipv4() == remote.is_ipv4())
-                .ok_or(ConnectError::NoAddress(remote.ip()))?,
-        };
-        let ends = self.free_ends(local, remote)?;
-        let birth = self.birth(now, ends);
-        let slot = birth.id.slot;
-        let id = birth.id;
-        self.place(slot, ends, Connection::connect(now, birth));
-        self.after(now, slot);
-        Ok(id)
-    }
-
-    /// The same from a local port of the caller's choice. Two sides that do so towards each other at
-    /// once open one connection (RFC 9293 §3.5).
-    ///
-    /// # Errors
-    /// [`ConnectError`]; [`NoFreePort`](ConnectError::NoFreePort) when the port is in use.
-    pub fn connect_from(
-        &mut self,
-        now: Instant,
-        local: SocketAddr,
-        remote: SocketAddr,
-    ) -> Result<ConnectionId, ConnectError> {
-        if remote.port() == 0 || local.port() == 0 {
-            return Err(ConnectError::NoPort);
-        }
-        if !self.addresses.contains(&local.ip()) {
-            return Err(ConnectError::NotLocal(local.ip()));
-        }
-        if local.is_ipv4() != remote.is_ipv4() {
-            return Err(ConnectError::NoAddress(remote.ip()));
-        }
-        let ends = Ends { local, remote };
-        if self.demux.contains(&ends) || self.listeners.is_open(local.port()) {
-            return Err(ConnectError::NoFreePort);
-        }
-        let birth = self.birth(now, ends);
-        let id = birth.id;
-        self.place(id.slot, ends, Connection::connect(now, birth));
-        self.after(now, id.slot);
-        Ok(id)
-    }
-
-    /// RFC 6056 §3.3.2: the next port that is free, from a random beginning.
-    fn free_ends(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
-        for _ in FIRST_EPHEMERAL..=u16::MAX {
-            let port = self.next_port;
-            self.next_port = if port == u16::MAX { FIRST_EPHEMERAL } else { port + 1 };
-            let ends = Ends { local: SocketAddr::new(local, port), remote };
-            if !self.demux.contains(&ends) && !self.listeners.is_open(port) {
-                return Ok(ends);
-            }
-        }
-        Err(ConnectError::NoFreePort)
-    }
-
-    fn birth(&mut self, now: Instant, ends: Ends) -> Birth {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: 0,
-                connection: None,
-                queued: false,
-                scheduled: Instant::MAX,
-                last: None,
-            });
-            (self.slots.len() - 1) as u32
-        });
-        let place = &mut self.slots[slot as usize];
-        place.generation = place.generation.wrapping_add(1);
-        let id = ConnectionId { slot, generation: place.generation };
-        let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
-        Birth {
-            id,
-            local: ends.local,
-            remote: ends.remote,
-            config: Arc::clone(&self.config),
-            iss: self.initial_sequence(now, ends),
-            clock_offset: self.rng.next_u32(),
-            mtu: index.map_or(DEFAULT_MTU, |index| self.mtus[index]),
-        }
-    }
-
-    /// RFC 9293 §3.4.1: a clock of 4 us, moved by a secret of the two ends, so
-    /// that a reused pair of ports goes on where the old one ended.
-    fn initial_sequence(&self, now: Instant, ends: Ends) -> Seq {
-        use std::hash::BuildHasher;
-        let moved = demux::Keyed(self.secret).hash_one(ends);
-        Seq((now.as_nanos() / 4_000) as u32).plus(moved as u32)
-    }
-
-    fn place(&mut self, slot: u32, ends: Ends, connection: Connection) {
-        self.demux.insert(ends, slot);
-        self.slots[slot as usize].connection = Some(Box::new(connection));
     }
 
     /// Puts as much of `data` into the send buffer as fits, and says how much
@@ -467,114 +350,11 @@ impl Endpoint {
         self.free.push(slot);
     }
 
-    /// A segment for a connection that exists.
-    #[inline]
-    fn on_segment_for(&mut self, now: Instant, slot: u32, segment: &Segment<'_>, packet: &Packet<'_>) {
-        let Some(connection) = &mut self.slots[slot as usize].connection else { return };
-        let half_open = connection.is_passive() && connection.state() == State::SynReceived;
-        let port = connection.local.port();
-        if half_open
-            && segment.header.flags.has(Flags::ACK)
-            && !segment.header.flags.has(Flags::RST)
-            && !self.listeners.takes_open(port)
-        {
-            self.dropped.backlog += 1;
-            if !self.listeners.is_open(port) {
-                connection.abort(now, &mut self.out);
-                self.after(now, slot);
-            }
-            // Else the peer believes it is open; our repeated SYN-ACK will have it try again.
-            return;
-        }
-        connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);
-        if half_open && connection.state() != State::SynReceived {
-            let opened = connection.state().is_synchronized();
-            self.listeners.on_not_half_open(port, opened);
-        }
-        self.after(now, slot);
-    }
-
-    /// Takes a packet in, all but the payload for which a connection may now wait.
-    fn take_in(&mut self, now: Instant, packet: Packet<'_>) {
-        let (source, target) = (packet.source.ip(), packet.target.ip());
-        let mut segment = Segment::default();
-        if segment.read(packet.payload).is_err() {
-            self.dropped.malformed += 1;
-            return;
-        }
-        if !is_intact(packet.payload, source, target) {
-            self.dropped.checksum += 1;
-            return;
-        }
-        let ends = Ends {
-            local: SocketAddr::new(target, segment.header.target_port),
-            remote: SocketAddr::new(source, segment.header.source_port),
-        };
-        match self.demux.find(&ends) {
-            Some(slot) if !self.reopens(now, slot, &segment) => {
-                self.on_segment_for(now, slot, &segment, &packet);
-            }
-            _ => self.on_stranger(now, ends, &segment, &packet),
-        }
-    }
-
     /// The connection that waits for its payload, if one does.
     #[inline]
     fn expectant(&mut self) -> Option<&mut Connection> {
         let slot = self.out.expectant.take()?;
         self.slots.get_mut(slot as usize)?.connection.as_deref_mut()
-    }
-
-    /// A segment for no connection: LISTEN, or nobody.
-    fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
-        let flags = segment.header.flags;
-        // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.
-        if flags.has(Flags::RST) {
-            self.dropped.stray += 1;
-            return;
-        }
-        let listens = self.listeners.is_open(ends.local.port());
-        if listens && self.open_by_cookie(now, ends, segment, packet) {
-            return;
-        }
-        if !listens || flags.has(Flags::ACK) {
-            self.dropped.stray += 1;
-            self.out.reply(Reply::reset_for(ends.local, ends.remote, segment));
-            return;
-        }
-        if !flags.has(Flags::SYN) {
-            self.dropped.stray += 1;
-            return;
-        }
-        let full = !self.listeners.takes_syn(ends.local.port());
-        if self.config.syncookies != SynCookies::No && self.answer_by_cookie(now, ends, &segment.header, full)
-        {
-            return;
-        }
-        if full {
-            self.dropped.backlog += 1;
-            return;
-        }
-        self.listeners.on_half_open(ends.local.port());
-        let birth = self.birth(now, ends);
-        let slot = birth.id.slot;
-        self.place(slot, ends, Connection::accept(now, birth, &segment.header));
-        self.after(now, slot);
-    }
-
-    /// RFC 9293 §3.6.1, RFC 6191: a SYN that is clearly new ends TIME-WAIT.
-    fn reopens(&mut self, now: Instant, slot: u32, segment: &Segment<'_>) -> bool {
-        let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
-        let fresh = connection.state() == State::TimeWait
-            && segment.header.flags.has(Flags::SYN)
-            && !segment.header.flags.has_any(Flags::ACK.with(Flags::RST))
-            && self.listeners.is_open(connection.local.port())
-            && connection.is_new_incarnation(&segment.header);
-        if fresh {
-            connection.leave_time_wait(now, &mut self.out);
-            self.retire(slot);
-        }
-        fresh
     }
 }
 

@@ -1,78 +1,32 @@
 //! Everything from the application's bytes to acknowledged bytes.
 //!
-//! Owns the send buffer, the scoreboard, the congestion and the peer's window,
-//! and the choice of what to send next; builds no segments. Positions count
-//! from 0 at the first byte after the SYN and never wrap; the FIN takes the
-//! position after the last byte.
-//!
-//! Home of RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle),
-//! §3.8.6.1 (probing a closed window), RFC 6298 §3 (which round trips count).
+//! Owns the send buffer, the scoreboard, the congestion and the peer's window.
+//! [`ack`] takes acknowledgements in, [`choose`] says what is next; neither
+//! builds segments. Positions count from 0 at the first byte after the SYN and
+//! never wrap; the FIN takes the position after the last byte.
 
+mod ack;
 mod buffer;
+mod choose;
 mod rack;
 mod recovery;
 mod scoreboard;
 
+pub(crate) use ack::{Ack, AckOutcome};
 pub(crate) use buffer::SendBuffer;
+pub(crate) use choose::Choice;
 pub(crate) use rack::LossTimer;
 pub(crate) use recovery::{Phase, Recovery};
 pub(crate) use scoreboard::Scoreboard;
 
 use crate::config::{Config, Nagle, RecoveryKind, RttSampling};
-use crate::stats::Stats;
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
-use anabranch_base::trace::{Limit, SendCause};
-use anabranch_congestion::{
-    Acked, Algorithm, Controller, HyStart, InitialWindow, Pacer, Params, RttEstimator, SlowStart,
-};
+use anabranch_base::trace::Limit;
+use anabranch_congestion::{Algorithm, Controller, HyStart, InitialWindow, Pacer, Params, RttEstimator};
 use rack::ByTime;
 use std::ops::Range;
 
-/// What an acknowledgement says, in positions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ack<'a> {
-    /// Next position the peer expects.
-    pub(crate) position: u64,
-    /// SACK blocks, in the order of the option.
-    pub(crate) sacks: &'a [(u64, u64)],
-    /// Where a block before those begins that reports a duplicate (RFC 2883).
-    pub(crate) duplicate: Option<u64>,
-    /// Without data, SYN or FIN, and with the window as before (RFC 5681 §2).
-    pub(crate) could_be_duplicate: bool,
-    /// Echo of our timestamp, and how many nanoseconds ago that was.
-    pub(crate) echo: Option<(u32, u64)>,
-    /// ECN echo.
-    pub(crate) ece: bool,
-}
-
-/// What came of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct AckOutcome {
-    /// The cumulative acknowledgement moved.
-    pub(crate) progress: bool,
-    /// The retransmission timer starts anew (or stops, when nothing is out).
-    pub(crate) restart_timer: bool,
-    /// Our FIN is acknowledged.
-    pub(crate) fin_acked: bool,
-    /// The application waits for room in the buffer, and there is some.
-    pub(crate) writable: bool,
-    /// The last reduction was needless.
-    pub(crate) spurious: bool,
-}
-
-/// What to put into the next segment.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Choice {
-    /// Positions, the FIN's included.
-    pub(crate) range: Range<u64>,
-    pub(crate) cause: SendCause,
-    /// RFC 6675 NextSeg rule 4.
-    rescue: bool,
-    /// RFC 8985 §7.3: a probe of the tail, whatever the congestion window says.
-    probe: bool,
-}
-
+/// The sending half of a connection.
 #[derive(Debug)]
 pub(crate) struct SendHalf {
     pub(crate) buffer: SendBuffer,
@@ -248,220 +202,6 @@ impl SendHalf {
         }
     }
 
-    /// Data that acknowledges just this position, with no SACK block and no ECN echo, tells
-    /// the sending half nothing ([`on_ack`](Self::on_ack) would find nothing to do).
-    #[inline]
-    pub(crate) fn knows(&self, position: u64) -> bool {
-        position == self.board.una() && self.recovery.phase() == Phase::Open
-    }
-
-    /// An acceptable acknowledgement arrived.
-    #[inline]
-    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
-        let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
-        let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
-        if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
-            // Nothing is amiss, and it moves on: of all that follows only this has something to do.
-            let mut outcome = AckOutcome::default();
-            self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
-            self.on_progress_by_time(now);
-            return outcome;
-        }
-        self.on_any_ack(now, ack, stats)
-    }
-
-    #[inline(never)]
-    fn on_any_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
-        let mut outcome = AckOutcome::default();
-        let flight_before = self.board.flight();
-        let (delivered_before, edge_before) = (self.board.delivered(), self.board.lost_edge());
-        let newly_sacked = if self.recovery.by_sack() {
-            ack.sacks.iter().map(|&(start, end)| self.board.sack(start, end)).sum()
-        } else {
-            0
-        };
-        if ack.ece {
-            self.on_ecn_echo(now, ack.position, stats);
-        }
-        let progress = ack.position > self.board.una();
-        let repairing = self.recovery.phase() != Phase::Open;
-        if progress {
-            self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
-        }
-        // RFC 6675 §2: with SACK, what reports something new is a duplicate, even if it moves on as well.
-        let duplicate = if self.recovery.by_sack() {
-            newly_sacked > 0
-        } else {
-            !progress && flight_before > 0 && ack.could_be_duplicate
-        };
-        stats.dup_acks += u64::from(duplicate);
-        // What SACK already betrayed beyond the recovery that just ended needs no further duplicates.
-        let known =
-            repairing && self.recovery.phase() == Phase::Open && self.recovery.finds_head_lost(&self.board);
-        if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.board)) || known {
-            self.begin_recovery(now, stats);
-            outcome.restart_timer = true;
-        }
-        self.on_delivery_by_time(now, ack, repairing, stats, &mut outcome);
-        let (delivered, edge) = (self.board.delivered() - delivered_before, self.board.lost_edge());
-        let safe = progress && edge <= edge_before.max(self.board.una());
-        self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
-        if let Some(start) = ack.duplicate
-            && self.recovery.is_disproved_by_dsack(start)
-        {
-            self.undo(now, stats, &mut outcome);
-        }
-        outcome
-    }
-
-    /// RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.
-    fn begin_recovery(&mut self, now: Instant, stats: &mut Stats) {
-        stats.fast_recoveries += 1;
-        self.forget_probe();
-        // RFC 3168 §6.1.2: one reduction for the marks and losses of one window.
-        if self.board.una() >= self.cwr_until {
-            self.reduce(now);
-        }
-        self.recovery.enter_fast(self.mss, &mut self.board);
-        // RFC 3168 §6.1.2: whatever the reason of a reduction, CWR tells of it, and
-        // marks of the same window ask for no other.
-        self.ecn_point = Some(self.board.next());
-        self.cwr_due = true;
-    }
-
-    /// A loss counts: the window shrinks.
-    fn reduce(&mut self, now: Instant) {
-        let flight = self.recovery.flight(&self.board);
-        self.controller.on_loss(now, flight, false);
-        self.end_hystart();
-    }
-
-    fn end_hystart(&mut self) {
-        if let Some(hystart) = &mut self.hystart {
-            hystart.end();
-        }
-    }
-
-    /// RFC 9406 §4.2: how slow start goes on after an acknowledgement of new data.
-    fn watch_slow_start(&mut self, now: Instant) -> bool {
-        let Some(hystart) = &mut self.hystart else { return false };
-        if hystart.is_over() || self.controller.window() >= self.controller.ssthresh() {
-            return false;
-        }
-        let rtt = self.board.fresh().sample(now);
-        match hystart.on_ack(self.board.una(), self.board.next(), rtt) {
-            SlowStart::Full => false,
-            SlowStart::Conservative => true,
-            SlowStart::Leave => {
-                self.controller.leave_slow_start();
-                true
-            }
-        }
-    }
-
-    fn on_new_ack(
-        &mut self,
-        now: Instant,
-        ack: &Ack<'_>,
-        flight_before: u64,
-        stats: &mut Stats,
-        outcome: &mut AckOutcome,
-    ) {
-        let una_before = self.board.una();
-        let freed = self.board.acknowledge(ack.position);
-        let data_end = self.buffer.end();
-        outcome.progress = true;
-        outcome.writable = self.buffer.release(ack.position.min(data_end));
-        outcome.fin_acked = self.fin_acked();
-        stats.bytes_acked += ack.position.min(data_end) - una_before.min(data_end);
-        self.sample_rtt(now, ack, freed.sample, freed.ambiguous);
-        if self.recovery.is_disproved_by_echo(ack.echo.map(|(echo, _)| echo)) {
-            self.undo(now, stats, outcome);
-        }
-        let phase = self.recovery.phase();
-        let conservative = self.hystart.is_some() && self.watch_slow_start(now);
-        let cwnd = self.controller.window();
-        let window_limited = una_before < self.limited_until
-            || flight_before + self.mss > cwnd
-            || (cwnd < self.controller.ssthresh() && 2 * flight_before > cwnd);
-        self.controller.on_acked(
-            now,
-            Acked {
-                bytes: freed.bytes,
-                flight_before,
-                cumulative: true,
-                in_recovery: phase == Phase::Fast,
-                window_limited,
-                conservative,
-                rtt: self.rtt.smoothed(),
-            },
-        );
-        if self.grows_buffer {
-            self.buffer.grow_to(2 * self.controller.window());
-        }
-        outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
-    }
-
-    /// RFC 6298 §3, RFC 7323 §4.1: one round trip, unless it cannot be told which copy was answered.
-    fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Instant>, ambiguous: bool) {
-        let measured = match self.sampling {
-            RttSampling::Once => match self.timed {
-                Some((end, at)) if ack.position >= end => {
-                    self.timed = None;
-                    Some(now.since(at))
-                }
-                _ => None,
-            },
-            RttSampling::Every => sample.map(|at| now.since(at)),
-        };
-        // Timestamps tell the copies apart; their clock is coarse, so they only serve where ours cannot.
-        let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| Duration::from_nanos(ago));
-        if let Some(rtt) = measured.or(echoed) {
-            self.rtt.on_sample(rtt);
-        }
-    }
-
-    fn on_ecn_echo(&mut self, now: Instant, position: u64, stats: &mut Stats) {
-        // RFC 3168 §6.1.2: at most one reduction a window of data, and none on top of a loss's.
-        let counted = self.ecn_point.is_some_and(|point| position <= point);
-        if counted || self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
-            return;
-        }
-        self.ecn_point = Some(self.board.next());
-        self.cwr_until = self.board.next();
-        self.cwr_due = true;
-        stats.ecn_reductions += 1;
-        self.controller.on_loss(now, self.board.flight(), true);
-        self.end_hystart();
-    }
-
-    fn undo(&mut self, now: Instant, stats: &mut Stats, outcome: &mut AckOutcome) {
-        stats.spurious += 1;
-        outcome.spurious = true;
-        if !self.undoes {
-            return;
-        }
-        self.controller.on_spurious(now);
-        self.recovery.forgive(&mut self.board);
-    }
-
-    /// The retransmission timer ran out.
-    pub(crate) fn on_timeout(&mut self, now: Instant) {
-        // RFC 5681 §3.1 allows no more than half of what is out. In a recovery that counts much that
-        // has arrived or is lost, and the window says better what the path was thought to hold.
-        let flight = self.recovery.flight(&self.board).min(self.controller.window());
-        self.controller.on_timeout(now, flight);
-        self.end_hystart();
-        self.on_timeout_by_time(now);
-        self.recovery.enter_timeout(&mut self.board);
-        // RFC 6298 §5.5.
-        self.rtt.back_off();
-        self.timed = None;
-        // RFC 3168 §6.1.2.
-        self.ecn_point = Some(self.board.next());
-        self.cwr_due = true;
-    }
-
     /// RFC 5961 §5.2: the oldest acknowledgement that an honest peer may still send.
     pub(crate) fn lowest_plausible(&self) -> i64 {
         self.board.una() as i64 - self.largest_window.max(1) as i64
@@ -479,180 +219,6 @@ impl SendHalf {
         self.too_big = self.board.flight() > 0;
     }
 
-    /// What to send next, or why nothing.
-    pub(crate) fn choose(&mut self) -> Option<Choice> {
-        if self.burst_left == 0 && self.board.flight() > 0 {
-            self.limit = Limit::Pacing;
-            return None;
-        }
-        if self.by_time.as_ref().is_some_and(|by_time| by_time.probe_due) {
-            return self.choose_probe();
-        }
-        let phase = self.recovery.phase();
-        let room = self.recovery.room(self.controller.window(), self.mss, &self.board);
-        let cause = if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast };
-        if let Some(range) = self.board.next_lost(self.mss)
-            && (phase != Phase::Open || self.too_big)
-        {
-            let fits = room >= (range.end - range.start) as i64 || self.board.pipe() == 0;
-            if fits || self.recovery.is_urgent() {
-                return Some(Choice { range, cause, rescue: false, probe: false });
-            }
-            self.limit = if phase == Phase::Timeout { Limit::Timeout } else { Limit::Recovery };
-            return None;
-        }
-        self.too_big = false;
-        let new = self.choose_new(room);
-        if new.is_some() || phase != Phase::Fast || !self.recovery.by_sack() || self.by_time.is_some() {
-            return new;
-        }
-        self.choose_unconfirmed(room)
-    }
-
-    /// RFC 6675 §4, NextSeg rules 3 and 4.
-    fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
-        if room <= 0 {
-            return None;
-        }
-        let cause = SendCause::Fast;
-        if let Some(range) = self.board.next_unsacked(self.mss) {
-            return (room >= (range.end - range.start) as i64).then_some(Choice {
-                range,
-                cause,
-                rescue: false,
-                probe: false,
-            });
-        }
-        let range = self.board.last_unsacked(self.mss)?;
-        if !self.recovery.may_rescue(self.board.una(), range.end) {
-            return None;
-        }
-        (room >= (range.end - range.start) as i64).then_some(Choice {
-            range,
-            cause,
-            rescue: true,
-            probe: false,
-        })
-    }
-
-    /// RFC 8985 §7.3: new data if there is some and the peer takes it, else the last segment again.
-    fn choose_probe(&mut self) -> Option<Choice> {
-        let room = self.mss as i64;
-        if let Some(new) = self.choose_new(room) {
-            return Some(Choice { probe: true, ..new });
-        }
-        let range = self.board.last_unsacked(self.mss);
-        if range.is_none() {
-            // It is on its way again already.
-            self.forget_probe();
-        }
-        range.map(|range| Choice { range, cause: SendCause::Fast, rescue: false, probe: true })
-    }
-
-    fn choose_new(&mut self, room: i64) -> Option<Choice> {
-        let (next, end) = (self.board.next(), self.end());
-        if next >= end {
-            self.limit = Limit::Application;
-            return None;
-        }
-        let blocked = match self.recovery.phase() {
-            Phase::Open => Limit::Congestion,
-            Phase::Fast => Limit::Recovery,
-            Phase::Timeout => Limit::Timeout,
-        };
-        let data = self.buffer.end().saturating_sub(next);
-        let window = self.edge.saturating_sub(next);
-        let length = data.min(self.mss).min(window);
-        if length == 0 && data > 0 {
-            self.limit = Limit::Receiver;
-            return None;
-        }
-        let idle = self.board.flight() == 0;
-        if room < length as i64 && !(idle && room > 0) {
-            self.limit = blocked;
-            self.limited_until = next;
-            return None;
-        }
-        let last = length == data;
-        // RFC 9293 §3.8.6.2.1: full segments, all there is (Nagle permitting), or half the peer's window.
-        let worthwhile = length == self.mss
-            || (last && (idle || self.finished || !self.waits_as_small()))
-            || (length > 0 && length >= self.largest_window / 2);
-        if !worthwhile {
-            self.limit = if last { Limit::Pacing } else { Limit::Receiver };
-            return None;
-        }
-        let fin = last && self.finished;
-        Some(Choice {
-            range: next..next + length + u64::from(fin),
-            cause: SendCause::New,
-            rescue: false,
-            probe: false,
-        })
-    }
-
-    /// RFC 9293 §3.7.4: a small segment waits for those on their way, in
-    /// Minshall's variant only for another small one.
-    fn waits_as_small(&self) -> bool {
-        match self.nagle {
-            Nagle::No => false,
-            Nagle::Yes => true,
-            Nagle::Minshall => self.small_until > self.board.una(),
-        }
-    }
-
-    /// The chosen segment is on its way.
-    #[inline]
-    pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
-        let length = choice.range.end - choice.range.start;
-        self.last_sent = Some(now);
-        self.burst_left = self.burst_left.saturating_sub(1);
-        if let Some(pacer) = &mut self.pacer {
-            let (window, threshold) = (self.controller.window(), self.controller.ssthresh());
-            pacer.on_sent(now, length, window, self.mss, window < threshold, self.rtt.smoothed());
-        }
-        if choice.cause == SendCause::New {
-            self.board.push(choice.range.end, now);
-            if length < self.mss {
-                self.small_until = choice.range.end;
-            }
-            self.recovery.on_sent(length);
-            if self.sampling == RttSampling::Once && self.timed.is_none() {
-                self.timed = Some((choice.range.end, now));
-            }
-            if choice.probe {
-                self.note_probe(false);
-            }
-            return;
-        }
-        self.board.repair(&choice.range, now);
-        if choice.probe {
-            self.recovery.on_probed(length);
-            self.note_probe(true);
-        } else {
-            self.recovery.on_repaired(stamp, length);
-            self.note_repair(choice.range.start, now);
-        }
-        // Karn: what is sent again is not timed.
-        self.timed = None;
-        if choice.rescue {
-            self.recovery.on_rescued();
-        }
-    }
-
-    /// What was chosen has to wait until then, for the sake of its pace.
-    #[inline]
-    pub(crate) fn held_until(&mut self, now: Instant, choice: &Choice) -> Option<Instant> {
-        let at = self.pacer.as_ref()?.ready_at();
-        if at <= now || choice.probe {
-            return None;
-        }
-        self.limit = Limit::Pacing;
-        // RFC 9002 §7.8: who is held back by the pace still uses the window.
-        self.limited_until = self.board.next();
-        Some(at)
-    }
-
     /// Before new data after a silence: the window may have grown stale.
     pub(crate) fn on_resume(&mut self, now: Instant) {
         if let Some(last) = self.last_sent
@@ -660,31 +226,6 @@ impl SendHalf {
         {
             self.controller.on_idle(now.since(last), self.rtt.rto());
         }
-    }
-
-    /// Nothing is on its way, nothing waits, and [`choose`](Self::choose) has said so.
-    #[inline]
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.board.flight() == 0 && !self.has_unsent() && self.limit == Limit::Application && !self.too_big
-    }
-
-    /// Data waits, nothing is on its way, and the peer's window is what forbids it.
-    pub(crate) fn is_shut_out(&self) -> bool {
-        self.has_unsent() && self.board.flight() == 0 && self.limit == Limit::Receiver
-    }
-
-    /// RFC 9293 §3.8.6.1: what a probe of the closed window carries: a byte
-    /// beyond it, or whatever little it takes.
-    pub(crate) fn probe(&mut self) -> Option<Range<u64>> {
-        let next = self.board.next();
-        let data = self.buffer.end().saturating_sub(next);
-        if data == 0 {
-            return None;
-        }
-        let window = self.edge.saturating_sub(next);
-        let length = window.min(data).min(self.mss).max(1);
-        self.probed_until = self.probed_until.max(next + length);
-        Some(next..next + length)
     }
 
     /// The connection is over: the buffer is of no more use.

@@ -1,0 +1,124 @@
+//! Whose a segment is: a connection's, a listener's, or nobody's.
+//!
+//! Owns nothing: ports and connections are the endpoint's.
+//!
+//! Home of RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), RFC 6191 (TIME-WAIT reuse).
+
+use super::Endpoint;
+use super::demux::Ends;
+use crate::config::SynCookies;
+use crate::conn::{Connection, Reply, State};
+use anabranch_base::{Instant, Packet};
+use anabranch_wire::tcp::{Flags, Segment, is_intact};
+use std::net::SocketAddr;
+
+impl Endpoint {
+    /// A segment for a connection that exists.
+    #[inline]
+    pub(super) fn on_segment_for(
+        &mut self,
+        now: Instant,
+        slot: u32,
+        segment: &Segment<'_>,
+        packet: &Packet<'_>,
+    ) {
+        let Some(connection) = &mut self.slots[slot as usize].connection else { return };
+        let half_open = connection.is_passive() && connection.state() == State::SynReceived;
+        let port = connection.local.port();
+        if half_open
+            && segment.header.flags.has(Flags::ACK)
+            && !segment.header.flags.has(Flags::RST)
+            && !self.listeners.takes_open(port)
+        {
+            self.dropped.backlog += 1;
+            if !self.listeners.is_open(port) {
+                connection.abort(now, &mut self.out);
+                self.after(now, slot);
+            }
+            // Else the peer believes it is open; our repeated SYN-ACK will have it try again.
+            return;
+        }
+        connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);
+        if half_open && connection.state() != State::SynReceived {
+            let opened = connection.state().is_synchronized();
+            self.listeners.on_not_half_open(port, opened);
+        }
+        self.after(now, slot);
+    }
+
+    /// Takes a packet in, all but the payload for which a connection may now wait.
+    pub(super) fn take_in(&mut self, now: Instant, packet: Packet<'_>) {
+        let (source, target) = (packet.source.ip(), packet.target.ip());
+        let mut segment = Segment::default();
+        if segment.read(packet.payload).is_err() {
+            self.dropped.malformed += 1;
+            return;
+        }
+        if !is_intact(packet.payload, source, target) {
+            self.dropped.checksum += 1;
+            return;
+        }
+        let ends = Ends {
+            local: SocketAddr::new(target, segment.header.target_port),
+            remote: SocketAddr::new(source, segment.header.source_port),
+        };
+        match self.demux.find(&ends) {
+            Some(slot) if !self.reopens(now, slot, &segment) => {
+                self.on_segment_for(now, slot, &segment, &packet);
+            }
+            _ => self.on_stranger(now, ends, &segment, &packet),
+        }
+    }
+
+    /// A segment for no connection: LISTEN, or nobody.
+    fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
+        let flags = segment.header.flags;
+        // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.
+        if flags.has(Flags::RST) {
+            self.dropped.stray += 1;
+            return;
+        }
+        let listens = self.listeners.is_open(ends.local.port());
+        if listens && self.open_by_cookie(now, ends, segment, packet) {
+            return;
+        }
+        if !listens || flags.has(Flags::ACK) {
+            self.dropped.stray += 1;
+            self.out.reply(Reply::reset_for(ends.local, ends.remote, segment));
+            return;
+        }
+        if !flags.has(Flags::SYN) {
+            self.dropped.stray += 1;
+            return;
+        }
+        let full = !self.listeners.takes_syn(ends.local.port());
+        if self.config.syncookies != SynCookies::No && self.answer_by_cookie(now, ends, &segment.header, full)
+        {
+            return;
+        }
+        if full {
+            self.dropped.backlog += 1;
+            return;
+        }
+        self.listeners.on_half_open(ends.local.port());
+        let birth = self.birth(now, ends);
+        let slot = birth.id.slot;
+        self.place(slot, ends, Connection::accept(now, birth, &segment.header));
+        self.after(now, slot);
+    }
+
+    /// RFC 9293 §3.6.1, RFC 6191: a SYN that is clearly new ends TIME-WAIT.
+    fn reopens(&mut self, now: Instant, slot: u32, segment: &Segment<'_>) -> bool {
+        let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
+        let fresh = connection.state() == State::TimeWait
+            && segment.header.flags.has(Flags::SYN)
+            && !segment.header.flags.has_any(Flags::ACK.with(Flags::RST))
+            && self.listeners.is_open(connection.local.port())
+            && connection.is_new_incarnation(&segment.header);
+        if fresh {
+            connection.leave_time_wait(now, &mut self.out);
+            self.retire(slot);
+        }
+        fresh
+    }
+}

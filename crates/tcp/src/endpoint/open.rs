@@ -1,0 +1,135 @@
+//! How connections begin: their ends, their first numbers, their places.
+//!
+//! Owns the choice of ephemeral ports and initial sequence numbers.
+//!
+//! Home of RFC 9293 §3.4.1 (initial sequence numbers), RFC 6056 §3.3.2 (ephemeral ports).
+
+use super::demux::{self, Ends};
+use super::{ConnectionId, DEFAULT_MTU, Endpoint, Slot};
+use crate::ConnectError;
+use crate::conn::{Birth, Connection};
+use anabranch_base::Instant;
+use anabranch_wire::tcp::Seq;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// RFC 6335 §6: the ports for everybody.
+pub(super) const FIRST_EPHEMERAL: u16 = 49_152;
+
+impl Endpoint {
+    /// Opens a connection from `local`, or from the first address of the
+    /// family; [`Event::Connected`] or [`Event::Closed`] follows.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when it cannot even begin.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+    ) -> Result<ConnectionId, ConnectError> {
+        if remote.port() == 0 {
+            return Err(ConnectError::NoPort);
+        }
+        let local = match local {
+            Some(ip) if !self.addresses.contains(&ip) => return Err(ConnectError::NotLocal(ip)),
+            Some(ip) if ip.is_ipv4() != remote.is_ipv4() => return Err(ConnectError::NoAddress(remote.ip())),
+            Some(ip) => ip,
+            None => *self
+                .addresses
+                .iter()
+                .find(|ip| ip.is_ipv4() == remote.is_ipv4())
+                .ok_or(ConnectError::NoAddress(remote.ip()))?,
+        };
+        let ends = self.free_ends(local, remote)?;
+        let birth = self.birth(now, ends);
+        let slot = birth.id.slot;
+        let id = birth.id;
+        self.place(slot, ends, Connection::connect(now, birth));
+        self.after(now, slot);
+        Ok(id)
+    }
+
+    /// The same from a local port of the caller's choice. Two sides that do so towards each other at
+    /// once open one connection (RFC 9293 §3.5).
+    ///
+    /// # Errors
+    /// [`ConnectError`]; [`NoFreePort`](ConnectError::NoFreePort) when the port is in use.
+    pub fn connect_from(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<ConnectionId, ConnectError> {
+        if remote.port() == 0 || local.port() == 0 {
+            return Err(ConnectError::NoPort);
+        }
+        if !self.addresses.contains(&local.ip()) {
+            return Err(ConnectError::NotLocal(local.ip()));
+        }
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(ConnectError::NoAddress(remote.ip()));
+        }
+        let ends = Ends { local, remote };
+        if self.demux.contains(&ends) || self.listeners.is_open(local.port()) {
+            return Err(ConnectError::NoFreePort);
+        }
+        let birth = self.birth(now, ends);
+        let id = birth.id;
+        self.place(id.slot, ends, Connection::connect(now, birth));
+        self.after(now, id.slot);
+        Ok(id)
+    }
+
+    /// RFC 6056 §3.3.2: the next port that is free, from a random beginning.
+    fn free_ends(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
+        for _ in FIRST_EPHEMERAL..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = if port == u16::MAX { FIRST_EPHEMERAL } else { port + 1 };
+            let ends = Ends { local: SocketAddr::new(local, port), remote };
+            if !self.demux.contains(&ends) && !self.listeners.is_open(port) {
+                return Ok(ends);
+            }
+        }
+        Err(ConnectError::NoFreePort)
+    }
+
+    pub(super) fn birth(&mut self, now: Instant, ends: Ends) -> Birth {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                connection: None,
+                queued: false,
+                scheduled: Instant::MAX,
+                last: None,
+            });
+            (self.slots.len() - 1) as u32
+        });
+        let place = &mut self.slots[slot as usize];
+        place.generation = place.generation.wrapping_add(1);
+        let id = ConnectionId { slot, generation: place.generation };
+        let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
+        Birth {
+            id,
+            local: ends.local,
+            remote: ends.remote,
+            config: Arc::clone(&self.config),
+            iss: self.initial_sequence(now, ends),
+            clock_offset: self.rng.next_u32(),
+            mtu: index.map_or(DEFAULT_MTU, |index| self.mtus[index]),
+        }
+    }
+
+    /// RFC 9293 §3.4.1: a clock of 4 us, moved by a secret of the two ends, so
+    /// that a reused pair of ports goes on where the old one ended.
+    fn initial_sequence(&self, now: Instant, ends: Ends) -> Seq {
+        use std::hash::BuildHasher;
+        let moved = demux::Keyed(self.secret).hash_one(ends);
+        Seq((now.as_nanos() / 4_000) as u32).plus(moved as u32)
+    }
+
+    pub(super) fn place(&mut self, slot: u32, ends: Ends, connection: Connection) {
+        self.demux.insert(ends, slot);
+        self.slots[slot as usize].connection = Some(Box::new(connection));
+    }
+}

@@ -1,0 +1,262 @@
+//! What an acknowledgement means: progress, round trips, losses, windows.
+//!
+//! Owns no state of its own: it tells scoreboard, recovery and controller what
+//! has come, in the order that they need, and reports what followed.
+//!
+//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as one
+//! acknowledgement goes), RFC 6298 §3 (which round trips count).
+
+use super::{Phase, SendHalf};
+use crate::config::RttSampling;
+use crate::stats::Stats;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_congestion::{Acked, Controller, SlowStart};
+
+/// What an acknowledgement says, in positions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ack<'a> {
+    /// Next position the peer expects.
+    pub(crate) position: u64,
+    /// SACK blocks, in the order of the option.
+    pub(crate) sacks: &'a [(u64, u64)],
+    /// Where a block before those begins that reports a duplicate (RFC 2883).
+    pub(crate) duplicate: Option<u64>,
+    /// Without data, SYN or FIN, and with the window as before (RFC 5681 §2).
+    pub(crate) could_be_duplicate: bool,
+    /// Echo of our timestamp, and how many nanoseconds ago that was.
+    pub(crate) echo: Option<(u32, u64)>,
+    /// ECN echo.
+    pub(crate) ece: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// The cumulative acknowledgement moved.
+    pub(crate) progress: bool,
+    /// The retransmission timer starts anew (or stops, when nothing is out).
+    pub(crate) restart_timer: bool,
+    /// Our FIN is acknowledged.
+    pub(crate) fin_acked: bool,
+    /// The application waits for room in the buffer, and there is some.
+    pub(crate) writable: bool,
+    /// The last reduction was needless.
+    pub(crate) spurious: bool,
+}
+
+impl SendHalf {
+    /// Data that acknowledges just this position, with no SACK block and no ECN echo, tells
+    /// the sending half nothing ([`on_ack`](Self::on_ack) would find nothing to do).
+    #[inline]
+    pub(crate) fn knows(&self, position: u64) -> bool {
+        position == self.board.una() && self.recovery.phase() == Phase::Open
+    }
+
+    /// An acceptable acknowledgement arrived.
+    #[inline]
+    pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
+        let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
+        let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
+        if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
+            // Nothing is amiss, and it moves on: of all that follows only this has something to do.
+            let mut outcome = AckOutcome::default();
+            self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
+            self.on_progress_by_time(now);
+            return outcome;
+        }
+        self.on_any_ack(now, ack, stats)
+    }
+
+    #[inline(never)]
+    fn on_any_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
+        let mut outcome = AckOutcome::default();
+        let flight_before = self.board.flight();
+        let (delivered_before, edge_before) = (self.board.delivered(), self.board.lost_edge());
+        let newly_sacked = if self.recovery.by_sack() {
+            ack.sacks.iter().map(|&(start, end)| self.board.sack(start, end)).sum()
+        } else {
+            0
+        };
+        if ack.ece {
+            self.on_ecn_echo(now, ack.position, stats);
+        }
+        let progress = ack.position > self.board.una();
+        let repairing = self.recovery.phase() != Phase::Open;
+        if progress {
+            self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
+        }
+        // RFC 6675 §2: with SACK, what reports something new is a duplicate, even if it moves on as well.
+        let duplicate = if self.recovery.by_sack() {
+            newly_sacked > 0
+        } else {
+            !progress && flight_before > 0 && ack.could_be_duplicate
+        };
+        stats.dup_acks += u64::from(duplicate);
+        // What SACK already betrayed beyond the recovery that just ended needs no further duplicates.
+        let known =
+            repairing && self.recovery.phase() == Phase::Open && self.recovery.finds_head_lost(&self.board);
+        if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.board)) || known {
+            self.begin_recovery(now, stats);
+            outcome.restart_timer = true;
+        }
+        self.on_delivery_by_time(now, ack, repairing, stats, &mut outcome);
+        let (delivered, edge) = (self.board.delivered() - delivered_before, self.board.lost_edge());
+        let safe = progress && edge <= edge_before.max(self.board.una());
+        self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
+        if let Some(start) = ack.duplicate
+            && self.recovery.is_disproved_by_dsack(start)
+        {
+            self.undo(now, stats, &mut outcome);
+        }
+        outcome
+    }
+
+    /// RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.
+    pub(super) fn begin_recovery(&mut self, now: Instant, stats: &mut Stats) {
+        stats.fast_recoveries += 1;
+        self.forget_probe();
+        // RFC 3168 §6.1.2: one reduction for the marks and losses of one window.
+        if self.board.una() >= self.cwr_until {
+            self.reduce(now);
+        }
+        self.recovery.enter_fast(self.mss, &mut self.board);
+        // RFC 3168 §6.1.2: whatever the reason of a reduction, CWR tells of it, and
+        // marks of the same window ask for no other.
+        self.ecn_point = Some(self.board.next());
+        self.cwr_due = true;
+    }
+
+    /// A loss counts: the window shrinks.
+    pub(super) fn reduce(&mut self, now: Instant) {
+        let flight = self.recovery.flight(&self.board);
+        self.controller.on_loss(now, flight, false);
+        self.end_hystart();
+    }
+
+    fn end_hystart(&mut self) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.end();
+        }
+    }
+
+    /// RFC 9406 §4.2: how slow start goes on after an acknowledgement of new data.
+    fn watch_slow_start(&mut self, now: Instant) -> bool {
+        let Some(hystart) = &mut self.hystart else { return false };
+        if hystart.is_over() || self.controller.window() >= self.controller.ssthresh() {
+            return false;
+        }
+        let rtt = self.board.fresh().sample(now);
+        match hystart.on_ack(self.board.una(), self.board.next(), rtt) {
+            SlowStart::Full => false,
+            SlowStart::Conservative => true,
+            SlowStart::Leave => {
+                self.controller.leave_slow_start();
+                true
+            }
+        }
+    }
+
+    fn on_new_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        flight_before: u64,
+        stats: &mut Stats,
+        outcome: &mut AckOutcome,
+    ) {
+        let una_before = self.board.una();
+        let freed = self.board.acknowledge(ack.position);
+        let data_end = self.buffer.end();
+        outcome.progress = true;
+        outcome.writable = self.buffer.release(ack.position.min(data_end));
+        outcome.fin_acked = self.fin_acked();
+        stats.bytes_acked += ack.position.min(data_end) - una_before.min(data_end);
+        self.sample_rtt(now, ack, freed.sample, freed.ambiguous);
+        if self.recovery.is_disproved_by_echo(ack.echo.map(|(echo, _)| echo)) {
+            self.undo(now, stats, outcome);
+        }
+        let phase = self.recovery.phase();
+        let conservative = self.hystart.is_some() && self.watch_slow_start(now);
+        let cwnd = self.controller.window();
+        let window_limited = una_before < self.limited_until
+            || flight_before + self.mss > cwnd
+            || (cwnd < self.controller.ssthresh() && 2 * flight_before > cwnd);
+        self.controller.on_acked(
+            now,
+            Acked {
+                bytes: freed.bytes,
+                flight_before,
+                cumulative: true,
+                in_recovery: phase == Phase::Fast,
+                window_limited,
+                conservative,
+                rtt: self.rtt.smoothed(),
+            },
+        );
+        if self.grows_buffer {
+            self.buffer.grow_to(2 * self.controller.window());
+        }
+        outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
+    }
+
+    /// RFC 6298 §3, RFC 7323 §4.1: one round trip, unless it cannot be told which copy was answered.
+    fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Instant>, ambiguous: bool) {
+        let measured = match self.sampling {
+            RttSampling::Once => match self.timed {
+                Some((end, at)) if ack.position >= end => {
+                    self.timed = None;
+                    Some(now.since(at))
+                }
+                _ => None,
+            },
+            RttSampling::Every => sample.map(|at| now.since(at)),
+        };
+        // Timestamps tell the copies apart; their clock is coarse, so they only serve where ours cannot.
+        let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| Duration::from_nanos(ago));
+        if let Some(rtt) = measured.or(echoed) {
+            self.rtt.on_sample(rtt);
+        }
+    }
+
+    fn on_ecn_echo(&mut self, now: Instant, position: u64, stats: &mut Stats) {
+        // RFC 3168 §6.1.2: at most one reduction a window of data, and none on top of a loss's.
+        let counted = self.ecn_point.is_some_and(|point| position <= point);
+        if counted || self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
+            return;
+        }
+        self.ecn_point = Some(self.board.next());
+        self.cwr_until = self.board.next();
+        self.cwr_due = true;
+        stats.ecn_reductions += 1;
+        self.controller.on_loss(now, self.board.flight(), true);
+        self.end_hystart();
+    }
+
+    fn undo(&mut self, now: Instant, stats: &mut Stats, outcome: &mut AckOutcome) {
+        stats.spurious += 1;
+        outcome.spurious = true;
+        if !self.undoes {
+            return;
+        }
+        self.controller.on_spurious(now);
+        self.recovery.forgive(&mut self.board);
+    }
+
+    /// The retransmission timer ran out.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        // RFC 5681 §3.1 allows no more than half of what is out. In a recovery that counts much that
+        // has arrived or is lost, and the window says better what the path was thought to hold.
+        let flight = self.recovery.flight(&self.board).min(self.controller.window());
+        self.controller.on_timeout(now, flight);
+        self.end_hystart();
+        self.on_timeout_by_time(now);
+        self.recovery.enter_timeout(&mut self.board);
+        // RFC 6298 §5.5.
+        self.rtt.back_off();
+        self.timed = None;
+        // RFC 3168 §6.1.2.
+        self.ecn_point = Some(self.board.next());
+        self.cwr_due = true;
+    }
+}

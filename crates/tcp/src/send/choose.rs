@@ -1,0 +1,228 @@
+//! What to send next, and why nothing.
+//!
+//! Owns the choice between repairs, new data and probes under the windows of
+//! congestion and peer, pace and burst limit; builds no segments. What was
+//! chosen and has left is noted here, too.
+//!
+//! Home of RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle),
+//! §3.8.6.1 (probing a closed window), RFC 6675 §4 (NextSeg), RFC 8985 §7.3.
+
+use super::{Phase, SendHalf};
+use crate::config::{Nagle, RttSampling};
+use anabranch_base::Instant;
+use anabranch_base::trace::{Limit, SendCause};
+use anabranch_congestion::Controller;
+use std::ops::Range;
+
+/// What to put into the next segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Choice {
+    /// Positions, the FIN's included.
+    pub(crate) range: Range<u64>,
+    pub(crate) cause: SendCause,
+    /// RFC 6675 NextSeg rule 4.
+    rescue: bool,
+    /// RFC 8985 §7.3: a probe of the tail, whatever the congestion window says.
+    probe: bool,
+}
+
+impl SendHalf {
+    /// What to send next, or why nothing.
+    pub(crate) fn choose(&mut self) -> Option<Choice> {
+        if self.burst_left == 0 && self.board.flight() > 0 {
+            self.limit = Limit::Pacing;
+            return None;
+        }
+        if self.by_time.as_ref().is_some_and(|by_time| by_time.probe_due) {
+            return self.choose_probe();
+        }
+        let phase = self.recovery.phase();
+        let room = self.recovery.room(self.controller.window(), self.mss, &self.board);
+        let cause = if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast };
+        if let Some(range) = self.board.next_lost(self.mss)
+            && (phase != Phase::Open || self.too_big)
+        {
+            let fits = room >= (range.end - range.start) as i64 || self.board.pipe() == 0;
+            if fits || self.recovery.is_urgent() {
+                return Some(Choice { range, cause, rescue: false, probe: false });
+            }
+            self.limit = if phase == Phase::Timeout { Limit::Timeout } else { Limit::Recovery };
+            return None;
+        }
+        self.too_big = false;
+        let new = self.choose_new(room);
+        if new.is_some() || phase != Phase::Fast || !self.recovery.by_sack() || self.by_time.is_some() {
+            return new;
+        }
+        self.choose_unconfirmed(room)
+    }
+
+    /// RFC 6675 §4, NextSeg rules 3 and 4.
+    fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
+        if room <= 0 {
+            return None;
+        }
+        let cause = SendCause::Fast;
+        if let Some(range) = self.board.next_unsacked(self.mss) {
+            return (room >= (range.end - range.start) as i64).then_some(Choice {
+                range,
+                cause,
+                rescue: false,
+                probe: false,
+            });
+        }
+        let range = self.board.last_unsacked(self.mss)?;
+        if !self.recovery.may_rescue(self.board.una(), range.end) {
+            return None;
+        }
+        (room >= (range.end - range.start) as i64).then_some(Choice {
+            range,
+            cause,
+            rescue: true,
+            probe: false,
+        })
+    }
+
+    /// RFC 8985 §7.3: new data if there is some and the peer takes it, else the last segment again.
+    fn choose_probe(&mut self) -> Option<Choice> {
+        let room = self.mss as i64;
+        if let Some(new) = self.choose_new(room) {
+            return Some(Choice { probe: true, ..new });
+        }
+        let range = self.board.last_unsacked(self.mss);
+        if range.is_none() {
+            // It is on its way again already.
+            self.forget_probe();
+        }
+        range.map(|range| Choice { range, cause: SendCause::Fast, rescue: false, probe: true })
+    }
+
+    fn choose_new(&mut self, room: i64) -> Option<Choice> {
+        let (next, end) = (self.board.next(), self.end());
+        if next >= end {
+            self.limit = Limit::Application;
+            return None;
+        }
+        let blocked = match self.recovery.phase() {
+            Phase::Open => Limit::Congestion,
+            Phase::Fast => Limit::Recovery,
+            Phase::Timeout => Limit::Timeout,
+        };
+        let data = self.buffer.end().saturating_sub(next);
+        let window = self.edge.saturating_sub(next);
+        let length = data.min(self.mss).min(window);
+        if length == 0 && data > 0 {
+            self.limit = Limit::Receiver;
+            return None;
+        }
+        let idle = self.board.flight() == 0;
+        if room < length as i64 && !(idle && room > 0) {
+            self.limit = blocked;
+            self.limited_until = next;
+            return None;
+        }
+        let last = length == data;
+        // RFC 9293 §3.8.6.2.1: full segments, all there is (Nagle permitting), or half the peer's window.
+        let worthwhile = length == self.mss
+            || (last && (idle || self.finished || !self.waits_as_small()))
+            || (length > 0 && length >= self.largest_window / 2);
+        if !worthwhile {
+            self.limit = if last { Limit::Pacing } else { Limit::Receiver };
+            return None;
+        }
+        let fin = last && self.finished;
+        Some(Choice {
+            range: next..next + length + u64::from(fin),
+            cause: SendCause::New,
+            rescue: false,
+            probe: false,
+        })
+    }
+
+    /// RFC 9293 §3.7.4: a small segment waits for those on their way, in
+    /// Minshall's variant only for another small one.
+    fn waits_as_small(&self) -> bool {
+        match self.nagle {
+            Nagle::No => false,
+            Nagle::Yes => true,
+            Nagle::Minshall => self.small_until > self.board.una(),
+        }
+    }
+
+    /// The chosen segment is on its way.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
+        let length = choice.range.end - choice.range.start;
+        self.last_sent = Some(now);
+        self.burst_left = self.burst_left.saturating_sub(1);
+        if let Some(pacer) = &mut self.pacer {
+            let (window, threshold) = (self.controller.window(), self.controller.ssthresh());
+            pacer.on_sent(now, length, window, self.mss, window < threshold, self.rtt.smoothed());
+        }
+        if choice.cause == SendCause::New {
+            self.board.push(choice.range.end, now);
+            if length < self.mss {
+                self.small_until = choice.range.end;
+            }
+            self.recovery.on_sent(length);
+            if self.sampling == RttSampling::Once && self.timed.is_none() {
+                self.timed = Some((choice.range.end, now));
+            }
+            if choice.probe {
+                self.note_probe(false);
+            }
+            return;
+        }
+        self.board.repair(&choice.range, now);
+        if choice.probe {
+            self.recovery.on_probed(length);
+            self.note_probe(true);
+        } else {
+            self.recovery.on_repaired(stamp, length);
+            self.note_repair(choice.range.start, now);
+        }
+        // Karn: what is sent again is not timed.
+        self.timed = None;
+        if choice.rescue {
+            self.recovery.on_rescued();
+        }
+    }
+
+    /// What was chosen has to wait until then, for the sake of its pace.
+    #[inline]
+    pub(crate) fn held_until(&mut self, now: Instant, choice: &Choice) -> Option<Instant> {
+        let at = self.pacer.as_ref()?.ready_at();
+        if at <= now || choice.probe {
+            return None;
+        }
+        self.limit = Limit::Pacing;
+        // RFC 9002 §7.8: who is held back by the pace still uses the window.
+        self.limited_until = self.board.next();
+        Some(at)
+    }
+
+    /// Nothing is on its way, nothing waits, and [`choose`](Self::choose) has said so.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.board.flight() == 0 && !self.has_unsent() && self.limit == Limit::Application && !self.too_big
+    }
+
+    /// Data waits, nothing is on its way, and the peer's window is what forbids it.
+    pub(crate) fn is_shut_out(&self) -> bool {
+        self.has_unsent() && self.board.flight() == 0 && self.limit == Limit::Receiver
+    }
+
+    /// RFC 9293 §3.8.6.1: what a probe of the closed window carries: a byte
+    /// beyond it, or whatever little it takes.
+    pub(crate) fn probe(&mut self) -> Option<Range<u64>> {
+        let next = self.board.next();
+        let data = self.buffer.end().saturating_sub(next);
+        if data == 0 {
+            return None;
+        }
+        let window = self.edge.saturating_sub(next);
+        let length = window.min(data).min(self.mss).max(1);
+        self.probed_until = self.probed_until.max(next + length);
+        Some(next..next + length)
+    }
+}

@@ -115,7 +115,7 @@ fn what_is_missing_fails_alone() {
         assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["index.html", "there.png"]);
         // The same without a directory.
         let got = run(anabranch().args(["get", "--page", &format!("{}there.png", server.url(scheme))]));
-        assert!(got.status.success() && String::from_utf8_lossy(&got.stdout).contains("1 objects, 7B"));
+        assert!(got.status.success() && String::from_utf8_lossy(&got.stdout).contains("1 objects, 7 B"));
     }
     let got = run(anabranch().args(["get", "-q", "--page", &format!("{}none", server.url("http"))]));
     assert_eq!(got.status.code(), Some(1));

@@ -1,7 +1,6 @@
 //! A page load, drawn as bars over time.
 
 use anabranch_base::time::Instant;
-use anabranch_base::units::Bytes;
 use anabranch_http::visit::Visit;
 use std::fmt::Write;
 
@@ -51,7 +50,7 @@ pub fn draw(come: &Visit, start: Instant) -> String {
         text,
         "{} objects, {} in {:.1} ms{failed} (. waits for a stream, - for the answer, # receives)",
         come.objects.len(),
-        Bytes(bytes),
+        readable(bytes),
         (end - start).as_secs_f64() * 1000.0
     );
     text
@@ -64,6 +63,14 @@ fn shortened(name: &str, width: usize) -> String {
         return name.to_owned();
     }
     format!("…{}", name.chars().skip(length - width + 1).collect::<String>())
+}
+
+fn readable(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.2} MB", bytes as f64 / 1e6),
+    }
 }
 
 /// Columns of a bar.

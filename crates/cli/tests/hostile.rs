@@ -1,0 +1,280 @@
+//! Clients that mean no good: `serve` and `gateway` stay up, keep their limits, and serve the others.
+//!
+//! Only the loopback interface, ports chosen by the host, and every wait has an end.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod running;
+
+use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use anabranch_world::os::{self, OsWorld};
+use running::{LONG, Running, Scratch, anabranch, noise, run};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+
+/// A server, and a gateway with a server behind it: both have the same to lose.
+fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
+    let root = format!("{}/site", site.text());
+    let mut words = vec!["serve", &root, "-q"];
+    words.extend(EVERYWHERE);
+    let behind = Running::start(&words);
+    words.extend(limits);
+    let server = Running::start(&words);
+    let mut words = vec!["gateway", "-q", "--origin", behind.url("http")];
+    words.extend(EVERYWHERE);
+    words.extend(limits);
+    let gateway = Running::start(&words);
+    (vec![server, gateway], behind)
+}
+
+fn site(name: &str) -> Scratch {
+    let site = Scratch::new(name);
+    site.file("site/index.html", "<p>home");
+    site.file("site/big", noise(8_000_000));
+    site.file("secret", "very secret");
+    site
+}
+
+/// An honest client is served by both transports.
+fn is_served(target: &Running) {
+    for scheme in ["http", "http+sctp"] {
+        let got = run(anabranch().args(["get", "-q", target.url(scheme)]));
+        let told = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!(
+            (got.status.code(), got.stdout.as_slice()),
+            (Some(0), &b"<p>home"[..]),
+            "{scheme}: {told}"
+        );
+    }
+}
+
+/// Runs a hostile client in a world of its own; one that waits for ever fails.
+fn attack<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
+    let options = os::Options { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], seed: None };
+    os::run(options, program).expect("a world")
+}
+
+/// An association with so many streams asked for.
+async fn associate(
+    world: &OsWorld,
+    target: &Running,
+    streams: u16,
+) -> (SctpHost<OsWorld>, SctpSession<OsWorld>) {
+    let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
+    let address: SocketAddr = url.parse().expect("an address");
+    let mut config = Config::default();
+    (config.streams, config.reconfig) = (streams, true);
+    let host = SctpHost::new(world.clone(), config, Carrier::Udp { port: 0 }, None).await.expect("a host");
+    let connector = SctpConnector::new(host.clone(), vec![SctpServer { addresses: vec![address], port: 80 }]);
+    let session = connector.connect(0).expect("begun");
+    session.established().await.expect("established");
+    (host, session)
+}
+
+/// Whether the association ends by itself.
+async fn ends(world: &OsWorld, session: &SctpSession<OsWorld>) {
+    let began = world.now();
+    let mut closed = std::pin::pin!(session.closed());
+    let mut late = std::pin::pin!(world.sleep_until(began + LONG));
+    std::future::poll_fn(|cx| {
+        if closed.as_mut().poll(cx).is_ready() {
+            return std::task::Poll::Ready(());
+        }
+        assert!(late.as_mut().poll(cx).is_pending(), "the association is still there");
+        std::task::Poll::Pending
+    })
+    .await;
+}
+
+#[test]
+fn every_stream_a_slow_one() {
+    let site = site("hostile-slow");
+    let (targets, _behind) = targets(&site, &["--header-timeout", "2s", "--idle", "5s"]);
+    for mut target in targets {
+        let before = target.resident();
+        attack(async |world| {
+            // Asked for all there can be, given what the server has.
+            let (_host, session) = associate(&world, &target, u16::MAX).await;
+            assert_eq!(session.streams(), 100);
+            let mut slow = Vec::new();
+            for number in 0..session.streams() {
+                let mut stream = session.open(number).expect("a stream");
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX: ").await.expect("sent");
+                slow.push(stream);
+            }
+            is_served(&target);
+            // A byte now and then is no progress. In the end each stream is over, or the whole association.
+            let began = world.now();
+            while world.now() < began + LONG {
+                let mut open = 0;
+                for stream in &mut slow {
+                    open += u32::from(stream.write_all(b"x").await.is_ok());
+                }
+                if open == 0 {
+                    return;
+                }
+                world.sleep_until(world.now() + Duration::from_millis(300)).await;
+            }
+            panic!("slow streams are waited for");
+        });
+        is_served(&target);
+        let after = target.resident();
+        assert!(after < before + 20_000, "{before} KiB, then {after}");
+        assert!(target.still_runs());
+    }
+}
+
+#[test]
+fn windows_stuffed_shut() {
+    let site = site("hostile-window");
+    let (targets, _behind) = targets(&site, &["--idle", "3s"]);
+    for mut target in targets {
+        let before = target.resident();
+        attack(async |world| {
+            let (_host, session) = associate(&world, &target, 100).await;
+            // 100 answers of 8 MB, of which nothing is read.
+            let mut held = Vec::new();
+            for number in 0..100 {
+                let mut stream = session.open(number).expect("a stream");
+                stream.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+                held.push(stream);
+            }
+            world.sleep_until(world.now() + Duration::from_secs(1)).await;
+            is_served(&target);
+            let during = target.resident();
+            assert!(during < before + 60_000, "{before} KiB, then {during}");
+            ends(&world, &session).await;
+        });
+        // As much over TCP.
+        let mut held = Vec::new();
+        for _ in 0..5 {
+            let mut stream = TcpStream::connect(target.tcp()).expect("connected");
+            stream.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+            held.push(stream);
+        }
+        is_served(&target);
+        for mut stream in held {
+            stream.set_read_timeout(Some(LONG)).expect("a deadline");
+            // What was sent before is there; the end comes.
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest);
+        }
+        assert!(target.still_runs());
+    }
+}
+
+#[test]
+fn more_connections_than_there_is_room_for() {
+    let site = site("hostile-many");
+    let (targets, _behind) =
+        targets(&site, &["--connections", "20", "--header-timeout", "2s", "--idle", "2s"]);
+    for mut target in targets {
+        let held: Vec<TcpStream> =
+            (0..60).map(|_| TcpStream::connect(target.tcp()).expect("connected")).collect();
+        // No room on TCP now: others hear so at once, or wait for the idle ones to go; SCTP has its own room.
+        let got = run(anabranch().args(["get", "-q", target.url("http+sctp")]));
+        assert_eq!(got.stdout, b"<p>home");
+        let began = Instant::now();
+        while run(anabranch().args(["get", "-q", target.url("http")])).status.code() != Some(0) {
+            assert!(began.elapsed() < LONG, "idle connections keep the honest out");
+            thread::sleep(Duration::from_millis(200));
+        }
+        drop(held);
+        assert!(target.still_runs());
+    }
+}
+
+#[test]
+fn nothing_outside_the_directory_in_any_spelling() {
+    let site = site("hostile-paths");
+    let (targets, _behind) = targets(&site, &[]);
+    for mut target in targets {
+        for path in [
+            "/../secret",
+            "/..%2fsecret",
+            "/%2e%2e/secret",
+            "/%2e%2e%2fsecret",
+            "/.%2e/secret",
+            "/%2E%2E/%2E%2E/etc/passwd",
+            "/a/../../secret",
+            "/./../secret",
+            "/%252e%252e/secret",
+            "/%c0%ae%c0%ae/secret",
+            "/%c0%ae%c0%ae%c0%afsecret",
+            "/%e0%80%ae%e0%80%ae/secret",
+            "/%uff0e%uff0e/secret",
+            "/..%5csecret",
+            "/..\\secret",
+            "/..%00/secret",
+            "/index.html%00/../../secret",
+            "/..;/secret",
+            "//etc/passwd",
+            "/%2fetc/passwd",
+            "/%2f%2fetc%2fpasswd",
+            "/....//secret",
+            "/..././secret",
+            "/../../../../../../../../etc/passwd",
+            "/site/../../secret",
+        ] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let answer = target.ask(request);
+            let status = answer.split(' ').nth(1).unwrap_or_default();
+            assert!(matches!(status, "404" | "400"), "{path}: {answer}");
+            assert!(!answer.contains("very secret") && !answer.contains("root:"), "{path}: {answer}");
+        }
+        assert!(target.still_runs());
+    }
+}
+
+#[test]
+fn heads_without_end_and_bodies_without_sense() {
+    let site = site("hostile-heads");
+    let (targets, _behind) = targets(&site, &["--header-timeout", "5s"]);
+    for mut target in targets {
+        for request in [
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(1_000_000)),
+            format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(1_000_000)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(100_000)),
+            "x".repeat(1_000_000),
+            "\r\n".repeat(500_000),
+            "\0".repeat(100_000),
+        ] {
+            let mut stream = target.connect();
+            // The answer may come, and the end, before all is sent.
+            let _ = stream.write_all(request.as_bytes());
+            let mut answer = Vec::new();
+            let _ = stream.take(100_000).read_to_end(&mut answer);
+            let answer = String::from_utf8_lossy(&answer);
+            let status = answer.split(' ').nth(1).unwrap_or_default();
+            assert!(matches!(status, "400" | "408" | "414" | "431" | ""), "{answer}");
+        }
+        for (fields, body) in [
+            (
+                "Content-Length: 5\r\nTransfer-Encoding: chunked",
+                "0\r\n\r\nGET /secret HTTP/1.1\r\nHost: a\r\n\r\n",
+            ),
+            ("Content-Length: 3\r\nContent-Length: 4", "abcdGET /secret HTTP/1.1\r\nHost: a\r\n\r\n"),
+            ("Transfer-Encoding: chunked", "zz\r\nGET /secret HTTP/1.1\r\nHost: a\r\n\r\n"),
+            ("Transfer-Encoding: chunked", "ffffffffffffffffff\r\nabc"),
+            ("Content-Length: 99999999999999999999999", ""),
+            ("Content-Length: -1", ""),
+        ] {
+            let request =
+                format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n\r\n{body}");
+            let answer = target.ask(request);
+            // Whatever it is, it is one answer, and no good one.
+            assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{fields}: {answer}");
+            assert!(!answer.contains(" 200 OK"), "{fields}: {answer}");
+        }
+        is_served(&target);
+        assert!(target.still_runs());
+    }
+}

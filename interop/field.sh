@@ -5,7 +5,7 @@
 #   interop/field.sh [PEER[,PEER..] [CASE]]
 #
 # PEER: usrsctp, pion, linux; all when none is named. CASE: a part of a row's
-# name. Needs root: each peer gets network namespaces of its own, which go with
+# name. Without arguments our TCP meets this kernel's, too. Needs root: each peer gets network namespaces of its own, which go with
 # it. FIELD_CAPTURES names a directory for the packets of what fails, FIELD_KEEP=1
 # keeps those of the rest, FIELD_TALK=1 shows what the programs say.
 set -euo pipefail
@@ -28,4 +28,10 @@ if [ -z "${ANABRANCH:-}" ]; then
   ANABRANCH=$(cd "${CARGO_TARGET_DIR:-../target}" && pwd)/release/anabranch
 fi
 export ANABRANCH FIELD_PROGRAMS="$target/field" FIELD_CAPTURES="${FIELD_CAPTURES:-$target/field}"
-exec "$target/debug/field" matrix "$peers" "${2:-}"
+status=0
+"$target/debug/field" matrix "$peers" "${2:-}" || status=1
+if [ $# -eq 0 ]; then
+  echo
+  unshare --net --pid --fork --kill-child --mount-proc "$target/debug/field" tcp || status=1
+fi
+exit $status

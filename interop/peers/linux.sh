@@ -39,7 +39,8 @@ for name in hmac sha1_generic sha256_generic crc32c_generic sctp; do
   [ -z "$module" ] || take "$module"
 done
 grep -q '^sctp.ko$' "$root/modules/order" || { echo "linux: this user-mode-linux has no SCTP" >&2; exit 1; }
-cp "$work/kernel/usr/bin/linux.uml" "$into/linux"
+cp "$work/kernel/usr/bin/linux.uml" "$into/linux.new"
+mv "$into/linux.new" "$into/linux"
 python3 - "$root" "$into/initrd" <<'END'
 # The archive of the guest's root, in the form "newc" of cpio.
 import gzip, os, sys

@@ -651,6 +651,7 @@ static void obey(char *line)
     } else if (!strcmp(verb, "shutdown")) {
         queue((struct task){ .kind = SHUTDOWN });
     } else if (!strcmp(verb, "abort")) {
+#ifdef USRSCTP
         struct sctp_sndinfo how;
         struct sctp_prinfo limit;
         memset(&how, 0, sizeof how);
@@ -658,6 +659,11 @@ static void obey(char *line)
         how.snd_flags = SCTP_ABORT;
         if (give(end, "", 0, &how, &limit) < 0)
             report("fault abort: %s", strerror(errno));
+#else
+        /* Of a one-to-one socket only closing it aborts (see SO_LINGER), and a thread waits in it. */
+        report("down aborted");
+        exit(0);
+#endif
     } else if (!strcmp(verb, "die")) {
         kill(getpid(), SIGKILL);
     } else if (!strcmp(verb, "quit")) {
@@ -733,6 +739,7 @@ int main(int count, char **values)
     while ((length = getline(&line, &room, stdin)) > 0) {
         while (length && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             line[--length] = 0;
+        report("took");
         if (length)
             obey(line);
     }

@@ -107,6 +107,7 @@ type end struct {
 	association *sctp.Association
 	lock        sync.Mutex
 	streams     map[uint16]*sctp.Stream
+	reading     map[*sctp.Stream]bool
 	closing     bool
 	serves      bool
 	http        bool
@@ -143,10 +144,13 @@ func (e *end) open(id uint16) (*sctp.Stream, error) {
 	}
 }
 
-// keep reads the stream from here on.
+// keep reads the stream from here on, unless it is read already.
 func (e *end) keep(stream *sctp.Stream) {
 	e.streams[stream.StreamIdentifier()] = stream
-	go e.read(stream)
+	if !e.reading[stream] {
+		e.reading[stream] = true
+		go e.read(stream)
+	}
 }
 
 func (e *end) read(stream *sctp.Stream) {
@@ -163,6 +167,8 @@ func (e *end) read(stream *sctp.Stream) {
 			e.lock.Unlock()
 			if errors.Is(err, io.EOF) {
 				report("reset in %d", id)
+				// RFC 8831, section 6.7: its other direction follows.
+				_ = stream.Close()
 			}
 			return
 		}
@@ -310,7 +316,7 @@ func main() {
 		sctp.WithEnableInterleaving(number("idata", 0) == 1),
 	}
 	report("ready")
-	e := &end{streams: map[uint16]*sctp.Stream{}, serves: listens, http: number("http", 0) == 1}
+	e := &end{streams: map[uint16]*sctp.Stream{}, reading: map[*sctp.Stream]bool{}, serves: listens, http: number("http", 0) == 1}
 	if listens {
 		servers := make([]sctp.ServerOption, len(options))
 		for at, one := range options {
@@ -348,6 +354,7 @@ func main() {
 	}()
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
+		report("took")
 		if line := strings.TrimSpace(lines.Text()); line != "" {
 			e.obey(line)
 		}

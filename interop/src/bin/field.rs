@@ -1,10 +1,11 @@
 //! Our SCTP and TCP meet real programs: `field.sh` builds those and starts this.
 //!
 //! `field matrix PEER[,PEER..] [CASE]` prints the matrix, `field column
-//! PEER/CARRIER [CASE]` is what it starts in namespaces of their own.
+//! PEER/CARRIER [CASE]` is what it starts in namespaces of their own; `field
+//! tcp [CASE]`, in a namespace of its own too, is the table of TCP.
 
-use anabranch_interop::field::matrix;
 use anabranch_interop::field::{Column, Kind};
+use anabranch_interop::field::{matrix, tcp};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
             Some(column) => matrix::column(column, word(2)).map(|()| true),
             None => return usage(),
         },
+        "tcp" => tcp::column(word(1)),
         "matrix" => {
             let names = [("usrsctp", Kind::Usrsctp), ("pion", Kind::Pion), ("linux", Kind::Linux)];
             let kinds: Vec<_> =

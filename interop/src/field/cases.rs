@@ -52,8 +52,10 @@ pub enum Case {
     Reset(By),
     /// More streams (RFC 6525).
     AddStreams(By),
-    /// I-DATA (RFC 8260).
+    /// I-DATA (RFC 8260), a chunk a message.
     Interleaving,
+    /// I-DATA, messages in fragments.
+    Interleaved,
     /// `get` from a server of theirs.
     HttpGet,
     /// Their client at `serve`.
@@ -62,7 +64,7 @@ pub enum Case {
 
 impl Case {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
         Self::Mixed,
@@ -89,6 +91,7 @@ impl Case {
         Self::AddStreams(By::Us),
         Self::AddStreams(By::Them),
         Self::Interleaving,
+        Self::Interleaved,
         Self::HttpGet,
         Self::HttpServe,
     ];
@@ -112,6 +115,10 @@ impl Case {
     pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
         match (column.kind, self) {
             (Kind::Pion, Self::HttpGet) => Some((7, "no connection within")),
+            (Kind::Linux, Self::Interleaved) => Some((9, "RFC 8260 2.1: a fragment number")),
+            (Kind::Usrsctp, Self::Asconf(By::Them)) if matches!(column.carrier, Carrier::Udp) => {
+                Some((8, "closed Some(Aborted(None))"))
+            }
             _ => None,
         }
     }
@@ -130,7 +137,7 @@ impl Case {
             Self::Auth => turn_on(&["auth"], &["auth", "auth_data"]),
             Self::Asconf(_) => turn_on(&["auth", "asconf"], &["auth", "asconf"]),
             Self::Reset(_) | Self::AddStreams(_) => turn_on(&["reconfig"], &["reconfig"]),
-            Self::Interleaving => turn_on(&["interleaving"], &["idata"]),
+            Self::Interleaving | Self::Interleaved => turn_on(&["interleaving"], &["idata"]),
             Self::HttpGet | Self::HttpServe => turn_on(&[], &["http"]),
             _ => {}
         }
@@ -140,7 +147,11 @@ impl Case {
                 knobs.push(("hb_interval", "500ms".to_owned()));
                 arguments.push("hb=500".to_owned());
             }
-            Self::PrimaryCut => arguments.push("retrans=10".to_owned()),
+            Self::PrimaryCut => {
+                // A loaded machine answers late: what is late must not look lost.
+                knobs.extend([("rto_min", "1s".to_owned()), ("rto_max", "2s".to_owned())]);
+                arguments.extend(["rto_min=1000".to_owned(), "rto_max=2000".to_owned()]);
+            }
             _ => {}
         }
         if column.kind == Kind::Pion {
@@ -149,7 +160,9 @@ impl Case {
         let begins = match self {
             Self::Handshake(by) | Self::Restart(by) => by,
             // Whoever knows of the other's extensions first.
-            Self::Auth | Self::Interleaving | Self::AddStreams(_) if column.carrier == Carrier::Ip => {
+            Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
+                if column.carrier == Carrier::Ip =>
+            {
                 By::Them
             }
             Self::Bulk(By::Them) | Self::Partial(By::Them) | Self::Shutdown(By::Them) => By::Them,
@@ -199,8 +212,8 @@ impl Case {
             Self::Asconf(by) => asconf(e, by).await?,
             Self::Reset(by) => reset(e, by).await?,
             Self::AddStreams(by) => add_streams(e, by).await?,
-            Self::Interleaving => {
-                both(e, 200, 10).await?;
+            Self::Interleaving | Self::Interleaved => {
+                interleaved(e, self == Self::Interleaved).await?;
                 for (seen, who) in [(&e.world.road.from_us, "us"), (&e.world.road.from_them, "them")] {
                     must_show(&seen.borrow(), &[I_DATA], who)?;
                     if seen.borrow().count(DATA) > 0 {
@@ -243,6 +256,7 @@ impl fmt::Display for Case {
             Self::AddStreams(By::Us) => "more streams by us",
             Self::AddStreams(By::Them) => "more streams by them",
             Self::Interleaving => "I-DATA",
+            Self::Interleaved => "I-DATA, fragments",
             Self::HttpGet => "HTTP: get from them",
             Self::HttpServe => "HTTP: they get from serve",
         })
@@ -300,6 +314,18 @@ async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.until("10 MB", Duration::from_secs(120), Encounter::all_arrived).await?;
     let taken = e.world.now().since(begun);
     Ok(format!("{:.1} s", taken.as_secs_f64()))
+}
+
+/// Messages on ten streams; large ones from them first, so that it shows whose fragments are wrong.
+async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Result<(), String> {
+    for by in [By::Them, By::Us] {
+        for number in 0..50 {
+            let size = if fragments { 5_000 } else { 4 + e.rng.below(1_000) as usize };
+            e.post(by, How { unordered: number % 4 == 0, ..on(number % 10) }, size);
+        }
+        e.until("the messages", PATIENCE, Encounter::all_arrived).await?;
+    }
+    Ok(())
 }
 
 /// Closes with data still on its way, both ways; all of it arrives.
@@ -558,8 +584,7 @@ async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
                 };
                 e.until("them to notice", PATIENCE, |e| told(e) >= 2 * (round + 1)).await?;
                 if pion {
-                    // RFC 8831 §6.7: a data channel closes both ways.
-                    e.tell_theirs("reset 1 2");
+                    // RFC 8831 §6.7: a data channel closes both ways, theirs in answer.
                     reset_theirs(e, round + 1).await?;
                 }
             }

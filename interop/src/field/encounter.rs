@@ -342,7 +342,8 @@ impl<'a> Encounter<'a> {
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
             Some(program) if self.place.guest().is_none() => program.borrow_mut().kill(),
-            _ => self.tell_theirs("die"),
+            Some(program) => program.borrow_mut().tell_first("die"),
+            None => {}
         }
         self.until("the peer's end", PATIENCE, |e| e.theirs.ended).await
     }

@@ -85,7 +85,8 @@ impl Place {
         ]);
         command.arg(format!("initrd={}", image.join("initrd").display()));
         for number in 0..OURS.len() {
-            command.arg(format!("vec{number}:transport=tap,ifname=tap{number}"));
+            // The older of its drivers: the newer one loses packets of SCTP in UDP before they are sent.
+            command.arg(format!("eth{number}=tuntap,tap{number}"));
         }
         let udp = if self.column.carrier == Carrier::Udp { super::UDP_PORT } else { 0 };
         command.arg(format!("encapsulation={udp}"));

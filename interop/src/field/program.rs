@@ -10,6 +10,9 @@
 //! | `add ADDRESS`, `remove ADDRESS` | ASCONF |
 //! | `die`, `quit` | end the program: by SIGKILL, or not |
 //!
+//! A guest's console keeps but 4 kB that nobody has read: each command is
+//! answered by `took`, and few are under way.
+//!
 //! Reports begin with `: `, so that a kernel's messages on the same line are
 //! not taken for them: `ready`, `connected`, `up`, `message STREAM N SIZE
 //! ok|wrong`, `reset in|out|refused STREAM..`, `streams IN OUT`, `address
@@ -18,6 +21,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -26,9 +30,33 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 pub struct Program {
     child: Child,
-    stdin: Option<ChildStdin>,
+    ear: Arc<Mutex<Ear>>,
     said: Arc<Mutex<Said>>,
 }
+
+/// What it is to be told.
+#[derive(Debug)]
+struct Ear {
+    stdin: Option<ChildStdin>,
+    waiting: VecDeque<String>,
+    under_way: usize,
+}
+
+impl Ear {
+    fn tell(&mut self) {
+        while self.under_way < MOST_UNDER_WAY
+            && let Some(line) = self.waiting.pop_front()
+        {
+            self.under_way += 1;
+            if let Some(stdin) = &mut self.stdin {
+                // A program that has gone hears nothing.
+                let _ = stdin.write_all(format!("{line}\n").as_bytes());
+            }
+        }
+    }
+}
+
+const MOST_UNDER_WAY: usize = 32;
 
 #[derive(Debug, Default)]
 struct Said {
@@ -52,10 +80,13 @@ impl Program {
     /// It cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // A guest is many processes.
+        command.process_group(0);
         let mut child = command.spawn()?;
         let said = Arc::new(Mutex::new(Said::default()));
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let shared = said.clone();
+        let ear = Arc::new(Mutex::new(Ear { stdin, waiting: VecDeque::new(), under_way: 0 }));
+        let (shared, hearing) = (said.clone(), ear.clone());
         std::thread::spawn(move || {
             let mut lines = BufReader::new(stdout.expect("it is piped"));
             let mut line = Vec::new();
@@ -64,9 +95,13 @@ impl Program {
                 if std::env::var_os("FIELD_TALK").is_some() {
                     eprintln!("   {}", text.trim_end());
                 }
-                if let Some(at) = text.find(": ").filter(|&at| at == 0) {
+                if text.trim_end() == ": took" {
+                    let mut ear = hearing.lock().unwrap_or_else(PoisonError::into_inner);
+                    ear.under_way = ear.under_way.saturating_sub(1);
+                    ear.tell();
+                } else if let Some(report) = text.strip_prefix(": ") {
                     let mut said = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                    said.lines.push_back(text[at + 2..].trim_end().to_owned());
+                    said.lines.push_back(report.trim_end().to_owned());
                     said.wake();
                 }
                 line.clear();
@@ -75,14 +110,30 @@ impl Program {
             said.gone = true;
             said.wake();
         });
-        Ok(Self { child, stdin, said })
+        Ok(Self { child, ear, said })
     }
 
-    /// Tells it something; a program that has gone hears nothing.
+    /// Tells it something, soon.
     pub fn tell(&mut self, line: &str) {
-        if let Some(stdin) = &mut self.stdin {
-            let _ = stdin.write_all(format!("{line}\n").as_bytes());
+        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was meant for the guest's program before concerns nobody any more.
+        if line.starts_with('/') {
+            ear.waiting.clear();
+            ear.under_way = 0;
         }
+        ear.waiting.push_back(line.to_owned());
+        ear.tell();
+        if line.starts_with('/') {
+            ear.under_way = 0;
+        }
+    }
+
+    /// Tells it something before all that waits.
+    pub fn tell_first(&mut self, line: &str) {
+        let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
+        ear.waiting.push_front(line.to_owned());
+        ear.under_way = 0;
+        ear.tell();
     }
 
     /// The next line it says; `None` when it has gone.
@@ -100,7 +151,10 @@ impl Program {
 
     /// Ends it at once.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
+        let group = format!("-{}", self.child.id());
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        }
         let _ = self.child.wait();
     }
 }

@@ -1,1 +1,407 @@
 //! Our TCP engine meets the TCP of the kernel it runs on, over a TUN device.
+//!
+//! Both are sessions of `transport`, so one script tells both what to do. The
+//! road lies between our engine and the device.
+
+use super::place::run;
+use super::road::{Field, Road};
+use super::tun::TunSocket;
+use crate::cases::By;
+use crate::traffic::pattern;
+use anabranch_base::time::Duration;
+use anabranch_transport::engines::tcp::Config;
+use anabranch_transport::kernel::{KernelConnector, KernelListener};
+use anabranch_transport::tcp::{TcpHost, TcpSession};
+use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
+use anabranch_world::os::{self, Options, OsWorld, Tun};
+use anabranch_world::{Detach, Timer, World};
+use std::cell::RefCell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// What is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Case {
+    /// 10 MB one way, with so much lost, or overtaken.
+    Bulk(By, Way),
+    /// Who closes first, and how.
+    Close(Close),
+}
+
+/// What the road is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Nothing happens.
+    Straight,
+    /// So many packets of a hundred are lost.
+    Loss(u64),
+    /// 2 % come 5 ms later than those behind them.
+    Reordered,
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Close {
+    /// One side finishes, the other hears it and finishes later.
+    First(By),
+    /// One side finishes, the other goes on sending 1 MB before it does.
+    Half(By),
+    /// Both at the same time.
+    Both,
+    /// A reset in the middle of a transfer.
+    Reset(By),
+    /// Nobody listens: the one who begins is told at once.
+    Refused(By),
+}
+
+impl Case {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::Bulk(By::Us, Way::Straight),
+        Self::Bulk(By::Them, Way::Straight),
+        Self::Bulk(By::Us, Way::Loss(1)),
+        Self::Bulk(By::Them, Way::Loss(1)),
+        Self::Bulk(By::Us, Way::Loss(5)),
+        Self::Bulk(By::Them, Way::Loss(5)),
+        Self::Bulk(By::Us, Way::Reordered),
+        Self::Bulk(By::Them, Way::Reordered),
+        Self::Close(Close::First(By::Us)),
+        Self::Close(Close::First(By::Them)),
+        Self::Close(Close::Half(By::Us)),
+        Self::Close(Close::Half(By::Them)),
+        Self::Close(Close::Both),
+        Self::Close(Close::Reset(By::Us)),
+        Self::Close(Close::Reset(By::Them)),
+        Self::Close(Close::Refused(By::Us)),
+        Self::Close(Close::Refused(By::Them)),
+    ];
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = |by: &By| if *by == By::Us { "we" } else { "they" };
+        match self {
+            Self::Bulk(who, Way::Straight) => write!(f, "10 MB, {} send", by(who)),
+            Self::Bulk(who, Way::Loss(loss)) => write!(f, "10 MB, {loss} % loss, {} send", by(who)),
+            Self::Bulk(who, Way::Reordered) => write!(f, "10 MB, reordering, {} send", by(who)),
+            Self::Close(Close::First(who)) => write!(f, "close, {} first", by(who)),
+            Self::Close(Close::Half(who)) => write!(f, "half-close, {} first", by(who)),
+            Self::Close(Close::Both) => write!(f, "close at the same time"),
+            Self::Close(Close::Reset(who)) => write!(f, "reset, {} do", by(who)),
+            Self::Close(Close::Refused(who)) => write!(f, "nobody listens, {} begin", by(who)),
+        }
+    }
+}
+
+/// The kernel's address on the device.
+const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 1);
+/// Ours, behind it.
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 2);
+const MTU: u32 = 1500;
+const SIZE: usize = 10_000_000;
+
+/// Tries the cases that `chosen` names, who begins ours and theirs, inside namespaces of this process's own; a
+/// line for each.
+///
+/// # Errors
+/// No world.
+pub fn column(chosen: &str) -> io::Result<bool> {
+    run("ip", ["link", "set", "lo", "up"])?;
+    println!("{:<34}{:<24}{:<24}", "TCP", "we connect", "they connect");
+    let mut green = true;
+    for (number, case) in Case::ALL.into_iter().enumerate() {
+        if !case.to_string().contains(chosen) {
+            continue;
+        }
+        let mut line = format!("{:<34}", case.to_string());
+        for begins in [By::Us, By::Them] {
+            let text = match case {
+                Case::Close(Close::Refused(by)) if by != begins => String::new(),
+                _ => match one(case, begins, number) {
+                    Ok(note) if note.is_empty() => "ok".to_owned(),
+                    Ok(note) => format!("ok, {note}"),
+                    Err(why) => {
+                        green = false;
+                        eprintln!("TCP, {case}, {begins:?} begin: {why}");
+                        "FAILS".to_owned()
+                    }
+                },
+            };
+            line += &format!("{text:<24}");
+        }
+        println!("{}", line.trim_end());
+    }
+    Ok(green)
+}
+
+fn one(case: Case, begins: By, number: usize) -> Result<String, String> {
+    let road = Road::new(number as u64);
+    road.delay.set(Duration::from_millis(2));
+    if let Case::Bulk(_, kind) = case {
+        match kind {
+            Way::Straight => {}
+            Way::Loss(percent) => road.loss_ppm.set(percent * 10_000),
+            Way::Reordered => road.reorder_ppm.set(20_000),
+        }
+    }
+    let captures =
+        PathBuf::from(std::env::var_os("FIELD_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
+    let capture = captures.join(format!("tcp-{case}-{begins:?}.pcapng").replace([' ', ',', '%'], "-"));
+    road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
+    let options = Options { addresses: vec![THEIRS.into()], seed: Some(number as u64) };
+    // The device is there before the world asks for its address.
+    let outcome = prepare().and_then(|()| {
+        os::run(options, async |world| {
+            let limit = Duration::from_secs(90);
+            within(&world, limit, meet(case, begins, world.clone(), road.clone())).await
+        })
+    });
+    road.end_capture();
+    let _ = run("ip", ["link", "del", DEVICE]);
+    let outcome = outcome.map_err(|error| error.to_string()).and_then(|outcome| outcome);
+    if outcome.is_ok() && std::env::var_os("FIELD_KEEP").is_none() {
+        let _ = std::fs::remove_file(&capture);
+    }
+    outcome.map_err(|why| format!("{why} [{}]", capture.display()))
+}
+
+const DEVICE: &str = "field0";
+
+/// A device that stays while nobody holds it.
+fn prepare() -> io::Result<()> {
+    run("ip", ["tuntap", "add", "dev", DEVICE, "mode", "tun"])?;
+    run("ip", ["addr", "add", &format!("{THEIRS}/24"), "dev", DEVICE])?;
+    run("ip", ["link", "set", DEVICE, "mtu", &MTU.to_string(), "up"])
+}
+
+async fn within<T>(
+    world: &OsWorld,
+    span: Duration,
+    script: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    let mut script = std::pin::pin!(script);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + span));
+    poll_fn(|cx| match script.as_mut().poll(cx) {
+        Poll::Ready(outcome) => Poll::Ready(outcome),
+        Poll::Pending => timer.poll(cx).map(|()| Err("took too long".to_owned())),
+    })
+    .await
+}
+
+fn text(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+async fn meet(case: Case, begins: By, os: OsWorld, road: Rc<Road>) -> Result<String, String> {
+    let field = Field::new(os.clone(), road.clone());
+    let device = Tun::open(DEVICE).map_err(|error| format!("TUN: {error}"))?;
+    field.put_tun(TunSocket::new(device, OURS, MTU));
+    // With loss found by time: 5 % is a long way for the timers of the older ones.
+    let mut config = Config::profile("modern").unwrap_or_default();
+    for (key, value) in [("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("wscale", "yes"), ("sack", "yes")] {
+        config.set(key, value).map_err(text)?;
+    }
+    let host = TcpHost::new(field.clone(), config).await.map_err(text)?;
+    let refused = matches!(case, Case::Close(Close::Refused(_)));
+    let (ours, theirs) = match begins {
+        By::Us => {
+            let at = SocketAddr::from((THEIRS, 7000));
+            let mut listener =
+                (!refused).then(|| KernelListener::new(os.clone(), at, 1)).transpose().map_err(text)?;
+            let ours = host.connect(at).map_err(text)?;
+            let Some(listener) = &mut listener else {
+                return match ours.established().await {
+                    Err(CloseReason::Refused) => Ok(String::new()),
+                    other => Err(format!("{other:?}")),
+                };
+            };
+            (ours, listener.accept().await.map_err(text)?)
+        }
+        By::Them => {
+            let at = SocketAddr::from((OURS, 7000));
+            let mut listener = (!refused).then(|| host.listen(7000, 1)).transpose().map_err(text)?;
+            let theirs = KernelConnector::new(os.clone(), vec![at]).connect(0).map_err(text)?;
+            let Some(listener) = &mut listener else {
+                return match theirs.established().await {
+                    Err(CloseReason::Refused) => Ok(String::new()),
+                    other => Err(format!("{other:?}")),
+                };
+            };
+            (listener.accept().await.map_err(text)?, theirs)
+        }
+    };
+    ours.established().await.map_err(text)?;
+    theirs.established().await.map_err(text)?;
+    let info = ours.info().ok_or("no connection")?;
+    if !info.sack || !info.timestamps {
+        return Err(format!("not agreed on: SACK {}, timestamps {}", info.sack, info.timestamps));
+    }
+    let (a, b) = (ours.open(0).map_err(text)?, theirs.open(0).map_err(text)?);
+    match case {
+        Case::Bulk(By::Us, kind) => {
+            let widest = Rc::new(RefCell::new(0));
+            watch(&field, &ours, widest.clone());
+            let rate = transfer(&field, a, b).await?;
+            if *widest.borrow() <= u64::from(u16::MAX) {
+                return Err("their window was never scaled".to_owned());
+            }
+            let stats = ours.stats();
+            let fast = stats.as_ref().map_or(0, |stats| stats.retransmitted_fast);
+            if matches!(kind, Way::Loss(_)) && fast == 0 {
+                return Err("nothing was sent again for its SACKs".to_owned());
+            }
+            let timeouts = stats.map_or(0, |stats| stats.timeouts);
+            Ok(if timeouts == 0 { rate } else { format!("{rate}, {timeouts} timeouts") })
+        }
+        Case::Bulk(By::Them, _) => transfer(&field, b, a).await,
+        Case::Close(how) => close(&field, how, (ours, a), (theirs, b)).await,
+    }
+}
+
+/// Notes how wide the peer's window gets.
+fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
+    let (within, ours) = (world.clone(), ours.clone());
+    let task = async move {
+        while let Some(info) = ours.info() {
+            let wide = (*widest.borrow()).max(info.peer_window);
+            *widest.borrow_mut() = wide;
+            within.sleep_until(within.now() + Duration::from_millis(5)).await;
+        }
+    };
+    world.spawn("window", task).detach();
+}
+
+/// All bytes to their end, then the other way's end; the time.
+async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<String, String> {
+    let begun = world.now();
+    let sender = world.spawn("sender", async move {
+        let outcome = from.write_all(&pattern(1, SIZE)).await;
+        from.finish();
+        let mut rest = [0; 10];
+        let end = from.read(&mut rest).await;
+        (outcome, end)
+    });
+    let got = drain(&mut to).await?;
+    let taken = world.now().since(begun);
+    to.finish();
+    if got != pattern(1, SIZE) {
+        return Err(format!("{} bytes came, or others", got.len()));
+    }
+    match sender.await {
+        (Ok(()), Ok(0)) => Ok(format!("{:.1} s", taken.as_secs_f64())),
+        other => Err(format!("the sender: {other:?}")),
+    }
+}
+
+async fn drain<S: Stream>(from: &mut S) -> Result<Vec<u8>, String> {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match from.read(&mut buffer).await {
+            Ok(0) => return Ok(all),
+            Ok(size) => all.extend_from_slice(&buffer[..size]),
+            Err(reason) => return Err(format!("after {} bytes: {reason}", all.len())),
+        }
+    }
+}
+
+async fn close<A: Session, B: Session>(
+    world: &Field,
+    how: Close,
+    (ours, mut a): (A, A::Stream),
+    (theirs, mut b): (B, B::Stream),
+) -> Result<String, String> {
+    let greeting = pattern(2, 1000);
+    a.write_all(&greeting).await.map_err(text)?;
+    b.write_all(&greeting).await.map_err(text)?;
+    let mut buffer = vec![0; greeting.len()];
+    fill(&mut a, &mut buffer).await?;
+    fill(&mut b, &mut buffer).await?;
+    match how {
+        Close::First(By::Us) => {
+            a.finish();
+            expect_end(&mut b).await?;
+            b.finish();
+            expect_end(&mut a).await?;
+        }
+        Close::First(By::Them) => {
+            b.finish();
+            expect_end(&mut a).await?;
+            a.finish();
+            expect_end(&mut b).await?;
+        }
+        Close::Half(By::Us) => {
+            a.finish();
+            expect_end(&mut b).await?;
+            after_half(world, b, a).await?;
+        }
+        Close::Half(By::Them) => {
+            b.finish();
+            expect_end(&mut a).await?;
+            after_half(world, a, b).await?;
+        }
+        Close::Both => {
+            a.finish();
+            b.finish();
+            expect_end(&mut a).await?;
+            expect_end(&mut b).await?;
+        }
+        Close::Reset(By::Us) => {
+            ours.abort();
+            return match b.read(&mut buffer).await {
+                Err(CloseReason::Reset(_)) => Ok(String::new()),
+                other => Err(format!("they read {other:?}")),
+            };
+        }
+        Close::Reset(By::Them) => {
+            theirs.abort();
+            // A kernel's connection goes with its last handle.
+            drop((theirs, b));
+            return match a.read(&mut buffer).await {
+                Err(CloseReason::Reset(_)) => Ok(String::new()),
+                other => Err(format!("we read {other:?}")),
+            };
+        }
+        Close::Refused(_) => return Err("somebody listened".to_owned()),
+    }
+    match ours.closed().await {
+        CloseReason::Finished => Ok(String::new()),
+        reason => Err(format!("we closed by {reason:?}")),
+    }
+}
+
+/// The side that has not finished sends 1 MB to the one that has.
+async fn after_half<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<(), String> {
+    let bytes = pattern(3, 1_000_000);
+    let sender = world.spawn("sender", async move {
+        let outcome = from.write_all(&pattern(3, 1_000_000)).await;
+        from.finish();
+        outcome.map(|()| from)
+    });
+    let got = drain(&mut to).await?;
+    sender.await.map_err(text)?;
+    if got == bytes { Ok(()) } else { Err(format!("{} bytes came, or others", got.len())) }
+}
+
+async fn fill<S: Stream>(from: &mut S, into: &mut [u8]) -> Result<(), String> {
+    let mut at = 0;
+    while at < into.len() {
+        match from.read(&mut into[at..]).await.map_err(text)? {
+            0 => return Err("an early end".to_owned()),
+            size => at += size,
+        }
+    }
+    Ok(())
+}
+
+async fn expect_end<S: Stream>(from: &mut S) -> Result<(), String> {
+    match from.read(&mut [0; 10]).await {
+        Ok(0) => Ok(()),
+        other => Err(format!("instead of the end: {other:?}")),
+    }
+}

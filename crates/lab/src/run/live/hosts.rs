@@ -9,6 +9,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
 use anabranch_emu::device::Clock;
 use anabranch_emu::netns::Namespace;
+use anabranch_emu::relay::be_prompt;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
@@ -97,6 +98,8 @@ impl Task {
     ) -> Result<T, String> {
         let wrong = |error: std::io::Error| error.to_string();
         namespace.enter(true).map_err(wrong)?;
+        // Engines in user space share the machine with whatever else runs; a kernel's TCP does not wait for it.
+        be_prompt();
         let seed = self.seed.wrapping_mul(2).wrapping_add(side);
         let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed) };
         let ended = os::run(options, async |world| {

@@ -125,7 +125,12 @@ impl SendHalf {
     /// sent once and on one path, while nothing is missing, marked or being recovered.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<Next> {
+        /// Chunks are looked at twice here, which would tell with very many.
+        const MOST: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
+        if count > MOST {
+            return None;
+        }
         let smooth = self.outstanding.is_smooth() && self.recovery.is_over() && self.limits.is_none();
         let entries = self.outstanding.lowest(count);
         let path = entries.first()?.path;

@@ -14,7 +14,7 @@ use anabranch_world::kernel::{Connection, KernelTcp, Listening};
 use anabranch_world::{Timer, Work};
 use std::cell::RefCell;
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -362,6 +362,38 @@ impl<W: KernelTcp> Drop for KernelStream<W> {
     }
 }
 
+impl<W: KernelTcp> KernelStream<W> {
+    fn write_by(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&W::Connection, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<Result<usize, CloseReason>> {
+        let mut state = self.held.state.borrow_mut();
+        if let Some(reason) = &state.closed {
+            return Poll::Ready(Err(reason.clone()));
+        }
+        if state.finished {
+            return Poll::Ready(Err(CloseReason::Finished));
+        }
+        state.writer.wait(cx);
+        if !state.established {
+            return Poll::Pending;
+        }
+        match write(&self.held.connection, cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(taken)) => {
+                state.written += taken as u64;
+                Poll::Ready(Ok(taken))
+            }
+            Poll::Ready(Err(error)) => {
+                let reason = reason(&error);
+                state.close(reason.clone());
+                Poll::Ready(Err(reason))
+            }
+        }
+    }
+}
+
 impl<W: KernelTcp> Stream for KernelStream<W> {
     fn number(&self) -> u16 {
         0
@@ -411,29 +443,18 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
         if from.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let mut state = self.held.state.borrow_mut();
-        if let Some(reason) = &state.closed {
-            return Poll::Ready(Err(reason.clone()));
+        self.write_by(cx, |connection, cx| connection.poll_write(cx, from))
+    }
+
+    fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize, CloseReason>> {
+        if slices.iter().all(|slice| slice.is_empty()) {
+            return Poll::Ready(Ok(0));
         }
-        if state.finished {
-            return Poll::Ready(Err(CloseReason::Finished));
-        }
-        state.writer.wait(cx);
-        if !state.established {
-            return Poll::Pending;
-        }
-        match self.held.connection.poll_write(cx, from) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(taken)) => {
-                state.written += taken as u64;
-                Poll::Ready(Ok(taken))
-            }
-            Poll::Ready(Err(error)) => {
-                let reason = reason(&error);
-                state.close(reason.clone());
-                Poll::Ready(Err(reason))
-            }
-        }
+        self.write_by(cx, |connection, cx| connection.poll_write_vectored(cx, slices))
     }
 
     fn poll_write_message(

@@ -9,7 +9,7 @@
 use anabranch_sctp::Reliability;
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
@@ -218,6 +218,34 @@ pub trait Stream: 'static {
     /// # Errors
     /// The session has ended or is ending.
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>>;
+
+    /// Writes from several slices, one after the other; where the transport can,
+    /// they leave together.
+    ///
+    /// # Errors
+    /// As [`poll_write`](Self::poll_write).
+    fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize, CloseReason>> {
+        let mut taken = 0;
+        for slice in slices {
+            let mut rest: &[u8] = slice;
+            while !rest.is_empty() {
+                match self.poll_write(cx, rest) {
+                    Poll::Ready(Ok(n)) => {
+                        taken += n;
+                        rest = &rest[n..];
+                    }
+                    // What was taken is told first.
+                    _ if taken > 0 => return Poll::Ready(Ok(taken)),
+                    end => return end,
+                }
+            }
+        }
+        Poll::Ready(Ok(taken))
+    }
 
     /// Writes `message` as one user message where the transport knows messages
     /// (all of it or, when pending, none); else as [`poll_write`](Self::poll_write).

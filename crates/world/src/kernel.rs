@@ -6,7 +6,7 @@
 //! bound to sessions in `transport::kernel`.
 
 use crate::World;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
@@ -64,6 +64,12 @@ pub trait Connection: 'static {
     /// # Errors
     /// The connection is broken.
     fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// Writes some of the slices, one after the other.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    fn poll_write_vectored(&self, cx: &mut Context<'_>, from: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
     /// Nothing more will be written.
     fn finish(&self);

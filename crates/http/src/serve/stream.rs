@@ -361,32 +361,16 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
         cx: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut taken = 0;
-        let mut end = Poll::Ready(Ok(0));
-        for slice in from {
-            let mut rest: &[u8] = slice;
-            while !rest.is_empty() {
-                match self.stream.poll_write(cx, rest) {
-                    Poll::Ready(Ok(n)) => {
-                        taken += n;
-                        rest = &rest[n..];
-                    }
-                    Poll::Ready(Err(reason)) => end = Poll::Ready(Err(reason.into())),
-                    Poll::Pending => end = Poll::Pending,
+        match self.stream.poll_write_vectored(cx, from) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(reason)) => Poll::Ready(Err(reason.into())),
+            Poll::Ready(Ok(taken)) => {
+                if taken > 0 {
+                    self.written();
                 }
-                if !matches!(end, Poll::Ready(Ok(_))) {
-                    break;
-                }
-            }
-            if !matches!(end, Poll::Ready(Ok(_))) {
-                break;
+                Poll::Ready(Ok(taken))
             }
         }
-        if taken > 0 {
-            self.written();
-            return Poll::Ready(Ok(taken));
-        }
-        end
     }
 
     fn is_write_vectored(&self) -> bool {

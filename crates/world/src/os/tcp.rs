@@ -6,9 +6,10 @@
 use super::OsWorld;
 use crate::kernel::{Connection, KernelTcp, Listening};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 
 /// A listening socket.
@@ -110,6 +111,25 @@ impl OsConnection {
     }
 }
 
+impl OsConnection {
+    fn write(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.stream.poll_write_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ready) => ready?,
+            }
+            match write(&self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+}
+
 impl Listening for OsListening {
     type Connection = OsConnection;
 
@@ -145,22 +165,25 @@ impl Connection for OsConnection {
             }
             match self.stream.try_read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read),
+                read => {
+                    // That was all there is: the next look need not ask the kernel for nothing. What comes later, and
+                    // an end, sets the readiness anew.
+                    if read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
+                        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+                        let _ = self.stream.try_io(Interest::READABLE, nothing);
+                    }
+                    return Poll::Ready(read);
+                }
             }
         }
     }
 
     fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            match self.stream.poll_write_ready(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(ready) => ready?,
-            }
-            match self.stream.try_write(from) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written),
-            }
-        }
+        self.write(cx, |stream| stream.try_write(from))
+    }
+
+    fn poll_write_vectored(&self, cx: &mut Context<'_>, from: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.write(cx, |stream| stream.try_write_vectored(from))
     }
 
     fn finish(&self) {

@@ -2,7 +2,8 @@
 //!
 //! Names are decoded once and taken literally: what does not lead to a regular
 //! file inside the directory is not there, whatever way it is written or linked.
-//! Files are read as they are sent, so their size costs no memory.
+//! Files are read as they are sent, so their size costs no memory; some stay open for the next request, which then costs
+//! one look at the name.
 //!
 //! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; one range a request).
 
@@ -14,19 +15,56 @@ use http::header::{
     IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The files below a directory. A directory is answered with its `index.html`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FileSite {
     root: PathBuf,
+    /// Files that were asked for, by what was asked for.
+    kept: RefCell<BTreeMap<String, Kept>>,
+}
+
+/// A file that stays open, because it is likely to be asked for again.
+#[derive(Debug)]
+struct Kept {
+    file: Rc<Opened>,
+    /// The name that led to it.
+    path: PathBuf,
+    identity: Identity,
+    validators: Rc<Validators>,
+    content_type: &'static str,
+}
+
+/// What a look at a name tells: as long as it is the same, so is the file, and what is in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity {
+    device: u64,
+    node: u64,
+    length: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(kind: &Metadata) -> Self {
+        Self {
+            device: kind.dev(),
+            node: kind.ino(),
+            length: kind.len(),
+            modified: (kind.mtime(), kind.mtime_nsec()),
+            changed: (kind.ctime(), kind.ctime_nsec()),
+        }
+    }
 }
 
 /// What a request target leads to.
@@ -47,7 +85,32 @@ impl FileSite {
         if !root.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { root })
+        Ok(Self { root, kept: RefCell::default() })
+    }
+
+    /// The file that `path`, as asked for, has led to before, if it still does.
+    fn known(&self, path: &str) -> Option<(Stored, Rc<Validators>, &'static str)> {
+        let mut all = self.kept.borrow_mut();
+        let kept = all.get(path)?;
+        // The same file as when it was found to lie in the directory, whichever way it is reached now.
+        let same = std::fs::metadata(&kept.path).is_ok_and(|kind| Identity::of(&kind) == kept.identity);
+        if !same {
+            all.remove(path);
+            return None;
+        }
+        let stored = Stored { store: kept.file.clone(), offset: 0, length: kept.identity.length };
+        Some((stored, kept.validators.clone(), kept.content_type))
+    }
+
+    fn keep(&self, path: &str, kept: Kept) {
+        let mut all = self.kept.borrow_mut();
+        if all.len() >= MOST_KEPT {
+            // Who asks for so many asks for each of them seldom.
+            all.clear();
+        }
+        if path.len() <= LONGEST_KEPT {
+            all.insert(path.to_owned(), kept);
+        }
     }
 
     fn locate(&self, target: &str) -> Found {
@@ -90,6 +153,9 @@ impl Site for FileSite {
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
             return Answer::method_not_allowed();
         }
+        if let Some((whole, validators, content_type)) = self.known(asked_path(asked.target)) {
+            return typed(validators.choose(asked, whole), content_type);
+        }
         let (file, path) = match self.locate(asked.target) {
             Found::File(file, path) => (file, path),
             Found::Nothing => return not_found(),
@@ -108,15 +174,27 @@ impl Site for FileSite {
         };
         let Ok(kind) = file.metadata() else { return not_found() };
         let Ok(version) = kind.modified() else { return not_found() };
-        let length = kind.len();
-        let validators = Validators::new(version, length);
-        let whole = Stored { store: Rc::new(Opened(file)), offset: 0, length };
-        let mut answer = validators.choose(asked, whole);
-        if answer.resource.content_type.is_empty() {
-            answer.resource.content_type = content_type(&path).to_owned();
-        }
-        answer
+        let identity = Identity::of(&kind);
+        let (file, content_type) = (Rc::new(Opened(file)), content_type(&path));
+        let validators = Rc::new(Validators::new(version, identity.length));
+        let whole = Stored { store: file.clone(), offset: 0, length: identity.length };
+        let kept = Kept { file, path, identity, validators: validators.clone(), content_type };
+        self.keep(asked_path(asked.target), kept);
+        typed(validators.choose(asked, whole), content_type)
     }
+}
+
+/// What says which file is meant.
+fn asked_path(target: &str) -> &str {
+    target.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// An answer without a type of its own has that of the file.
+fn typed(mut answer: Answer, content_type: &str) -> Answer {
+    if answer.resource.content_type.is_empty() {
+        content_type.clone_into(&mut answer.resource.content_type);
+    }
+    answer
 }
 
 fn not_found() -> Answer {
@@ -125,8 +203,7 @@ fn not_found() -> Answer {
 
 /// The path below the root that a request target names, and whether it ends with a slash.
 fn path_of(target: &str) -> Option<(PathBuf, bool)> {
-    let path = target.split(['?', '#']).next().unwrap_or_default();
-    let path = path.strip_prefix('/')?;
+    let path = asked_path(target).strip_prefix('/')?;
     let mut below = PathBuf::new();
     let mut last_empty = true;
     for segment in path.split('/') {
@@ -162,6 +239,7 @@ fn decode(segment: &str) -> Option<Vec<u8>> {
 }
 
 /// An open file.
+#[derive(Debug)]
 struct Opened(File);
 
 impl Store for Opened {
@@ -183,8 +261,11 @@ impl Store for Opened {
 }
 
 /// What tells one version of a file from another.
+#[derive(Debug)]
 struct Validators {
     tag: String,
+    /// Entity tag and date, as they are written.
+    fields: HeaderMap,
     /// Whole seconds: dates have no more.
     modified: SystemTime,
 }
@@ -193,7 +274,16 @@ impl Validators {
     fn new(modified: SystemTime, length: u64) -> Self {
         let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        Self { tag, modified: UNIX_EPOCH + Duration::from_secs(since.as_secs()) }
+        let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs());
+        let mut fields = HeaderMap::new();
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            fields.insert(ETAG, tag);
+        }
+        if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(modified)) {
+            fields.insert(LAST_MODIFIED, date);
+        }
+        fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        Self { tag, fields, modified }
     }
 
     /// RFC 9110 §13.2.2: which answer the conditions lead to.
@@ -214,14 +304,7 @@ impl Validators {
             // Step 4.
             None => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
         };
-        let mut fields = HeaderMap::new();
-        if let Ok(tag) = HeaderValue::from_str(&self.tag) {
-            fields.insert(ETAG, tag);
-        }
-        if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(self.modified)) {
-            fields.insert(LAST_MODIFIED, date);
-        }
-        fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        let mut fields = self.fields.clone();
         let resource = |content| Resource { content, content_type: String::new(), head: None };
         if known {
             let resource = resource(Content::Bytes(Bytes::new()));
@@ -308,6 +391,11 @@ fn part(range: &[u8], length: u64) -> Part {
         Some((None, None)) | None => Part::Whole,
     }
 }
+
+/// Files that stay open at a time.
+const MOST_KEPT: usize = 256;
+/// A longer name is looked up each time.
+const LONGEST_KEPT: usize = 1024;
 
 /// `O_NONBLOCK` of the operating system.
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -179,3 +179,44 @@ fn conditions_are_obeyed_in_their_order() {
         (0, tag.as_str())
     );
 }
+
+#[test]
+fn a_file_that_was_asked_for_before_is_looked_at_again() {
+    let (scratch, site) = Scratch::new("kept");
+    let root = scratch.0.join("root");
+    let ten = || ask(&site, "/ten");
+    assert_eq!(ten(), (200, b"0123456789".to_vec(), "application/octet-stream".to_owned()));
+    assert_eq!(ten().1, b"0123456789");
+    // Changed where it lies, replaced, led elsewhere, gone, and back.
+    fs::write(root.join("ten"), "longer than before").expect("a file");
+    assert_eq!(ten().1, b"longer than before");
+    fs::write(root.join("new"), "another  than ever").expect("a file");
+    fs::rename(root.join("new"), root.join("ten")).expect("renamed");
+    assert_eq!((ten().1, ten().1), (b"another  than ever".to_vec(), b"another  than ever".to_vec()));
+    fs::remove_file(root.join("ten")).expect("removed");
+    assert_eq!(ten().0, 404);
+    symlink("../secret.txt", root.join("ten")).expect("a link");
+    assert_eq!((ten().0, ten().0), (404, 404));
+    fs::remove_file(root.join("ten")).expect("removed");
+    fs::create_dir(root.join("ten")).expect("a directory");
+    assert_eq!((ten().0, ten().0), (301, 301));
+    fs::remove_dir(root.join("ten")).expect("removed");
+    fs::write(root.join("ten"), "back").expect("a file");
+    assert_eq!((ten().1, ten().1), (b"back".to_vec(), b"back".to_vec()));
+    // A directory on the way that now leads out.
+    assert_eq!(ask(&site, "/sub/index.html").0, 200);
+    fs::write(scratch.0.join("index.html"), "out").expect("a file");
+    fs::rename(root.join("sub"), root.join("other")).expect("renamed");
+    symlink("..", root.join("sub")).expect("a link");
+    assert_eq!(ask(&site, "/sub/index.html").0, 404);
+}
+
+#[test]
+fn only_so_many_files_stay_open() {
+    let (scratch, site) = Scratch::new("many");
+    for number in 0..MOST_KEPT + 10 {
+        fs::write(scratch.0.join(format!("root/{number}")), "x").expect("a file");
+        assert_eq!(ask(&site, &format!("/{number}")).0, 200);
+        assert!(site.kept.borrow().len() <= MOST_KEPT);
+    }
+}

@@ -152,6 +152,7 @@ fn serve() -> Command {
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
         .arg(count(flag("connections", "N", "1024", "Connections or associations at a time, a listener")))
         .arg(count(flag("streams", "N", "100", "Streams an association")))
+        .arg(crate::knobs::set())
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
         .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))
         .arg(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this"))

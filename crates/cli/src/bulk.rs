@@ -26,7 +26,7 @@ pub fn command() -> Command {
             "Examples:\n  \
              anabranch bulk --listen sctp://*:9900 --listen tcp://*:5201\n  \
              anabranch bulk sctp://192.0.2.1:9900 --for 10s --message-size 64KiB\n  \
-             anabranch bulk sctp://192.0.2.1:9900 --streams 10 --unordered --both --set profile=modern\n  \
+             anabranch bulk sctp://192.0.2.1:9900 --streams 10 --unordered --both --set profile=rfc9260\n  \
              anabranch bulk tcp://192.0.2.1:5201 --reverse --set cc=reno,sndbuf=4MiB --json -\n\n\
              Exit: 0 done, 1 the test failed, 2 usage, 3 not possible here, 130 interrupted (what was measured is \
              reported).",
@@ -57,7 +57,7 @@ pub fn command() -> Command {
         .arg(flag("interval", "TIME", "Between two lines").default_value("1s"))
         .arg(flag("timeout", "TIME", "Where nothing moves for so long, the test has failed").default_value("10s"))
         .arg(crate::knobs::set().help(
-            "Knobs: of SCTP as `race` names them (profile=modern,cc=cubic,rcvbuf=4MiB); of the kernel's protocols cc, \
+            "Knobs: of SCTP as `race` names them (profile=rfc9260,rcvbuf=8MiB); of the kernel's protocols cc, \
              sndbuf and rcvbuf",
         ))
         .arg(

@@ -4,11 +4,9 @@ use clap::{Arg, ArgAction};
 
 /// The flag.
 pub fn set() -> Arg {
-    Arg::new("set")
-        .long("set")
-        .value_name("KEY=VALUE[,..]")
-        .action(ArgAction::Append)
-        .help("Knobs of SCTP here, as `race` names them: profile=modern,cc=cubic,rcvbuf=4MiB")
+    Arg::new("set").long("set").value_name("KEY=VALUE[,..]").action(ArgAction::Append).help(
+        "Knobs of SCTP here, as `race` names them [default: profile=modern]: profile=rfc9260,rcvbuf=8MiB",
+    )
 }
 
 #[cfg(target_os = "linux")]

@@ -65,7 +65,7 @@ fn all_that_is_sent_arrives_in_every_direction() {
         (sctp, 1, "--size 20MB --reverse"),
         (sctp, 7, "--size 20MB --both --streams 7 --message-size 10kB"),
         (sctp, 3, "--size 1MB --streams 3 --unordered --message-size 64B"),
-        (sctp, 8, "--size 20MB --connections 4 --streams 2 --set profile=modern"),
+        (sctp, 8, "--size 20MB --connections 4 --streams 2 --set profile=rfc9260"),
         (sctp, 1, "--for 300ms --interval 100ms"),
     ] {
         let result = result(&bulk(url, &format!("{words} --json -")));
@@ -106,7 +106,7 @@ fn what_fails_is_told_in_one_line() {
         ("sctp://127.0.0.1:9 --set quick=yes", 2, "--set sctp has no 'quick'; it has "),
         ("sctp://127.0.0.1:9 --set profile=quick", 2, "unknown profile 'quick'; accepted: rfc9260, "),
         ("sctp://127.0.0.1:9 --message-size 7B", 2, "--message-size: a message has 8B to 16MiB"),
-        ("sctp://127.0.0.1:9 --message-size 2MiB", 2, "--set sndbuf=2097152B"),
+        ("sctp://127.0.0.1:9 --message-size 5MiB", 2, "--set sndbuf=5242880B"),
         ("sctp://127.0.0.1:9 --for 10", 2, "--for '10': the unit is missing"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));

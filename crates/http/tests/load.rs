@@ -1,0 +1,87 @@
+//! The load generator in virtual time: what an open loop charges a slow server with, and a closed one does not.
+
+mod rig;
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_http::load::{Cause, Load, Pace, Plan, Tally};
+use anabranch_http::observe::Unobserved;
+use anabranch_http::serve::{self, PageSite};
+use anabranch_transport::sctp::{Carrier, SctpConnector};
+use anabranch_world::World;
+use rig::page;
+use rig::sim::{Rig, sctp_hosts, sctp_server};
+use std::rc::Rc;
+
+fn plan(pace: Pace) -> Plan {
+    Plan {
+        authority: "server".to_owned(),
+        target: page(1_000, &[]).objects[0].name.clone(),
+        pace,
+        objects: None,
+        streams: 1,
+        requests: None,
+        sessions: None,
+        duration: Some(Duration::from_secs(4)),
+        timeout: Duration::from_secs(60),
+        most: 10_000,
+    }
+}
+
+/// Loads a server that takes 50 ms for each request, one after the other in a session.
+fn load(plan: Plan) -> Tally {
+    let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
+    let run = async {
+        let (client, server) = sctp_hosts(&rig, "modern", 100, Carrier::Ip).await;
+        let listener = server.listen(80).expect("listening");
+        let options =
+            serve::Options { service_time: Duration::from_millis(50), serial: true, ..Default::default() };
+        let site = Rc::new(PageSite::new(&page(1_000, &[])));
+        let serving = serve::run(rig.server.clone(), listener, site, options, Unobserved);
+        let _server = rig.server.spawn("server", serving);
+        let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+        let load = Load::new(rig.client.clone(), connector, 0, plan);
+        load.run().await;
+        load.tally()
+    };
+    rig.network.run(run, Instant::MAX).expect_done()
+}
+
+#[test]
+fn latency_counts_from_the_plan_only_where_there_is_one() {
+    // 20 a second is all it can do: at 40 a second half of what is due waits, the last of it for as long as the load.
+    let interval = Duration::from_millis(25);
+    let open = load(plan(Pace::Pool { interval, random: false, sessions: 1 }));
+    assert_eq!((open.replies, open.error_count()), (160, 0));
+    let worst = open.latency.max();
+    assert!(worst > Duration::from_secs(4), "{worst:?}");
+    assert!(open.latency.percentile(0.5) > Duration::from_secs(1), "{:?}", open.latency.percentile(0.5));
+    // The server was never asked for two at once, so by itself each took what it takes.
+    assert!(open.service.max() < Duration::from_millis(150), "{:?}", open.service.max());
+
+    let closed = load(plan(Pace::Closed { sessions: 1 }));
+    assert!((60..=70).contains(&closed.replies), "{}", closed.replies);
+    assert!(closed.latency.max() < Duration::from_millis(150), "{:?}", closed.latency.max());
+}
+
+#[test]
+fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
+    let pace = Pace::Open { interval: Duration::from_secs(1), random: false };
+    let tally = load(Plan { objects: Some(5), streams: 5, ..plan(pace) });
+    assert_eq!((tally.sessions, tally.requests, tally.replies, tally.fruitful), (4, 20, 20, 4));
+    // One handshake and a round trip, and the server's five in turn.
+    let (first, last) = (tally.latency.min(), tally.latency.max());
+    assert!((Duration::from_millis(65)..Duration::from_millis(85)).contains(&first), "{first:?}");
+    assert!((Duration::from_millis(265)..Duration::from_millis(285)).contains(&last), "{last:?}");
+    assert_eq!(tally.seconds.iter().map(|second| second.replies).sum::<u64>(), 20);
+}
+
+#[test]
+fn a_random_schedule_keeps_its_rate_and_limits_hold() {
+    let pace = Pace::Open { interval: Duration::from_millis(10), random: true };
+    let tally = load(Plan { most: 3, duration: Some(Duration::from_secs(10)), ..plan(pace) });
+    let due = tally.sessions + tally.errors[Cause::Full as usize];
+    assert!((850..=1150).contains(&due), "{due}");
+    assert_eq!(tally.most_concurrent, 3);
+    assert_eq!(tally.replies, tally.sessions);
+}

@@ -164,7 +164,8 @@ impl Endpoint {
     fn new_tag(&mut self) -> u32 {
         loop {
             let tag = self.rng.next_u32();
-            if tag != 0 && !self.demux.has_tag(tag) {
+            // Nor one whose cookie has been used up: the new one would be taken for its late copy.
+            if tag != 0 && !self.demux.has_tag(tag) && !self.spent.has(tag) {
                 return tag;
             }
         }

@@ -41,6 +41,11 @@ impl Spent {
         self.tags.contains(&tag)
     }
 
+    /// The tag stands here; it may have been forgotten by the next look.
+    pub(super) fn has(&self, tag: u32) -> bool {
+        self.tags.contains(&tag)
+    }
+
     fn expire(&mut self, now: Instant) {
         while let Some(&(until, tag)) = self.until.front()
             && until <= now
@@ -54,6 +59,20 @@ impl Spent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 9260 §5.3.1.
+    #[test]
+    fn a_spent_tag_is_not_drawn_again() {
+        let endpoint = || {
+            let config = crate::Config::profile("rfc9260").expect("a profile");
+            let address = "192.0.2.1:0".parse().expect("an address");
+            crate::Endpoint::new(config, vec![address], anabranch_base::Rng::new(1))
+        };
+        let tag = endpoint().new_tag();
+        let mut other = endpoint();
+        other.spent.add(Instant::ZERO, Duration::from_secs(60), tag);
+        assert_ne!(other.new_tag(), tag);
+    }
 
     #[test]
     fn a_tag_is_kept_as_long_as_its_cookie_lives() {

@@ -130,7 +130,11 @@ impl Bench {
         let ([spent], [bytes, seconds, cost]) = (sent.as_slice(), received.as_slice()) else {
             panic!("the floor said {sent:?} and {received:?}")
         };
-        Flow { gbits: bytes * 8.0 / seconds / 1e9, messages: bytes / PACKET as f64 / seconds, cpu: (spent + cost) / bytes * 1e9 }
+        Flow {
+            gbits: bytes * 8.0 / seconds / 1e9,
+            messages: bytes / PACKET as f64 / seconds,
+            cpu: (spent + cost) / bytes * 1e9,
+        }
     }
 
     fn http(&self) {
@@ -138,19 +142,26 @@ impl Bench {
         fs::create_dir_all(&site).expect("a directory");
         fs::write(site.join("1k"), [b'x'; 1000]).expect("a file");
         let place = site.to_str().expect("a name").to_owned();
-        let server = self.server(&["serve", &place, "-q", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
+        let server =
+            self.server(&["serve", &place, "-q", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
         let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
         let nginx = Nginx::start(&self.net, &site);
         let mut rates = [const { Vec::new() }; 4];
+        let mut costs = [const { Vec::new() }; 2];
         let span = format!("{}s", self.seconds);
         for _ in 0..self.runs {
-            let load = |url: &str, words: &[&str]| {
+            for (number, (url, words)) in
+                [(tcp, &["-c", "100"][..]), (sctp, &["-c", "1", "--streams", "100"])].into_iter().enumerate()
+            {
                 let url = format!("{url}1k");
                 let words = [&["load", &url, "--duration", &span, "-q", "--json", "-"], words].concat();
-                self.client(&words)["replies"]["per_s"].as_f64().expect("a rate")
-            };
-            rates[0].push(load(tcp, &["-c", "100"]));
-            rates[1].push(load(sctp, &["-c", "1", "--streams", "100"]));
+                let before = server.cpu();
+                let result = self.client(&words);
+                rates[number].push(result["replies"]["per_s"].as_f64().expect("a rate"));
+                costs[number].push(
+                    (server.cpu() - before) * 1e6 / result["replies"]["total"].as_f64().expect("a count"),
+                );
+            }
             rates[2].extend(self.wrk(&format!("{tcp}1k")));
             if let Some(nginx) = &nginx {
                 rates[3].extend(self.wrk(&format!("{}1k", nginx.url)));
@@ -158,13 +169,20 @@ impl Bench {
         }
         let _ = fs::remove_dir_all(&site);
         println!("\nrequests a second, objects of 1 kB");
-        let names = ["serve over TCP, 100 connections", "serve over SCTP, 100 streams", "serve over TCP, wrk", "nginx, wrk"];
+        let names = [
+            "serve over TCP, 100 connections",
+            "serve over SCTP, 100 streams",
+            "serve over TCP, wrk",
+            "nginx, wrk",
+        ];
         for (name, rates) in names.iter().zip(&rates) {
             match rates.as_slice() {
                 [] => println!("{name:<36}{:>10}", "not installed"),
                 rates => println!("{name:<36}{:>10.0}", median(rates)),
             }
         }
+        let [tcp, sctp] = costs.map(|costs| median(&costs));
+        println!("us of the server's processor a request: TCP {tcp:.1}, SCTP {sctp:.1}");
         aim("SCTP / TCP", median(&rates[1]) / median(&rates[0]), 0.8, true);
         if !rates[2].is_empty() && !rates[3].is_empty() {
             aim("serve / nginx", median(&rates[2]) / median(&rates[3]), 0.8, true);
@@ -186,15 +204,37 @@ impl Bench {
         let server = self.server(&words);
         let url = &server.urls[0];
         let span = format!("{}s", self.seconds);
-        let mut rates = Vec::new();
+        let (mut rates, mut costs) = (Vec::new(), Vec::new());
         for _ in 0..self.runs {
-            let words = ["load", url, "-c", "64", "--objects-per-session", "0", "--duration", &span, "-q", "--json", "-"];
-            rates.push(self.client(&words)["connections"]["per_s"].as_f64().expect("a rate"));
+            let before = server.cpu();
+            let words = [
+                "load",
+                url,
+                "-c",
+                "64",
+                "--objects-per-session",
+                "0",
+                "--duration",
+                &span,
+                "-q",
+                "--json",
+                "-",
+            ];
+            let result = self.client(&words);
+            let number = |value: &Value| value.as_f64().expect("a number");
+            rates.push(number(&result["connections"]["per_s"]));
+            let spent = number(&result["cpu"]["user_ns"]) + number(&result["cpu"]["system_ns"]);
+            let count = number(&result["connections"]["total"]);
+            costs.push([spent / 1e3 / count, (server.cpu() - before) * 1e6 / count]);
         }
         println!("\nassociations opened and closed a second: {:.0}", median(&rates));
+        let [client, server_cost] =
+            [0, 1].map(|end| median(&costs.iter().map(|cost| cost[end]).collect::<Vec<_>>()));
+        println!("us of processor each: client {client:.1}, server {server_cost:.1}");
         aim("thousand set up and closed a second", median(&rates) / 1e3, 25.0, true);
         let before = server.memory();
-        let mut words = vec!["load", url.as_str(), "-c", "10000", "--duration", "60s", "--timeout", "60s", "-q"];
+        let mut words =
+            vec!["load", url.as_str(), "-c", "10000", "--duration", "60s", "--timeout", "60s", "-q"];
         words.extend(["--rate", "1/s", "--json", "-"]);
         let mut client = self.net.client(&self.anabranch);
         let client = client.args(&words).stdout(Stdio::null()).stderr(Stdio::null());
@@ -220,7 +260,8 @@ impl Bench {
 
     fn server(&self, words: &[&str]) -> Server {
         let mut command = self.net.server(&self.anabranch);
-        let mut child = command.args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            command.args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut errors = BufReader::new(child.stderr.take().expect("its errors"));
         let mut first = String::new();
         errors.read_line(&mut first).expect("a line");
@@ -263,6 +304,12 @@ struct Server {
 }
 
 impl Server {
+    /// Processor time so far, seconds: it has one thread.
+    fn cpu(&self) -> f64 {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.child.0.id())).unwrap_or_default();
+        text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+    }
+
     /// Resident memory, kB (of 1000 bytes).
     fn memory(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
@@ -289,7 +336,8 @@ impl Nginx {
              server {{ listen {at} backlog=2048; root {root}; }} }}\n"
         );
         fs::write(&place, conf).ok()?;
-        let child = net.server(Path::new("nginx")).arg("-c").arg(&place).stderr(Stdio::null()).spawn().ok()?;
+        let child =
+            net.server(Path::new("nginx")).arg("-c").arg(&place).stderr(Stdio::null()).spawn().ok()?;
         wait(Duration::from_millis(500));
         Some(Self { _child: Running(child), url: format!("http://{at}/") })
     }
@@ -306,11 +354,17 @@ impl Net {
         let names = [format!("ab-{id}-c"), format!("ab-{id}-s")];
         let [client, server] = &names;
         let ip = |line: String| {
-            Command::new("ip").args(line.split_whitespace()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+            Command::new("ip")
+                .args(line.split_whitespace())
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|s| s.success())
         };
         let made = ip(format!("netns add {client}"))
             && ip(format!("netns add {server}"))
-            && ip(format!("-n {client} link add eth0 mtu 1500 type veth peer name eth0 mtu 1500 netns {server}"))
+            && ip(format!(
+                "-n {client} link add eth0 mtu 1500 type veth peer name eth0 mtu 1500 netns {server}"
+            ))
             && ip(format!("-n {client} addr add 10.77.1.1/24 dev eth0"))
             && ip(format!("-n {server} addr add 10.77.1.2/24 dev eth0"))
             && [client, server].iter().all(|name| {
@@ -322,7 +376,11 @@ impl Net {
     }
 
     fn told(&self) -> &'static str {
-        if self.names.is_some() { "two namespaces, veth, MTU 1500" } else { "loopback (no namespaces here), MTU 65536" }
+        if self.names.is_some() {
+            "two namespaces, veth, MTU 1500"
+        } else {
+            "loopback (no namespaces here), MTU 65536"
+        }
     }
 
     fn server_address(&self) -> &'static str {
@@ -370,7 +428,8 @@ fn floor(words: &[String]) {
 }
 
 fn own_cpu() -> f64 {
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).expect("Linux has this call");
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)
+        .expect("Linux has this call");
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
@@ -388,8 +447,13 @@ fn send(to: &str, seconds: u64) {
             let sum = crc32c::crc32c(&packet[4..]);
             packet[..4].copy_from_slice(&sum.to_be_bytes());
         }
-        let transmit =
-            Transmit { destination: to, ecn: None, contents: &bytes, segment_size: Some(PACKET), src_ip: None };
+        let transmit = Transmit {
+            destination: to,
+            ecn: None,
+            contents: &bytes,
+            segment_size: Some(PACKET),
+            src_ip: None,
+        };
         // A full queue is the network's loss, as it would be anybody's.
         let _ = state.try_send((&socket).into(), &transmit);
     }

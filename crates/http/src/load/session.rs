@@ -206,7 +206,8 @@ impl<W: World, C: Connector> Open<W, C> {
         work.left.set(work.left.get() - 1);
         match work.from {
             From::Nothing => None,
-            From::Planned(at) => shared.take_request().then_some(at),
+            // What was due in time is asked for, however late it is by now.
+            From::Planned(at) => super::take(&shared.requests_left).then_some(at),
             From::Now => shared.take_request().then(|| shared.world.now()),
             From::Queue => shared.queue.take(&work.retired).await,
         }

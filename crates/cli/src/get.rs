@@ -13,7 +13,6 @@ use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
 use crate::place::{Carrier, Url};
 use crate::progress::Meter;
-
 use crate::{Done, Failure, complain, knobs, say_bytes};
 use anabranch_base::units::parse_span;
 use anabranch_http::gateway::connect_any;

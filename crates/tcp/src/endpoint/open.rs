@@ -18,7 +18,7 @@ pub(super) const FIRST_EPHEMERAL: u16 = 49_152;
 
 impl Endpoint {
     /// Opens a connection from `local`, or from the first address of the
-    /// family; [`Event::Connected`] or [`Event::Closed`] follows.
+    /// family; [`Event::Connected`](crate::Event) or [`Event::Closed`](crate::Event) follows.
     ///
     /// # Errors
     /// [`ConnectError`] when it cannot even begin.

@@ -238,7 +238,9 @@ fn what_cannot_or_must_not_be_reached_is_told() {
         .expect("sent");
     let mut answer = Vec::new();
     let end = stream.read_to_end(&mut answer);
-    assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") || answer.is_empty(), "{}", answer.escape_ascii());
+    // Its end may overtake its head.
+    let told = [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1 502 "].iter().any(|line| answer.starts_with(line));
+    assert!(told || answer.is_empty(), "{}", answer.escape_ascii());
     assert!(end.is_err() || body_of(&answer).len() < 100);
     // One that says nothing.
     let one = Running::start(&[

@@ -72,17 +72,18 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let signals = SignalFd::new(&mask).map_err(|error| failed("signals", error.into()))?;
 
     let rootless = netns::prepare()?;
-    let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
     let shared = request.far.is_none() && !rootless;
     let far = if shared { Namespace::current() } else { Namespace::create() };
     let far = far.map_err(|error| failed("a namespace", error))?;
     let outer = std::env::var(ENVIRONMENT).ok();
     let mut attempt = 0;
-    let (place, (wiring, pipes)) = loop {
+    let (place, (wiring, pipes), near) = loop {
+        // A new one each time: what a failed attempt has left in it goes only after a while.
+        let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
         let place = far.run(|| Place::within(outer.as_deref().filter(|_| shared), attempt));
         let place = place.map_err(|error| failed("a namespace", error))??;
         match Wiring::join(&request.links, (near.clone(), far.clone()), shared, place, request.device) {
-            Ok(joined) => break (place, joined),
+            Ok(joined) => break (place, joined, near),
             // Another link may have been started at the same moment, and have taken what was free.
             Err(_) if shared && attempt < ATTEMPTS => attempt = place.block + 1,
             Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! Runs a fuzz target: `anabranch-fuzz TARGET [--seconds N] [--seed N] [FILE…]`.
+//! Runs a fuzz target: `anabranch-fuzz TARGET [--seconds N] [--inputs N] [--seed N] [FILE…]`.
 //!
 //! No coverage is measured, so that any toolchain will do: an input is made
 //! from the corpus and from luck ([`mutate`]), or read as a list of decisions
@@ -30,14 +30,19 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(target) = arguments.next().and_then(|name| targets::find(&name)) else {
         let names: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
-        eprintln!("anabranch-fuzz TARGET [--seconds N] [--seed N] [FILE…]; targets: {}", names.join(", "));
+        eprintln!(
+            "anabranch-fuzz TARGET [--seconds N] [--inputs N] [--seed N] [FILE…]; targets: {}",
+            names.join(", ")
+        );
         return ExitCode::from(2);
     };
-    let (mut seconds, mut seed, mut files) = (10, 1, Vec::new());
+    let (mut seconds, mut inputs, mut seed, mut files) = (10, u64::MAX, 1, Vec::new());
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("a number");
         match argument.as_str() {
             "--seconds" => seconds = number(),
+            // The same on every machine: what a gate may ask for.
+            "--inputs" => (inputs, seconds) = (number(), 3600),
             "--seed" => seed = number(),
             _ => files.push(PathBuf::from(argument)),
         }
@@ -50,18 +55,18 @@ fn main() -> ExitCode {
     }
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let corpus = read_corpus(&home.join("corpus").join(target.corpus), home);
-    fuzz(target, &corpus, seed, Duration::from_secs(seconds), &home.join("findings"))
+    fuzz(target, &corpus, seed, (Duration::from_secs(seconds), inputs), &home.join("findings"))
 }
 
 fn fuzz(
     target: &targets::Target,
     corpus: &[Vec<u8>],
     seed: u64,
-    limit: Duration,
+    (limit, inputs): (Duration, u64),
     findings: &Path,
 ) -> ExitCode {
     let (begin, mut count, mut largest) = (Instant::now(), 0_u64, 0);
-    while begin.elapsed() < limit {
+    while begin.elapsed() < limit && count < inputs {
         // Each input depends on its own number alone.
         let mut rng = Rng::new(seed).fork(&format!("{} {count}", target.name));
         let input = mutate::input(&mut rng, corpus, target.length);

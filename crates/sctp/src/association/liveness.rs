@@ -17,6 +17,9 @@ use std::net::IpAddr;
 /// Most path failures and returns that an endpoint remembers.
 const CHANGES_KEPT: usize = 4096;
 
+/// Timeouts in a row that bear out what ICMP says of a host.
+const SILENCES: u32 = 2;
+
 impl Association {
     /// The association is up: probe what is not verified, watch what is.
     pub(super) fn begin_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
@@ -242,6 +245,10 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
+            // Linux says so of a host whose raw socket has but no room left (raw_v4_input). RFC 5927
+            // §5.2 has TCP take it for a passing error; here silence has to bear it out, so that
+            // what brings it is sent by the second timeout, or a later one.
+            Advice::Abort if self.is_in_doubt(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
                     self.close(ctx, CloseReason::Unreachable);
@@ -250,6 +257,11 @@ impl Association {
             // T3-rtx and HEARTBEAT count errors: a forged or passing report must not add to them.
             Advice::Error => {}
         }
+    }
+
+    /// Nothing bears it out that the host of path `index` has ceased to speak SCTP.
+    fn is_in_doubt(&self, index: usize) -> bool {
+        self.config.icmp_doubt && self.paths.get(index).errors < SILENCES
     }
 
     /// The round trip of a handshake packet that was sent once.

@@ -266,6 +266,10 @@ pub(super) const KNOBS: &[Row] = &[
         "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors as DTLS does, which none here is"
     ),
     switch!(address_types, "INIT lists the address types of this side (RFC 9260 §3.3.2.1.5): yes or no"),
+    switch!(
+        icmp_doubt,
+        "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no"
+    ),
 ];
 
 fn off_or(most: Option<u32>) -> String {

@@ -194,6 +194,8 @@ pub struct Config {
     pub zero_checksum: bool,
     /// INIT lists the address types that this side has (Supported Address Types).
     pub address_types: bool,
+    /// Protocol Unreachable is believed only of a destination that two timeouts in a row have found silent.
+    pub icmp_doubt: bool,
     /// Where each value comes from, in the order of the table.
     sources: [&'static str; KNOB_COUNT],
 }
@@ -331,6 +333,7 @@ impl Config {
             max_streams: u16::MAX,
             zero_checksum: false,
             address_types: true,
+            icmp_doubt: false,
             sources: [""; KNOB_COUNT],
         }
     }

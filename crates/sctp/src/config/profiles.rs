@@ -70,6 +70,7 @@ const RFC9260: Rows = &[
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", "an extension, not part of RFC 9260"),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
+    ("icmp_doubt", "no", "RFC 9260 §10 ICMP8: as good as an ABORT"),
 ];
 
 const RFC2960: Rows = &[
@@ -119,6 +120,7 @@ const RFC2960: Rows = &[
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
+    ("icmp_doubt", "no", NEWER),
 ];
 
 const KAME_2002: Rows = &[
@@ -168,6 +170,7 @@ const KAME_2002: Rows = &[
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
+    ("icmp_doubt", "no", NEWER),
 ];
 
 const LKSCTP_2_6: Rows = &[
@@ -217,6 +220,7 @@ const LKSCTP_2_6: Rows = &[
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
+    ("icmp_doubt", "no", NEWER),
 ];
 
 const NS2: Rows = &[
@@ -266,6 +270,7 @@ const NS2: Rows = &[
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
+    ("icmp_doubt", "no", NEWER),
 ];
 
 const MODERN: Rows = &[
@@ -343,4 +348,9 @@ const MODERN: Rows = &[
     ("max_streams", "65535", "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own"),
     ("zero_checksum", "no", "off unless asked for: RFC 9653 §4 wants another check beneath"),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
+    (
+        "icmp_doubt",
+        "yes",
+        "ours, as RFC 5927 §5.2 for TCP: Linux says it of raw sockets whose receive buffer is full",
+    ),
 ];

@@ -35,5 +35,6 @@ mod shutdown;
 mod strays;
 mod suspects;
 mod unknown;
+mod unreachable;
 mod window;
 mod zero_checksum;

@@ -212,7 +212,11 @@ impl Version {
         let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
         let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
         socket.set_nonblocking(true)?;
-        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+        // The kernel says Protocol Unreachable for a raw socket without room: more than the host's limit,
+        // where that is permitted.
+        if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
+            let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+        }
         let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
         if v4 {
             rustix::net::sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?;

@@ -1,0 +1,66 @@
+//! What ICMP's Protocol Unreachable does to an association (RFC 9260 §10 ICMP8).
+
+use crate::net::{self, A, B};
+use crate::script::Script;
+use anabranch_base::engine::{Icmp, IcmpKind};
+use anabranch_sctp::{CloseReason, Event};
+use anabranch_wire::sctp::packet;
+use expect_test::expect;
+
+/// B's host says to A that it knows no SCTP, about a packet that A has sent.
+fn protocol_unreachable(script: &mut Script) {
+    let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
+    let (source, target) = script.ports(A);
+    let mut quoted = Vec::new();
+    packet::begin(&mut quoted, source, target, tag);
+    let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
+    script.net.icmp(A, &Icmp { kind: IcmpKind::Unreachable(2), source, target }, &quoted[..8]);
+    script.run(1);
+}
+
+fn closed(script: &mut Script) -> Option<CloseReason> {
+    script.net.end(A).events.iter().find_map(|event| match event {
+        Event::Closed { reason, .. } => Some(*reason),
+        _ => None,
+    })
+}
+
+/// By the letter: as good as an ABORT, at once.
+#[test]
+fn believed() {
+    let mut script = Script::established(&[]);
+    protocol_unreachable(&mut script);
+    assert_eq!(closed(&mut script), Some(CloseReason::Unreachable));
+}
+
+/// A host whose raw socket was full for a moment says it in the middle of a transfer: the packet is
+/// lost, no more.
+#[test]
+fn doubted_while_the_peer_answers() {
+    let mut script = Script::established(&[("icmp_doubt", "yes")]);
+    script.lose(A, "DATA").send(A, 0, 100).run(10);
+    protocol_unreachable(&mut script);
+    script.run(1_500);
+    // The first timeout alone does not bear it out; what it sends is answered.
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+        2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+        2.025          B: received sid=0 len=100
+        2.025  A ◄── B   SACK          cum=1 rwnd=64k
+    "#]]);
+    assert_eq!(closed(&mut script), None);
+}
+
+/// A host that has ceased to speak it says so of what the second timeout sends.
+#[test]
+fn borne_out_by_silence() {
+    let mut script = Script::established(&[("icmp_doubt", "yes")]);
+    script.lose_times(A, "DATA", 10).send(A, 0, 100).run(10);
+    protocol_unreachable(&mut script);
+    script.run(1_200);
+    protocol_unreachable(&mut script);
+    assert_eq!(closed(&mut script), None);
+    script.run(2_000);
+    protocol_unreachable(&mut script);
+    assert_eq!(closed(&mut script), Some(CloseReason::Unreachable));
+}

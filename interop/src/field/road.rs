@@ -285,6 +285,17 @@ impl RoadSocket {
         held.remove(&key)
     }
 
+    /// The next packet has arrived already; if not, the clock wakes us when it does.
+    fn is_time(&self, cx: &mut Context<'_>) -> bool {
+        // What waits for the socket is not waited for by the clock.
+        let stuck = !self.output.borrow().is_empty();
+        let held = self.held.borrow();
+        let next = held.iter().find(|(_, packet)| !(stuck && packet.outward)).map(|(key, _)| key.0);
+        let mut timer = self.timer.borrow_mut();
+        timer.set(next);
+        next.is_some() && timer.poll(cx).is_ready()
+    }
+
     /// Gives the socket what has arrived there.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
@@ -315,6 +326,10 @@ impl Datagrams for RoadSocket {
         self.set_out(batch, true);
         batch.clear();
         self.forward(cx)?;
+        // Whoever waits for nothing but what is on its way out is not polled before its time.
+        if self.is_time(cx) {
+            cx.waker().wake_by_ref();
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -339,14 +354,7 @@ impl Datagrams for RoadSocket {
                 }
                 Poll::Pending => {}
             }
-            // What waits for the socket is not waited for by the clock.
-            let stuck = !self.output.borrow().is_empty();
-            let held = self.held.borrow();
-            let next = held.iter().find(|(_, packet)| !(stuck && packet.outward)).map(|(key, _)| key.0);
-            drop(held);
-            let mut timer = self.timer.borrow_mut();
-            timer.set(next);
-            if next.is_none() || timer.poll(cx).is_pending() {
+            if !self.is_time(cx) {
                 return Poll::Pending;
             }
         }

@@ -1,8 +1,9 @@
 //! Our SCTP and TCP meet real programs: `field.sh` builds those and starts this.
 //!
 //! `field matrix PEER[,PEER..] [CASE]` prints the matrix, `field column
-//! PEER/CARRIER [CASE]` is what it starts in namespaces of their own; `field
-//! tcp [CASE]`, in a namespace of its own too, is the table of TCP.
+//! PEER/CARRIER [CASE [TRY]]` is what it starts in namespaces of their own;
+//! `field tcp [CASE]`, in a namespace of its own too, is the table of TCP.
+//! CASE: a part of a row's name, or `#` and the numbers of rows.
 
 use anabranch_interop::field::{Column, Kind};
 use anabranch_interop::field::{matrix, tcp};
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
     let done = match word(0) {
         "column" => match Column::ALL.into_iter().find(|column| column.to_string() == word(1)) {
-            Some(column) => matrix::column(column, word(2)).map(|()| true),
+            Some(column) => matrix::column(column, word(2), word(3).parse().unwrap_or(1)).map(|()| true),
             None => return usage(),
         },
         "tcp" => tcp::column(word(1)),
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("field matrix PEER[,PEER..] [CASE] | field column PEER/CARRIER [CASE]");
+    eprintln!(
+        "field matrix PEER[,PEER..] [CASE] | field column PEER/CARRIER [CASE [TRY]] | field tcp [CASE]"
+    );
     ExitCode::from(2)
 }

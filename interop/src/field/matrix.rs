@@ -1,11 +1,11 @@
 //! Every case with every peer, each peer in namespaces of its own and all of
-//! them side by side, and the matrix of it.
+//! them side by side, and the matrix of it. What fails is tried again, alone.
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
 use super::place::Place;
 use super::road::{Field, Road};
-use super::{Column, Kind};
+use super::{Column, Kind, TRIES, is_chosen, with_try};
 use anabranch_base::time::Duration;
 use anabranch_world::World;
 use anabranch_world::os::{self, Options};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::task::Poll;
 
 /// What came of a case with a peer.
@@ -28,21 +28,22 @@ pub struct Cell {
 }
 
 /// Tries the cases that `chosen` names with one peer, inside namespaces of this process's own; a line for each.
+/// `attempt`, from 1, tells captures apart.
 ///
 /// # Errors
 /// The peer's place cannot be made.
-pub fn column(column: Column, chosen: &str) -> io::Result<()> {
+pub fn column(column: Column, chosen: &str, attempt: usize) -> io::Result<()> {
     let mut place = Place::open(column)?;
     if place.guest().is_some() {
         booted(&mut place)?;
     }
     for (number, case) in Case::ALL.into_iter().enumerate() {
-        if !case.to_string().contains(chosen) {
+        if !is_chosen(number, &case.to_string(), chosen) {
             continue;
         }
         let (verdict, note) = match case.lacked_by(column) {
             Some(what) => ("lacks", what.to_owned()),
-            None => match one(case, &mut place) {
+            None => match one(case, &mut place, attempt) {
                 Ok(note) => ("ok", note),
                 Err(why) => ("fails", why),
             },
@@ -72,12 +73,12 @@ fn booted(place: &mut Place) -> io::Result<()> {
     if said { Ok(()) } else { Err(io::Error::other("the guest does not boot")) }
 }
 
-fn one(case: Case, place: &mut Place) -> Result<String, String> {
+fn one(case: Case, place: &mut Place, attempt: usize) -> Result<String, String> {
     let road = Road::new(1);
     let captures =
         PathBuf::from(std::env::var_os("FIELD_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
-    let name = format!("{}-{case}.pcapng", place.column).replace(['/', ' ', ',', ':', '%'], "-");
-    let capture = captures.join(name);
+    let name = format!("{}-{case}", place.column).replace(['/', ' ', ',', ':', '%'], "-");
+    let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
     road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: our_addresses(), seed: Some(1) };
     let outcome = os::run(options, async |world| {
@@ -92,7 +93,51 @@ fn one(case: Case, place: &mut Place) -> Result<String, String> {
     outcome.map_err(|why| format!("{why} [{}]", capture.display()))
 }
 
-/// The whole matrix, a line at a time to `row`; whether it is green.
+/// Keeps the packets of a try that failed from being overwritten by the next.
+#[must_use]
+pub fn capture_suffix(attempt: usize) -> String {
+    if attempt == 1 { String::new() } else { format!("-try-{attempt}") }
+}
+
+/// Namespaces of its own for one peer, and the cases in them.
+fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]).arg(std::env::current_exe()?);
+    command.args(["column", &column.to_string(), chosen, &attempt.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+}
+
+/// Reads what came of the cases of one peer into `cells`, until it has ended.
+fn collect(
+    mut child: Child,
+    column: Column,
+    attempt: usize,
+    cells: &mut [Option<Cell>],
+    failed: &mut impl FnMut(&str),
+) -> io::Result<()> {
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line?;
+            let mut parts = line.splitn(3, '\t');
+            let (Some(Ok(number)), Some(verdict), Some(note)) =
+                (parts.next().map(str::parse::<usize>), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            if let (Some(place), Some(&case)) = (cells.get_mut(number), Case::ALL.get(number)) {
+                let cell = cell(case, column, verdict, note, attempt);
+                if !cell.why.is_empty() {
+                    failed(&format!("{case} with {column}, try {attempt} of {TRIES}: {}", cell.why));
+                }
+                *place = Some(cell);
+            }
+        }
+    }
+    child.wait().map(|_| ())
+}
+
+/// The whole matrix, a line at a time to `row`; whether it is green. What does not hold goes to `failed`, and is
+/// tried again when all is quiet.
 ///
 /// # Errors
 /// A peer's process cannot be started.
@@ -102,60 +147,49 @@ pub fn matrix(
     mut row: impl FnMut(&str),
     mut failed: impl FnMut(&str),
 ) -> io::Result<bool> {
-    let myself = std::env::current_exe()?;
     let columns: Vec<_> = Column::ALL.into_iter().filter(|column| kinds.contains(&column.kind)).collect();
-    let mut running = Vec::new();
-    for column in &columns {
-        let mut command = Command::new("unshare");
-        command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]).arg(&myself);
-        command.args(["column", &column.to_string(), chosen]);
-        running.push(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?);
+    let mut cells: Vec<Vec<Option<Cell>>> = vec![vec![None; Case::ALL.len()]; columns.len()];
+    let running: Vec<_> =
+        columns.iter().map(|&column| start(column, chosen, 1)).collect::<io::Result<_>>()?;
+    for ((child, &column), cells) in running.into_iter().zip(&columns).zip(&mut cells) {
+        collect(child, column, 1, cells, &mut failed)?;
     }
-    let mut cells: Vec<Vec<Option<Cell>>> = vec![vec![None; columns.len()]; Case::ALL.len()];
-    for (at, child) in running.iter_mut().enumerate() {
-        let Some(stdout) = child.stdout.take() else { continue };
-        for line in BufReader::new(stdout).lines() {
-            let line = line?;
-            let mut parts = line.splitn(3, '\t');
-            let (Some(Ok(number)), Some(verdict), Some(note)) =
-                (parts.next().map(str::parse::<usize>), parts.next(), parts.next())
-            else {
-                continue;
-            };
-            if let (Some(cells), Some(&case)) = (cells.get_mut(number), Case::ALL.get(number)) {
-                let cell = cell(case, columns[at], verdict, note);
-                if !cell.why.is_empty() {
-                    failed(&format!("{case} with {}: {}", columns[at], cell.why));
-                }
-                cells[at] = Some(cell);
+    let cases: Vec<_> = Case::ALL.into_iter().enumerate().map(|(at, case)| (at, case.to_string())).collect();
+    let cases: Vec<_> = cases.into_iter().filter(|(at, name)| is_chosen(*at, name, chosen)).collect();
+    for attempt in 2..=TRIES {
+        for (&column, cells) in columns.iter().zip(&mut cells) {
+            let again = cases.iter().filter(|(at, _)| !cells[*at].as_ref().is_some_and(|cell| cell.good));
+            let again: Vec<_> = again.map(|(at, _)| at.to_string()).collect();
+            if !again.is_empty() {
+                let child = start(column, &format!("#{}", again.join(",")), attempt)?;
+                collect(child, column, attempt, cells, &mut failed)?;
             }
         }
-        child.wait()?;
     }
     let heads: String = columns.iter().map(|column| format!("{:<24}", column.to_string())).collect();
     row(format!("{:<34}{heads}", "").trim_end());
     let mut green = true;
-    for (case, cells) in Case::ALL.into_iter().zip(cells) {
-        if !case.to_string().contains(chosen) {
-            continue;
-        }
-        let mut line = format!("{:<34}", case.to_string());
-        for cell in cells {
-            green &= cell.as_ref().is_some_and(|cell| cell.good);
-            let _ = write!(line, "{:<24}", cell.map_or("not run".to_owned(), |cell| cell.text));
+    for (at, name) in cases {
+        let mut line = format!("{name:<34}");
+        for cells in &cells {
+            green &= cells[at].as_ref().is_some_and(|cell| cell.good);
+            let _ = write!(line, "{:<24}", cells[at].as_ref().map_or("not run", |cell| &cell.text));
         }
         row(line.trim_end());
     }
     Ok(green)
 }
 
-fn cell(case: Case, column: Column, verdict: &str, note: &str) -> Cell {
+fn cell(case: Case, column: Column, verdict: &str, note: &str, attempt: usize) -> Cell {
     let known = case.fault(column).filter(|(_, sign)| note.contains(sign));
+    let good = |text: String| Cell { good: true, text, why: String::new() };
     match (verdict, known) {
-        ("lacks", _) => Cell { good: true, text: note.to_owned(), why: String::new() },
-        ("ok", _) if note.is_empty() => Cell { good: true, text: "ok".to_owned(), why: String::new() },
-        ("ok", _) => Cell { good: true, text: format!("ok, {note}"), why: String::new() },
-        (_, Some((number, _))) => Cell { good: true, text: format!("[{number}]"), why: String::new() },
+        ("lacks", _) => good(note.to_owned()),
+        ("ok", _) => match with_try(note, attempt) {
+            note if note.is_empty() => good("ok".to_owned()),
+            note => good(format!("ok, {note}")),
+        },
+        (_, Some((number, _))) => good(with_try(&format!("[{number}]"), attempt)),
         _ => Cell { good: false, text: "FAILS".to_owned(), why: note.to_owned() },
     }
 }

@@ -88,5 +88,30 @@ impl fmt::Display for Column {
     }
 }
 
+/// Whether a row is among what was asked for: a part of its name, or `#` and numbers with commas.
+#[must_use]
+pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
+    match chosen.strip_prefix('#') {
+        Some(numbers) => numbers.split(',').any(|one| one.parse() == Ok(number)),
+        None => name.contains(chosen),
+    }
+}
+
+/// How often a cell may fail before it counts: a busy machine can be late for any deadline, and only what
+/// fails each time, alone from the second on, is held against anybody.
+pub const TRIES: usize = 3;
+
+/// What a cell says of the try that it is about, behind its note.
+#[must_use]
+pub fn with_try(note: &str, attempt: usize) -> String {
+    let ordinal = match attempt {
+        1 => return note.to_owned(),
+        2 => "2nd try",
+        3 => "3rd try",
+        _ => "later try",
+    };
+    if note.is_empty() { ordinal.to_owned() } else { format!("{note}, {ordinal}") }
+}
+
 /// RFC 6951 §8: the UDP port of SCTP.
 const UDP_PORT: u16 = 9899;

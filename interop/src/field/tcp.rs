@@ -3,9 +3,11 @@
 //! Both are sessions of `transport`, so one script tells both what to do. The
 //! road lies between our engine and the device.
 
+use super::matrix::capture_suffix;
 use super::place::run;
 use super::road::{Field, Road};
 use super::tun::TunSocket;
+use super::{TRIES, is_chosen, with_try};
 use crate::cases::By;
 use crate::traffic::pattern;
 use anabranch_base::time::Duration;
@@ -115,22 +117,17 @@ pub fn column(chosen: &str) -> io::Result<bool> {
     println!("{:<34}{:<24}{:<24}", "TCP", "we connect", "they connect");
     let mut green = true;
     for (number, case) in Case::ALL.into_iter().enumerate() {
-        if !case.to_string().contains(chosen) {
+        if !is_chosen(number, &case.to_string(), chosen) {
             continue;
         }
         let mut line = format!("{:<34}", case.to_string());
         for begins in [By::Us, By::Them] {
             let text = match case {
                 Case::Close(Close::Refused(by)) if by != begins => String::new(),
-                _ => match one(case, begins, number) {
-                    Ok(note) if note.is_empty() => "ok".to_owned(),
-                    Ok(note) => format!("ok, {note}"),
-                    Err(why) => {
-                        green = false;
-                        eprintln!("TCP, {case}, {begins:?} begin: {why}");
-                        "FAILS".to_owned()
-                    }
-                },
+                _ => attempts(case, begins, number).unwrap_or_else(|| {
+                    green = false;
+                    "FAILS".to_owned()
+                }),
             };
             line += &format!("{text:<24}");
         }
@@ -139,7 +136,21 @@ pub fn column(chosen: &str) -> io::Result<bool> {
     Ok(green)
 }
 
-fn one(case: Case, begins: By, number: usize) -> Result<String, String> {
+/// What stands in the table of what holds, at one try or another.
+fn attempts(case: Case, begins: By, number: usize) -> Option<String> {
+    for attempt in 1..=TRIES {
+        match one(case, begins, number, attempt) {
+            Ok(note) => {
+                let note = with_try(&note, attempt);
+                return Some(if note.is_empty() { "ok".to_owned() } else { format!("ok, {note}") });
+            }
+            Err(why) => eprintln!("TCP, {case}, {begins:?} begin, try {attempt} of {TRIES}: {why}"),
+        }
+    }
+    None
+}
+
+fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, String> {
     let road = Road::new(number as u64);
     road.delay.set(Duration::from_millis(2));
     if let Case::Bulk(_, kind) = case {
@@ -151,7 +162,8 @@ fn one(case: Case, begins: By, number: usize) -> Result<String, String> {
     }
     let captures =
         PathBuf::from(std::env::var_os("FIELD_CAPTURES").unwrap_or_else(|| std::env::temp_dir().into()));
-    let capture = captures.join(format!("tcp-{case}-{begins:?}.pcapng").replace([' ', ',', '%'], "-"));
+    let name = format!("tcp-{case}-{begins:?}").replace([' ', ',', '%'], "-");
+    let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
     road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: vec![THEIRS.into()], seed: Some(number as u64) };
     // The device is there before the world asks for its address.

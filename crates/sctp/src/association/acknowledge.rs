@@ -78,6 +78,7 @@ impl Association {
         if let Some(probing) = &mut self.send.probing {
             probing.answered = true;
         }
+        self.send.turned_away = matches!(acknowledgement, Acknowledgement::Sack(sack) if sack.window == 0);
         // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
         let in_recovery = self.send.recovery.exit.is_some();
         // A loss that time betrays while a timeout is being repaired is the timeout's.
@@ -228,11 +229,13 @@ impl Association {
         let path = self.paths.at(index);
         path.stats.t3_expirations += 1;
         path.timed = None;
-        let mut count_error = true;
+        let count_error;
         match probing {
             // RFC 9260 §6.1 A: a probe does not count while the peer answers, nor for the window.
             Some(probing) => count_error = !probing.answered,
             None => {
+                // Nor does what arrived at a window that was shut meanwhile, as long as SACKs say so.
+                count_error = !std::mem::take(&mut self.send.turned_away);
                 // E1: slow start anew.
                 path.congestion.on_timeout(ctx.now, path.flight);
                 path.one_packet = true;

@@ -30,6 +30,10 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
+        // RFC 6525 §5.1.4: what it skips may be of the numbering to come.
+        if self.reconfig.is_some() && self.may_be_renumbered() {
+            return self.refuse_early(ctx.now, arrived);
+        }
         let forwarded = match Chunk::parse(raw) {
             Ok(Chunk::ForwardTsn(forward)) => self.recv.on_forward(forward.cumulative, forward.streams()),
             Ok(Chunk::IForwardTsn(forward)) => self.recv.on_iforward(forward.cumulative, forward.streams()),

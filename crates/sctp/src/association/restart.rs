@@ -75,6 +75,9 @@ impl Association {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(ctx);
                     self.tell_established(ctx);
+                } else {
+                    // RFC 9260 §8.1: the peer lives; what was sent until now it could not take.
+                    self.errors = 0;
                 }
             }
         }

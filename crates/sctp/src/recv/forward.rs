@@ -42,6 +42,10 @@ impl RecvHalf {
                 }
             }
             self.credit_dropped();
+            // What was missing before an unfinished message will not come: nothing else may say so,
+            // with the window shut.
+            let eager = self.window.is_pressed();
+            self.reassembly.hand_out(self.tracker.next(), &mut self.order, eager);
         }
         Ok(forwarded)
     }
@@ -62,6 +66,11 @@ impl RecvHalf {
                 }
             }
             self.credit_dropped();
+            if self.window.is_pressed()
+                && let Some(interleaved) = &mut self.interleaved
+            {
+                interleaved.hand_out_all(self.tracker.next(), &mut self.order);
+            }
         }
         Ok(forwarded)
     }
@@ -100,7 +109,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use anabranch_base::Rng;
-    use anabranch_wire::sctp::{Data, Ssn};
+    use anabranch_wire::sctp::{Data, IData, Ssn};
     use std::collections::BTreeMap;
 
     /// A message of the model: where its TSNs begin, how many, and its fate.
@@ -293,6 +302,50 @@ mod tests {
                 let mut sack = Vec::new();
                 half.emit_sack(&mut sack, 40);
             }
+        }
+    }
+
+    /// RFC 9260 §6.9: what is given up may have been all that kept an unfinished message from being
+    /// handed out; with the window shut nothing else comes that could say so.
+    #[test]
+    fn what_is_given_up_sets_free_what_lies_behind_it() {
+        let mut config = Config::default();
+        config.set("rcvbuf", "3000B").expect("a size");
+        let payload = [7; 1_400];
+        for interleaving in [false, true] {
+            let mut half = RecvHalf::new(&config, 1, 3, 1_400);
+            half.set_interleaving(interleaving);
+            for tsn in [2, 3] {
+                let begin = tsn == 2;
+                let fsn = u32::from(!begin);
+                let taken = if interleaving {
+                    half.on_idata(&IData {
+                        tsn: Tsn(tsn),
+                        stream: 2,
+                        begin,
+                        fsn,
+                        payload: &payload,
+                        ..IData::default()
+                    })
+                } else {
+                    half.on_data(&Data {
+                        tsn: Tsn(tsn),
+                        stream: 2,
+                        begin,
+                        payload: &payload,
+                        ..Data::default()
+                    })
+                };
+                assert!(matches!(taken, Ok(Taken::New(_))));
+            }
+            assert_eq!(half.readable_bytes(2), 0, "TSN 1 may belong before it");
+            let given_up = if interleaving {
+                half.on_iforward(Tsn(1), [SkippedMessage { stream: 1, unordered: false, mid: 0 }].into_iter())
+            } else {
+                half.on_forward(Tsn(1), [Skipped { stream: 1, ssn: Ssn(0) }].into_iter())
+            };
+            assert_eq!(given_up, Ok(Forwarded::New));
+            assert_eq!(half.readable_bytes(2), 2_800, "interleaving {interleaving}");
         }
     }
 

@@ -392,7 +392,7 @@ impl Interleaved {
     /// take the room that is left. What was sent before such a message is here:
     /// nothing complete in its stream waits behind it while it waits for room.
     #[cold]
-    fn hand_out_all(&mut self, next: u64, order: &mut Order) {
+    pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()
             && *entry.key() < next
         {

@@ -110,7 +110,7 @@ impl Reassembly {
     /// then, so that nothing complete has to wait behind it while it waits for
     /// the room which that takes.
     #[inline]
-    fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
+    pub(super) fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
             return;
         };

@@ -34,6 +34,8 @@ pub(crate) struct SendHalf {
     pub(crate) peer_window: u64,
     /// A closed window is being probed; the interval doubles.
     pub(crate) probing: Option<Probing>,
+    /// The last SACK, and since the last T3-rtx, said that the window is shut.
+    pub(crate) turned_away: bool,
     dupthresh: u8,
     /// Losses are found by time (RFC 8985), not by miss indications.
     by_time: bool,
@@ -72,6 +74,7 @@ impl SendHalf {
             recovery: Recovery::default(),
             peer_window: 0,
             probing: None,
+            turned_away: false,
             dupthresh: config.dupthresh.min(255) as u8,
             by_time: config.rack,
             horizon: rack::Horizon::new(),

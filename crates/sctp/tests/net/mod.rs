@@ -347,7 +347,7 @@ impl Net {
         let (end, peer) = if side == A { (a, b) } else { (b, a) };
         let info = peer.ids.last().and_then(|&id| peer.engine.info(id));
         if let Some(info) = info
-            && info.state == AssociationState::CookieEchoed
+            && matches!(info.state, AssociationState::CookieWait | AssociationState::CookieEchoed)
             && !end.ids.is_empty()
         {
             let given_up = peer.app.given_up.clone();

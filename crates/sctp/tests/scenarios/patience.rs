@@ -118,3 +118,25 @@ fn nothing_rides_to_what_is_not_verified() {
         3.195  A.2 ──► B.2   SACK          cum=1 rwnd=64k
     "#]]);
 }
+
+/// RFC 6525 §5.1.1, RFC 9260 §8.1: the request and the data that rode with it are one lost packet, not
+/// two: T3-rtx counts it, and the timer of the request only repeats what it asks.
+#[test]
+fn a_request_lost_with_data_counts_once() {
+    let mut script = with(&[("assoc_max_retrans", "4"), ("path_max_retrans", "4")], &[]);
+    for _ in 0..3 {
+        script.lose(A, "RE-CONFIG");
+    }
+    script.add_streams(A, 1, 0).expect("taken");
+    script.send(A, 1, 100).run(40_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   RE-CONFIG add-out(#1 +1); DATA tsn=2 sid=1 ssn=1 len=100 BE     ✗ lost
+        3.000  A ──► B   RE-CONFIG add-out(#1 +1); DATA tsn=2 sid=1 ssn=1 len=100 BE     ✗ lost
+        5.000  A ──► B   RE-CONFIG add-out(#1 +1); DATA tsn=2 sid=1 ssn=1 len=100 BE     ✗ lost
+        9.000  A ──► B   RE-CONFIG add-out(#1 +1); DATA tsn=2 sid=1 ssn=1 len=100 BE
+        9.025          B: streams added: 0 out, 1 in
+        9.025          B: received sid=1 len=100
+        9.025  A ◄── B   RE-CONFIG response(#1 performed); SACK cum=2 rwnd=64k
+        9.050          A: streams added: 1 out, 0 in
+    "#]]);
+}

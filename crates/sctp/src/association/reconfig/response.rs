@@ -216,9 +216,7 @@ impl Association {
         let Some(reconfig) = self.reconfig.as_deref() else {
             return false;
         };
-        // The peer may have renumbered already, and its answer be lost or late.
-        let waits = reconfig.flying.as_ref().filter(|flying| !flying.patient);
-        if waits.is_some_and(|flying| flying.awaits(Kind::ResetTsn).is_some()) {
+        if self.may_be_renumbered() {
             return true;
         }
         // RFC 6525 §5.2.2 E2: held back until the reset is done; the peer holds it for us.
@@ -228,6 +226,13 @@ impl Association {
             .is_some_and(|deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last)))
     }
 
+    /// The peer may have renumbered its TSNs already, and its answer be lost or late.
+    #[cold]
+    pub(in crate::association) fn may_be_renumbered(&self) -> bool {
+        let flying = self.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
+        flying.is_some_and(|flying| !flying.patient && flying.awaits(Kind::ResetTsn).is_some())
+    }
+
     /// Refuses such a chunk. It shows that our request or its answer has not arrived: the request is
     /// repeated where the chunk came from, once a round trip, or the peer might lose patience with
     /// its data before our timer (RFC 6525 §5.1.1) runs out.
@@ -235,7 +240,8 @@ impl Association {
     pub(in crate::association) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        let round_trip = path.rtt.smoothed().unwrap_or(path.rto());
+        // The peer's timer may be far shorter than ours where nothing has been measured yet.
+        let round_trip = path.rtt.smoothed().unwrap_or(self.config.rto_min);
         let back = path.is_usable();
         let Some(reconfig) = self.reconfig.as_deref_mut() else {
             return;

@@ -375,10 +375,15 @@ impl Watch for Checker {
         }
     }
 
-    fn arrives(&mut self, _net: &Net, to: Side, flight: &Flight) {
+    fn arrives(&mut self, net: &Net, to: Side, flight: &Flight) {
         let Some(packet) = parse(&flight.bytes) else { return };
+        let end = &net.ends[to as usize];
+        let info = end.ids.last().and_then(|&id| end.engine.info(id));
+        let asking = info.is_some_and(|info| info.state == AssociationState::CookieWait);
         for chunk in packet.chunks().flatten() {
             let (cumulative, window) = match chunk {
+                // Of the association before: its cookie was stale, and this side asks for another one.
+                Chunk::Sack(_) if asking => continue,
                 // What gap blocks report no longer counts as outstanding, and the window leaves it out.
                 Chunk::Sack(sack) => {
                     let mine = &self.sides[to as usize];

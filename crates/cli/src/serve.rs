@@ -70,7 +70,12 @@ impl Settings {
 /// What `serve`, `get`, `gateway`, `load` and `bulk` run SCTP with, unless told otherwise: what today's stacks do. The
 /// letter of RFC 9260 (four packets a burst) costs three times the processor time on a fast link.
 pub fn config() -> Result<Config, Failure> {
-    Config::profile("modern").ok_or_else(|| Failure::Internal("there is no profile modern".to_owned()))
+    let mut config = Config::profile("modern")
+        .ok_or_else(|| Failure::Internal("there is no profile modern".to_owned()))?;
+    // Real networks lose ICMP messages (RFC 8899 §1.1): a path that takes less than its interface would carry the
+    // handshake and nothing else.
+    config.set("pmtud", "blackhole").map_err(|why| Failure::Internal(why.to_string()))?;
+    Ok(config)
 }
 
 /// What the host says when it does not let us, and what would help.

@@ -224,8 +224,8 @@ pub(super) const KNOBS: &[Row] = &[
     ),
     names!(
         pmtud,
-        "how the path MTU is found out: icmp (messages of the network) or plpmtud (probes, RFC 8899)",
-        [("icmp", PathMtu::Icmp), ("plpmtud", PathMtu::Plpmtud)]
+        "how the path MTU is found out: icmp (messages of the network), plpmtud (probes, RFC 8899) or blackhole (probes once packets vanish)",
+        [("icmp", PathMtu::Icmp), ("plpmtud", PathMtu::Plpmtud), ("blackhole", PathMtu::Blackhole)]
     ),
     switch!(partial_reliability, "messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496): yes or no"),
     switch!(interleaving, "large messages do not hold up others: I-DATA (RFC 8260): yes or no"),

@@ -67,6 +67,8 @@ pub enum PathMtu {
     Icmp,
     /// By probes (RFC 8899), with what ICMP tells as a hint.
     Plpmtud,
+    /// What the interface takes is taken to pass; by probes once packets vanish, or ICMP tells.
+    Blackhole,
 }
 
 /// In which order streams with something to send take turns (RFC 8260 §3).

@@ -33,6 +33,7 @@ pub(crate) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Se
     match config.pmtud {
         PathMtu::Icmp => None,
         PathMtu::Plpmtud => Some(Box::new(Search::new(v6, interface, smallest))),
+        PathMtu::Blackhole => Some(Box::new(Search::settled(v6, interface, smallest))),
     }
 }
 

@@ -95,6 +95,14 @@ impl Search {
         }
     }
 
+    /// A search that is over: what the interface takes is taken to pass until something speaks
+    /// against it. RFC 8899 §5.1.4 would have it confirmed first; most paths take it, and waiting
+    /// for that costs every short transfer.
+    pub(crate) fn settled(v6: bool, interface: u32, smallest: u32) -> Self {
+        let fresh = Self::new(v6, interface, smallest);
+        Self { phase: Phase::Complete, passes: fresh.most, probed: fresh.most, ..fresh }
+    }
+
     #[cfg(test)]
     pub(crate) fn phase(&self) -> Phase {
         self.phase
@@ -372,6 +380,20 @@ mod tests {
         search.on_raise();
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
         assert_eq!(search.phase(), Phase::Complete);
+    }
+
+    /// What is taken to pass is not probed before it vanishes.
+    #[test]
+    fn a_path_is_taken_at_its_word() {
+        let mut search = Search::settled(false, 1500, 512);
+        search.begin();
+        assert_eq!((search.size(), search.wanted, search.may_rise()), (1500, false, false));
+        assert_eq!(search.on_black_hole(), Change::Reduced);
+        assert_eq!(play(&mut search, 1300)[..2], [1200, 1500]);
+        assert_eq!((search.size(), search.phase()), (1300, Phase::Complete));
+        let mut told = Search::settled(false, 65_535, 512);
+        assert_eq!(told.on_too_big(1500), Change::Reduced);
+        assert_eq!(play(&mut told, 1500), [1200, 1500], "what the network tells is all there is to try");
     }
 
     /// RFC 8899 §4.6.2: each range of PL_PTB_SIZE.

@@ -1,0 +1,295 @@
+//! A long mixed load over links that lose packets and fail: does memory grow, does anything get stuck, do the
+//! counters add up?
+//!
+//! `cargo build --release -p anabranch-cli && cargo run --release -p anabranch-cli --example soak [SECONDS [LOSS]]`
+//! (1800 and 2% if nothing is said; needs network namespaces, as `link` does)
+//!
+//! `serve` stands behind `link` with two paths, one of which is down for four seconds out of twenty, in turn. Five
+//! loads run side by side: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP,
+//! and associations that are opened and closed. Every few seconds the resident memory of each process is read; a line
+//! is fitted to it, from a fifth of the time on. What must hold, or the exit code is 1:
+//! - no process grows: the slope over the whole time is below the noise around the line, or 256 kB;
+//! - requests = replies + errors, of which none is there; bytes = replies x their size; the server's log agrees;
+//! - no load is without a reply for a minute, and all end in time.
+
+#![cfg(target_os = "linux")]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A load: its name, what it asks for, and how.
+struct Load {
+    name: &'static str,
+    url: &'static str,
+    file: &'static str,
+    how: &'static str,
+}
+
+const LOADS: [Load; 5] = [
+    Load { name: "streams", url: SCTP, file: "small", how: "--rate 200/s -c 4 --streams 20" },
+    Load { name: "pages", url: SCTP, file: "middle", how: "--rate 2/s --objects-per-session 5" },
+    Load { name: "large", url: SCTP, file: "large", how: "-c 2" },
+    Load { name: "tcp-pages", url: TCP, file: "middle", how: "--rate 2/s --objects-per-session 3" },
+    Load { name: "tcp-large", url: TCP, file: "large", how: "-c 2" },
+];
+const SCTP: &str = "http+sctp://$FAR:9899";
+const TCP: &str = "http://$FAR:8080";
+const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large", 2_000_000)];
+/// A path is down for four seconds out of so many, the other half a turn later.
+const TURN: u64 = 20;
+/// Seconds between two looks at the memory.
+const LOOK: u64 = 5;
+/// Seconds without a reply that no load may have.
+const STUCK: u64 = 60;
+/// What a process may grow by over the whole time, where the noise is less.
+const SLACK_KB: f64 = 256.0;
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let seconds: u64 = words.next().map_or(1800, |word| word.parse().expect("seconds"));
+    let loss = words.next().unwrap_or_else(|| "2%".to_owned());
+    let program = std::env::current_exe()
+        .expect("this program")
+        .parent()
+        .and_then(Path::parent)
+        .map_or_else(|| PathBuf::from("anabranch"), |directory| directory.join("anabranch"));
+    assert!(program.exists(), "{} is not there: build it first", program.display());
+    let place = std::env::temp_dir().join(format!("anabranch-soak-{}", std::process::id()));
+    fs::create_dir_all(place.join("site")).expect("a directory");
+    for (name, size) in FILES {
+        let bytes: Vec<u8> = (0..size as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        fs::write(place.join("site").join(name), bytes).expect("a file");
+    }
+    let well = soak(&program, &place, seconds, &loss);
+    let _ = fs::remove_dir_all(&place);
+    std::process::exit(i32::from(!well));
+}
+
+fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
+    let mut child = start(program, place, seconds, loss);
+    let mut memory = Memory::default();
+    let begun = now();
+    // Open sessions have their timeout behind the end of the load, and the link looks for what is left.
+    let most = Duration::from_secs(seconds + 3 * STUCK);
+    let mut next = begun;
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break Some(status);
+        }
+        if now() - begun > most {
+            break None;
+        }
+        if now() >= next {
+            memory.look(child.id(), (now() - begun).as_secs_f64());
+            next += Duration::from_secs(LOOK);
+        }
+        pause();
+    };
+    let mut well = true;
+    let mut must = |holds: bool, what: String| {
+        println!("{} {what}", if holds { "ok  " } else { "FAIL" });
+        well &= holds;
+    };
+    if status.is_none() {
+        let _ = child.kill();
+    }
+    must(status.is_some(), format!("everything has ended, after {} s", (now() - begun).as_secs()));
+    let mut answered: BTreeMap<&str, u64> = BTreeMap::new();
+    for load in &LOADS {
+        let text = fs::read_to_string(place.join(format!("{}.json", load.name))).unwrap_or_default();
+        let Ok(json) = serde_json::from_str::<Value>(&text) else {
+            must(false, format!("{}: there is no report", load.name));
+            continue;
+        };
+        *answered.entry(load.file).or_default() += count(&json, "/replies/status/2xx");
+        for (holds, what) in tallies(&json, load, seconds) {
+            must(holds, format!("{}: {what}", load.name));
+        }
+    }
+    let served = served(&place.join("served"));
+    for (file, _) in FILES {
+        let (asked, told) =
+            (answered.get(file).copied().unwrap_or(0), served.get(file).copied().unwrap_or(0));
+        must(asked == told, format!("{file}: {asked} replies were taken, {told} stand in the server's log"));
+    }
+    for (holds, what) in memory.verdicts() {
+        must(holds, what);
+    }
+    well
+}
+
+/// Starts `link` with the server at its other end and the loads behind it.
+fn start(program: &Path, place: &Path, seconds: u64, loss: &str) -> Child {
+    let own = program.display();
+    let mut behind = String::from("FAR=${ANABRANCH_FAR%%,*};");
+    for Load { name, url, file, how } in &LOADS {
+        behind += &format!(
+            " {own} load {url}/{file} {how} --duration {seconds}s --timeout {STUCK}s --quiet --json {name}.json \
+             >{name}.txt 2>&1 &"
+        );
+    }
+    behind += " wait";
+    let far = format!("exec {own} serve site --listen tcp://*:8080 --listen sctp://*:9899 >served");
+    let mut command = Command::new(program);
+    command.current_dir(place).args(["link", "--far", &far]);
+    for (rate, rtt) in [("30mbit", "20ms"), ("15mbit", "50ms")] {
+        command.args(["--path", &format!("rate={rate},rtt={rtt},loss={loss}")]);
+    }
+    for turn in 0..seconds / TURN {
+        for path in 1..=2 {
+            let at = turn * TURN + 3 + (path - 1) * TURN / 2;
+            command.args(["--fail", &format!("path={path},at={at}s,for=4s")]);
+        }
+    }
+    command.args(["--", "sh", "-c", &behind]).stdin(Stdio::null()).spawn().expect("link")
+}
+
+/// What the report of a load says, and whether it is as it must be.
+fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
+    let (requests, replies) = (count(json, "/requests/total"), count(json, "/replies/total"));
+    let well = count(json, "/replies/status/2xx");
+    let causes = json.pointer("/errors").and_then(Value::as_object).cloned().unwrap_or_default();
+    let causes: Vec<(String, u64)> = causes
+        .into_iter()
+        .filter_map(|(cause, n)| n.as_u64().filter(|n| *n > 0).map(|n| (cause, n)))
+        .collect();
+    let errors: u64 = causes.iter().map(|(_, n)| n).sum();
+    let size = FILES.iter().find(|(name, _)| *name == load.file).map_or(0, |(_, size)| *size);
+    let bytes = count(json, "/replies/content_bytes");
+    let p99 = count(json, "/replies/latency/percentiles_ns/p99") / 1_000_000;
+    let longest = count(json, "/replies/latency/max_ns") / 1_000_000;
+    vec![
+        (errors == 0, format!("no errors: {causes:?}")),
+        (
+            requests == replies + errors && well == replies,
+            format!(
+                "{requests} requests = {replies} replies + {errors} errors; p99 {p99} ms, longest {longest} ms"
+            ),
+        ),
+        (bytes == replies * size, format!("{bytes} bytes = {replies} x {size}")),
+        match silence(json, seconds) {
+            Some(silence) => (silence < STUCK, format!("never more than {silence} s without a reply")),
+            None => (false, "no reply at all".to_owned()),
+        },
+    ]
+}
+
+/// The longest time without a reply, in seconds.
+fn silence(json: &Value, seconds: u64) -> Option<u64> {
+    let intervals = json.pointer("/intervals")?.as_array()?;
+    let with: Vec<u64> = intervals
+        .iter()
+        .filter(|interval| count(interval, "/replies") > 0)
+        .map(|interval| count(interval, "/at_ns") / 1_000_000_000)
+        .collect();
+    let between = with.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+    Some(between.max(*with.first()?).max(seconds.saturating_sub(*with.last()?)))
+}
+
+/// Whole answers in the server's log, by file.
+fn served(log: &Path) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for line in BufReader::new(File::open(log).expect("the server's log")).lines().map_while(Result::ok) {
+        let mut parts = line.split('"');
+        let (Some(_), Some(request), Some(answer)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let file = request.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
+        if answer.trim_start().starts_with("200") {
+            *found.entry(file.to_owned()).or_default() += 1;
+        }
+    }
+    found
+}
+
+fn count(json: &Value, place: &str) -> u64 {
+    json.pointer(place).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Resident memory over time, in kB, by process.
+#[derive(Default)]
+struct Memory {
+    samples: BTreeMap<(u32, String), Vec<(f64, f64)>>,
+}
+
+impl Memory {
+    /// Looks at `root` and all that descends from it.
+    fn look(&mut self, root: u32, at: f64) {
+        let mut all: Vec<(u32, u32)> = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            // The name in brackets may hold anything.
+            let parent =
+                stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+            all.extend(parent.map(|parent| (id, parent)));
+        }
+        let mut family = vec![root];
+        let mut next = 0;
+        while let Some(&parent) = family.get(next) {
+            family.extend(all.iter().filter(|(_, of)| *of == parent).map(|(id, _)| *id));
+            next += 1;
+        }
+        for id in family {
+            let Ok(line) = fs::read(format!("/proc/{id}/cmdline")) else { continue };
+            let words: Vec<String> = line
+                .split(|&byte| byte == 0)
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect();
+            // Not the shells.
+            if words.len() < 3 || !words[0].ends_with("anabranch") {
+                continue;
+            }
+            let name = words[1..3].join(" ");
+            let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+            let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            let Some(kb) = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok()) else {
+                continue;
+            };
+            self.samples.entry((id, name)).or_default().push((at, kb));
+        }
+    }
+
+    /// A line through the samples of each process, from a fifth of the time on.
+    fn verdicts(&self) -> Vec<(bool, String)> {
+        let mut out = Vec::new();
+        for ((_, name), samples) in &self.samples {
+            let last = samples.last().map_or(0.0, |sample| sample.0);
+            let late: Vec<(f64, f64)> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();
+            let n = late.len() as f64;
+            if n < 5.0 {
+                out.push((false, format!("{name}: too few looks at its memory")));
+                continue;
+            }
+            let mean = |of: fn(&(f64, f64)) -> f64| late.iter().map(of).sum::<f64>() / n;
+            let (x, y) = (mean(|s| s.0), mean(|s| s.1));
+            let across: f64 = late.iter().map(|s| (s.0 - x) * (s.1 - y)).sum();
+            let along: f64 = late.iter().map(|s| (s.0 - x).powi(2)).sum();
+            let slope = across / along;
+            let noise =
+                (late.iter().map(|s| (s.1 - y - slope * (s.0 - x)).powi(2)).sum::<f64>() / (n - 2.0)).sqrt();
+            let growth = slope * (late[late.len() - 1].0 - late[0].0);
+            let told = format!(
+                "{name}: resident {y:.0} kB, slope {:+.2} kB/min, {growth:+.0} kB in all, noise {noise:.0} kB",
+                slope * 60.0
+            );
+            out.push((growth < noise.max(SLACK_KB), told));
+        }
+        out
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "programs run in real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "programs run in real time")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(200));
+}

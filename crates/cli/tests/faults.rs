@@ -1,0 +1,113 @@
+//! What goes wrong on real hosts: a disk that is full, a peer that is killed, a right that is missing.
+//!
+//! Each ends in one line and the documented exit code, in bounded time, and leaves nothing under a final name.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Running, Scratch, anabranch, has, noise, run};
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+
+/// A server of one large file, and the place.
+fn serving(name: &str) -> (Scratch, Running) {
+    let place = Scratch::new(name);
+    place.file("site/big", noise(20_000_000));
+    let site = place.0.join("site");
+    let mut words = vec!["serve", site.to_str().expect("UTF-8"), "--quiet"];
+    words.extend(EVERYWHERE);
+    let server = Running::start(&words);
+    (place, server)
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The files of a place, hidden ones too.
+fn files(place: &Scratch) -> Vec<String> {
+    let entries = fs::read_dir(&place.0).expect("a directory");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A limit on the size of files stands for the end of the disk: either is a write that fails in the middle.
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    let (place, server) = serving("full");
+    for scheme in ["http", "http+sctp"] {
+        let line = format!(
+            "trap '' XFSZ; ulimit -f 4000; exec {} get --quiet {}big -o mine",
+            env!("CARGO_BIN_EXE_anabranch"),
+            server.url(scheme)
+        );
+        let output = run(Command::new("sh").current_dir(&place.0).args(["-c", &line]));
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.lines().count() == 1 && told.contains("cannot write 'mine'"), "{told}");
+        assert_eq!(files(&place), ["site"], "{scheme}");
+    }
+}
+
+/// The peer is gone without a word, as after a loss of power: what it has listened on answers with ICMP or RST.
+#[test]
+fn a_killed_peer_is_noticed() {
+    for scheme in ["http", "http+sctp"] {
+        let (place, server) = serving(&format!("killed-{scheme}"));
+        let url = format!("{}big", server.url(scheme));
+        let mut client = anabranch();
+        client.current_dir(&place.0).args(["get", "--quiet", "--timeout", "30s", &url]);
+        let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        // Nobody reads on for now: the transfer is in its middle when the server dies.
+        let mut out = client.stdout.take().expect("its output");
+        out.read_exact(&mut [0; 1000]).expect("the beginning");
+        drop(server);
+        let mut rest = Vec::new();
+        out.read_to_end(&mut rest).expect("the rest");
+        let output = client.wait_with_output().expect("it ends");
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
+        assert!(told.lines().count() == 1 && told.contains("/big"), "{scheme}: {told}");
+        assert!(rest.len() < 19_999_000, "{scheme}: the transfer was over too soon to tell");
+    }
+}
+
+/// Raw sockets are for those with the right to them; the line says what needs no right.
+#[test]
+fn raw_sockets_are_refused_in_one_line() {
+    let place = Scratch::new("raw");
+    place.file("site/index.html", "home");
+    // Where everybody can run it.
+    let program = place.0.join("anabranch");
+    fs::copy(env!("CARGO_BIN_EXE_anabranch"), &program).expect("a copy");
+    for words in [
+        &["serve", "site", "--listen", "sctp-ip://127.0.0.1:80"][..],
+        &["get", "http+sctp-ip://127.0.0.1/"],
+        &["load", "http+sctp-ip://127.0.0.1/", "-c", "1", "--duration", "1s"],
+        &["bulk", "sctp-ip://127.0.0.1:5001", "--for", "1s"],
+    ] {
+        let root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
+        let mut command = if root {
+            if !has("setpriv") {
+                return;
+            }
+            let mut nobody = Command::new("setpriv");
+            nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]);
+            nobody.arg(&program);
+            nobody
+        } else {
+            Command::new(&program)
+        };
+        let output = run(command.current_dir(&place.0).args(words));
+        let told = told(&output);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {told}");
+        let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("anabranch: ")).collect();
+        assert!(lines.len() == 1 && lines[0].contains("CAP_NET_RAW"), "{words:?}: {told}");
+    }
+}

@@ -35,6 +35,17 @@ pub trait Engine {
         let _ = (now, icmp, quoted);
     }
 
+    /// This host could not send `packet`, one of ours: it knows no way from its source to its target at present, so
+    /// that neither this one nor those behind it have left. A hint, which may be wrong a moment later.
+    fn handle_unsent(&mut self, now: Instant, packet: Packet<'_>) {
+        let _ = (now, packet);
+    }
+
+    /// The host's routes or interfaces have changed: what could not be sent may find its way now.
+    fn handle_routes(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// Time has passed: runs everything that is due at `now`.
     fn handle_timeout(&mut self, now: Instant);
 

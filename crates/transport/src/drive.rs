@@ -159,8 +159,11 @@ impl<W: World> Driver<W> {
                 return Ok(());
             }
             match self.socket.poll_send(cx, &mut self.output) {
-                // An address that this host has just lost: the packets are lost with it.
-                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                // The way there, or the address here, is no more: the packets are lost with it.
+                Poll::Ready(Err(error)) if has_no_way(&error) => {
+                    if let Some(packet) = self.output.packets().next() {
+                        engine.handle_unsent(now, packet);
+                    }
                     self.output.clear();
                 }
                 Poll::Ready(sent) => sent?,
@@ -196,6 +199,12 @@ impl<W: World> Driver<W> {
             cx.waker().wake_by_ref();
         }
     }
+}
+
+/// This host cannot send there from there at present.
+fn has_no_way(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable};
+    matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkUnreachable)
 }
 
 /// Batches taken in before other tasks get their turn.

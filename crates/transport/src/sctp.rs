@@ -64,8 +64,8 @@ struct Inner<W: World> {
     shared: Rc<RefCell<Shared>>,
     /// Runs the drive loop as long as this lives.
     _driver: W::Task<()>,
-    /// Tells the engine of addresses that come and go, where it can make use of that.
-    _follower: Option<W::Task<()>>,
+    /// Tells the engine of addresses and routes that come and go.
+    _follower: W::Task<()>,
 }
 
 impl<W: World> std::fmt::Debug for Inner<W> {
@@ -102,10 +102,9 @@ impl<W: World> SctpHost<W> {
         let shared = Rc::new(RefCell::new(Shared::new(engine, streams, early_data)));
         let task = drive(world.clone(), socket, shared.clone());
         let driver = world.spawn("sctp", task);
-        let follower = dynamic.then(|| {
-            let task = follow(world.clone(), shared.clone(), paths.unwrap_or(usize::MAX).max(1));
-            world.spawn("sctp addresses", task)
-        });
+        // Who cannot tell peers keeps the addresses that it began with.
+        let most = if dynamic { paths.unwrap_or(usize::MAX).max(1) } else { 0 };
+        let follower = world.spawn("sctp addresses", follow(world.clone(), shared.clone(), most));
         Ok(Self { inner: Rc::new(Inner { world, shared, _driver: driver, _follower: follower }) })
     }
 
@@ -185,13 +184,16 @@ impl<W: World> SctpHost<W> {
     }
 }
 
-/// Keeps the engine's addresses those of the host, the first `most` of them (RFC 5061).
+/// Keeps the engine's addresses those of the host, the first `most` of them (RFC 5061); 0: as they are.
 async fn follow<W: World>(world: W, shared: Rc<RefCell<Shared>>, most: usize) {
     loop {
         poll_fn(|cx| world.poll_address_change(cx)).await;
-        let mut present = world.addresses();
-        present.truncate(most);
-        shared.borrow_mut().follow(world.now(), &present);
+        if most > 0 {
+            let mut present = world.addresses();
+            present.truncate(most);
+            shared.borrow_mut().follow(world.now(), &present);
+        }
+        shared.borrow_mut().rerouted(world.now());
     }
 }
 

@@ -51,7 +51,8 @@ pub trait World: Clone + 'static {
     /// This host's addresses, in the order of its interfaces.
     fn addresses(&self) -> Vec<IpAddr>;
 
-    /// Ready once after each change of [`addresses`](Self::addresses).
+    /// Ready once after each change of [`addresses`](Self::addresses), and,
+    /// where the world can tell, of routes: what was unreachable may be no more.
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Takes the host's processor for a piece of work that is not a packet.
@@ -113,7 +114,10 @@ pub trait Datagrams: 'static {
     /// network does not want is lost, not an error.
     ///
     /// # Errors
-    /// What the host refuses for good (no such source address, socket closed).
+    /// `AddrNotAvailable`, `NetworkUnreachable`, `HostUnreachable`: this host
+    /// has no such source address, or knows no way there at present; then the
+    /// batch is as it was, and what it holds is lost if it is not sent again.
+    /// Anything else: the socket is of no more use.
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>>;
 
     /// Receives packets, or one ICMP report (`batch.icmp`), into `batch`.

@@ -56,6 +56,8 @@ struct Outstanding {
     ends: (SocketAddr, SocketAddr),
     /// It is to be sent with the next poll.
     wanted: bool,
+    /// The host knew no way when it was last to be sent.
+    unsent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -287,7 +289,7 @@ impl Association {
         let here = self.paths.get(path);
         let ends = (here.source, here.address);
         asconf.outstanding =
-            Some(Outstanding { serial, chunk, requests: numbered, path, ends, wanted: true });
+            Some(Outstanding { serial, chunk, requests: numbered, path, ends, wanted: true, unsent: false });
         self.aim_asconf(ctx, path);
     }
 
@@ -307,6 +309,20 @@ impl Association {
         }
         if source.is_none() && !self.timers.is_set(Timer::Asconf) {
             self.timers.set(Timer::Asconf, ctx.now + self.paths.get(path).rto());
+        }
+    }
+
+    /// A packet from `source` to `target` could not be sent.
+    pub(super) fn asconf_unsent(&mut self, source: IpAddr, target: IpAddr) {
+        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+            outstanding.unsent |= (outstanding.ends.0.ip(), outstanding.ends.1.ip()) == (source, target);
+        }
+    }
+
+    /// What could not be sent is sent again; T4 begins anew with it.
+    pub(super) fn asconf_again(&mut self) {
+        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+            outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
         }
     }
 

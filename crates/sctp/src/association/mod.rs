@@ -26,6 +26,7 @@ pub(crate) mod shutdown;
 pub(crate) mod state;
 pub(crate) mod timers;
 mod tuning;
+mod unsent;
 pub(crate) mod usual;
 
 use crate::config::Config;

@@ -77,6 +77,8 @@ pub struct Endpoint {
     /// The buffer of the packet that is handled can be had, and the association that takes it.
     lends: bool,
     lender: Option<u32>,
+    /// An association has packets that could not be sent, and waits for the host's routes to change.
+    unsent: bool,
 }
 
 /// RFC 6335 §6: dynamic ports.
@@ -115,6 +117,7 @@ impl Endpoint {
             totals: Totals::default(),
             path_changes: Vec::new(),
             lends: false,
+            unsent: false,
             lender: None,
         }
     }

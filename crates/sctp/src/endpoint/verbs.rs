@@ -184,6 +184,27 @@ impl Engine for Endpoint {
         }
     }
 
+    fn handle_unsent(&mut self, now: Instant, packet: Packet<'_>) {
+        let Some(header) = wire::Header::parse(packet.payload) else {
+            return;
+        };
+        let (source, target) = (packet.source.ip(), packet.target.ip());
+        let pair = Pair { peer: target, peer_port: header.target_port, local_port: header.source_port };
+        if let Some(slot) = self.demux.by_pair(pair) {
+            let waits = self.with(now, slot, |association, ctx| association.on_unsent(ctx, source, target));
+            self.unsent |= waits == Some(true);
+        }
+    }
+
+    fn handle_routes(&mut self, now: Instant) {
+        // Most changes of routes mean nothing to anyone here.
+        if std::mem::take(&mut self.unsent) {
+            for slot in 0..self.slots.len() as u32 {
+                self.with(now, slot, |association, ctx| association.routes_changed(ctx));
+            }
+        }
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
             if at > now {

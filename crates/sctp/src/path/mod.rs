@@ -45,6 +45,8 @@ pub(crate) struct Path {
     pub(crate) active: bool,
     /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
     pub(crate) suspect: bool,
+    /// The host knew no way there when something was last to be sent.
+    pub(crate) unsent: bool,
     /// RFC 7829 §3 (PFMR): errors that it survives without that; `None` for never.
     pub(crate) pf_max: Option<u32>,
     /// RFC 7829 §3 (9): below this offset a chunk may have been sent elsewhere before.
@@ -101,6 +103,7 @@ impl Path {
             sourceless: false,
             active: true,
             suspect: false,
+            unsent: false,
             pf_max: config.pf_max_retrans,
             moved: 0,
             errors: 0,

@@ -36,5 +36,6 @@ mod strays;
 mod suspects;
 mod unknown;
 mod unreachable;
+mod unsent;
 mod window;
 mod zero_checksum;

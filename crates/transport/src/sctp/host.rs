@@ -8,6 +8,7 @@ use crate::drive::{Bell, Driven};
 use crate::session::CloseReason;
 use crate::table::Table;
 use crate::waiters::{Waiter, Waiters};
+use anabranch_base::Engine;
 use anabranch_base::time::Instant;
 use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Direction, Endpoint, Event};
 use std::collections::{BTreeMap, VecDeque};
@@ -115,6 +116,12 @@ impl Shared {
             // What its interface takes is not known here; RFC 8899 and ICMP find out.
             self.engine.add_address(now, SocketAddr::new(new, self.port), 1500);
         }
+        self.bell.ring();
+    }
+
+    /// What had no way may have one now.
+    pub(super) fn rerouted(&mut self, now: Instant) {
+        self.engine.handle_routes(now);
         self.bell.ring();
     }
 

@@ -101,29 +101,45 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // What it says does not matter: the list is read as a whole, once for a burst.
+                    // What it says hardly matters: the list is read as a whole, once for a burst, unless all of it
+                    // is about routes.
                     let mut buffer = [0; 8192];
-                    while let Ok((1.., _)) | Err(Errno::NOBUFS | Errno::INTR) =
-                        rustix::net::recv(socket, &mut buffer, rustix::net::RecvFlags::DONTWAIT)
-                    {
+                    let mut routes_only = true;
+                    loop {
+                        match rustix::net::recv(socket, &mut buffer, rustix::net::RecvFlags::DONTWAIT) {
+                            Ok((1.., length)) => {
+                                routes_only &= is_of_routes(&buffer[..length.min(buffer.len())])
+                            }
+                            Err(Errno::NOBUFS | Errno::INTR) => routes_only = false,
+                            _ => break,
+                        }
                     }
                     ready.clear_ready();
-                    self.refresh();
+                    if routes_only || !self.refresh() {
+                        // An address that was not ready, or a way that was not there, may be now.
+                        self.changes.set(self.changes.get() + 1);
+                    }
                 }
             }
         }
     }
 }
 
-/// A netlink socket that hears of addresses that come and go.
+/// A netlink socket that hears of addresses and routes that come and go.
 fn listen_to_changes() -> io::Result<AsyncFd<OwnedFd>> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let descriptor = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
     bind(
         descriptor.as_raw_fd(),
-        &NetlinkAddr::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR),
+        &NetlinkAddr::new(0, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_ROUTES),
     )?;
     super::descriptor::watch(descriptor)
+}
+
+/// Whether the first message of netlink(7) in `bytes` is about a route; what comes together is of one kind.
+fn is_of_routes(bytes: &[u8]) -> bool {
+    let kind = bytes.get(4..6).and_then(|bytes| <[u8; 2]>::try_from(bytes).ok()).map(u16::from_ne_bytes);
+    kind.is_some_and(|kind| matches!(kind, RTM_NEWROUTE | RTM_DELROUTE))
 }
 
 /// The host's addresses: the given ones as far as they are there, or all that others can reach.
@@ -142,7 +158,10 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
         let common = fixed.is_empty() && !is_local_only(ip);
         // Any of 127.0.0.0/8 is there where one is.
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
-            found.push(Present { ip, mtu: mtu_of(&interface.interface_name) });
+            // Whoever is reached from a host's own address, on no wire, is behind a wire.
+            let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
+            let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
+            found.push(Present { ip, mtu });
         }
     }
     if fixed.is_empty() {
@@ -175,3 +194,7 @@ const USUAL_MTU: u32 = 1500;
 const RTMGRP_LINK: u32 = 0x1;
 const RTMGRP_IPV4_IFADDR: u32 = 0x10;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;
+/// Those of IPv4 and of IPv6.
+const RTMGRP_ROUTES: u32 = 0x40 | 0x400;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;

@@ -85,6 +85,9 @@ impl Raw {
         let sent = self.send(cx, batch);
         if sent.is_ready() {
             self.sent.set(0);
+        }
+        // It is told what could not go.
+        if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
         sent
@@ -106,13 +109,18 @@ impl Raw {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(sent)) => self.sent.set(self.sent.get() + sent.max(1)),
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
+                    return Poll::Ready(Err(error));
+                }
                 // It is the first packet's: had one gone before, the call would have succeeded.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
-                        let kind = IcmpKind::TooBig(self.mtu(source));
+                        let mut reports = self.reports.borrow_mut();
+                        // The way there may lead through another interface than that of the source.
+                        let takes = reports::drain(version.socket.as_fd(), &mut reports);
+                        let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
-                        let report = Report { kind, target: batch.target, quoted };
-                        self.reports.borrow_mut().push_back(report);
+                        reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
                     }
                     // Anything else: the network does not want it.
@@ -133,7 +141,9 @@ impl Raw {
             for version in &self.sockets {
                 match version.receive(cx, &mut arrived)? {
                     Got::Nothing => continue,
-                    Got::Trouble => reports::drain(version.socket.as_fd(), &mut self.reports.borrow_mut()),
+                    Got::Trouble => {
+                        let _ = reports::drain(version.socket.as_fd(), &mut self.reports.borrow_mut());
+                    }
                     Got::Packets => {}
                 }
                 news = true;

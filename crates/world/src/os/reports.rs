@@ -28,8 +28,10 @@ impl Report {
 }
 
 /// Moves what waits in the error queue of `socket` to `reports`; what is over
-/// their bound is lost, as ICMP may be.
-pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) {
+/// their bound is lost, as ICMP may be. What the way of a packet takes that this
+/// host would not send for its size, if it says so.
+pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> Option<u32> {
+    let mut takes = None;
     for _ in 0..MOST {
         let mut quote = [0; QUOTE];
         let mut room = nix::cmsg_space!([u8; 128]);
@@ -37,15 +39,21 @@ pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) {
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let Ok(message) = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut into, Some(&mut room), flags)
         else {
-            return;
+            return takes;
         };
         let length = message.bytes.min(QUOTE);
         let target = message.address.as_ref().and_then(address);
         let mut kind = None;
         for control in message.cmsgs().into_iter().flatten() {
             match control {
-                ControlMessageOwned::Ipv4RecvErr(error, _) => kind = v4(&error),
-                ControlMessageOwned::Ipv6RecvErr(error, _) => kind = v6(&error),
+                ControlMessageOwned::Ipv4RecvErr(error, _) => {
+                    kind = v4(&error);
+                    takes = local(&error).or(takes);
+                }
+                ControlMessageOwned::Ipv6RecvErr(error, _) => {
+                    kind = v6(&error);
+                    takes = local(&error).or(takes);
+                }
                 _ => {}
             }
         }
@@ -56,12 +64,19 @@ pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) {
             reports.push_back(Report { kind, target, quoted: quote[..length].to_vec() });
         }
     }
+    takes
 }
 
 /// A socket address of the kernel as the standard library's.
 pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = storage.as_sockaddr_in().map(|v4| SocketAddr::new(v4.ip().into(), v4.port()));
     v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::new(v6.ip().into(), v6.port())))
+}
+
+/// What the interface takes that a packet was too large for.
+fn local(error: &libc::sock_extended_err) -> Option<u32> {
+    let too_large = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL && error.ee_errno == libc::EMSGSIZE as u32;
+    too_large.then_some(error.ee_info)
 }
 
 fn v4(error: &libc::sock_extended_err) -> Option<IcmpKind> {

@@ -135,6 +135,9 @@ impl Udp {
         let sent = self.send(cx, batch);
         if sent.is_ready() {
             self.sent.set(0);
+        }
+        // It is told what could not go.
+        if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
         sent
@@ -183,7 +186,9 @@ impl Udp {
                     Refusal::Earlier if refusals < MOST_REFUSALS => refusals += 1,
                     Refusal::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        let report = Report { kind: IcmpKind::TooBig(self.mtu(source)), target, quoted };
+                        // The way there may lead through another interface than that of the source.
+                        let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
+                        let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
                         // We hear of it the next time we look.
                         cx.waker().wake_by_ref();
@@ -202,6 +207,9 @@ impl Udp {
                         }
                         refusals += 1;
                     }
+                    // What lies before it is known by now to be of this packet.
+                    Refusal::Earlier if is_unreachable(&error) => return Poll::Ready(Err(error)),
+                    Refusal::NoWay => return Poll::Ready(Err(error)),
                     // The network does not want it.
                     Refusal::Earlier | Refusal::Lost => self.sent.set(end),
                 },
@@ -290,13 +298,19 @@ impl Udp {
             return false;
         }
         *bound.trouble.borrow_mut() = trouble(bound.socket.clone());
+        self.drain(number);
+        // Looked at anew at once: the new future must have our waker.
+        true
+    }
+
+    /// Takes all reports of a socket; what the way of a packet takes that was too large for it.
+    fn drain(&self, number: usize) -> Option<u32> {
         let mut found = VecDeque::new();
-        reports::drain(bound.socket.as_fd(), &mut found);
+        let takes = reports::drain(self.sockets[number].socket.as_fd(), &mut found);
         for report in found {
             self.report(number, report);
         }
-        // Looked at anew at once: the new future must have our waker.
-        true
+        takes
     }
 
     fn take_report(&self, batch: &mut Batch) -> bool {
@@ -425,7 +439,9 @@ enum Refusal {
     TooLarge,
     /// The call makes no sense to it: a source that is gone, an offload it does not have.
     Invalid,
-    /// There is no way, no room or no permission: the packet is lost.
+    /// There is no way for now.
+    NoWay,
+    /// There is no room or no permission: the packet is lost.
     Lost,
 }
 
@@ -440,9 +456,14 @@ impl Refusal {
             Some(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENOPROTOOPT | Errno::EPROTO) => {
                 Self::Earlier
             }
+            Some(Errno::ENETUNREACH | Errno::EADDRNOTAVAIL) => Self::NoWay,
             _ => Self::Lost,
         }
     }
+}
+
+fn is_unreachable(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::HostUnreachable
 }
 
 fn lacks_family(error: &io::Error) -> bool {

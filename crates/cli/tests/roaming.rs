@@ -1,0 +1,174 @@
+//! Hosts that change their network in mid-transfer, paths that are cut, paths that take less than they should.
+//!
+//! All behind `link`, which needs network namespaces: as root, or on a host that lets users make user namespaces.
+//! Where there are none the tests say so and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. No test
+//! measures time; what waits for progress gives up after minutes.
+//!
+//! RFC 5061 (addresses that come and go), RFC 8899 §4.3 (black holes), RFC 9260 §8.1 (a peer that is silent).
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Scratch, anabranch, noise, run};
+use std::fs;
+use std::process::Output;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether this host has what the tests need.
+fn possible() -> bool {
+    let output = run(anabranch().args(["link", "--quiet", "--", "true"]));
+    if output.status.success() {
+        return true;
+    }
+    let why = errors(&output);
+    assert!(
+        std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none_or(|value| value != "1"),
+        "no emulated links here: {why}; run this as root, or with user namespaces allowed, and install iproute2"
+    );
+    assert_eq!(output.status.code(), Some(3), "only a host that cannot is an excuse: {why}");
+    println!("not tested here: {why}");
+    false
+}
+
+/// What a script needs to see a transfer go on: `past BYTES` waits until so much of the file is there.
+const PAST: &str = r#"
+past() {
+  for i in $(seq 2400); do
+    size=$(stat -c %s .anabranch.*.partial 2>/dev/null | head -n 1)
+    [ "${size:-0}" -gt "$1" ] && return 0
+    kill -0 $got 2>/dev/null || return 1
+    sleep 0.05
+  done
+  return 1
+}
+FIRST=${ANABRANCH_NEAR%%,*}; SECOND=${ANABRANCH_NEAR##*,}; FAR=${ANABRANCH_FAR%%,*}
+"#;
+
+/// Runs `script` behind links with a server of 20 MB at their other end.
+fn behind(place: &Scratch, links: &[&str], set: &str, script: &str) -> Output {
+    place.file("site/big", noise(20_000_000));
+    let far = format!("exec {PROGRAM} serve site --quiet --listen sctp://$ANABRANCH_FAR:9899 {set}");
+    let script = format!(
+        "{PAST}\nget() {{ exec {PROGRAM} get --quiet http+sctp://$FAR:9899/big {set} \"$@\"; }}\n{script}"
+    );
+    let mut command = anabranch();
+    command.current_dir(&place.0).arg("link").args(links).args(["--far", &far, "--", "sh", "-c", &script]);
+    run(&mut command)
+}
+
+/// The first network's address goes while a file comes; the second one's has come before, or comes after. With its
+/// last address a network loses its routes: in the first case the server's first address cannot be reached from then on,
+/// in the second nothing can, for a while.
+const ROAM: &str = r#"
+ip -6 addr flush scope global
+ip addr del $SECOND/30 dev path2
+get -o mine --timeout $PATIENCE & got=$!
+past 4000000 || exit 91
+if [ $ORDER = make ]; then
+  ip addr add $SECOND/30 dev path2
+  past 8000000 || exit 92
+  ip addr del $FIRST/30 dev path1; ip link set path1 down
+else
+  ip addr del $FIRST/30 dev path1; ip link set path1 down
+  sleep 1
+  ip addr add $SECOND/30 dev path2
+  sleep 1
+  ip route add default dev path2
+fi
+wait $got
+"#;
+
+const TWO: [&str; 4] = ["--path", "rate=40mbit,rtt=10ms", "--path", "rate=40mbit,rtt=10ms"];
+
+fn roam(name: &str, order: &str, asconf: bool) -> (Scratch, Output) {
+    let place = Scratch::new(name);
+    let set = if asconf { "--set auth=yes,asconf=yes" } else { "" };
+    let patience = if asconf { "60s" } else { "3s" };
+    let script = format!("ORDER={order}; PATIENCE={patience}\n{ROAM}");
+    let output = behind(&place, &TWO, set, &script);
+    (place, output)
+}
+
+#[test]
+fn a_transfer_follows_its_host_to_another_network() {
+    if !possible() {
+        return;
+    }
+    for order in ["make", "break"] {
+        let (place, output) = roam(&format!("roam-{order}"), order, true);
+        assert_eq!(output.status.code(), Some(0), "{order}: {}", errors(&output));
+        let (one, other) = (fs::read(place.0.join("mine")), fs::read(place.0.join("site/big")));
+        assert!(one.expect("a file") == other.expect("a file"), "{order}: other bytes have come");
+    }
+}
+
+/// Without RFC 5061 the peer sends to where nobody is any more: one line, exit code 1, no file.
+#[test]
+fn without_dynamic_addresses_a_transfer_ends() {
+    if !possible() {
+        return;
+    }
+    let (place, output) = roam("stay", "make", false);
+    let told = errors(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("/big: nothing came for 3 s"), "{told}");
+    assert!(!place.0.join("mine").exists());
+}
+
+/// No packet passes for three seconds: the transfer goes on. None passes for good: it ends, in one line.
+#[test]
+fn a_path_is_cut() {
+    if !possible() {
+        return;
+    }
+    let script = "get -o mine --timeout $PATIENCE & got=$!\nwait $got";
+    let (place, link) = (Scratch::new("cut"), ["--rate", "40mbit", "--rtt", "10ms", "--fail"]);
+    let short = behind(
+        &place,
+        &[&link[..], &["path=1,at=2s,for=3s"]].concat(),
+        "",
+        &format!("PATIENCE=60s\n{script}"),
+    );
+    assert_eq!(short.status.code(), Some(0), "{}", errors(&short));
+    assert!(
+        fs::read(place.0.join("mine")).expect("a file")
+            == fs::read(place.0.join("site/big")).expect("a file")
+    );
+    fs::remove_file(place.0.join("mine")).expect("it was there");
+    let long =
+        behind(&place, &[&link[..], &["path=1,at=2s"]].concat(), "", &format!("PATIENCE=3s\n{script}"));
+    let told = errors(&long);
+    assert_eq!(long.status.code(), Some(1), "{told}");
+    let lines =
+        told.lines().filter(|line| line.contains(": /big: ") || line.contains("no connection")).count();
+    assert!(lines == 1 && !place.0.join("mine").exists(), "{told}");
+}
+
+/// A router passes 1300 bytes on and says nothing of what it drops, while both interfaces of the sender's link take
+/// 1500: the sender finds out by probes.
+#[test]
+fn a_black_hole_is_found_out() {
+    if !possible() {
+        return;
+    }
+    let place = Scratch::new("hole");
+    let far = format!("exec {PROGRAM} bulk --listen sctp://$ANABRANCH_FAR:9899 --once >far.txt 2>&1");
+    // The router's own packets of ICMP go nowhere.
+    let silent = format!(
+        "ip rule add pref 1 ipproto icmp blackhole && export OUTER=$ANABRANCH_FAR && exec {PROGRAM} link --rate 50mbit \
+         --rtt 2ms -- {PROGRAM} bulk sctp://$OUTER:9899 --size 4MB --json mine.json"
+    );
+    let mut command = anabranch();
+    command
+        .current_dir(&place.0)
+        .args(["link", "--rate", "50mbit", "--rtt", "10ms", "--mtu", "1300", "--far", &far]);
+    let output = run(command.args(["--", "sh", "-c", &silent]));
+    let json = fs::read_to_string(place.0.join("mine.json")).unwrap_or_default();
+    assert_eq!(output.status.code(), Some(0), "{}{json}", errors(&output));
+}

@@ -1,0 +1,83 @@
+//! Packets that this host itself could not send: it knew no way to their target.
+//!
+//! Nothing has left the host, so that no timer of the protocol need run out to know it. What was to go by such a path
+//! goes by another at once, as if it were potentially failed; where there is none, it waits for the host to tell that
+//! its routes have changed. Neither is an error of the path or of the association: those are counted by T3-rtx and
+//! HEARTBEAT, so that a host whose network is gone for good is given up as ever.
+//!
+//! Home of RFC 7829 §3 (2) as far as local knowledge goes, and of RFC 1122 §3.3.1.4 (advice about dead ways).
+
+use super::timers::Timer;
+use super::{Association, Ctx};
+use crate::path::health::Health;
+use crate::send::retransmit;
+use anabranch_base::trace::SendCause;
+use anabranch_congestion::Controller;
+use std::net::IpAddr;
+
+impl Association {
+    /// A packet from `source` to `target` could not be sent. True when the association waits for routes to change.
+    pub(crate) fn on_unsent(&mut self, ctx: &mut Ctx<'_>, source: IpAddr, target: IpAddr) -> bool {
+        self.asconf_unsent(source, target);
+        let Some(index) = self.paths.find(target) else {
+            return false;
+        };
+        let path = self.paths.at(index);
+        if path.source.ip() != source || !path.is_usable() {
+            return true;
+        }
+        path.unsent = true;
+        let foreseen = path.pf_max.is_some();
+        let elsewhere = (0..self.paths.len()).any(|other| other != index && self.paths.get(other).is_sound());
+        if foreseen && elsewhere && !self.paths.get(index).suspect {
+            self.take_back(ctx, index);
+            self.paths.at(index).suspect = true;
+            self.on_health(ctx, index, Health::Suspect);
+        }
+        true
+    }
+
+    /// The host's routes have changed: what could not be sent is tried again at once.
+    pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
+        self.asconf_again();
+        for index in 0..self.paths.len() {
+            let path = self.paths.at(index);
+            if !std::mem::take(&mut path.unsent) || !path.is_usable() {
+                continue;
+            }
+            if path.suspect {
+                // It asks before data comes back (RFC 7829 §3 (5)).
+                path.heartbeat.wanted = path.heartbeat.outstanding.is_none();
+            }
+            self.take_back(ctx, index);
+        }
+    }
+
+    /// What is in flight there is lost, as after T3-rtx (RFC 9260 §6.3.3 E1, E3), but without a back-off: the timer
+    /// has not run out.
+    fn take_back(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let path = self.paths.at(index);
+        if path.flight == 0 || self.send.probing.is_some() || !self.state.may_send_data() {
+            return;
+        }
+        path.congestion.on_timeout(ctx.now, path.flight);
+        path.one_packet = true;
+        path.timed = None;
+        path.flight = 0;
+        path.earliest = self.send.outstanding.end();
+        path.earliest_unsure = false;
+        if let Some(control) = &mut path.control {
+            control.on_timeout();
+            self.timers.stop(Timer::Loss(index));
+        }
+        self.timers.stop(Timer::T3Rtx(index));
+        self.send.recovery.settle();
+        self.send.recovery.exit = None;
+        self.send.recovery.free_packet = false;
+        self.send.recovery.timeout_exit = Some(self.send.outstanding.end());
+        let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, SendCause::Timeout);
+        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
+        self.send.peer_window += marked;
+        self.on_forward_lost();
+    }
+}

@@ -1,6 +1,11 @@
 //! `anabranch link`: any command behind an emulated link.
+//!
+//! - `account`: what the links did, as JSON
 
-use crate::{Failure, complain, say};
+mod account;
+
+use crate::outputs::Outputs;
+use crate::{Failure, complain, files, say};
 use anabranch_emu::EmuError;
 use anabranch_emu::device::Choice;
 use anabranch_emu::shell::{self, Ends, Request};
@@ -72,6 +77,9 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("No report at the end"),
         )
+        .arg(Arg::new("json").long("json").value_name("FILE|-").help(
+            "Write what the links did as JSON, schema anabranch.link/1 (-: behind the command's output)",
+        ))
         .arg(
             Arg::new("command")
                 .value_name("CMD")
@@ -105,6 +113,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         say(&planned(&request, &network.describe()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let outputs = Outputs::reserve(text("json"), None)?;
+    let wanted = text("json").is_some();
     let begun = |ends: &Ends| {
         if !quiet {
             let other = if ends.shared { "this network" } else { "a namespace of its own" };
@@ -120,6 +130,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
                 EmuError::NotExecutable(_) => 126,
                 EmuError::NotFound(_) => 127,
             };
+            files::clean_up();
             complain(&error.to_string());
             return Ok(ExitCode::from(code));
         }
@@ -129,6 +140,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
             let heading = format!("link {number}: {spec}, {:.3} s", path.span.as_secs_f64());
             complain(&format!("{heading}\n{}", path.to_string().trim_end()));
         }
+    }
+    if wanted {
+        outputs.write("", || account::json(&request, &ended), String::new)?;
     }
     Ok(ExitCode::from(ended.status))
 }

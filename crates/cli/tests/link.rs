@@ -100,13 +100,36 @@ fn transfer(device: &str) {
         "for url in http://$ANABRANCH_FAR:8080 http+sctp://$ANABRANCH_FAR:9899; do \
          {PROGRAM} get --quiet $url/big > got && cmp got site/big || exit 1; done"
     );
-    let flags = ["link", "--device", device, "--rate", "50mbit", "--rtt", "4ms", "--loss", "nth:40/first=20"];
+    let flags = [
+        "link",
+        "--device",
+        device,
+        "--rate",
+        "50mbit",
+        "--rtt",
+        "4ms",
+        "--loss",
+        "nth:40/first=20",
+        "--json",
+        "link.json",
+    ];
     let mut command = Command::new(PROGRAM);
     command.current_dir(&place.0).args(flags).args(["--far", &serve, "--", "sh", "-c", &get]);
     let output = command.output().expect("it starts");
     let told = errors(&output);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("by the loss model") && told.contains("delay 2."), "{told}");
+    let json = fs::read_to_string(place.0.join("link.json")).expect("the account");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    for way in ["up", "down"] {
+        let of =
+            |part: &str| json.pointer(&format!("/links/0/{way}/{part}/packets")).and_then(|n| n.as_u64());
+        let (entered, left) = (of("in").expect("a number"), of("out").expect("a number"));
+        let lost = of("lost/loss").expect("a number") + of("lost/queue").expect("a number");
+        let inside = json.pointer(&format!("/links/0/{way}/under_way_packets")).and_then(|n| n.as_u64());
+        assert_eq!(entered, left + lost + inside.expect("a number"), "{json:#}");
+        assert!(entered > 200 && lost > 0, "{json:#}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::record::Keep;
 use crate::relay::Relay;
 use crate::report::PathReport;
 use crate::wiring::{ENVIRONMENT, End, Place, Wiring};
-use anabranch_base::Rng;
+use anabranch_base::{Instant, Rng};
 use anabranch_link::LinkSpec;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
@@ -205,7 +205,9 @@ impl Drop for Guard {
 /// Waits, for a while, until somebody listens in the calling thread's namespace.
 fn listening() {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
-    for _ in 0..PATIENCE {
+    // To read them takes the kernel a while, however little they say.
+    let clock = Clock::begin();
+    while clock.now() < Instant::from_millis(10 * u64::from(PATIENCE)) {
         let some = tables.iter().any(|table| {
             // A line is its heading.
             std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))

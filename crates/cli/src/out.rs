@@ -25,7 +25,7 @@ pub fn fill(
     json: &str,
     (pcap, kept): (&str, Option<&[Kept]>),
 ) -> Result<Vec<Reserved>, Failure> {
-    let mut files = Vec::new();
+    let (mut files, mut captures) = (Vec::new(), Vec::new());
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
         files.push(Reserved::new(&directory.join(name))?.fill(content)?);
         Ok(())
@@ -45,11 +45,13 @@ pub fn fill(
                 if pcap == "all" || (pcap == "median" && median) {
                     match kept {
                         Some(kept) => {
-                            let own =
-                                |kept: &&Kept| (kept.point, kept.captured.arm, kept.seed) == (p, a, run.seed);
-                            for Kept { captured, .. } in kept.iter().filter(own) {
-                                let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
-                                add(file, &captured.pcapng)?;
+                            let own = |kept: &&Kept| (kept.point, kept.arm, kept.seed) == (p, a, run.seed);
+                            for kept in kept.iter().filter(own) {
+                                let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
+                                let mut file = Reserved::new(&directory.join(file))?;
+                                let read = kept.each(|piece| file.write(piece));
+                                read.map_err(|why| Failure::Host(format!("cannot read a capture: {why}")))??;
+                                captures.push(file.done()?);
                             }
                         }
                         None => capture(plan, (p, a), run, &name, &mut add)?,
@@ -60,6 +62,11 @@ pub fn fill(
     }
     let verdicts: Vec<String> = race.points.iter().map(verdict::sentence).collect();
     let framing = Framing { command: &command_line(), verdicts: &verdicts };
+    files.append(&mut captures);
+    let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
+        files.push(Reserved::new(&directory.join(name))?.fill(content)?);
+        Ok(())
+    };
     add("report.html".to_owned(), report::html(race, &framing).as_bytes())?;
     add("results.json".to_owned(), json.as_bytes())?;
     Ok(files)

@@ -1,11 +1,13 @@
 //! What passed a link: packets for captures, bytes over time for results.
 //!
-//! Kept only when asked for: a record grows with the traffic.
+//! Kept only when asked for. Packets go to a file as they are seen.
 
 use anabranch_base::Instant;
 use anabranch_link::spec::Direction;
 use anabranch_wire::pcap;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is kept of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -21,15 +23,14 @@ pub enum Keep {
 
 /// A packet at one of the link's ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sighting {
+struct Sighting {
     /// When, on the link's clock.
-    pub at: Instant,
+    at: Instant,
     /// At the near end, else at the far one.
-    pub near: bool,
+    near: bool,
     /// Which way it was going.
-    pub direction: Direction,
-    /// The packet.
-    pub bytes: Vec<u8>,
+    direction: Direction,
+    bytes: Vec<u8>,
 }
 
 /// Bytes of one direction over time.
@@ -52,27 +53,156 @@ impl Series {
     }
 }
 
-/// The capture of one end: an interface a path, packets in the order of time.
-///
-/// # Errors
-/// None: what is written to is memory.
-pub fn capture(paths: &[Vec<Sighting>], near: bool) -> io::Result<Vec<u8>> {
-    let mut writer = pcap::Writer::new(Vec::new(), "anabranch")?;
-    let mut seen: Vec<(u32, &Sighting)> = Vec::new();
-    for (number, sightings) in (1..).zip(paths) {
-        let interface = writer.interface(&format!("path{number}"), 0)?;
-        seen.extend(
-            sightings.iter().filter(|sighting| sighting.near == near).map(|sighting| (interface, sighting)),
-        );
-    }
-    seen.sort_by_key(|(_, sighting)| sighting.at);
-    for (interface, sighting) in seen {
-        let outward = (sighting.direction == Direction::Up) == near;
-        let direction = if outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
-        writer.packet(interface, sighting.at.as_nanos(), &sighting.bytes, Some(direction), None)?;
-    }
-    writer.finish()
+/// Packets as they are seen, in the order of time. They wait in a file without a name, so that a long run needs no
+/// more memory than a short one, and nothing is left of it whatever happens.
+#[derive(Debug)]
+pub struct Spool {
+    file: BufWriter<File>,
+    /// The first thing that went wrong: nothing is kept from there on.
+    failed: Option<io::Error>,
 }
 
+impl Spool {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// No file can be made in the host's directory for such files.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { file: BufWriter::with_capacity(BUFFER, nameless()?), failed: None })
+    }
+
+    /// Adds a packet.
+    pub fn add(&mut self, at: Instant, near: bool, direction: Direction, bytes: &[u8]) {
+        if self.failed.is_some() {
+            return;
+        }
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&at.as_nanos().to_le_bytes());
+        head[8] = u8::from(near);
+        head[9] = u8::from(direction == Direction::Up);
+        head[10..].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        let written = self.file.write_all(&head).and_then(|()| self.file.write_all(bytes));
+        self.failed = written.err();
+    }
+
+    /// All of them, to be read.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn finish(self) -> io::Result<Packets> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let file = self.file.into_inner().map_err(|error| error.into_error())?;
+        Ok(Packets { file })
+    }
+}
+
+/// What a spool holds.
+#[derive(Debug)]
+pub struct Packets {
+    file: File,
+}
+
+impl Packets {
+    fn read(&self) -> io::Result<Reader<'_>> {
+        (&self.file).seek(SeekFrom::Start(0))?;
+        let mut reader = Reader { file: BufReader::with_capacity(BUFFER, &self.file), next: None };
+        reader.advance()?;
+        Ok(reader)
+    }
+}
+
+struct Reader<'a> {
+    file: BufReader<&'a File>,
+    next: Option<Sighting>,
+}
+
+impl Reader<'_> {
+    /// Takes the next packet; the one behind it becomes the next.
+    fn advance(&mut self) -> io::Result<Option<Sighting>> {
+        let mut head = [0; HEAD];
+        let more = match self.file.read_exact(&mut head) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+            read => {
+                read?;
+                let (mut at, mut length) = ([0; 8], [0; 4]);
+                at.copy_from_slice(&head[..8]);
+                length.copy_from_slice(&head[10..]);
+                let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+                self.file.read_exact(&mut bytes)?;
+                let direction = if head[9] == 1 { Direction::Up } else { Direction::Down };
+                let at = Instant::from_nanos(u64::from_le_bytes(at));
+                Some(Sighting { at, near: head[8] == 1, direction, bytes })
+            }
+        };
+        Ok(std::mem::replace(&mut self.next, more))
+    }
+}
+
+/// A file without a name, in the host's directory for such files: it ends with us.
+///
+/// # Errors
+/// What the host says.
+pub fn nameless() -> io::Result<File> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!(".anabranch.{}.{number}.packets", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Writes the capture of one end: an interface a path, packets in the order of time.
+///
+/// # Errors
+/// What reading and writing bring.
+pub fn capture<W: Write>(paths: &[Packets], near: bool, out: W) -> io::Result<W> {
+    let mut writer = pcap::Writer::new(out, "anabranch")?;
+    let mut readers = Vec::new();
+    for (number, packets) in (1..).zip(paths) {
+        readers.push((writer.interface(&format!("path{number}"), 0)?, packets.read()?));
+    }
+    loop {
+        let first = readers.iter_mut().filter(|(_, reader)| reader.next.is_some());
+        let first = first.min_by_key(|(_, reader)| reader.next.as_ref().map(|sighting| sighting.at));
+        let Some((interface, reader)) = first else { return writer.finish() };
+        let Some(sighting) = reader.advance()?.filter(|sighting| sighting.near == near) else { continue };
+        let outward = (sighting.direction == Direction::Up) == near;
+        let direction = if outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
+        writer.packet(*interface, sighting.at.as_nanos(), &sighting.bytes, Some(direction), None)?;
+    }
+}
+
+/// Of a packet in a spool: when, where, which way, how long.
+const HEAD: usize = 14;
+/// Bytes that are written and read at a time.
+const BUFFER: usize = 1 << 16;
 /// Width of a bucket of [`Series`], nanoseconds.
 pub const BUCKET_NS: u64 = 100_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_several_paths_come_in_the_order_of_time() {
+        let spool = |times: &[u64]| {
+            let mut spool = Spool::new().expect("a file");
+            for (n, &ms) in times.iter().enumerate() {
+                let way = if n % 2 == 0 { Direction::Up } else { Direction::Down };
+                // Ten bytes of an IPv4 header are enough of a packet here.
+                spool.add(Instant::from_millis(ms), true, way, &[0x45, ms as u8, 0, 10, 0, 0, 0, 0, 64, 17]);
+                spool.add(Instant::from_millis(ms), false, way, &[0x45]);
+            }
+            spool.finish().expect("written")
+        };
+        let paths = [spool(&[1, 4, 5]), spool(&[]), spool(&[2, 3, 6])];
+        let near = capture(&paths, true, Vec::new()).expect("a capture");
+        let far = capture(&paths, false, Vec::new()).expect("a capture");
+        let order: Vec<u8> =
+            near.windows(4).filter(|w| w[0] == 0x45 && w[2..] == [0, 10]).map(|w| w[1]).collect();
+        assert_eq!(order, [1, 2, 3, 4, 5, 6]);
+        assert!(far.len() < near.len());
+    }
+}

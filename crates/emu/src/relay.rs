@@ -8,7 +8,7 @@
 use crate::EmuError;
 use crate::device::{Clock, Device};
 use crate::packet::{LivePacket, Pool};
-use crate::record::{Keep, Series, Sighting};
+use crate::record::{Keep, Packets, Series, Spool};
 use crate::report::{DirectionReport, PathReport};
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -45,7 +45,7 @@ pub struct Outcome {
     /// What the link did.
     pub report: PathReport,
     /// Every packet at both ends, if they were to be kept.
-    pub sightings: Vec<Sighting>,
+    pub packets: Option<Packets>,
     /// Bytes over time: up, down.
     pub series: [Series; 2],
 }
@@ -74,9 +74,11 @@ impl Relay {
         let drive = move || {
             be_prompt();
             let chains = spec.build(seed, &rng).map_err(|error| error.to_string())?;
-            let mut driver = Driver::new(pipe, chains, clock, keep);
+            let spool = (keep == Keep::Packets).then(Spool::new).transpose();
+            let spool = spool.map_err(|error| format!("packets cannot be kept: {error}"))?;
+            let mut driver = Driver::new(pipe, chains, clock, keep, spool);
             driver.run(&until).map_err(|error| format!("a link has ended: {error}"))?;
-            Ok(driver.outcome())
+            driver.outcome().map_err(|error| format!("packets cannot be kept: {error}"))
         };
         let thread = std::thread::Builder::new().name("link".to_owned()).spawn(drive).map_err(failed)?;
         Ok(Self { stop, thread })
@@ -132,7 +134,7 @@ struct Driver {
     pool: Pool,
     scratch: Vec<u8>,
     keep: Keep,
-    sightings: Vec<Sighting>,
+    spool: Option<Spool>,
 }
 
 /// One direction.
@@ -150,7 +152,13 @@ impl Way {
 }
 
 impl Driver {
-    fn new(pipe: Pipe, (up, down): (Chain<LivePacket>, Chain<LivePacket>), clock: Clock, keep: Keep) -> Self {
+    fn new(
+        pipe: Pipe,
+        (up, down): (Chain<LivePacket>, Chain<LivePacket>),
+        clock: Clock,
+        keep: Keep,
+        spool: Option<Spool>,
+    ) -> Self {
         Self {
             devices: [pipe.near, pipe.far],
             ways: [Way::new(Direction::Up, up), Way::new(Direction::Down, down)],
@@ -158,7 +166,7 @@ impl Driver {
             pool: Pool::default(),
             scratch: vec![0; LARGEST_FRAME],
             keep,
-            sightings: Vec::new(),
+            spool,
         }
     }
 
@@ -199,7 +207,7 @@ impl Driver {
 
     /// Reads what has come for a way; true: there may be more.
     fn take_in(&mut self, way: usize) -> io::Result<bool> {
-        let Self { devices, ways, clock, pool, scratch, keep, sightings } = self;
+        let Self { devices, ways, clock, pool, scratch, keep, spool } = self;
         let way_in = &devices[way];
         let way = &mut ways[way];
         for _ in 0..BATCH {
@@ -214,9 +222,8 @@ impl Driver {
             if *keep >= Keep::Bytes {
                 Series::add(&mut way.series.entered, now, packet.len());
             }
-            if *keep == Keep::Packets {
-                let near = way.direction == Direction::Up;
-                sightings.push(Sighting { at: now, near, direction: way.direction, bytes: packet.to_vec() });
+            if let Some(spool) = spool {
+                spool.add(now, way.direction == Direction::Up, way.direction, packet);
             }
             if way.chain.held() >= MOST_HELD {
                 way.report.refused += 1;
@@ -229,7 +236,7 @@ impl Driver {
 
     /// Hands on what is due.
     fn let_out(&mut self) {
-        let Self { devices, ways, clock, pool, keep, sightings, .. } = self;
+        let Self { devices, ways, clock, pool, keep, spool, .. } = self;
         let [near, far] = devices;
         for (way, out) in ways.iter_mut().zip([&*far, &*near]) {
             while let Some(due) = way.chain.next().filter(|due| *due <= clock.now()) {
@@ -243,10 +250,8 @@ impl Driver {
                 if *keep >= Keep::Bytes {
                     Series::add(&mut way.series.left, now, packet.bytes().len());
                 }
-                if *keep == Keep::Packets {
-                    let near = way.direction == Direction::Down;
-                    let bytes = packet.bytes().to_vec();
-                    sightings.push(Sighting { at: now, near, direction: way.direction, bytes });
+                if let Some(spool) = spool {
+                    spool.add(now, way.direction == Direction::Down, way.direction, packet.bytes());
                 }
                 pool.give(packet);
             }
@@ -256,7 +261,7 @@ impl Driver {
         }
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> io::Result<Outcome> {
         let span = self.clock.now().since(Instant::ZERO);
         // Of the thread that drives it.
         let busy = clock_gettime(ClockId::ThreadCPUTime);
@@ -267,11 +272,11 @@ impl Driver {
             (DirectionReport { meter: way.chain.meter().clone(), held, ..way.report }, way.series)
         };
         let ((up, up_series), (down, down_series)) = (finish(up), finish(down));
-        Outcome {
+        Ok(Outcome {
             report: PathReport { span, up, down, busy, unseen: [0, 0] },
-            sightings: self.sightings,
+            packets: self.spool.map(Spool::finish).transpose()?,
             series: [up_series, down_series],
-        }
+        })
     }
 }
 

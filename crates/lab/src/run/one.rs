@@ -9,6 +9,8 @@ use anabranch_base::time::Duration;
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_sim::Outcome;
 use anabranch_world::World;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 
 /// What runs in one world.
 #[derive(Clone, Debug)]
@@ -34,15 +36,41 @@ pub struct Captured {
     pub pcapng: Vec<u8>,
 }
 
-/// The packets of one run of a race, where the run cannot be repeated for them.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A host's packets in one run of a race, where the run cannot be repeated for them.
+#[derive(Debug)]
 pub struct Kept {
     /// Which point.
     pub point: usize,
+    /// Which contestant of the plan.
+    pub arm: usize,
     /// Which seed.
     pub seed: u64,
-    /// A host's packets; the contestant is numbered as in the plan.
-    pub captured: Captured,
+    /// The host: `client` or `server`.
+    pub host: &'static str,
+    /// The pcapng file, which has no name yet.
+    pub pcapng: File,
+}
+
+impl Kept {
+    /// The file, piece by piece.
+    ///
+    /// # Errors
+    /// What reading it brings.
+    pub fn each<E>(&self, mut take: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
+        let mut file = &self.pcapng;
+        file.seek(SeekFrom::Start(0))?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(Ok(())),
+                length => {
+                    if let Err(error) = take(&buffer[..length]) {
+                        return Ok(Err(error));
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Runs it: one result a contestant.

@@ -16,7 +16,7 @@ mod gather;
 mod hosts;
 
 use super::batch::{self, Options, RaceError};
-use super::one::{Captured, Kept, Scenario};
+use super::one::{Kept, Scenario};
 use crate::plan::{Arm, Plan, PlanError, Transport, arm};
 use crate::results::{Race, Run, World};
 use anabranch_base::Rng;
@@ -25,7 +25,8 @@ use anabranch_emu::netns::Namespace;
 use anabranch_emu::record::{self, Keep};
 use anabranch_emu::relay::{Outcome, Relay};
 use anabranch_emu::wiring::{Place, Wiring};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
 use std::sync::Mutex;
 
 pub use anabranch_emu::netns::prepare;
@@ -39,9 +40,9 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     let run = |scenario: &Scenario<'_>, point: usize| {
         let (run, captures) = perform(scenario, keep)?;
         if let Ok(mut kept) = kept.lock() {
-            for captured in captures {
+            for (host, pcapng) in captures {
                 let arm = plan.arms.iter().position(|arm| arm.text == scenario.arms[0].text).unwrap_or(0);
-                kept.push(Kept { point, seed: scenario.seed, captured: Captured { arm, ..captured } });
+                kept.push(Kept { point, arm, seed: scenario.seed, host, pcapng });
             }
         }
         Ok(vec![run])
@@ -104,8 +105,11 @@ fn kernel_has(arm: &Arm) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// Hosts and the captures of their packets.
+type Captures = Vec<(&'static str, File)>;
+
 /// One run: the world is built, used and taken down.
-fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Vec<Captured>), String> {
+fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), String> {
     let [arm] = scenario.arms.as_slice() else { return Err("one contestant a run".to_owned()) };
     let links = &scenario.point.network.paths;
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
@@ -137,11 +141,12 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Vec<Captured>), 
     }
     let mut captures = Vec::new();
     if keep {
-        let sightings: Vec<_> =
-            outcomes.iter_mut().map(|outcome| std::mem::take(&mut outcome.sightings)).collect();
+        let packets: Vec<_> = outcomes.iter_mut().filter_map(|outcome| outcome.packets.take()).collect();
         for (host, near) in [("client", true), ("server", false)] {
-            let pcapng = record::capture(&sightings, near).map_err(|e| wrong(&e))?;
-            captures.push(Captured { arm: 0, host: host.to_owned(), pcapng });
+            let file = record::nameless().map_err(|e| wrong(&e))?;
+            let written = record::capture(&packets, near, BufWriter::new(file));
+            let file = written.and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error));
+            captures.push((host, file.map_err(|e| wrong(&e))?));
         }
     }
     let run = gather::run(scenario.point, arm, scenario.seed, &fetched, &served, &outcomes)?;

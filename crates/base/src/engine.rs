@@ -204,7 +204,7 @@ impl Batch {
     #[inline]
     pub fn clear(&mut self) {
         if self.buffer.len() < HEADROOM {
-            self.buffer.resize(HEADROOM, 0);
+            self.lengthen();
         }
         self.buffer.truncate(HEADROOM);
         self.drained = false;
@@ -215,6 +215,12 @@ impl Batch {
         self.ecn = Ecn::NotEct;
         self.may_fragment = false;
         self.first_tag = 0;
+    }
+
+    /// Makes a buffer that was put in have its headroom.
+    #[cold]
+    fn lengthen(&mut self) {
+        self.buffer.resize(HEADROOM, 0);
     }
 
     /// Has the first packet begin where one of `size` bytes ends on a multiple of `line` in memory,

@@ -220,6 +220,7 @@ impl<P: Carried> Chain<P> {
         self.run_stages(from, at, packet);
     }
 
+    #[inline(never)]
     fn run_stages(&mut self, from: usize, at: Instant, mut packet: P) {
         match pass_through(&mut self.stages[from..], at, &mut packet, &mut self.meter) {
             (_, Passed::Through(at)) => self.arrive(at, packet),
@@ -261,12 +262,15 @@ impl<P: Carried> Chain<P> {
         // A reordering element may reach back, but never before the packet entered.
         let at = at.max(self.now);
         match self.arrivals.back() {
-            Some((last, _)) if *last > at => {
-                let place = self.arrivals.partition_point(|(other, _)| *other <= at);
-                self.arrivals.insert(place, (at, packet));
-            }
+            Some((last, _)) if *last > at => self.overtake(at, packet),
             _ => self.arrivals.push_back((at, packet)),
         }
+    }
+
+    #[cold]
+    fn overtake(&mut self, at: Instant, packet: P) {
+        let place = self.arrivals.partition_point(|(other, _)| *other <= at);
+        self.arrivals.insert(place, (at, packet));
     }
 }
 

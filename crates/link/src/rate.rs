@@ -28,7 +28,7 @@ pub enum Serializer {
 
 impl Serializer {
     /// The packet of `bytes` is next, and ready from `at`.
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         match self {
             Self::Rate(rate) => rate.transmit(at, bytes),
@@ -94,15 +94,21 @@ impl Rate {
         Transmission { start, end }
     }
 
-    #[inline]
+    #[inline(always)]
     fn nanos_for(&mut self, bytes: u64) -> u64 {
         if self.last_size.0 != bytes {
-            self.last_size = (bytes, self.rate.nanos_for(bytes));
+            self.divide(bytes);
         }
         self.last_size.1
     }
 
+    #[cold]
+    fn divide(&mut self, bytes: u64) {
+        self.last_size = (bytes, self.rate.nanos_for(bytes));
+    }
+
     /// Walks the pieces of constant rate until the last bit is out.
+    #[inline(never)]
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let mut at = start;
         // In bits × 10⁹, the unit in which rate × nanoseconds is whole.

@@ -177,18 +177,33 @@ impl Events {
         let mut hole = 0;
         loop {
             let first = hole * CHILDREN + 1;
-            let mut least = (key, hole);
-            for (child, &other) in (first..).zip(heap.iter().skip(first).take(CHILDREN)) {
-                if other < least.0 {
-                    least = (other, child);
-                }
-            }
-            heap[hole] = least.0;
-            if least.1 == hole {
+            let Some(&[a, b, c, d]) = heap.get(first..).and_then(<[Key]>::first_chunk::<CHILDREN>) else {
+                return Self::sink_at_the_edge(heap, hole, key);
+            };
+            let left = if a < b { (a, first) } else { (b, first + 1) };
+            let right = if c < d { (c, first + 2) } else { (d, first + 3) };
+            let least = if left.0 < right.0 { left } else { right };
+            if key < least.0 {
+                heap[hole] = key;
                 return;
             }
+            heap[hole] = least.0;
             hole = least.1;
         }
+    }
+
+    /// The same where there are fewer than [`CHILDREN`] below, and nothing below those.
+    #[inline]
+    fn sink_at_the_edge(heap: &mut [Key], mut hole: usize, key: Key) {
+        let first = hole * CHILDREN + 1;
+        let below = (first..).zip(heap.get(first..).unwrap_or_default().iter().copied());
+        if let Some((child, least)) = below.min_by_key(|(_, other)| *other)
+            && least < key
+        {
+            heap[hole] = least;
+            hole = child;
+        }
+        heap[hole] = key;
     }
 
     /// Entries in the heap, live or not.

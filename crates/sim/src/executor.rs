@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Which task: a place and how many tasks have lived there before.
@@ -32,6 +32,8 @@ pub(crate) struct Key {
 struct RunQueue {
     /// Index of the task woken last, or [`NOBODY`].
     last: AtomicU32,
+    /// It was not the only one, or others stand in front of the chain.
+    several: AtomicBool,
 }
 
 struct TaskWaker {
@@ -61,8 +63,12 @@ impl Wake for TaskWaker {
     #[inline]
     fn wake_by_ref(self: &Arc<Self>) {
         if self.before.load(Ordering::Relaxed) == NOT_QUEUED {
-            self.before.store(self.queue.last.load(Ordering::Relaxed), Ordering::Relaxed);
+            let last = self.queue.last.load(Ordering::Relaxed);
+            self.before.store(last, Ordering::Relaxed);
             self.queue.last.store(self.index, Ordering::Relaxed);
+            if last != NOBODY {
+                self.queue.several.store(true, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -102,12 +108,11 @@ pub(crate) struct Executor {
     main_waker: Waker,
     /// Tasks whose turn did not come in the last round: they come first in the next.
     ahead: Cell<Vec<u32>>,
-    any_ahead: Cell<bool>,
 }
 
 impl Executor {
     pub(crate) fn new() -> Self {
-        let queue = Arc::new(RunQueue { last: AtomicU32::new(NOBODY) });
+        let queue = Arc::new(RunQueue { last: AtomicU32::new(NOBODY), several: AtomicBool::new(false) });
         let main = TaskWaker::new(&queue, MAIN);
         let main_waker = Waker::from(main.clone());
         Self {
@@ -117,14 +122,13 @@ impl Executor {
             main,
             main_waker,
             ahead: Cell::new(Vec::new()),
-            any_ahead: Cell::new(false),
         }
     }
 
     /// Something is runnable.
     #[inline]
     pub(crate) fn any_runnable(&self) -> bool {
-        self.queue.last.load(Ordering::Relaxed) != NOBODY || self.any_ahead.get()
+        self.queue.last.load(Ordering::Relaxed) != NOBODY || self.queue.several.load(Ordering::Relaxed)
     }
 
     /// Makes the main future runnable.
@@ -149,18 +153,15 @@ impl Executor {
     /// Takes the one runnable task out of the queue, when there is but one.
     #[inline]
     fn take_only(&self) -> Option<u32> {
+        if self.queue.several.load(Ordering::Relaxed) {
+            return None;
+        }
         let last = self.queue.last.load(Ordering::Relaxed);
-        let before = match self.places.borrow().get(last as usize) {
-            Some(place) => place.task_waker.before.load(Ordering::Relaxed),
-            None => self.main.before.load(Ordering::Relaxed),
-        };
-        let only = last != NOBODY && before == NOBODY && !self.any_ahead.get();
-        only.then(|| {
-            self.queue.last.store(NOBODY, Ordering::Relaxed);
-            last
-        })
+        self.queue.last.store(NOBODY, Ordering::Relaxed);
+        (last != NOBODY).then_some(last)
     }
 
+    #[inline(never)]
     fn poll_main<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
         self.main.before.store(NOT_QUEUED, Ordering::Relaxed);
         match main.as_mut().poll(&mut Context::from_waker(&self.main_waker)) {
@@ -169,9 +170,10 @@ impl Executor {
         }
     }
 
+    #[inline(never)]
     fn run_many<T>(&self, main: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let mut round = self.ahead.take();
-        self.any_ahead.set(false);
+        self.queue.several.store(false, Ordering::Relaxed);
         self.take_queue(&mut round);
         let mut result = None;
         for (turn, &index) in round.iter().enumerate() {
@@ -190,7 +192,9 @@ impl Executor {
             return None;
         };
         round.drain(..=turn);
-        self.any_ahead.set(!round.is_empty());
+        if !round.is_empty() {
+            self.queue.several.store(true, Ordering::Relaxed);
+        }
         self.ahead.set(round);
         Some(value)
     }
@@ -211,14 +215,12 @@ impl Executor {
         round[first..].reverse();
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_task(&self, index: u32) {
         let places = self.places.borrow();
         let place = &places[index as usize];
         let Some(occupant) = &place.occupant else {
-            place.task_waker.before.store(GONE, Ordering::Relaxed);
-            self.free.borrow_mut().push(index);
-            return;
+            return self.let_go(place);
         };
         place.task_waker.before.store(NOT_QUEUED, Ordering::Relaxed);
         let generation = place.generation;
@@ -231,6 +233,13 @@ impl Executor {
             self.cancel(Key { index, generation });
         }
         // Should it have cancelled itself, it is dropped here.
+    }
+
+    /// The turn of a task has come that is no more.
+    #[cold]
+    fn let_go(&self, place: &Place) {
+        place.task_waker.before.store(GONE, Ordering::Relaxed);
+        self.free.borrow_mut().push(place.task_waker.index);
     }
 
     fn vacate(&self, place: &mut Place) -> Option<Occupant> {

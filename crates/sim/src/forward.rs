@@ -250,6 +250,7 @@ impl State {
     }
 
     /// Puts a piece of work before the processor.
+    #[cold]
     fn work(&mut self, node: u32, work: Work) {
         let host = &mut self.nodes[node as usize];
         if host.processor.is_full() {

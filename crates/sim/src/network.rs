@@ -347,7 +347,8 @@ impl Network {
         shared.executor.wake_main();
         let mut rounds = 0;
         loop {
-            while shared.executor.any_runnable() {
+            // Something is runnable.
+            loop {
                 rounds += 1;
                 if rounds > self.round_cap.get() {
                     return Outcome::Spinning(self.waiting());
@@ -355,9 +356,12 @@ impl Network {
                 if let Some(value) = shared.executor.run_round(&mut main) {
                     return Outcome::Done(value);
                 }
+                if !shared.executor.any_runnable() {
+                    break;
+                }
             }
             let mut state = shared.state.borrow_mut();
-            while !shared.executor.any_runnable() {
+            loop {
                 let Some(at) = state.events.next() else {
                     drop(state);
                     return Outcome::Stalled(self.waiting());
@@ -374,6 +378,9 @@ impl Network {
                 }
                 if let Some(owner) = state.events.take() {
                     state.fire(owner);
+                }
+                if shared.executor.any_runnable() {
+                    break;
                 }
             }
         }

@@ -66,14 +66,26 @@ pub(crate) struct Pool {
 impl Pool {
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.free.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_CAPACITY))
+        self.free.pop().unwrap_or_else(Self::fresh)
+    }
+
+    #[cold]
+    fn fresh() -> Vec<u8> {
+        Vec::with_capacity(BUFFER_CAPACITY)
     }
 
     #[inline]
     pub(crate) fn give(&mut self, buffer: Vec<u8>) {
         if self.free.len() < POOL_LIMIT && buffer.capacity() <= LARGEST_KEPT {
             self.free.push(buffer);
+        } else {
+            Self::throw_away(buffer);
         }
+    }
+
+    #[cold]
+    fn throw_away(buffer: Vec<u8>) {
+        drop(buffer);
     }
 }
 

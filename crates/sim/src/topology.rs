@@ -230,6 +230,11 @@ impl LinkDirection {
         if self.retired.is_empty() {
             return next;
         }
+        self.next_of_all(next)
+    }
+
+    #[cold]
+    fn next_of_all(&self, next: Option<anabranch_base::Instant>) -> Option<anabranch_base::Instant> {
         self.retired.iter().filter_map(Chain::next).chain(next).min()
     }
 }

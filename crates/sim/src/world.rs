@@ -178,7 +178,7 @@ pub struct SimSocket {
 }
 
 impl Datagrams for SimSocket {
-    #[inline]
+    #[inline(always)]
     fn poll_send(&self, _cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
         if batch.is_empty() {
             return Poll::Ready(Ok(()));
@@ -186,7 +186,7 @@ impl Datagrams for SimSocket {
         Poll::Ready(self.shared.state.borrow_mut().send(self.index, batch))
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
         let mut state = self.shared.state.borrow_mut();
         let State { sockets, pool, .. } = &mut *state;
@@ -326,7 +326,7 @@ impl State {
     }
 
     /// Sends every packet of `batch`.
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, index: u32, batch: &mut Batch) -> io::Result<()> {
         let State { sockets, nodes, pool, .. } = self;
         let Some(socket) = sockets.at(index) else { return Err(io::ErrorKind::NotConnected.into()) };
@@ -501,9 +501,7 @@ fn seal(
     mut start: usize,
 ) -> Result<(Vec<u8>, usize), Vec<u8>> {
     if start < HEADROOM {
-        // A received packet sent on: not enough room in front.
-        let missing = HEADROOM - start;
-        buffer.splice(0..0, std::iter::repeat_n(0, missing));
+        make_room(&mut buffer, start);
         start = HEADROOM;
     }
     if flow.protocol == protocol::UDP {
@@ -537,6 +535,12 @@ fn seal(
         // `find_flow` has seen to it that the families agree.
         _ => Err(buffer),
     }
+}
+
+/// A received packet is sent on, and there is not enough room in front of `buffer[start..]`.
+#[cold]
+fn make_room(buffer: &mut Vec<u8>, start: usize) {
+    buffer.splice(0..0, std::iter::repeat_n(0, HEADROOM - start));
 }
 
 fn port_of(local: Local) -> u16 {

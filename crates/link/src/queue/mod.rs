@@ -47,7 +47,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// Forgets what no longer waits at `at`.
-    #[inline]
+    #[inline(always)]
     pub fn settle(&mut self, at: Instant) {
         while let Some(&(start, bytes)) = self.starts.front() {
             if start > at {
@@ -139,18 +139,31 @@ impl Bottleneck {
         self.backlog.occupancy_at(now)
     }
 
-    /// Asks the policy, and marks the packet when that is its answer.
-    #[inline]
+    /// Asks limit and policy, and marks the packet when that is the answer.
+    #[inline(always)]
     fn admit<P: Carried>(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Cause> {
-        let waiting = self.backlog.occupancy();
-        let bytes = packet.wire_len();
         if let Policy::Red(red) = &mut self.policy {
             red.observe(at, &self.backlog);
         }
         // A packet for an idle link never waits, whatever the limit.
-        if !self.limit.has_room(waiting, bytes) && self.serializer.free() > at {
+        if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free() > at {
             return Some(Cause::Overflow);
         }
+        match self.policy {
+            Policy::DropTail(None) => None,
+            _ => self.admit_by_policy(at, packet, meter),
+        }
+    }
+
+    #[inline(never)]
+    fn admit_by_policy<P: Carried>(
+        &mut self,
+        at: Instant,
+        packet: &mut P,
+        meter: &mut Meter,
+    ) -> Option<Cause> {
+        let waiting = self.backlog.occupancy();
+        let bytes = packet.wire_len();
         let (admission, ecn, otherwise) = match &mut self.policy {
             Policy::DropTail(None) => return None,
             Policy::DropTail(Some(threshold)) => (threshold.admit(waiting, bytes), true, None),

@@ -55,15 +55,24 @@ impl Bell {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return false;
         }
-        self.waker = Some(cx.waker().clone());
+        self.hang_up(cx);
         true
+    }
+
+    #[cold]
+    fn hang_up(&mut self, cx: &Context<'_>) {
+        self.waker = Some(cx.waker().clone());
     }
 }
 
 /// Drives `driven` over `socket` until the socket fails.
-pub async fn drive<W: World, D: Driven>(world: W, socket: W::Socket, driven: Rc<RefCell<D>>) {
+pub fn drive<W: World, D: Driven>(
+    world: W,
+    socket: W::Socket,
+    driven: Rc<RefCell<D>>,
+) -> impl Future<Output = ()> {
     let mut driver = Driver::new(world, socket);
-    poll_fn(|cx| driver.poll(cx, &mut *driven.borrow_mut())).await;
+    poll_fn(move |cx| driver.poll(cx, &mut *driven.borrow_mut()))
 }
 
 /// The state of the loop between two polls.
@@ -129,6 +138,7 @@ impl<W: World> Driver<W> {
     }
 
     /// Takes in one batch; false when there is none, or none behind it.
+    #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
         // A batch that is empty has been cleared.
         if !self.input.is_empty() {
@@ -152,6 +162,7 @@ impl<W: World> Driver<W> {
 
     /// Sends until the engine has nothing more or the socket takes no more
     /// (then the socket wakes us).
+    #[inline(always)]
     fn transmit<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<()> {
         loop {
             // A batch that is empty has been cleared.
@@ -172,7 +183,7 @@ impl<W: World> Driver<W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
         // Fired or not, what lies in the past is no longer set.
         if self.armed.is_some_and(|at| at <= now) {
@@ -191,6 +202,7 @@ impl<W: World> Driver<W> {
     }
 
     /// Has the timer wake us.
+    #[inline(never)]
     fn listen(&mut self, cx: &mut Context<'_>) {
         self.listening = true;
         if self.timer.poll(cx).is_ready() {

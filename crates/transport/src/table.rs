@@ -30,9 +30,14 @@ impl<K: Ord + Copy, V> Table<K, V> {
     #[inline]
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         if self.entries.get(self.last).is_none_or(|(known, _)| known != key) {
-            self.last = self.place(key).ok()?;
+            self.last = self.search(key)?;
         }
         self.entries.get_mut(self.last).map(|(_, value)| &mut **value)
+    }
+
+    #[cold]
+    fn search(&self, key: &K) -> Option<usize> {
+        self.place(key).ok()
     }
 
     /// Puts `value` in the place of what was there.

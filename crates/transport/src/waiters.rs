@@ -38,10 +38,14 @@ impl Waiter {
     #[inline]
     pub(crate) fn wait(&mut self, cx: &Context<'_>) {
         self.waiting = true;
-        match &mut self.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            self.keep(cx);
         }
+    }
+
+    #[cold]
+    fn keep(&mut self, cx: &Context<'_>) {
+        self.waker = Some(cx.waker().clone());
     }
 
     /// What it waits for has come.

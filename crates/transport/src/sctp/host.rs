@@ -218,6 +218,7 @@ impl Driven for Shared {
         &mut self.bell
     }
 
+    #[inline]
     fn handle_event(&mut self, now: Instant, event: Event) {
         match event {
             Event::Readable { id, stream } => {
@@ -230,6 +231,32 @@ impl Driven for Shared {
                     association.writable();
                 }
             }
+            other => self.handle_rare(now, other),
+        }
+    }
+
+    fn handle_failure(&mut self, error: &io::Error) {
+        let reason = CloseReason::Network(error.to_string());
+        self.failure = Some(reason.clone());
+        for association in self.associations.values_mut() {
+            if association.closed.is_none() {
+                association.closed = Some(reason.clone());
+            }
+            association.wake_all();
+        }
+        for backlog in self.listeners.values_mut() {
+            backlog.acceptor.wake();
+        }
+        self.idle.wake();
+    }
+}
+
+impl Shared {
+    /// All events but those of data.
+    #[cold]
+    fn handle_rare(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Readable { .. } | Event::Writable { .. } => {}
             Event::Established { id, outbound_streams, inbound_streams } => {
                 if let Some(association) = self.associations.get_mut(&id) {
                     association.streams = outbound_streams.min(inbound_streams);
@@ -292,21 +319,6 @@ impl Driven for Shared {
             }
         }
     }
-
-    fn handle_failure(&mut self, error: &io::Error) {
-        let reason = CloseReason::Network(error.to_string());
-        self.failure = Some(reason.clone());
-        for association in self.associations.values_mut() {
-            if association.closed.is_none() {
-                association.closed = Some(reason.clone());
-            }
-            association.wake_all();
-        }
-        for backlog in self.listeners.values_mut() {
-            backlog.acceptor.wake();
-        }
-        self.idle.wake();
-    }
 }
 
 impl Association {
@@ -338,22 +350,32 @@ impl Association {
     }
 
     /// The stream pair of this number.
+    #[inline]
     pub(super) fn lane(&mut self, stream: u16) -> &mut Lane {
         let index = usize::from(stream);
         if self.lanes.len() <= index {
-            self.lanes.resize_with(index + 1, Lane::default);
+            self.make_lanes(index);
         }
         &mut self.lanes[index]
     }
 
-    /// What a read or an accept that finds nothing more should say; `None`: wait.
-    pub(super) fn end(&self) -> Option<CloseReason> {
-        match &self.closed {
-            Some(reason) => Some(reason.clone()),
-            None => self.peer_finished.then_some(CloseReason::Finished),
-        }
+    #[cold]
+    fn make_lanes(&mut self, last: usize) {
+        self.lanes.resize_with(last + 1, Lane::default);
     }
 
+    /// What a read or an accept that finds nothing more should say; `None`: wait.
+    #[inline]
+    pub(super) fn end(&self) -> Option<CloseReason> {
+        if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }
+    }
+
+    #[cold]
+    fn reason(&self) -> CloseReason {
+        self.closed.clone().unwrap_or(CloseReason::Finished)
+    }
+
+    #[inline]
     pub(super) fn wait_to_read(&mut self, stream: u16, cx: &Context<'_>) {
         self.lane(stream).reader.wait(cx);
     }
@@ -413,15 +435,21 @@ impl Association {
     }
 
     /// Something can be read from the stream.
+    #[inline]
     pub(super) fn readable(&mut self, stream: u16) {
         let lane = self.lane(stream);
         lane.dry = false;
         if lane.open {
             lane.reader.wake();
         } else if !std::mem::replace(&mut lane.announced, true) {
-            self.begun.push_back(stream);
-            self.acceptors.wake();
+            self.announce(stream);
         }
+    }
+
+    #[cold]
+    fn announce(&mut self, stream: u16) {
+        self.begun.push_back(stream);
+        self.acceptors.wake();
     }
 
     fn writable(&mut self) {

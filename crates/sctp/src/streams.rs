@@ -99,8 +99,18 @@ impl<T> Streams<T> {
     pub(crate) fn at(&mut self, slot: usize) -> &mut T {
         match self.first.get_mut(slot) {
             Some(state) => state,
-            None => &mut self.more[slot / FIRST - 1][slot % FIRST],
+            None => Self::beyond_mut(&mut self.more, slot),
         }
+    }
+
+    #[cold]
+    fn beyond_mut(more: &mut [Vec<T>], slot: usize) -> &mut T {
+        &mut more[slot / FIRST - 1][slot % FIRST]
+    }
+
+    #[cold]
+    fn beyond(&self, slot: usize) -> &T {
+        &self.more[slot / FIRST - 1][slot % FIRST]
     }
 
     /// The state in a slot.
@@ -108,7 +118,7 @@ impl<T> Streams<T> {
     pub(crate) fn of(&self, slot: usize) -> &T {
         match self.first.get(slot) {
             Some(state) => state,
-            None => &self.more[slot / FIRST - 1][slot % FIRST],
+            None => self.beyond(slot),
         }
     }
 

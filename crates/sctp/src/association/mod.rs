@@ -91,8 +91,13 @@ impl Trace {
     #[inline]
     pub(crate) fn record(&mut self, at: Instant, connection: u64, event: impl FnOnce() -> TraceEvent) {
         if self.on {
-            self.records.push(TraceRecord { at, connection, event: event() });
+            self.keep(at, connection, event);
         }
+    }
+
+    #[cold]
+    fn keep(&mut self, at: Instant, connection: u64, event: impl FnOnce() -> TraceEvent) {
+        self.records.push(TraceRecord { at, connection, event: event() });
     }
 }
 

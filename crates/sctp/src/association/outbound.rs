@@ -94,6 +94,7 @@ pub(super) struct Allowed {
 
 impl Association {
     /// Appends packets to `out`; false when nothing is to be sent.
+    #[inline]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx.now) else {
             self.note_limit(ctx);
@@ -145,7 +146,7 @@ impl Association {
             }
             // More of the same: DATA to the same path that fits the size of the batch.
             limit = limit.min(out.stride());
-            match self.next_job(ctx.now) {
+            match self.another_job(ctx.now) {
                 Some(next @ Job::Data(path, allowed))
                     if path == index
                         && out.ecn == if self.ecn.on { Ecn::Ect0 } else { Ecn::NotEct }
@@ -158,6 +159,12 @@ impl Association {
                 _ => return true,
             }
         }
+    }
+
+    /// The job after the first of a batch.
+    #[inline(never)]
+    fn another_job(&mut self, now: Instant) -> Option<Job> {
+        self.next_job(now)
     }
 
     /// Writes one packet of at most `limit` bytes (more only for a chunk that
@@ -233,8 +240,21 @@ impl Association {
         }
     }
 
+    /// New DATA chunks behind others.
+    #[inline(never)]
+    fn write_more(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        index: usize,
+        end: usize,
+        buffer: &mut Vec<u8>,
+        tag: u64,
+    ) -> u64 {
+        self.write_fresh(ctx, index, end, buffer, tag)
+    }
+
     /// New DATA chunks, as many as may go and fit; how many.
-    #[inline]
+    #[inline(always)]
     fn write_fresh(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -467,7 +487,7 @@ impl Association {
         if (allowed.new || allowed.again && !more_marked && self.follows_new(ctx.now, index))
             && index == self.data_target()
         {
-            let new = self.write_fresh(ctx, index, end, buffer, tag);
+            let new = self.write_more(ctx, index, end, buffer, tag);
             fresh = new > 0;
             written += new;
         }
@@ -487,6 +507,7 @@ impl Association {
         self.paths.at(index).last_data = Some(ctx.now);
     }
 
+    #[inline(always)]
     fn write_new(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -527,10 +548,8 @@ impl Association {
         let probing = self.send.probing.is_some_and(|probing| probing.allowed)
             && u64::from(cut.length) > self.send.peer_window;
         let cause = if probing { SendCause::Probe } else { SendCause::New };
-        if probing && let Some(state) = &mut self.send.probing {
-            state.allowed = false;
-            state.answered = false;
-            state.sent += 1;
+        if probing {
+            self.send.note_probe();
         }
         self.send.queue.commit(cut);
         let entry = Entry {
@@ -626,7 +645,7 @@ impl Association {
         clippy::too_many_arguments,
         reason = "they describe one chunk, and a struct of them would be read once"
     )]
-    #[inline]
+    #[inline(always)]
     fn count_sent(
         &mut self,
         ctx: &mut Ctx<'_>,

@@ -144,9 +144,11 @@ impl Timers {
     /// that could be, and none is looked for.
     #[inline]
     pub(crate) fn earlier_than(&mut self, armed: Instant) -> Option<Instant> {
-        if self.floor >= armed {
-            return None;
-        }
+        if self.floor >= armed { None } else { self.search_below(armed) }
+    }
+
+    #[cold]
+    fn search_below(&mut self, armed: Instant) -> Option<Instant> {
         let next = self.next();
         self.floor = next.unwrap_or(Instant::MAX);
         next.filter(|next| *next < armed)

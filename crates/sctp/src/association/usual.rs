@@ -38,6 +38,7 @@ impl Association {
     }
 
     /// What holds now, given that no control chunk waits.
+    #[cold]
     pub(super) fn ease_without_control(&self) -> Ease {
         let calm = matches!(self.state, State::Established)
             && self.asconf.is_none()
@@ -53,7 +54,7 @@ impl Association {
     }
 
     /// Nothing is to be sent now, as far as can be told at a glance.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sends_nothing(&self) -> bool {
         if self.ease != Ease::Plain || self.recv.sack_due() || self.send.outstanding.has_lost() {
             return false;
@@ -64,7 +65,7 @@ impl Association {
 
     /// Takes in a packet of `bytes` from `path` that is one DATA chunk and nothing else. False
     /// when it is not what comes next.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_next_data(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -106,7 +107,7 @@ impl Association {
 
     /// Takes in a packet of `bytes` from `from` that is one SACK and nothing else. False when it
     /// says more than that the next chunks have arrived.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_plain_sack(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -155,13 +156,18 @@ impl Association {
         let earliest = path.earliest_unsure || taken.begin <= path.earliest;
         self.errors = 0;
         if revived {
-            self.stir();
-            self.on_path_up(ctx, index, true);
+            self.revive(ctx, index);
         }
         self.rearm_t3(ctx.now, index, earliest, false);
         self.tell_writable(ctx);
         self.check_probe(ctx.now);
         true
+    }
+
+    #[cold]
+    fn revive(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        self.stir();
+        self.on_path_up(ctx, index, true);
     }
 }
 

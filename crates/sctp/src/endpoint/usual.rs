@@ -11,7 +11,7 @@ use anabranch_wire::sctp::{Data, Header, RawChunk};
 impl Endpoint {
     /// Takes in a packet of one DATA or SACK chunk as nearly all are (`association/usual.rs`);
     /// false when it is not such a one, and nothing has been done.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_usual(
         &mut self,
         now: Instant,

@@ -83,26 +83,61 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// What an association that is no more has left to be sent.
+    #[cold]
+    fn say_last_words(&mut self, out: &mut Batch) -> bool {
+        let Some(words) = self.last_words.pop_front() else { return false };
+        out.source = words.source;
+        out.target = words.target;
+        out.first_tag = self.next_tag;
+        self.next_tag += 1;
+        out.push(&words.packet);
+        true
+    }
+
+    /// A batch of several packets, or of some that need have no checksum.
+    #[inline(never)]
+    fn handle_each(&mut self, now: Instant, batch: &Batch) {
+        for packet in batch.packets() {
+            self.handle_packet(now, packet);
+        }
+    }
+
     /// A packet has arrived, `view` if it is one of SCTP with the right checksum.
-    #[inline]
+    #[inline(always)]
     fn take_packet(&mut self, now: Instant, packet: &Packet<'_>, view: Option<PacketView<'_>>) {
         // RFC 9260 §6.8: a packet with a wrong checksum never was.
         let Some(view) = view else {
-            self.totals.discarded += 1;
-            self.totals.unreadable += 1;
-            return;
+            return self.discard(true);
         };
         let mut chunks = view.chunks();
         let Some(Ok(first)) = chunks.next_raw() else {
-            self.totals.discarded += 1;
-            return;
+            return self.discard(false);
         };
-        if chunks.is_empty()
+        let usual = chunks.is_empty()
             && matches!(first.kind, Data::KIND | wire::Sack::KIND)
-            && self.take_usual(now, packet, view.header, first)
-        {
-            return;
+            && self.take_usual(now, packet, view.header, first);
+        if !usual {
+            self.take_any(now, packet, &view, first, chunks);
         }
+    }
+
+    #[cold]
+    fn discard(&mut self, unreadable: bool) {
+        self.totals.discarded += 1;
+        self.totals.unreadable += u64::from(unreadable);
+    }
+
+    /// The same for a packet that begins with `first`, whatever it is; `chunks` come behind it.
+    #[inline(never)]
+    fn take_any(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        view: &PacketView<'_>,
+        first: RawChunk<'_>,
+        chunks: Chunks<'_>,
+    ) {
         match first.kind {
             // RFC 9260 §8.4: nobody sets up associations with a group.
             wire::Init::KIND | CookieEcho::KIND if !is_unicast(packet.source.ip()) => {
@@ -128,8 +163,8 @@ impl Endpoint {
             // RFC 9260 §8.5.1 A: nothing else has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
-                Some(slot) => self.on_own_tag(now, slot, packet, &view, first, chunks),
-                None => self.on_stray(now, packet, &view),
+                Some(slot) => self.on_own_tag(now, slot, packet, view, first, chunks),
+                None => self.on_stray(now, packet, view),
             },
         }
     }
@@ -159,11 +194,7 @@ impl Engine for Endpoint {
                     self.take_packet(now, &packet, view);
                 }
             }
-            _ => {
-                for packet in batch.packets() {
-                    self.handle_packet(now, packet);
-                }
-            }
+            _ => self.handle_each(now, batch),
         }
         self.lends = false;
         if let Some(slot) = self.lender.take()
@@ -226,14 +257,10 @@ impl Engine for Endpoint {
         }
     }
 
+    #[inline]
     fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
-        if let Some(words) = self.last_words.pop_front() {
-            out.source = words.source;
-            out.target = words.target;
-            out.first_tag = self.next_tag;
-            self.next_tag += 1;
-            out.push(&words.packet);
-            return true;
+        if !self.last_words.is_empty() {
+            return self.say_last_words(out);
         }
         while let Some(&slot) = self.ready.front() {
             let mut tag = self.next_tag;

@@ -83,6 +83,16 @@ impl SendHalf {
         }
     }
 
+    /// A probe of a closed window goes out.
+    #[cold]
+    pub(crate) fn note_probe(&mut self) {
+        if let Some(probing) = &mut self.probing {
+            probing.allowed = false;
+            probing.answered = false;
+            probing.sent += 1;
+        }
+    }
+
     /// Nothing is waiting and nothing is unacknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()

@@ -299,7 +299,21 @@ impl Outstanding {
     }
 
     /// As [`earliest_on`](Self::earliest_on), looking at a bounded number of chunks.
+    #[inline]
     pub(crate) fn earliest_within(&self, path: u8, from: u64) -> Earliest {
+        // Mostly it is the very first.
+        if self.runs.is_empty()
+            && let Some(entry) = self.get(from.max(self.base))
+            && entry.path == path
+            && entry.state == ChunkState::InFlight
+        {
+            return Earliest::At(from.max(self.base));
+        }
+        self.search_earliest(path, from)
+    }
+
+    #[inline(never)]
+    fn search_earliest(&self, path: u8, from: u64) -> Earliest {
         let mut offset = from.max(self.base);
         let mut run = self.runs.partition_point(|run| run.end <= offset);
         for _ in 0..effort::CHUNKS {

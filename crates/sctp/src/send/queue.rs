@@ -252,15 +252,19 @@ impl Queue {
         bytes.push(payload);
     }
 
+    /// A place for one more message.
+    #[cold]
+    fn fresh(&mut self) -> u32 {
+        self.messages.push(Stored::empty());
+        (self.messages.len() - 1) as u32
+    }
+
     /// A message of `length` bytes waits from here on; its number.
-    #[inline]
+    #[inline(always)]
     fn enlist(&mut self, message: &Message, slot: usize, place: u64, length: usize) -> u32 {
         let index = match self.free.pop(&self.messages) {
             Some(index) => index,
-            None => {
-                self.messages.push(Stored::empty());
-                (self.messages.len() - 1) as u32
-            }
+            None => self.fresh(),
         };
         let stored = &mut self.messages[index as usize];
         stored.length = length as u32;
@@ -309,7 +313,7 @@ impl Queue {
     }
 
     /// `length` bytes of a message at `offset`, in up to two pieces.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn payload<'a>(
         &'a self,
         message: &'a Stored,

@@ -129,18 +129,7 @@ impl Scheduler {
     pub(crate) fn push(&mut self, stream: u16, message: u32) {
         match &mut self.order {
             Order::Fcfs(queue) => queue.push_back(message),
-            Order::Turns(turns) => {
-                let values = &self.values;
-                let begin = || Line { value: values.get(&stream).copied().unwrap_or(0), ..Line::default() };
-                let slot = turns.lines.slot(stream, begin);
-                let line = turns.lines.at(slot);
-                let idle = line.waiting.is_empty();
-                line.waiting.push_back((turns.arrivals, message));
-                turns.arrivals += 1;
-                if idle && turns.served != Some(stream) {
-                    turns.queue(self.kind, stream, slot);
-                }
-            }
+            Order::Turns(turns) => turns.push(self.kind, &self.values, stream, message),
         }
     }
 
@@ -182,13 +171,8 @@ impl Scheduler {
     /// A packet with new chunks is complete.
     #[inline]
     pub(crate) fn packet_done(&mut self) {
-        if let Order::Turns(turns) = &mut self.order
-            && self.kind == SchedulerKind::RoundRobinPacket
-            && (self.interleaving || !turns.begun)
-            && let Some(stream) = turns.served.take()
-        {
-            turns.sated = false;
-            turns.queue_again(self.kind, stream);
+        if let Order::Turns(turns) = &mut self.order {
+            turns.packet_done(self.kind, self.interleaving);
         }
     }
 
@@ -220,6 +204,31 @@ impl Order {
 }
 
 impl Turns {
+    #[inline(never)]
+    fn push(&mut self, kind: SchedulerKind, values: &BTreeMap<u16, u16>, stream: u16, message: u32) {
+        let begin = || Line { value: values.get(&stream).copied().unwrap_or(0), ..Line::default() };
+        let slot = self.lines.slot(stream, begin);
+        let line = self.lines.at(slot);
+        let idle = line.waiting.is_empty();
+        line.waiting.push_back((self.arrivals, message));
+        self.arrivals += 1;
+        if idle && self.served != Some(stream) {
+            self.queue(kind, stream, slot);
+        }
+    }
+
+    /// A packet with new chunks is complete.
+    #[inline(never)]
+    fn packet_done(&mut self, kind: SchedulerKind, interleaving: bool) {
+        if kind == SchedulerKind::RoundRobinPacket
+            && (interleaving || !self.begun)
+            && let Some(stream) = self.served.take()
+        {
+            self.sated = false;
+            self.queue_again(kind, stream);
+        }
+    }
+
     /// Gives a stream with something waiting its place.
     fn queue(&mut self, kind: SchedulerKind, stream: u16, slot: usize) {
         let line = self.lines.at(slot);
@@ -247,6 +256,7 @@ impl Turns {
         }
     }
 
+    #[inline(never)]
     fn head(&self) -> Option<u32> {
         let stream = match self.served {
             Some(_) if self.sated => return None,
@@ -256,6 +266,7 @@ impl Turns {
         self.lines.get(stream)?.waiting.front().map(|&(_, message)| message)
     }
 
+    #[inline(never)]
     fn cut(&mut self, kind: SchedulerKind, interleaving: bool, bytes: u32, done: bool) {
         let stream = match self.served.take() {
             Some(stream) => stream,

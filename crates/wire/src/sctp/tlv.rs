@@ -249,8 +249,13 @@ impl<'b> ChunkWriter<'b> {
 pub fn pad(buffer: &mut Vec<u8>, length: usize) {
     let more = padded(length) - length;
     if more > 0 {
-        buffer.extend_from_slice(&[0; 3][..more]);
+        append_zeros(buffer, more);
     }
+}
+
+#[cold]
+fn append_zeros(buffer: &mut Vec<u8>, count: usize) {
+    buffer.resize(buffer.len() + count, 0);
 }
 
 /// Size of a type-length header.

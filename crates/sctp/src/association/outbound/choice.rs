@@ -17,6 +17,7 @@ use anabranch_base::trace::{Limit, SendCause, TraceEvent};
 use anabranch_congestion::Controller;
 
 impl Association {
+    #[inline(always)]
     pub(super) fn next_job(&mut self, now: Instant) -> Option<Job> {
         if self.ease == Ease::None {
             match self.control_job() {
@@ -38,6 +39,7 @@ impl Association {
     }
 
     /// What goes before DATA.
+    #[cold]
     fn control_job(&mut self) -> Turn {
         let now_or_wait = |job: Option<Job>| job.map_or(Turn::Wait, Turn::Job);
         match self.state {
@@ -85,6 +87,7 @@ impl Association {
     }
 
     /// RFC 9260 §6.4: where SACKs go.
+    #[inline]
     pub(super) fn sack_path(&self) -> usize {
         let same = self.data_from;
         let path = match self.config.sack_path {
@@ -126,7 +129,7 @@ impl Association {
     }
 
     /// The path that DATA can go to now, and which.
-    #[inline]
+    #[inline(always)]
     pub(super) fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         let found = self.open_path(now)?;
         if self.config.pacing && self.is_held(now, found.0) { None } else { Some(found) }
@@ -151,7 +154,7 @@ impl Association {
         index == self.data_target() && self.send.queue.unsent_bytes() > 0 && self.new_allowed(now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn open_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if !self.state.may_send_data() {
             return None;
@@ -228,7 +231,7 @@ impl Association {
     }
 
     /// New DATA may go, as far as the peer's window, Nagle and bursts are concerned.
-    #[inline]
+    #[inline(always)]
     fn new_allowed(&mut self, now: Instant) -> bool {
         if self.send.outstanding.is_full() {
             return false;

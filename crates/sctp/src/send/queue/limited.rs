@@ -61,6 +61,7 @@ impl Queue {
     }
 
     /// Chunks of a message that may be given up have been acknowledged, or skipped.
+    #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
         let done = if let Promise::Abandoned(left) = &mut stored.promise {

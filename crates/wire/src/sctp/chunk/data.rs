@@ -99,7 +99,7 @@ impl<'a> Data<'a> {
 
     /// Appends the whole chunk with a payload that lies in two pieces; the one
     /// in `self` is not looked at.
-    #[inline]
+    #[inline(always)]
     pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
         let length = front.len() + back.len();
         self.emit_header(buffer, length);

@@ -63,7 +63,21 @@ impl Sack<'_> {
 
     /// Appends the chunk. More blocks than a chunk can count is a bug: the
     /// caller keeps within its packet.
+    #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
+        if self.gaps.is_empty() && self.duplicates.is_empty() {
+            // Written in one go, for it is read again at once, eight bytes at a time: for the checksum.
+            let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
+            let [w0, w1, w2, w3] = self.window.to_be_bytes();
+            let length = Self::FIXED as u8;
+            let whole = [Self::KIND, 0, 0, length, c0, c1, c2, c3, w0, w1, w2, w3, 0, 0, 0, 0];
+            return buffer.extend_from_slice(&whole);
+        }
+        self.emit_with_blocks(buffer);
+    }
+
+    #[inline(never)]
+    fn emit_with_blocks(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         let mut fixed = [0; 12];
         fixed[0..4].copy_from_slice(&self.cumulative.0.to_be_bytes());

@@ -77,12 +77,14 @@ pub fn put(packet: &mut [u8]) {
 /// it may be written over.
 #[inline]
 pub fn put_alone(buffer: &mut [u8], start: usize) {
+    let Some(begin) = front::begin(buffer, start) else {
+        return put(&mut buffer[start..]);
+    };
     let packet = &mut buffer[start..];
-    assert!(packet.len() >= FIELD.end, "no room for the common header");
     if packet[FIELD] != [0; 4] {
         packet[FIELD].fill(0);
     }
-    let sum = crc32_iscsi(front::lengthen(buffer, start));
+    let sum = crc32_iscsi(front::lengthen(buffer, begin, start));
     buffer[start..][FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
@@ -90,17 +92,37 @@ pub fn put_alone(buffer: &mut [u8], start: usize) {
 /// front of it may be written over.
 #[inline]
 pub fn is_valid_alone(buffer: &mut [u8], start: usize) -> bool {
-    if !front::is_worth_it(buffer, start) {
-        return is_valid(&buffer[start..]);
-    }
+    let Some(begin) = front::begin(buffer, start) else {
+        return match buffer[start..].try_into() {
+            Ok(short) => is_valid_short(short),
+            Err(_) => is_valid(&buffer[start..]),
+        };
+    };
     let Some(&field) = buffer[start..].get(FIELD).and_then(|field| field.first_chunk::<4>()) else {
         return false;
     };
     buffer[start..][FIELD].fill(0);
-    let sum = crc32_iscsi(front::lengthen(buffer, start));
+    let sum = crc32_iscsi(front::lengthen(buffer, begin, start));
     buffer[start..][FIELD].copy_from_slice(&field);
     field == sum.to_le_bytes()
 }
+
+/// As [`is_valid`], for a packet of one SACK without blocks, which half of all packets are: it is
+/// copied with its field cleared, in registers.
+#[inline]
+fn is_valid_short(packet: &[u8; SHORT]) -> bool {
+    let (Some(head), Some(rest)) = (packet.first_chunk::<16>(), packet.last_chunk::<{ SHORT - 16 }>()) else {
+        return false;
+    };
+    let head = u128::from_le_bytes(*head);
+    let mut cleared = [0; SHORT];
+    cleared[..16].copy_from_slice(&(head & !FIELD_MASK).to_le_bytes());
+    cleared[16..].copy_from_slice(rest);
+    (head >> (8 * FIELD.start)) as u32 == crc32c(&cleared)
+}
+
+/// Bytes of a packet with one SACK chunk without blocks.
+const SHORT: usize = 28;
 
 #[cfg(test)]
 mod tests {

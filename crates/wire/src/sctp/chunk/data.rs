@@ -105,7 +105,7 @@ impl<'a> Data<'a> {
         self.emit_header(buffer, length);
         buffer.extend_from_slice(front);
         if !back.is_empty() {
-            buffer.extend_from_slice(back);
+            append(buffer, back);
         }
         pad(buffer, length);
     }
@@ -117,6 +117,12 @@ impl<'a> Data<'a> {
         buffer.extend_from_slice(self.payload);
         pad(buffer, self.payload.len());
     }
+}
+
+/// The second piece, of a message that lies around the end of its ring.
+#[cold]
+fn append(buffer: &mut Vec<u8>, back: &[u8]) {
+    buffer.extend_from_slice(back);
 }
 
 impl fmt::Display for Data<'_> {

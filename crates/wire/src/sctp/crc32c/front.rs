@@ -21,23 +21,25 @@ pub const fn room_for(size: usize) -> usize {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// The packet `buffer[start..]` lies so that it can be lengthened to whole blocks.
-#[inline]
-pub(super) fn is_worth_it(buffer: &[u8], start: usize) -> bool {
-    let (size, room) = (buffer.len() - start, room_for(buffer.len() - start));
+/// Where whole blocks begin that end with the packet `buffer[start..]`, if it lies so that it can be
+/// lengthened to them, and that is worth it.
+#[inline(always)]
+pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
+    let size = buffer.len() - start;
     // Not for short packets, nor to sum one more block for a few words.
-    let gains = size > 2 * BLOCK && size.is_multiple_of(4) && room <= BLOCK - LINE;
-    gains && room <= start && (buffer.as_ptr() as usize + start - room).is_multiple_of(LINE)
+    if size <= 2 * BLOCK || !size.is_multiple_of(4) {
+        return None;
+    }
+    let room = room_for(size);
+    let lies_well = room <= BLOCK - LINE
+        && room <= start
+        && (buffer.as_ptr() as usize + start - room).is_multiple_of(LINE);
+    lies_well.then(|| start - room)
 }
 
-/// What has the CRC32c of the packet `buffer[start..]`: the packet, or what has been put in front
-/// of it as well.
-#[inline]
-pub(super) fn lengthen(buffer: &mut [u8], start: usize) -> &[u8] {
-    if !is_worth_it(buffer, start) {
-        return &buffer[start..];
-    }
-    let begin = start - room_for(buffer.len() - start);
+/// What has the CRC32c of the packet `buffer[start..]`, from `begin` on, which [`begin`] has said.
+#[inline(always)]
+pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
     buffer[begin..start].copy_from_slice(&NEUTRAL[..start - begin]);
     &buffer[begin..]
 }
@@ -94,7 +96,7 @@ mod tests {
                 let start = start + if start % 16 == 0 { begin.next_multiple_of(LINE) - begin } else { 0 };
                 buffer.resize(start, 0xee);
                 buffer.extend_from_slice(&packet);
-                lengthened += u32::from(is_worth_it(&buffer, start));
+                lengthened += u32::from(super::begin(&buffer, start).is_some());
                 assert!(is_valid_alone(&mut buffer, start), "{size} at {start}");
                 assert_eq!(buffer[start..], packet, "{size} at {start}");
                 buffer[start..][FIELD].fill(9);

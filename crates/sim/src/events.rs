@@ -193,7 +193,7 @@ impl Events {
     }
 
     /// The same where there are fewer than [`CHILDREN`] below, and nothing below those.
-    #[inline]
+    #[inline(never)]
     fn sink_at_the_edge(heap: &mut [Key], mut hole: usize, key: Key) {
         let first = hole * CHILDREN + 1;
         let below = (first..).zip(heap.get(first..).unwrap_or_default().iter().copied());

@@ -128,6 +128,10 @@ impl State {
         let now = self.now;
         while let Some(parcel) = self.directions[index].chain.pop(now) {
             self.come_out(index, parcel);
+            // Mostly it was the only one.
+            if self.directions[index].chain.next().is_none_or(|at| at > now) {
+                break;
+            }
         }
         if !self.directions[index].retired.is_empty() {
             self.retired_due(index);

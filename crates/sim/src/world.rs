@@ -6,7 +6,7 @@
 
 use crate::events::Owner;
 use crate::executor::Task;
-use crate::host::{Arrived, Flow, Socket, TimerState, Waiter};
+use crate::host::{Arrived, Flow, Report, Socket, TimerState, Waiter};
 use crate::network::{Shared, State};
 use crate::parcel::Parcel;
 use crate::topology::Node;
@@ -248,31 +248,45 @@ impl fmt::Debug for SimSocket {
 #[inline(always)]
 fn hand_over(arrived: Arrived, local: Local, batch: &mut Batch) -> Vec<u8> {
     let Arrived { parcel, payload, report } = arrived;
-    let addresses = ip::addresses(parcel.bytes());
-    let mut ecn = ip::ecn::read(parcel.bytes());
-    let (tag, payload_at) = (parcel.tag, payload as usize);
+    let payload_at = payload as usize;
+    if let Some(report) = report {
+        return hand_over_report(&report, parcel, payload_at, batch);
+    }
     let (mut source_port, mut target_port) = (0, 0);
-    if let (Local::Udp { port }, None) = (local, &report) {
+    if let Local::Udp { port } = local {
         // The UDP header stands right before the payload.
         let header = &parcel.buffer[payload_at - udp::HEADER_LEN..];
         source_port = u16::from_be_bytes([header[0], header[1]]);
         target_port = port;
     }
-    // Only whole, verified packets get here.
-    let Some((mut source, mut target)) = addresses else {
-        return batch.put_buffer(parcel.buffer, payload_at);
-    };
-    batch.icmp = report.as_deref().map(|report| {
-        // As if the peer had sent it: that is whom it is about.
-        (source, source_port) = (report.icmp.target, report.target_port);
-        (target, target_port) = (report.icmp.source, report.source_port);
-        ecn = Ecn::NotEct;
-        report.icmp
-    });
-    batch.source = SocketAddr::new(source, source_port);
-    batch.target = SocketAddr::new(target, target_port);
-    batch.ecn = ecn;
-    batch.first_tag = tag;
+    match parcel.bytes().first_chunk::<{ v4::HEADER_LEN }>() {
+        Some(&[first, second, .., s0, s1, s2, s3, t0, t1, t2, t3]) if first >> 4 == 4 => {
+            batch.source = SocketAddr::new(IpAddr::from([s0, s1, s2, s3]), source_port);
+            batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
+            batch.ecn = Ecn::from_bits(second);
+        }
+        // Only whole, verified packets get here.
+        _ => {
+            if let Some((source, target)) = ip::addresses(parcel.bytes()) {
+                batch.source = SocketAddr::new(source, source_port);
+                batch.target = SocketAddr::new(target, target_port);
+                batch.ecn = ip::ecn::read(parcel.bytes());
+            }
+        }
+    }
+    batch.icmp = None;
+    batch.first_tag = parcel.tag;
+    batch.put_buffer(parcel.buffer, payload_at)
+}
+
+/// The same for a report, as if the peer had sent it: that is whom it is about.
+#[cold]
+fn hand_over_report(report: &Report, parcel: Parcel, payload_at: usize, batch: &mut Batch) -> Vec<u8> {
+    batch.icmp = Some(report.icmp);
+    batch.source = SocketAddr::new(report.icmp.target, report.target_port);
+    batch.target = SocketAddr::new(report.icmp.source, report.source_port);
+    batch.ecn = Ecn::NotEct;
+    batch.first_tag = parcel.tag;
     batch.put_buffer(parcel.buffer, payload_at)
 }
 
@@ -333,7 +347,9 @@ impl State {
         let node = socket.node;
         let host = &mut nodes[node as usize];
         if !socket.flow.as_ref().is_some_and(|flow| {
-            flow.ends == (batch.source, batch.target) && flow.address_changes == host.address_changes
+            same(&flow.ends.1, &batch.target)
+                && same(&flow.ends.0, &batch.source)
+                && flow.address_changes == host.address_changes
         }) {
             socket.flow = match find_flow(host, socket.local, batch) {
                 Ok(flow) => flow,
@@ -444,6 +460,17 @@ impl State {
             return self.take_in(node, interface, parcel);
         }
         self.originate(node, interface, parcel);
+    }
+}
+
+/// Equality, of IPv4 addresses without a detour.
+#[inline(always)]
+fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
+    match (one, other) {
+        (SocketAddr::V4(one), SocketAddr::V4(other)) => {
+            one.ip().to_bits() == other.ip().to_bits() && one.port() == other.port()
+        }
+        _ => one == other,
     }
 }
 

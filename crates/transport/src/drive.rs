@@ -8,7 +8,7 @@
 //! that moved later is found out when the timer fires).
 
 use anabranch_base::time::Instant;
-use anabranch_base::{Batch, Engine};
+use anabranch_base::{Batch, Engine, Icmp};
 use anabranch_world::{Datagrams, Timer, World};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -97,7 +97,7 @@ impl<W: World> Driver<W> {
         Self { world, socket, timer, armed: None, listening: false, input, output }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> Poll<()> {
         if driven.bell().register(cx) {
             // The timer knows another waker, or none.
@@ -112,7 +112,7 @@ impl<W: World> Driver<W> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn turn<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> io::Result<()> {
         for _ in 0..ROUNDS_PER_POLL {
             // A real clock goes on: an engine that has sent what one instant allows must see the answer come later.
@@ -151,13 +151,18 @@ impl<W: World> Driver<W> {
                 // The engine may empty the batch.
                 let drained = self.input.drained;
                 if let Some(icmp) = self.input.icmp {
-                    engine.handle_icmp(now, &icmp, self.input.segments().next().unwrap_or_default());
+                    self.report(now, engine, &icmp);
                 } else {
                     engine.handle_batch(now, &mut self.input);
                 }
                 Ok(!drained)
             }
         }
+    }
+
+    #[cold]
+    fn report<E: Engine>(&self, now: Instant, engine: &mut E, icmp: &Icmp) {
+        engine.handle_icmp(now, icmp, self.input.segments().next().unwrap_or_default());
     }
 
     /// Sends until the engine has nothing more or the socket takes no more

@@ -180,7 +180,14 @@ impl Association {
     /// Somebody was turned away, and there is room now.
     #[inline]
     pub(super) fn tell_writable(&mut self, ctx: &mut Ctx<'_>) {
-        if self.send.queue.take_writable() && self.state.accepts_messages() && !self.shutdown_asked {
+        if self.send.queue.take_writable() {
+            self.say_writable(ctx);
+        }
+    }
+
+    #[cold]
+    fn say_writable(&mut self, ctx: &mut Ctx<'_>) {
+        if self.state.accepts_messages() && !self.shutdown_asked {
             ctx.events.push_back(crate::event::Event::Writable { id: self.id });
         }
     }
@@ -376,7 +383,15 @@ impl Association {
     #[inline]
     pub(super) fn account_idle(&mut self, now: Instant, index: usize) {
         let path = self.paths.at(index);
-        let Some(last) = path.last_data.filter(|_| path.flight == 0) else {
+        if path.flight == 0 {
+            self.account_rest(now, index);
+        }
+    }
+
+    #[cold]
+    fn account_rest(&mut self, now: Instant, index: usize) {
+        let path = self.paths.at(index);
+        let Some(last) = path.last_data else {
             return;
         };
         let idle: Duration = now - last;

@@ -8,6 +8,7 @@
 //! Home of RFC 9260 §6.1 and §6.10.
 
 mod choice;
+mod plain;
 
 use super::timers::Timer;
 use super::usual::Ease;
@@ -96,6 +97,12 @@ impl Association {
     /// Appends packets to `out`; false when nothing is to be sent.
     #[inline]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
+        self.send_plainly(ctx, out, tag) || self.transmit_any(ctx, out, tag)
+    }
+
+    /// As [`poll_transmit`](Self::poll_transmit), whatever is to be sent.
+    #[inline(never)]
+    fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx.now) else {
             self.note_limit(ctx);
             return false;
@@ -146,7 +153,7 @@ impl Association {
             }
             // More of the same: DATA to the same path that fits the size of the batch.
             limit = limit.min(out.stride());
-            match self.another_job(ctx.now) {
+            match self.next_job(ctx.now) {
                 Some(next @ Job::Data(path, allowed))
                     if path == index
                         && out.ecn == if self.ecn.on { Ecn::Ect0 } else { Ecn::NotEct }
@@ -159,12 +166,6 @@ impl Association {
                 _ => return true,
             }
         }
-    }
-
-    /// The job after the first of a batch.
-    #[inline(never)]
-    fn another_job(&mut self, now: Instant) -> Option<Job> {
-        self.next_job(now)
     }
 
     /// Writes one packet of at most `limit` bytes (more only for a chunk that
@@ -215,7 +216,7 @@ impl Association {
     }
 
     /// As [`write_packet`](Self::write_packet), for one that is to hold new DATA chunks alone.
-    #[inline]
+    #[inline(always)]
     fn write_new_data(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -391,6 +392,7 @@ impl Association {
         self.emit_sack(end, buffer);
     }
 
+    #[inline]
     fn emit_sack(&mut self, end: usize, buffer: &mut Vec<u8>) {
         let room = end.saturating_sub(buffer.len());
         self.recv.emit_sack(buffer, room);

@@ -54,6 +54,11 @@ impl Demux {
         {
             return Some(slot);
         }
+        self.search(tag)
+    }
+
+    #[cold]
+    fn search(&mut self, tag: u32) -> Option<u32> {
         let slot = *self.tags.get(&tag)?;
         self.last = Some((tag, slot));
         Some(slot)

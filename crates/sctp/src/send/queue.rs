@@ -55,6 +55,15 @@ pub(crate) struct Stored {
     own: Option<Box<[u8]>>,
 }
 
+impl Stored {
+    /// `length` bytes at `offset` of a message that has its bytes to itself.
+    #[cold]
+    fn own_bytes(&self, offset: u32, length: u32) -> (&[u8], &[u8]) {
+        let own = self.own.as_deref().unwrap_or_default();
+        (&own[offset as usize..(offset + length) as usize], &[])
+    }
+}
+
 /// Messages that are done with, one leading to the next by its `chunks`: no
 /// memory is asked for while a SACK is taken in.
 #[derive(Debug)]
@@ -320,8 +329,8 @@ impl Queue {
         offset: u32,
         length: u32,
     ) -> (&'a [u8], &'a [u8]) {
-        if let Some(own) = &message.own {
-            return (&own[offset as usize..(offset + length) as usize], &[]);
+        if message.own.is_some() {
+            return message.own_bytes(offset, length);
         }
         let bytes = &self.streams.of(message.slot as usize).bytes;
         bytes.slices(message.place + u64::from(offset), length as usize)

@@ -11,13 +11,14 @@ use crate::association::timers::Timer;
 use crate::association::usual::Ease;
 use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
+use crate::path::Path;
+use crate::path::control::Control;
 use crate::send::outstanding::ChunkState;
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause, TraceEvent};
 use anabranch_congestion::Controller;
 
 impl Association {
-    #[inline(always)]
     pub(super) fn next_job(&mut self, now: Instant) -> Option<Job> {
         if self.ease == Ease::None {
             match self.control_job() {
@@ -129,7 +130,7 @@ impl Association {
     }
 
     /// The path that DATA can go to now, and which.
-    #[inline(always)]
+    #[inline]
     pub(super) fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         let found = self.open_path(now)?;
         if self.config.pacing && self.is_held(now, found.0) { None } else { Some(found) }
@@ -154,7 +155,7 @@ impl Association {
         index == self.data_target() && self.send.queue.unsent_bytes() > 0 && self.new_allowed(now)
     }
 
-    #[inline(always)]
+    #[inline]
     fn open_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if !self.state.may_send_data() {
             return None;
@@ -188,23 +189,29 @@ impl Association {
     }
 
     /// The congestion window of a path is open.
-    #[inline]
-    fn is_open(&self, index: usize) -> bool {
+    #[inline(always)]
+    pub(super) fn is_open(&self, index: usize) -> bool {
         let path = self.paths.get(index);
         // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
         let blocked = path.one_packet && path.flight > 0;
-        if let Some(control) = &path.control {
-            if control.tail {
-                return true;
-            }
-            // RFC 6937: in a recovery, what leaves follows what arrives.
-            if let Some(prr) = control.reduction.as_ref().filter(|_| self.send.recovery.exit.is_some()) {
-                // With nothing on its way no acknowledgement would come that allows more.
-                return (prr.allowance() > 0 || path.flight == 0) && !blocked;
-            }
+        if let Some(open) = path.control.as_ref().and_then(|control| self.is_open_by(path, control, blocked))
+        {
+            return open;
         }
         // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may go.
         path.flight < path.congestion.window() && !blocked
+    }
+
+    /// The same where more than the congestion window has a say.
+    #[inline(never)]
+    fn is_open_by(&self, path: &Path, control: &Control, blocked: bool) -> Option<bool> {
+        if control.tail {
+            return Some(true);
+        }
+        // RFC 6937: in a recovery, what leaves follows what arrives.
+        let prr = control.reduction.as_ref().filter(|_| self.send.recovery.exit.is_some())?;
+        // With nothing on its way no acknowledgement would come that allows more.
+        Some((prr.allowance() > 0 || path.flight == 0) && !blocked)
     }
 
     /// The lowest chunk to be sent again, and where to.
@@ -232,7 +239,7 @@ impl Association {
 
     /// New DATA may go, as far as the peer's window, Nagle and bursts are concerned.
     #[inline(always)]
-    fn new_allowed(&mut self, now: Instant) -> bool {
+    pub(super) fn new_allowed(&mut self, now: Instant) -> bool {
         if self.send.outstanding.is_full() {
             return false;
         }
@@ -245,8 +252,12 @@ impl Association {
     /// RFC 9260 §6.1 A: the peer has room, or this is a probe.
     #[inline]
     pub(super) fn window_takes(&self, length: u32) -> bool {
-        u64::from(length) <= self.send.peer_window
-            || self.send.probing.is_some_and(|probing| probing.allowed) && self.send.outstanding.is_empty()
+        u64::from(length) <= self.send.peer_window || self.may_probe()
+    }
+
+    #[cold]
+    fn may_probe(&self) -> bool {
+        self.send.probing.is_some_and(|probing| probing.allowed) && self.send.outstanding.is_empty()
     }
 
     /// Nagle's rule: a packet that is not full waits while anything is unacknowledged.

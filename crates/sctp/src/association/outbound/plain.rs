@@ -1,0 +1,82 @@
+//! The two packets that nearly all are, on their way out.
+//!
+//! While nothing but data is on an association's mind, what leaves is packets of new DATA, or of
+//! one SACK. Both are written here in a straight line: what comes out is what the choice among
+//! all jobs would have come to. Whatever is otherwise goes the long way, and nothing has been
+//! done then. `association/usual.rs` is the same for what comes in.
+//!
+//! Home of no rule: each has its own.
+
+use super::super::usual::Ease;
+use super::super::{Association, Ctx};
+use anabranch_base::{Batch, Ecn};
+use anabranch_wire::sctp::{crc32c, packet};
+
+impl Association {
+    /// Writes the next packet into `out`, which is empty and takes but one, if it is one of these.
+    #[inline(always)]
+    pub(super) fn send_plainly(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
+        if self.ease != Ease::Plain || out.max_segments() != 1 || self.send.outstanding.has_lost() {
+            return false;
+        }
+        if self.recv.sack_pending() {
+            return self.sack_plainly(out, tag);
+        }
+        let index = self.paths.current();
+        let data = self.send.queue.unsent_bytes() > 0 && self.is_open(index) && self.new_allowed(ctx.now);
+        if !data || self.config.pacing {
+            return false;
+        }
+        let limit = self.address(index, out, *tag);
+        out.end_on(crc32c::LINE, limit, crc32c::room_for(limit));
+        let bytes = out.push_with(|buffer| {
+            let before = buffer.len();
+            self.write_new_data(ctx, index, limit, buffer, *tag, true);
+            buffer.len() - before
+        });
+        assert!(bytes > packet::HEADER, "a packet without chunks");
+        out.may_fragment = bytes > limit;
+        self.count_packet(index, bytes, tag);
+        true
+    }
+
+    /// A SACK that is due goes alone when there is no data to ride with.
+    #[inline]
+    fn sack_plainly(&mut self, out: &mut Batch, tag: &mut u64) -> bool {
+        let alone = self.recv.sack_due() && self.send.queue.unsent_bytes() == 0;
+        if !alone || self.outbox.shutdown || self.outbox.shutdown_ack || self.extensions.zero_checksum {
+            return false;
+        }
+        let index = self.sack_path();
+        let limit = self.address(index, out, *tag);
+        let bytes = out.push_with(|buffer| {
+            let start = packet::begin(buffer, self.local_port, self.peer_port, self.peer_tag);
+            self.emit_sack(start + limit, buffer);
+            packet::finish(buffer, start);
+            buffer.len() - start
+        });
+        self.count_packet(index, bytes, tag);
+        true
+    }
+
+    /// From where to where the packets in `out` go, and how large one may be.
+    #[inline(always)]
+    fn address(&mut self, index: usize, out: &mut Batch, tag: u64) -> usize {
+        let path = self.paths.get(index);
+        out.source = path.source;
+        out.target = path.address;
+        out.ecn = Ecn::NotEct;
+        out.first_tag = tag;
+        path.packet_limit()
+    }
+
+    #[inline(always)]
+    fn count_packet(&mut self, index: usize, bytes: usize, tag: &mut u64) {
+        *tag += 1;
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += bytes as u64;
+        let path = self.paths.at(index);
+        path.stats.packets_sent += 1;
+        path.stats.bytes_sent += bytes as u64;
+    }
+}

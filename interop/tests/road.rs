@@ -1,0 +1,51 @@
+//! The road of the cases on a real network: what it delays it delivers, whether or not anything else happens.
+
+use anabranch_base::Batch;
+use anabranch_base::time::Duration;
+use anabranch_interop::field::road::{Field, Road};
+use anabranch_world::os::{self, Options};
+use anabranch_world::{Datagrams, Detach, Local, Timer, World};
+use std::future::poll_fn;
+use std::net::Ipv4Addr;
+use std::task::Poll;
+
+/// A packet that is sent when nobody waits for anything arrives when the way is over.
+#[test]
+fn a_lone_packet_leaves_in_time() {
+    let options = Options { addresses: vec![Ipv4Addr::LOCALHOST.into()], seed: Some(1) };
+    let arrived = os::run(options, async |world| {
+        let road = Road::new(1);
+        road.delay.set(Duration::from_millis(2));
+        let field = Field::new(world.clone(), road);
+        let far = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
+        let near = field.bind(Local::Udp { port: 0 }).await.expect("another");
+        let (source, target) = (near.local()[0], far.local()[0]);
+        // As the loop that drives an engine: what has arrived, what is to go, and then it waits.
+        let mut sent = false;
+        let task = field.spawn(
+            "near",
+            poll_fn(move |cx| {
+                let mut input = Batch::new(1);
+                while near.poll_recv(cx, &mut input).is_ready() {}
+                if !sent {
+                    sent = true;
+                    let mut output = Batch::new(1);
+                    output.put_segments(b"alone", 5);
+                    (output.source, output.target) = (source, target);
+                    assert!(near.poll_send(cx, &mut output).is_ready());
+                }
+                Poll::<()>::Pending
+            }),
+        );
+        task.detach();
+        let mut timer = world.timer();
+        timer.set(Some(world.now() + Duration::from_secs(10)));
+        let mut input = Batch::new(1);
+        poll_fn(|cx| match far.poll_recv(cx, &mut input) {
+            Poll::Ready(taken) => Poll::Ready(taken.is_ok()),
+            Poll::Pending => timer.poll(cx).map(|()| false),
+        })
+        .await
+    });
+    assert!(arrived.expect("a world"), "it never left");
+}

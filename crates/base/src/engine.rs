@@ -165,6 +165,9 @@ pub struct Batch {
     /// The sending engine's number of the first packet; the following packets
     /// count up from it. Engines number their packets 1, 2, 3, ….
     pub first_tag: u64,
+    /// On sending: a world may send batches of different lanes in another
+    /// order than it was given them. 0, as at first, is a lane like any other.
+    pub lane: u32,
     /// On receipt: this is not data but an ICMP report, the segment its quote
     /// (transport header onward).
     pub icmp: Option<Icmp>,
@@ -190,6 +193,7 @@ impl Batch {
             ecn: Ecn::NotEct,
             may_fragment: false,
             first_tag: 0,
+            lane: 0,
             icmp: None,
             drained: false,
             buffer: vec![0; HEADROOM],
@@ -215,6 +219,7 @@ impl Batch {
         self.ecn = Ecn::NotEct;
         self.may_fragment = false;
         self.first_tag = 0;
+        self.lane = 0;
     }
 
     /// Makes a buffer that was put in have its headroom.

@@ -87,6 +87,8 @@ struct Driver<W: World> {
     input: Batch,
     /// Filled and not yet taken by the socket, or empty.
     output: Batch,
+    /// What the socket had kept and could not send.
+    unsent: Batch,
 }
 
 impl<W: World> Driver<W> {
@@ -94,7 +96,8 @@ impl<W: World> Driver<W> {
         let segments = socket.max_segments();
         let timer = world.timer();
         let (input, output) = (Batch::new(segments), Batch::new(segments));
-        Self { world, socket, timer, armed: None, listening: false, input, output }
+        let unsent = Batch::new(1);
+        Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
     }
 
     #[inline(always)]
@@ -117,7 +120,13 @@ impl<W: World> Driver<W> {
         for _ in 0..ROUNDS_PER_POLL {
             // A real clock goes on: an engine that has sent what one instant allows must see the answer come later.
             let now = self.world.now();
-            let more = self.receive(cx, now, driven.engine())?;
+            let mut more = self.receive(cx, now, driven.engine())?;
+            // What came together is answered together, unless it is much.
+            let mut bytes = self.input.bytes().len();
+            while more && bytes < MOST_AT_ONCE && self.socket.has_more() {
+                more = self.receive(cx, now, driven.engine())?;
+                bytes += self.input.bytes().len().max(1);
+            }
             if driven.engine().poll_timeout().is_some_and(|at| at <= now) {
                 driven.engine().handle_timeout(now);
             }
@@ -172,6 +181,17 @@ impl<W: World> Driver<W> {
         loop {
             // A batch that is empty has been cleared.
             if self.output.is_empty() && !engine.poll_transmit(now, &mut self.output) {
+                match self.flush(cx, now, engine)? {
+                    // The engine may know another way.
+                    Poll::Ready(true) => continue,
+                    _ => return Ok(()),
+                }
+            }
+            if self.socket.queue(&mut self.output) {
+                continue;
+            }
+            // What came before goes before.
+            if self.flush(cx, now, engine)?.is_pending() {
                 return Ok(());
             }
             match self.socket.poll_send(cx, &mut self.output) {
@@ -184,6 +204,32 @@ impl<W: World> Driver<W> {
                 }
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => return Ok(()),
+            }
+        }
+    }
+
+    /// Sends what waits in the socket, unless it takes no more (then it wakes us);
+    /// true when the engine was told that some of it could not go.
+    #[inline]
+    fn flush<E: Engine>(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        engine: &mut E,
+    ) -> io::Result<Poll<bool>> {
+        let mut told = false;
+        loop {
+            match self.socket.poll_flush(cx, &mut self.unsent) {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Err(error)) if has_no_way(&error) => {
+                    told = true;
+                    // They may be of many associations.
+                    for packet in self.unsent.packets() {
+                        engine.handle_unsent(now, packet);
+                    }
+                    self.unsent.clear();
+                }
+                Poll::Ready(sent) => return sent.map(|()| Poll::Ready(told)),
             }
         }
     }
@@ -226,3 +272,5 @@ fn has_no_way(error: &io::Error) -> bool {
 
 /// Batches taken in before other tasks get their turn.
 const ROUNDS_PER_POLL: usize = 256;
+/// Bytes that may come in before anything goes out: acknowledgements must not wait for a whole window.
+const MOST_AT_ONCE: usize = 16 * 1024;

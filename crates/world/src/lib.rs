@@ -120,6 +120,33 @@ pub trait Datagrams: 'static {
     /// Anything else: the socket is of no more use.
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>>;
 
+    /// Takes `batch`, and leaves it empty, to send it with others at the next
+    /// [`poll_flush`](Self::poll_flush); false where it is to go by itself,
+    /// after a flush.
+    #[inline]
+    fn queue(&self, batch: &mut Batch) -> bool {
+        let _ = batch;
+        false
+    }
+
+    /// Sends what waits.
+    ///
+    /// # Errors
+    /// As [`poll_send`](Self::poll_send), with the packets that could not go in
+    /// `unsent`, which was empty; others may wait still.
+    #[inline]
+    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
+        let _ = (cx, unsent);
+        Poll::Ready(Ok(()))
+    }
+
+    /// More packets have been received already, and
+    /// [`poll_recv`](Self::poll_recv) will give them without another look at the network.
+    #[inline]
+    fn has_more(&self) -> bool {
+        false
+    }
+
     /// Receives packets, or one ICMP report (`batch.icmp`), into `batch`.
     ///
     /// # Errors

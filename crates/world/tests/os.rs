@@ -95,6 +95,47 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
     });
 }
 
+/// Without GSO and GRO; many targets in one call.
+#[test]
+fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
+    on(&[V4], async |world| {
+        let world = world.packet_by_packet();
+        let near = world.bind(Local::Udp { port: 0 }).await.expect("a port");
+        let mut far = Vec::new();
+        for _ in 0..5 {
+            far.push(world.bind(Local::Udp { port: 0 }).await.expect("a port"));
+        }
+        let mut out = Batch::new(near.max_segments());
+        for round in 0..4_u8 {
+            for (lane, to) in far.iter().enumerate() {
+                (out.source, out.target, out.lane) = (near.local()[0], to.local()[0], lane as u32);
+                out.ecn = Ecn::Ect0;
+                for number in 0..3 {
+                    out.push(&[3 * round + number; 1000]);
+                }
+                assert!(near.queue(&mut out) && out.is_empty());
+                // One of each, which can go together.
+                (out.source, out.target, out.lane) = (near.local()[0], to.local()[0], lane as u32);
+                out.push(&[100 + round; 50]);
+                assert!(near.queue(&mut out));
+            }
+        }
+        poll_fn(|cx| near.poll_flush(cx, &mut out)).await.expect("sent");
+        let mut input = Batch::new(1);
+        for socket in &far {
+            let (mut large, mut small) = (Vec::new(), Vec::new());
+            while large.len() + small.len() < 16 {
+                recv(socket, &mut input).await;
+                assert_eq!((input.source, input.len()), (near.local()[0], 1));
+                for packet in input.segments() {
+                    if packet.len() == 1000 { &mut large } else { &mut small }.push(packet[0]);
+                }
+            }
+            assert_eq!((large, small), ((0..12).collect(), (100..104).collect()));
+        }
+    });
+}
+
 #[test]
 fn a_closed_port_is_reported_with_the_packet_that_found_it() {
     on(&[V4], async |world| {

@@ -90,6 +90,8 @@ impl Endpoint {
         out.source = words.source;
         out.target = words.target;
         out.first_tag = self.next_tag;
+        // Nothing follows it that must not overtake it.
+        out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(&words.packet);
         true
@@ -282,6 +284,7 @@ impl Engine for Endpoint {
                 self.ready.pop_front();
             }
             if sent {
+                out.lane = slot;
                 return true;
             }
         }

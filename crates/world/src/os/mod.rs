@@ -7,17 +7,18 @@
 //!
 //! - `timers`: one timerfd for all timers of the world
 //! - `addresses`: the host's addresses, and how they change
-//! - `udp`, `raw`: sockets
+//! - `udp`, `raw`: sockets; `outbox`: packets that leave together
 //! - `descriptor`: what the event loop watches
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
 //! - `names`: the resolver
-//! - `signals`: being asked to end; `usage`: processor time
+//! - `signals`: being asked to end; `usage`: processor time, open files
 //! - `tun`, `packet`: whole packets of a device that is ours, where permitted
 
 mod addresses;
 mod descriptor;
 mod names;
+mod outbox;
 mod packet;
 mod raw;
 mod reports;
@@ -33,7 +34,7 @@ pub use signals::Signals;
 pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening};
 pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};
-pub use usage::processor_time;
+pub use usage::{processor_time, raise_open_files};
 
 use crate::{Datagrams, Detach, Local, World};
 use addresses::Addresses;
@@ -73,6 +74,7 @@ struct Inner {
     /// Generators given out, where no seed asks for the same ones again.
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
+    single_packets: bool,
     kernel: KernelOptions,
 }
 
@@ -105,8 +107,8 @@ impl OsWorld {
         };
         let timers = Timers::begin()?;
         let addresses = Rc::new(Addresses::new(options.addresses)?);
-        let kernel = KernelOptions::default();
-        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses, kernel }) })
+        let (single_packets, kernel) = (false, KernelOptions::default());
+        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses, single_packets, kernel }) })
     }
 
     /// The same world and clock, seen from other addresses of the host (see [`Options::addresses`]).
@@ -114,21 +116,35 @@ impl OsWorld {
     /// # Errors
     /// The host's addresses cannot be read.
     pub fn at(&self, addresses: Vec<IpAddr>) -> io::Result<Self> {
-        Ok(self.changed(Rc::new(Addresses::new(addresses)?), self.inner.kernel.clone()))
+        let inner = self.beside();
+        Ok(Self { inner: Rc::new(Inner { addresses: Rc::new(Addresses::new(addresses)?), ..inner }) })
+    }
+
+    /// The same world, whose UDP goes packet by packet: neither cut (GSO) nor
+    /// joined (GRO) by the kernel, as on a host without these offloads.
+    #[must_use]
+    pub fn packet_by_packet(&self) -> Self {
+        Self { inner: Rc::new(Inner { single_packets: true, ..self.beside() }) }
     }
 
     /// The same world, with the kernel's connections made in this way.
     #[must_use]
     pub fn with_kernel(&self, options: KernelOptions) -> Self {
-        self.changed(self.inner.addresses.clone(), options)
+        Self { inner: Rc::new(Inner { kernel: options, ..self.beside() }) }
     }
 
-    fn changed(&self, addresses: Rc<Addresses>, kernel: KernelOptions) -> Self {
-        let Inner { timers, rng, drawn, .. } = &*self.inner;
-        // The other's endpoints must not draw what this one's do.
-        let rng = if drawn.is_some() { self.rng("world") } else { rng.clone() };
-        let inner = Inner { timers: timers.clone(), rng, drawn: drawn.clone(), addresses, kernel };
-        Self { inner: Rc::new(inner) }
+    /// What another view of this world begins with.
+    fn beside(&self) -> Inner {
+        let inner = &*self.inner;
+        Inner {
+            timers: inner.timers.clone(),
+            // The other's endpoints must not draw what this one's do.
+            rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
+            drawn: inner.drawn.clone(),
+            addresses: inner.addresses.clone(),
+            single_packets: inner.single_packets,
+            kernel: inner.kernel.clone(),
+        }
     }
 
     fn kernel_options(&self) -> &KernelOptions {
@@ -190,7 +206,9 @@ impl World for OsWorld {
     async fn bind(&self, at: Local) -> io::Result<OsSocket> {
         let addresses = self.inner.addresses.clone();
         Ok(match at {
-            Local::Udp { port } => OsSocket::Udp(Box::new(udp::Udp::bind(addresses, port)?)),
+            Local::Udp { port } => {
+                OsSocket::Udp(Box::new(udp::Udp::bind(addresses, port, self.inner.single_packets)?))
+            }
             Local::Ip { protocol } => OsSocket::Raw(Box::new(raw::Raw::bind(addresses, protocol)?)),
         })
     }
@@ -210,6 +228,27 @@ impl Datagrams for OsSocket {
         match self {
             Self::Udp(socket) => socket.poll_send(cx, batch),
             Self::Raw(socket) => socket.poll_send(cx, batch),
+        }
+    }
+
+    fn queue(&self, batch: &mut Batch) -> bool {
+        match self {
+            Self::Udp(socket) => socket.queue(batch),
+            Self::Raw(_) => false,
+        }
+    }
+
+    fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
+        match self {
+            Self::Udp(socket) => socket.poll_flush(cx, unsent),
+            Self::Raw(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        match self {
+            Self::Udp(socket) => socket.has_more(),
+            Self::Raw(socket) => socket.has_more(),
         }
     }
 

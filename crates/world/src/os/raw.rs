@@ -155,6 +155,10 @@ impl Raw {
         }
     }
 
+    pub(super) fn has_more(&self) -> bool {
+        !self.arrived.borrow().waiting.is_empty()
+    }
+
     fn take_report(&self, batch: &mut Batch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
         // The kernel does not say from which of our addresses the packet left.

@@ -10,6 +10,7 @@
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
+use super::outbox::{self, Outbox, Train};
 use super::reports::{self, Report};
 use anabranch_base::{Batch, Ecn, IcmpKind};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
@@ -23,7 +24,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -37,8 +38,21 @@ pub struct Udp {
     turn: Cell<usize>,
     received: RefCell<Received>,
     reports: RefCell<VecDeque<(usize, Report)>>,
-    /// Bytes of the batch under way that have been sent already.
+    /// What leaves with the next flush.
+    outbox: RefCell<Outbox>,
+    /// Bytes of the batch or train under way that have been sent already.
     sent: Cell<usize>,
+}
+
+/// Packets to be sent: one source, target, mark and size, the last perhaps shorter.
+#[derive(Clone, Copy)]
+struct Packets<'a> {
+    source: IpAddr,
+    target: SocketAddr,
+    ecn: Ecn,
+    may_fragment: bool,
+    stride: usize,
+    bytes: &'a [u8],
 }
 
 /// One socket.
@@ -47,6 +61,8 @@ struct Bound {
     ip: IpAddr,
     socket: Rc<UdpSocket>,
     state: RefCell<UdpSocketState>,
+    /// The kernel neither cuts nor joins packets here.
+    single_packets: bool,
     /// Ready when something is in the error queue.
     trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
@@ -68,11 +84,11 @@ struct Received {
 }
 
 impl Udp {
-    pub(super) fn bind(addresses: Rc<Addresses>, port: u16) -> io::Result<Self> {
+    pub(super) fn bind(addresses: Rc<Addresses>, port: u16, single_packets: bool) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         // A free port of one address may be taken on another.
         for _ in 0..if port == 0 { 16 } else { 1 } {
-            match Self::try_bind(&addresses, port) {
+            match Self::try_bind(&addresses, port, single_packets) {
                 Ok(bound) => return Ok(bound),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
                 Err(error) => return Err(error),
@@ -81,13 +97,13 @@ impl Udp {
         Err(last)
     }
 
-    fn try_bind(addresses: &Rc<Addresses>, mut port: u16) -> io::Result<Self> {
+    fn try_bind(addresses: &Rc<Addresses>, mut port: u16, single_packets: bool) -> io::Result<Self> {
         let mut sockets: Vec<Bound> = Vec::new();
         let all = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
         let (wanted, optional) =
             if addresses.fixed().is_empty() { (&all[..], true) } else { (addresses.fixed(), false) };
         for &ip in wanted {
-            match Bound::new(SocketAddr::new(ip, port)) {
+            match Bound::new(SocketAddr::new(ip, port), single_packets) {
                 Ok(bound) => {
                     port = bound.socket.local_addr()?.port();
                     sockets.push(bound);
@@ -115,6 +131,7 @@ impl Udp {
             turn: Cell::new(0),
             received: RefCell::new(received),
             reports: RefCell::default(),
+            outbox: RefCell::default(),
             sent: Cell::new(0),
         })
     }
@@ -128,11 +145,16 @@ impl Udp {
     }
 
     pub(super) fn max_segments(&self) -> usize {
-        self.sockets.iter().map(|bound| bound.state.borrow().max_gso_segments()).min().unwrap_or(1)
+        let segments = self.sockets.iter().map(|bound| match bound.segments() {
+            // Many calls, but one turn of the loop.
+            1 => MOST_MESSAGES,
+            segments => segments,
+        });
+        segments.min().unwrap_or(1)
     }
 
     pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
-        let sent = self.send(cx, batch);
+        let sent = self.send(cx, Packets::of(batch));
         if sent.is_ready() {
             self.sent.set(0);
         }
@@ -143,9 +165,63 @@ impl Udp {
         sent
     }
 
-    fn send(&self, cx: &mut Context<'_>, batch: &Batch) -> Poll<io::Result<()>> {
-        let (source, target) = (batch.source.ip(), batch.target);
-        if batch.is_empty() {
+    pub(super) fn queue(&self, batch: &mut Batch) -> bool {
+        let mut outbox = self.outbox.borrow_mut();
+        // What has been sent in part goes on by itself.
+        let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
+        if under_way || outbox.is_full() || !Outbox::wants(batch) {
+            return false;
+        }
+        outbox.put(batch, self.max_segments());
+        batch.clear();
+        true
+    }
+
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
+        let mut outbox = self.outbox.borrow_mut();
+        while let [train, ..] = outbox.waiting() {
+            let alone = |train: &Train| train.bytes.len() == train.stride;
+            let like = |other: &Train| {
+                alone(other)
+                    && (other.source, other.ecn) == (train.source, train.ecn)
+                    && other.target.is_ipv4() == train.target.is_ipv4()
+            };
+            let run = outbox.waiting().iter().take(MOST_MESSAGES).take_while(|other| like(other)).count();
+            if run > 1
+                && self.sent.get() == 0
+                && let Some((_, bound)) = self.from(train.source, train.target.ip())
+            {
+                let packets: Vec<_> =
+                    outbox.waiting()[..run].iter().map(|train| (&train.bytes[..], train.target)).collect();
+                if let Ok(gone @ 1..) =
+                    ready!(bound.send_many(cx, self.source(bound, train.source), train.ecn, &packets))
+                {
+                    outbox.leave(gone);
+                    continue;
+                }
+            }
+            let sent = ready!(self.send(cx, Packets::in_train(train)));
+            self.sent.set(0);
+            if let Err(error) = sent {
+                unsent.put_segments(&train.bytes, train.stride);
+                unsent.source = SocketAddr::new(train.source, self.port);
+                unsent.target = train.target;
+                outbox.leave(1);
+                return Poll::Ready(Err(error));
+            }
+            outbox.leave(1);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// What to tell the kernel of the source of a packet.
+    fn source(&self, bound: &Bound, source: IpAddr) -> Option<IpAddr> {
+        Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified())
+    }
+
+    fn send(&self, cx: &mut Context<'_>, packets: Packets<'_>) -> Poll<io::Result<()>> {
+        let Packets { source, target, ecn, may_fragment, stride, bytes } = packets;
+        if bytes.is_empty() {
             return Poll::Ready(Ok(()));
         }
         if !source.is_unspecified() && source.is_ipv4() != target.is_ipv4() {
@@ -156,29 +232,33 @@ impl Udp {
             let text = format!("{source} is no address of this host");
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::AddrNotAvailable, text)));
         };
-        let src_ip = Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified());
+        let src_ip = self.source(bound, source);
         let largest = self.mtu(source) as usize;
-        let bytes = batch.bytes();
         let mut refusals = 0;
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
             // The kernel cuts nothing that it could not send; and a piece is one IP packet to it.
-            let most = if batch.may_fragment || batch.stride() + headers > largest {
-                1
-            } else {
-                let segments = bound.state.borrow().max_gso_segments();
-                segments.min(LARGEST_PIECE / batch.stride()).max(1)
-            };
-            let end = bytes.len().min(at + most * batch.stride());
+            let whole = may_fragment || stride + headers > largest;
+            let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
+            if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
+                let packets: Vec<_> =
+                    bytes[at..].chunks(stride).take(MOST_MESSAGES).map(|packet| (packet, target)).collect();
+                if let Ok(gone @ 1..) = ready!(bound.send_many(cx, src_ip, ecn, &packets)) {
+                    self.sent.set(bytes.len().min(at + gone * stride));
+                    continue;
+                }
+                // Why not is told by the first of them alone.
+            }
+            let end = bytes.len().min(at + most * stride);
             let transmit = Transmit {
                 destination: target,
-                ecn: EcnCodepoint::from_bits(batch.ecn as u8),
+                ecn: EcnCodepoint::from_bits(ecn as u8),
                 contents: &bytes[at..end],
-                segment_size: (end - at > batch.stride()).then_some(batch.stride()),
+                segment_size: (end - at > stride).then_some(stride),
                 src_ip,
             };
-            match bound.send(cx, &transmit, batch.may_fragment) {
+            match bound.send(cx, &transmit, may_fragment) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => self.sent.set(end),
                 Poll::Ready(Err(error)) => match Refusal::of(&error) {
@@ -198,7 +278,7 @@ impl Udp {
                         self.addresses.refresh();
                         // That the source is gone must not cost the socket its offloads.
                         if !self.addresses.has(source) {
-                            *bound.state.borrow_mut() = state_of(&bound.socket)?;
+                            *bound.state.borrow_mut() = state_of(&bound.socket, bound.single_packets)?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
                         // Many at once may be what is refused; then they go singly from here on.
@@ -235,6 +315,11 @@ impl Udp {
         if reports.len() < MOST_REPORTS {
             reports.push_back((socket, report));
         }
+    }
+
+    pub(super) fn has_more(&self) -> bool {
+        let received = self.received.borrow();
+        received.next < received.count
     }
 
     pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
@@ -278,6 +363,12 @@ impl Udp {
                 Ok(0) => {}
                 Ok(got) => {
                     (*socket, *next, *count) = (number, 0, got);
+                    if got < BUFFERS {
+                        // That was all. Another call would say so; what comes from here on is an event that the
+                        // loop has not looked at yet.
+                        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+                        let _ = bound.socket.try_io(Interest::READABLE, nothing);
+                    }
                     return Ok(true);
                 }
                 Err(error) => match Refusal::of(&error) {
@@ -350,8 +441,26 @@ impl Udp {
     }
 }
 
+impl<'a> Packets<'a> {
+    fn of(batch: &'a Batch) -> Self {
+        Self {
+            source: batch.source.ip(),
+            target: batch.target,
+            ecn: batch.ecn,
+            may_fragment: batch.may_fragment,
+            stride: batch.stride(),
+            bytes: batch.bytes(),
+        }
+    }
+
+    fn in_train(train: &'a Train) -> Self {
+        let Train { source, target, ecn, stride, bytes } = train;
+        Self { source: *source, target: *target, ecn: *ecn, may_fragment: false, stride: *stride, bytes }
+    }
+}
+
 impl Bound {
-    fn new(at: SocketAddr) -> io::Result<Self> {
+    fn new(at: SocketAddr, single_packets: bool) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
         if at.is_ipv6() {
             socket.set_only_v6(true)?;
@@ -362,9 +471,35 @@ impl Bound {
         let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
         socket.bind(&at.into())?;
         let socket = Rc::new(UdpSocket::from_std(socket.into())?);
-        let state = state_of(&socket)?;
+        let state = RefCell::new(state_of(&socket, single_packets)?);
         let trouble = RefCell::new(trouble(socket.clone()));
-        Ok(Self { ip: at.ip(), socket, state: RefCell::new(state), trouble })
+        Ok(Self { ip: at.ip(), socket, state, single_packets, trouble })
+    }
+
+    /// Packets that the kernel takes in one piece.
+    fn segments(&self) -> usize {
+        if self.single_packets { 1 } else { self.state.borrow().max_gso_segments() }
+    }
+
+    /// How many of `packets` have gone.
+    fn send_many(
+        &self,
+        cx: &mut Context<'_>,
+        source: Option<IpAddr>,
+        ecn: Ecn,
+        packets: &[(&[u8], SocketAddr)],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.socket.poll_send_ready(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ready) => ready?,
+            }
+            let call = || outbox::send_many(self.socket.as_fd(), source, ecn, packets);
+            match self.socket.try_io(Interest::WRITABLE, call) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
     }
 
     fn send(
@@ -411,8 +546,11 @@ impl Bound {
 }
 
 /// Sets a socket up for what `quinn-udp` does.
-fn state_of(socket: &UdpSocket) -> io::Result<UdpSocketState> {
+fn state_of(socket: &UdpSocket, single_packets: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
+    if single_packets {
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?;
+    }
     // quinn-udp 0.6 asks for arrival times, and then has no room left for the ECN mark of packets joined by GRO.
     nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false)?;
     // Without reports, timeouts tell the same, later.
@@ -472,8 +610,10 @@ fn lacks_family(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| missing.contains(&Errno::from_raw(code)))
 }
 
-/// Datagrams, or trains of them, that one call may bring.
-const BUFFERS: usize = 8;
+/// Datagrams, or trains of them, that one call may bring: what `quinn-udp` takes at most.
+const BUFFERS: usize = 32;
+/// Packets that one call takes where they are not joined.
+const MOST_MESSAGES: usize = 64;
 /// What GRO joins at most is one UDP payload.
 const BUFFER_BYTES: usize = 65_536;
 /// Bytes that one call may send: the payload of the largest UDP packet of IPv6 and of IPv4.

@@ -1,0 +1,196 @@
+//! Packets that wait to leave together.
+//!
+//! An endpoint with many associations has a packet or two of each to send at a
+//! time. Those of one source, target, mark and size are joined to a train that
+//! one call sends (GSO); what then is alone can go with others by one
+//! `sendmmsg`. Packets of one lane ([`Batch::lane`]) keep their order.
+
+use anabranch_base::{Batch, Ecn};
+use nix::libc;
+use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What waits, in the order in which it leaves.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    trains: Vec<Train>,
+    /// Of those, so many have left.
+    left: usize,
+    packets: usize,
+    /// For lanes by their last bits: behind the train with the last packet of one of them.
+    latest: [u8; LANES],
+    /// Buffers of trains that have left.
+    spare: Vec<Vec<u8>>,
+}
+
+/// Packets of one source, target, mark and size; the last may be shorter.
+#[derive(Debug)]
+pub(super) struct Train {
+    pub(super) source: IpAddr,
+    pub(super) target: SocketAddr,
+    pub(super) ecn: Ecn,
+    pub(super) stride: usize,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Outbox {
+    /// Whether `batch` is worth a copy: what is large fills a call by itself.
+    pub(super) fn wants(batch: &Batch) -> bool {
+        !batch.may_fragment && batch.bytes().len() <= MOST_KEPT
+    }
+
+    /// There is no room for another batch.
+    pub(super) fn is_full(&self) -> bool {
+        self.packets >= MOST_PACKETS || self.trains.len() >= MOST_TRAINS
+    }
+
+    /// Takes a copy of `batch`, for a train of at most `longest` packets.
+    pub(super) fn put(&mut self, batch: &Batch, longest: usize) {
+        let (bytes, stride) = (batch.bytes(), batch.stride());
+        self.packets += batch.len();
+        let lane = batch.lane as usize % LANES;
+        // Not before what its lane has already given, nor behind what has left.
+        let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.left);
+        let fits = |train: &Train| {
+            train.stride == stride
+                && train.target == batch.target
+                && train.source == batch.source.ip()
+                && train.ecn == batch.ecn
+                && train.bytes.len().is_multiple_of(stride)
+                && train.bytes.len() + bytes.len() <= (longest * stride).min(LONGEST)
+        };
+        let found = self.trains[from..].iter().position(fits).map(|place| from + place);
+        let place = found.unwrap_or_else(|| {
+            let (source, target, ecn) = (batch.source.ip(), batch.target, batch.ecn);
+            let bytes = self.spare.pop().unwrap_or_default();
+            self.trains.push(Train { source, target, ecn, stride, bytes });
+            self.trains.len() - 1
+        });
+        self.trains[place].bytes.extend_from_slice(bytes);
+        self.latest[lane] = (place + 1) as u8;
+    }
+
+    /// What has not left yet.
+    pub(super) fn waiting(&self) -> &[Train] {
+        &self.trains[self.left..]
+    }
+
+    /// The first so many of those have left, or are lost; with the last of them all begins anew.
+    pub(super) fn leave(&mut self, count: usize) {
+        self.left += count;
+        if self.left < self.trains.len() {
+            return;
+        }
+        self.spare.extend(self.trains.drain(..).map(|mut train| {
+            train.bytes.clear();
+            train.bytes
+        }));
+        (self.left, self.packets) = (0, 0);
+        self.latest = [0; LANES];
+    }
+}
+
+/// Packets of one source and mark, each with its target, in one call; how many have gone.
+pub(super) fn send_many(
+    socket: BorrowedFd<'_>,
+    source: Option<IpAddr>,
+    ecn: Ecn,
+    packets: &[(&[u8], SocketAddr)],
+) -> io::Result<usize> {
+    let v4 = packets.first().is_some_and(|(_, target)| target.is_ipv4());
+    let parts: Vec<_> = packets.iter().map(|(packet, _)| [IoSlice::new(packet)]).collect();
+    let to: Vec<_> = packets.iter().map(|(_, target)| Some(SockaddrStorage::from(*target))).collect();
+    let (mark, class) = (ecn as u8, i32::from(ecn as u8));
+    // The kernel takes no more room than there is something in it.
+    let send = |controls: &[ControlMessage<'_>], room: Vec<u8>| {
+        let mut headers = MultiHeaders::preallocate(packets.len(), Some(room));
+        let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &parts, &to, controls, MsgFlags::MSG_DONTWAIT)?;
+        Ok(sent.count())
+    };
+    match source {
+        None if v4 => send(&[ControlMessage::Ipv4Tos(&mark)], nix::cmsg_space!(u8)),
+        None => send(&[ControlMessage::Ipv6TClass(&class)], nix::cmsg_space!(i32)),
+        Some(IpAddr::V4(source)) => {
+            let info = libc::in_pktinfo {
+                ipi_ifindex: 0,
+                ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.octets()) },
+                ipi_addr: libc::in_addr { s_addr: 0 },
+            };
+            let controls = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&mark)];
+            send(&controls, nix::cmsg_space!(libc::in_pktinfo, u8))
+        }
+        Some(IpAddr::V6(source)) => {
+            let address = libc::in6_addr { s6_addr: source.octets() };
+            let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
+            let controls = [ControlMessage::Ipv6PacketInfo(&info), ControlMessage::Ipv6TClass(&class)];
+            send(&controls, nix::cmsg_space!(libc::in6_pktinfo, i32))
+        }
+    }
+}
+
+/// Batches up to this size wait for others: a copy costs less than a call.
+const MOST_KEPT: usize = 4096;
+const MOST_PACKETS: usize = 256;
+/// No more than `latest` can count.
+const MOST_TRAINS: usize = 64;
+const LANES: usize = 32;
+/// One call carries at most the payload of one UDP packet.
+const LONGEST: usize = 65_535 - 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(lane: u32, port: u16, packets: &[&[u8]]) -> Batch {
+        let mut batch = Batch::new(64);
+        (batch.source, batch.target) = (([10, 0, 0, 1], 9899).into(), ([10, 0, 0, 2], port).into());
+        batch.lane = lane;
+        for packet in packets {
+            batch.push(packet);
+        }
+        batch
+    }
+
+    fn trains(outbox: &Outbox) -> Vec<(u16, Vec<u8>)> {
+        outbox.waiting().iter().map(|train| (train.target.port(), train.bytes.clone())).collect()
+    }
+
+    #[test]
+    fn packets_of_one_size_and_target_travel_together() {
+        let mut outbox = Outbox::default();
+        outbox.put(&batch(1, 7, &[b"aa"]), 64);
+        outbox.put(&batch(1, 7, &[b"aaa"]), 64);
+        outbox.put(&batch(2, 7, &[b"bb"]), 64);
+        outbox.put(&batch(2, 8, &[b"bbb"]), 64);
+        outbox.put(&batch(3, 7, &[b"cc", b"c"]), 64);
+        // Behind a short packet nothing fits any more.
+        outbox.put(&batch(4, 7, &[b"dd"]), 64);
+        let expected: [(u16, &[u8]); 4] = [(7, b"aabbccc"), (7, b"aaa"), (8, b"bbb"), (7, b"dd")];
+        assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
+        outbox.leave(1);
+        assert_eq!(outbox.waiting().len(), 3);
+        // The first one has left without it.
+        outbox.put(&batch(9, 7, &[b"ee"]), 64);
+        assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
+        outbox.leave(3);
+        assert!(outbox.waiting().is_empty() && !outbox.is_full());
+    }
+
+    #[test]
+    fn a_lane_keeps_its_order() {
+        let mut outbox = Outbox::default();
+        for packet in [&b"11"[..], b"222", b"33", b"44", b"555"] {
+            outbox.put(&batch(5, 7, &[packet]), 64);
+        }
+        let in_order: Vec<u8> = trains(&outbox).into_iter().flat_map(|(_, bytes)| bytes).collect();
+        assert_eq!(in_order, b"112223344555");
+        // Trains have an end.
+        outbox.leave(4);
+        for lane in 0..5 {
+            outbox.put(&batch(lane, 7, &[b"zz"]), 2);
+        }
+        assert_eq!(trains(&outbox), [(7, b"zzzz".to_vec()), (7, b"zzzz".to_vec()), (7, b"zz".to_vec())]);
+    }
+}

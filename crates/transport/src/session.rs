@@ -258,6 +258,21 @@ pub trait Stream: 'static {
         message: &[u8],
     ) -> Poll<Result<usize, CloseReason>>;
 
+    /// Writes messages of `size` bytes each that lie back to back in `from`: the
+    /// first and, where the transport can, those behind it that there is room
+    /// for. Else as [`poll_write_message`](Self::poll_write_message).
+    ///
+    /// # Errors
+    /// As `poll_write_message`.
+    fn poll_write_messages(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &[u8],
+        size: usize,
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.poll_write_message(cx, &from[..size.min(from.len())])
+    }
+
     /// How messages written from now on ([`poll_write_message`](Self::poll_write_message))
     /// are to be delivered. Where the transport has no choice (TCP) nothing
     /// changes: all bytes arrive, in order. Who gives messages up should write

@@ -267,7 +267,13 @@ impl<W: World> SctpStream<W> {
         }
     }
 
-    fn write(&mut self, cx: &Context<'_>, from: &[u8], whole: bool) -> Poll<Result<usize, CloseReason>> {
+    /// Writes messages of so many bytes, or cuts where it pleases.
+    fn write(
+        &mut self,
+        cx: &Context<'_>,
+        from: &[u8],
+        size: Option<usize>,
+    ) -> Poll<Result<usize, CloseReason>> {
         if from.is_empty() {
             return Poll::Ready(Ok(0));
         }
@@ -284,13 +290,15 @@ impl<W: World> SctpStream<W> {
         if association.lane(stream).cancelled {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
-        let fragment = engine.fragment_size(id).max(LEAST_PIECE);
-        let piece = match (whole, engine.interleaves(id)) {
-            (true, _) => from.len(),
-            (false, false) => fragment,
-            // RFC 8260 §2: a message holds up nobody, so a write is one message, if there is room for it.
-            (false, true) => engine.writable_bytes(id).clamp(fragment, MOST_PIECE.max(fragment)),
-        };
+        let piece = size.unwrap_or_else(|| {
+            let fragment = engine.fragment_size(id).max(LEAST_PIECE);
+            match engine.interleaves(id) {
+                false => fragment,
+                // RFC 8260 §2: a message holds up nobody, so a write is one message, if there is room for it.
+                true => engine.writable_bytes(id).clamp(fragment, MOST_PIECE.max(fragment)),
+            }
+        });
+        let whole = size.is_some();
         // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
         let ppid = self.ppid.unwrap_or(if whole { 0 } else { PPID_HTTP });
         // A stream of bytes needs them all, and in order.
@@ -373,7 +381,7 @@ impl<W: World> Stream for SctpStream<W> {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
-        self.write(cx, from, false)
+        self.write(cx, from, None)
     }
 
     fn poll_write_message(
@@ -381,7 +389,16 @@ impl<W: World> Stream for SctpStream<W> {
         cx: &mut Context<'_>,
         message: &[u8],
     ) -> Poll<Result<usize, CloseReason>> {
-        self.write(cx, message, true)
+        self.write(cx, message, Some(message.len()))
+    }
+
+    fn poll_write_messages(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &[u8],
+        size: usize,
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.write(cx, from, Some(size))
     }
 
     fn set_delivery(&mut self, delivery: Delivery) {

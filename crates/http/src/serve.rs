@@ -26,7 +26,7 @@ pub(crate) use stop::Waiting;
 use crate::observe::Observer;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
-use anabranch_world::World;
+use anabranch_world::{Timer, World};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -161,17 +161,29 @@ where
     O: Observer + 'static,
     N: Session,
 {
-    let tasks = Tasks::new(service.world.clone());
     let peer = if service.options.log.is_some() { session.peer() } else { None };
     let activity = Rc::new(Activity { peer, ..Activity::default() });
     activity.moved.set(service.world.now());
-    // Not among the tasks: it lasts as long as the session, and an end in good order waits for those only.
-    let watched = service.options.idle_timeout.is_some() || service.options.head_timeout.is_some();
-    let _watch = watched.then(|| {
-        let (world, options) = (service.world.clone(), service.options.clone());
-        let watch = watch(world, options, session.clone(), activity.clone());
-        service.world.spawn("http idle watch", watch)
-    });
+    let mut watch = Watch::new(&service.world, &service.options);
+    let mut served = std::pin::pin!(serve_streams(&service, &session, &activity));
+    // One task for both: thousands of sessions may have nothing else than that.
+    poll_fn(|cx| {
+        if let Some(watch) = &mut watch {
+            watch.poll(cx, &service.world, &session, &activity);
+        }
+        served.as_mut().poll(cx)
+    })
+    .await;
+}
+
+async fn serve_streams<W, S, O, N>(service: &Rc<Service<W, S, O>>, session: &N, activity: &Rc<Activity>)
+where
+    W: World,
+    S: Site,
+    O: Observer + 'static,
+    N: Session,
+{
+    let tasks = Tasks::new(service.world.clone());
     // A stream number can come again: its exchanges are counted on.
     let mut logs = BTreeMap::new();
     let stop = service.options.stop.as_ref().map(Stop::wait);
@@ -198,27 +210,64 @@ where
 }
 
 /// Ends a session that stands still.
-async fn watch<W: World, N: Session>(world: W, options: Options, session: N, activity: Rc<Activity>) {
-    let far = Duration::from_secs(3600);
-    let (idle, head) = (options.idle_timeout.unwrap_or(far), options.head_timeout.unwrap_or(far));
-    loop {
-        let now = world.now();
-        let busy = activity.serving.get() > 0;
-        if let Some(since) = activity.head_since.get()
-            && options.head_timeout.is_some()
+struct Watch<W: World> {
+    idle: Option<Duration>,
+    head: Option<Duration>,
+    timer: W::Timer,
+    /// The timer is set.
+    armed: bool,
+    /// It has been told to close; until when it may take for that.
+    closing: Option<Instant>,
+}
+
+impl<W: World> Watch<W> {
+    /// `None` where sessions may stand still.
+    fn new(world: &W, options: &Options) -> Option<Self> {
+        let (idle, head) = (options.idle_timeout, options.head_timeout);
+        if idle.is_none() && head.is_none() {
+            return None;
+        }
+        Some(Self { idle, head, timer: world.timer(), armed: false, closing: None })
+    }
+
+    /// Does what is due, and is looked at again when there may be more.
+    fn poll<N: Session>(&mut self, cx: &mut Context<'_>, world: &W, session: &N, activity: &Activity) {
+        while !self.armed || self.timer.poll(cx).is_ready() {
+            let now = world.now();
+            let due = self.look(now, session, activity);
+            self.timer.set(Some(due.max(now.plus_nanos(1))));
+            self.armed = true;
+        }
+    }
+
+    /// When to look again.
+    fn look<N: Session>(&mut self, now: Instant, session: &N, activity: &Activity) -> Instant {
+        let far = Duration::from_secs(3600);
+        if let Some(until) = self.closing {
+            // A peer that does not take what is left, or the end, is not waited for.
+            if until <= now {
+                session.abort();
+                return now + far;
+            }
+            return until;
+        }
+        let head_since = activity.head_since.get();
+        if let (Some(since), Some(head)) = (head_since, self.head)
             && since + head <= now
         {
-            return session.abort();
+            session.abort();
+            return now + far;
         }
-        if options.idle_timeout.is_some() && !busy && activity.moved.get() + idle <= now {
+        let busy = activity.serving.get() > 0;
+        let idle = self.idle.unwrap_or(far);
+        if self.idle.is_some() && !busy && activity.moved.get() + idle <= now {
             session.close();
-            // A peer that does not take what is left, or the end, is not waited for.
-            world.sleep_until(now + CLOSING).await;
-            return session.abort();
+            self.closing = Some(now + CLOSING);
+            return now + CLOSING;
         }
         let idle_due = if busy { now + idle } else { activity.moved.get() + idle };
-        let head_due = activity.head_since.get().unwrap_or(now) + head;
-        world.sleep_until(idle_due.min(head_due).max(now.plus_nanos(1))).await;
+        let head_due = head_since.unwrap_or(now) + self.head.unwrap_or(far);
+        idle_due.min(head_due)
     }
 }
 

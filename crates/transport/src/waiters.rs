@@ -12,6 +12,8 @@ impl Waiters {
     /// The polling task waits from here on.
     pub(crate) fn add(&mut self, cx: &Context<'_>) {
         if !self.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            // Mostly it is one, of each of very many things.
+            self.wakers.reserve_exact(1);
             self.wakers.push(cx.waker().clone());
         }
     }

@@ -131,6 +131,11 @@ impl Endpoint {
     pub(super) fn arm_at(&mut self, slot: u32, next: Instant) {
         self.slots[slot as usize].armed = next;
         self.deadlines.push(Reverse((next, slot)));
+        // What associations that come and go leave behind would lie here until its time comes.
+        if self.deadlines.len() > MOST_OUTDATED + 2 * self.slots.len() {
+            let slots = &self.slots;
+            self.deadlines.retain(|Reverse((at, slot))| slots[*slot as usize].armed == *at);
+        }
     }
 
     /// Enters tag, addresses and port of an association.
@@ -203,3 +208,6 @@ impl Endpoint {
         self.free.push(slot);
     }
 }
+
+/// Outdated deadlines that may stand beside those that count.
+const MOST_OUTDATED: usize = 1024;

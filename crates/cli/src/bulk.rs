@@ -56,6 +56,10 @@ pub fn command() -> Command {
         .arg(switch("both", "Both send at the same time"))
         .arg(flag("interval", "TIME", "Between two lines").default_value("1s"))
         .arg(flag("timeout", "TIME", "Where nothing moves for so long, the test has failed").default_value("10s"))
+        .arg(switch(
+            "no-offload",
+            "UDP packet by packet at this end, as on a host without GSO and GRO: what they gain is seen beside it",
+        ))
         .arg(crate::knobs::set().help(
             "Knobs: of SCTP as `race` names them (profile=rfc9260,rcvbuf=8MiB); of the kernel's protocols cc, \
              sndbuf and rcvbuf",
@@ -110,6 +114,8 @@ mod verb {
             Ok(span)
         };
         let timeout = span("timeout", Duration::from_secs(10))?;
+        let single = matches.get_flag("no-offload");
+        let view = |world: OsWorld| if single { world.packet_by_packet() } else { world };
         let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201);
         if let Some(texts) = matches.get_many::<String>("listen") {
             let mut places = Vec::new();
@@ -119,7 +125,7 @@ mod verb {
             }
             let once = matches.get_flag("once");
             let server = Server { places, sctp_port, timeout, once };
-            let served = os::run(os::Options::default(), async |world| server.run(world).await);
+            let served = os::run(os::Options::default(), async |world| server.run(view(world)).await);
             return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
         }
         let text = matches.get_one::<String>("server").map_or("", String::as_str);
@@ -174,7 +180,7 @@ mod verb {
             interrupted: false,
         };
         let client = Client { url, plan, knobs: made, sctp_port, quiet: matches.get_flag("quiet"), framing };
-        let done = os::run(os::Options::default(), async |world| client.run(world, outputs).await);
+        let done = os::run(os::Options::default(), async |world| client.run(view(world), outputs).await);
         done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
     }
 

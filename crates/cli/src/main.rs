@@ -81,8 +81,11 @@ fn main() -> ExitCode {
     {
         return fail(failure);
     }
-    // These end in their own way.
-    if !matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
+    // These end in their own way, and may have thousands of connections.
+    if matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
+        #[cfg(target_os = "linux")]
+        anabranch_world::os::raise_open_files();
+    } else {
         race::end_on_interrupt();
     }
     let result = match matches.subcommand() {

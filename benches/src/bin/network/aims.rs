@@ -1,0 +1,107 @@
+//! What is aimed at, and what came of it: a row each, printed at the end.
+
+use std::cell::RefCell;
+
+/// The rows so far.
+#[derive(Default)]
+pub struct Aims {
+    rows: RefCell<Vec<Row>>,
+}
+
+struct Row {
+    what: String,
+    ours: Option<f64>,
+    peer: String,
+    theirs: Option<f64>,
+    aim: Aim,
+}
+
+/// Which ratio is wanted; without a peer, which value.
+#[derive(Clone, Copy)]
+pub enum Aim {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Aims {
+    /// What we reach by ourselves.
+    pub fn alone(&self, what: &str, ours: f64, aim: Aim) {
+        self.rows.borrow_mut().push(Row {
+            what: what.to_owned(),
+            ours: Some(ours),
+            peer: String::new(),
+            theirs: None,
+            aim,
+        });
+    }
+
+    /// What we reach beside a peer; `None` where the peer is missing, and then `peer` says how to get it.
+    pub fn beside(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
+        self.rows.borrow_mut().push(Row {
+            what: what.to_owned(),
+            ours: Some(ours),
+            peer: peer.to_owned(),
+            theirs,
+            aim,
+        });
+    }
+
+    /// What could not be measured, and why.
+    pub fn missing(&self, what: &str, why: &str, aim: Aim) {
+        self.rows.borrow_mut().push(Row {
+            what: what.to_owned(),
+            ours: None,
+            peer: why.to_owned(),
+            theirs: None,
+            aim,
+        });
+    }
+
+    pub fn print(&self) {
+        println!(
+            "\n{:<42}{:>12}  {:<34}{:>12}{:>9}{:>10}",
+            "what is aimed at", "ours", "peer", "peer's", "ratio", "aim"
+        );
+        for row in self.rows.borrow().iter() {
+            let Row { what, ours, peer, theirs, aim } = row;
+            let value = match (ours, theirs) {
+                (Some(ours), Some(theirs)) => Some(ours / theirs),
+                (Some(ours), None) if peer.is_empty() => Some(*ours),
+                _ => None,
+            };
+            let ratio = theirs.and(value).map_or_else(String::new, |ratio| format!("{ratio:.3}"));
+            let (sign, bound) = match aim {
+                Aim::AtLeast(bound) => (">=", bound),
+                Aim::AtMost(bound) => ("<=", bound),
+            };
+            let verdict = value.map_or("not measured", |value| {
+                let met = match aim {
+                    Aim::AtLeast(bound) => value >= *bound,
+                    Aim::AtMost(bound) => value <= *bound,
+                };
+                if met { "met" } else { "MISSED" }
+            });
+            println!(
+                "{what:<42}{:>12}  {peer:<34}{:>12}{ratio:>9}{:>10}  {verdict}",
+                shown(*ours),
+                shown(*theirs),
+                format!("{sign} {}", short(*bound)),
+            );
+        }
+    }
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or_else(String::new, short)
+}
+
+/// Three digits that count.
+fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}

@@ -1,0 +1,195 @@
+//! One association and what goes through it: bulk, small messages, one message there and back.
+
+use crate::aims::Aim::{AtLeast, AtMost};
+use crate::floor::{self, PACKET};
+use crate::usrsctp::Usrsctp;
+use crate::{Bench, number, numbers, this_program};
+use anabranch_benches::median;
+
+/// What one measurement gave.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flow {
+    pub gbits: f64,
+    pub messages: f64,
+    pub cpu: f64,
+}
+
+const GBITS: fn(&Flow) -> f64 = |flow| flow.gbits;
+const MESSAGES: fn(&Flow) -> f64 = |flow| flow.messages;
+const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
+
+/// How to measure one line of a table.
+type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
+
+impl Bench {
+    /// Runs all cells in turn, so often, and prints them; `None` where a cell cannot be measured.
+    fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
+        let mut found = vec![Vec::new(); cells.len()];
+        for _ in 0..self.runs {
+            for (flows, (_, measure)) in found.iter_mut().zip(cells) {
+                flows.extend(measure());
+            }
+        }
+        println!("\n{:<36}{:>10}{:>14}{:>12}{:>16}", "", "Gbit/s", "messages/s", "CPU-s/GB", "of the first");
+        for (flows, (name, _)) in found.iter().zip(cells) {
+            if flows.is_empty() {
+                println!("{name:<36}{:>10}", "missing");
+                continue;
+            }
+            let first = middle(&found[0], GBITS).unwrap_or(f64::NAN);
+            let [gbits, messages, cpu] = [GBITS, MESSAGES, CPU].map(|of| middle(flows, of).unwrap_or(0.0));
+            println!("{name:<36}{gbits:>10.2}{messages:>14.0}{cpu:>12.2}{:>16.2}", gbits / first);
+        }
+        found
+    }
+
+    /// Beside what UDP can do at most, and the kernel's TCP.
+    pub fn bulk(&self) {
+        let server = self.server(&["bulk", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
+        let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
+        let transfer = |name: &str, url: &'_ str, size: &'static str| -> Cell<'_> {
+            let url = url.to_owned();
+            (name.to_owned(), Box::new(move || Some(self.transfer(&url, size, &[]))))
+        };
+        let found = self.measure(&[
+            ("floor: UDP, GSO, GRO, CRC32c".to_owned(), Box::new(|| Some(self.floor("train")))),
+            transfer("kernel TCP, 64 KiB", tcp, "64KiB"),
+            transfer("SCTP in UDP, 64 KiB", sctp, "64KiB"),
+            transfer("SCTP in UDP, 8 KiB", sctp, "8KiB"),
+            transfer("SCTP in UDP, 1 KiB", sctp, "1KiB"),
+            transfer("SCTP in UDP, 64 B", sctp, "64B"),
+        ]);
+        let value = |at: usize, of| middle(&found[at], of).unwrap_or(0.0);
+        let floor = middle(&found[0], GBITS);
+        let third = AtLeast(1.0 / 3.0);
+        self.aims.beside("64 KiB, Gbit/s", value(2, GBITS), "UDP with GSO, GRO, CRC32c", floor, third);
+        self.aims.beside("8 KiB, Gbit/s", value(3, GBITS), "UDP with GSO, GRO, CRC32c", floor, third);
+        self.aims.alone("64 KiB, CPU-s/GB, both ends", value(2, CPU), AtMost(1.4));
+        self.aims.alone("8 KiB, CPU-s/GB, both ends", value(3, CPU), AtMost(1.4));
+        self.aims.alone("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
+    }
+
+    /// Beside usrsctp: the same transfers in the same run.
+    pub fn usrsctp(&self) {
+        let peer = Usrsctp::build();
+        let server = self.server(&["bulk", "--listen", &self.at("sctp")]);
+        let url = server.urls[0].clone();
+        let sizes = [("64 KiB", "64KiB", 65_536), ("8 KiB", "8KiB", 8192), ("64 B", "64B", 64)];
+        let mut cells: Vec<Cell<'_>> = Vec::new();
+        for (name, size, bytes) in sizes {
+            let url = url.clone();
+            cells.push((format!("ours, {name}"), Box::new(move || Some(self.transfer(&url, size, &[])))));
+            let peer = &peer;
+            let theirs = move || peer.as_ref().ok()?.transfer(self, bytes);
+            cells.push((format!("usrsctp, {name}"), Box::new(theirs)));
+        }
+        let found = self.measure(&cells);
+        let name = peer.as_ref().map_or_else(Clone::clone, |_| "usrsctp 0.9.5 over UDP".to_owned());
+        for (row, (size, ..)) in sizes.iter().enumerate() {
+            let (ours, theirs) = (&found[2 * row], &found[2 * row + 1]);
+            if *size == "64 B" {
+                let million = |flows: &[Flow]| middle(flows, MESSAGES).map(|messages| messages / 1e6);
+                let ours = million(ours).unwrap_or(0.0);
+                self.aims.beside("64 B, million messages/s", ours, &name, million(theirs), AtLeast(10.0));
+                continue;
+            }
+            let value = |of| (middle(ours, of).unwrap_or(0.0), middle(theirs, of));
+            let (mine, other) = value(GBITS);
+            self.aims.beside(&format!("{size}, Gbit/s"), mine, &name, other, AtLeast(10.0));
+            let (mine, other) = value(CPU);
+            let what = format!("{size}, CPU-s/GB, both ends");
+            self.aims.beside(&what, mine, &name, other, AtMost(1.0 / 13.0));
+        }
+        let mut spans = [const { Vec::new() }; 2];
+        for _ in 0..self.runs {
+            spans[0].push(self.ping());
+            spans[1].extend(peer.as_ref().ok().and_then(|peer| peer.ping(self)));
+        }
+        let p50 = |spans: &[[f64; 2]], at: usize| {
+            let values: Vec<f64> = spans.iter().map(|span| span[at]).collect();
+            (!values.is_empty()).then(|| median(&values))
+        };
+        println!("\n64 B there and back, us      median        99 %");
+        for (name, spans) in ["ours", "usrsctp"].iter().zip(&spans) {
+            if let (Some(p50), Some(p99)) = (p50(spans, 0), p50(spans, 1)) {
+                println!("{name:<22}{p50:>12.1}{p99:>12.1}");
+            }
+        }
+        let ours = p50(&spans[0], 0).unwrap_or(0.0);
+        self.aims.beside("64 B there and back, median us", ours, &name, p50(&spans[1], 0), AtMost(0.7));
+    }
+
+    /// Without GSO and GRO, beside UDP with a call for each datagram.
+    pub fn single(&self) {
+        let server = self.server(&["bulk", "--no-offload", "--listen", &self.at("sctp")]);
+        let url = &server.urls[0];
+        let transfer = |name: &str, size: &'static str| -> Cell<'_> {
+            let url = url.clone();
+            (name.to_owned(), Box::new(move || Some(self.transfer(&url, size, &["--no-offload"]))))
+        };
+        let found = self.measure(&[
+            ("UDP, a call for each datagram".to_owned(), Box::new(|| Some(self.floor("single")))),
+            transfer("SCTP in UDP, no GSO, no GRO, 64 KiB", "64KiB"),
+            transfer("SCTP in UDP, no GSO, no GRO, 8 KiB", "8KiB"),
+        ]);
+        let floor = middle(&found[0], GBITS);
+        for (row, size) in [(1, "64 KiB"), (2, "8 KiB")] {
+            let ours = middle(&found[row], GBITS).unwrap_or(0.0);
+            let what = format!("{size} without GSO and GRO, Gbit/s");
+            self.aims.beside(&what, ours, "UDP, a call a datagram, no CRC", floor, AtLeast(0.65));
+        }
+    }
+
+    fn transfer(&self, url: &str, size: &str, more: &[&str]) -> Flow {
+        let span = format!("{}s", self.seconds);
+        let words =
+            [&["bulk", url, "--message-size", size, "--for", &span, "-q", "--json", "-"], more].concat();
+        let result = self.client(&words);
+        let received = &result["up"]["received"];
+        Flow {
+            gbits: number(&received["bps"]) / 1e9,
+            messages: number(&received["messages"]) / number(&received["duration_ns"]) * 1e9,
+            cpu: number(&result["cpu"]["s_per_gb"]),
+        }
+    }
+
+    /// UDP alone, in trains or packet by packet.
+    fn floor(&self, how: &str) -> Flow {
+        let this = this_program();
+        let address = format!("{}:0", self.net.server_address());
+        let mut receiver = self.net.server(&this);
+        receiver.args(["floor", "receive", how, &address]);
+        let (_receiver, mut lines, at) = self.ready(receiver);
+        let mut sender = self.net.client(&this);
+        let sender = sender.args(["floor", "send", how, &at, &self.seconds.to_string()]).output();
+        let sender = sender.expect("the sender runs");
+        let sent = numbers(&String::from_utf8_lossy(&sender.stdout));
+        let received = numbers(&lines.next().and_then(Result::ok).expect("its count"));
+        let ([spent], [bytes, seconds, cost]) = (sent.as_slice(), received.as_slice()) else {
+            panic!("the floor said {sent:?} and {received:?}")
+        };
+        floor::flow(*bytes, *seconds, spent + cost, PACKET)
+    }
+
+    /// Median and 99th percentile of a message of 64 bytes there and back, us.
+    fn ping(&self) -> [f64; 2] {
+        let this = this_program();
+        let mut echo = self.net.server(&this);
+        echo.args(["ping", "echo", self.net.server_address()]);
+        let (_echo, _lines, at) = self.ready(echo);
+        let mut client = self.net.client(&this);
+        let client = client.args(["ping", "send", self.net.client_address(), &at, "64", PINGS]);
+        let output = client.output().expect("it runs");
+        let told = String::from_utf8_lossy(&output.stdout);
+        numbers(&told)
+            .try_into()
+            .unwrap_or_else(|_| panic!("ping said {told} {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+fn middle(flows: &[Flow], of: fn(&Flow) -> f64) -> Option<f64> {
+    (!flows.is_empty()).then(|| median(&flows.iter().map(of).collect::<Vec<_>>()))
+}
+
+/// Rounds of a ping-pong.
+pub const PINGS: &str = "20000";

@@ -1,0 +1,175 @@
+//! Speed between real processes: `bulk`, `load` and `serve` beside usrsctp, the kernel's TCP, nginx, and what UDP alone
+//! can do.
+//!
+//! Everything runs in one go, in two network namespaces joined by a veth pair
+//! of MTU 1500 where the host allows it, else on the loopback interface. Runs
+//! are interleaved and medians printed: trust the ratios and the CPU seconds,
+//! not the Gbit/s of a busy machine. At the end stands a row for each aim.
+//!
+//! - `flows`: bulk, small messages and ping-pong; `floor`, `ping`, `usrsctp`: their other programs
+//! - `web`: HTTP; `sessions`: associations by the thousand
+//! - `net`: namespaces; `aims`: the table at the end
+
+mod aims;
+mod floor;
+mod flows;
+mod net;
+mod ping;
+mod sessions;
+mod usrsctp;
+mod web;
+
+use aims::Aims;
+use net::Net;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.first().map(String::as_str) {
+        Some("floor") => return floor::run(&words[1..]),
+        Some("ping") => return ping::run(&words[1..]),
+        Some("--help" | "-h") => return println!("{HELP}"),
+        _ => {}
+    }
+    let flag = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
+    let number = |name: &str, default: u32| flag(name).map_or(default, |text| text.parse().expect(name));
+    let bench = Bench {
+        anabranch: flag("--anabranch").map_or("../target/release/anabranch".into(), PathBuf::from),
+        seconds: number("--seconds", 2),
+        runs: number("--runs", 3) as usize,
+        sessions: number("--sessions", 1_000_000),
+        net: Net::make(words.iter().any(|word| word == "--loopback")),
+        aims: Aims::default(),
+    };
+    assert!(bench.anabranch.is_file(), "no {}; build it, or say --anabranch FILE", bench.anabranch.display());
+    let only = flag("--only").map_or("", String::as_str);
+    assert!(only.is_empty() || PARTS.iter().any(|(name, _)| *name == only), "--only {only}: {HELP}");
+    println!("{}; medians of {} runs of {} s", bench.net.told(), bench.runs, bench.seconds);
+    for (name, part) in PARTS {
+        // A million associations are asked for by name.
+        if only == *name || (only.is_empty() && *name != "million") {
+            part(&bench);
+        }
+    }
+    bench.aims.print();
+}
+
+const HELP: &str = "network [--only bulk|usrsctp|single|http|sessions|memory|churn|million] [--seconds N] [--runs N] \
+                    [--sessions N] [--loopback] [--anabranch FILE]";
+
+type Part = (&'static str, fn(&Bench));
+
+const PARTS: &[Part] = &[
+    ("bulk", Bench::bulk),
+    ("usrsctp", Bench::usrsctp),
+    ("single", Bench::single),
+    ("http", Bench::http),
+    ("sessions", Bench::setups),
+    ("memory", Bench::memory),
+    ("churn", Bench::churn),
+    ("million", Bench::million),
+];
+
+struct Bench {
+    anabranch: PathBuf,
+    seconds: u32,
+    runs: usize,
+    sessions: u32,
+    net: Net,
+    aims: Aims,
+}
+
+impl Bench {
+    fn at(&self, scheme: &str) -> String {
+        format!("{scheme}://{}:0", self.net.server_address())
+    }
+
+    /// `anabranch` as a server, with the URLs it says it is reached by.
+    fn server(&self, words: &[&str]) -> Server {
+        let mut command = self.net.server(&self.anabranch);
+        let mut child =
+            command.args(words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut errors = BufReader::new(child.stderr.take().expect("its errors"));
+        let mut first = String::new();
+        errors.read_line(&mut first).expect("a line");
+        let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
+        // It may say more, and must not wait for a reader.
+        std::thread::spawn(move || errors.lines().for_each(drop));
+        Server { child: Running(child), urls }
+    }
+
+    /// What `anabranch` as a client writes as JSON.
+    fn client(&self, words: &[&str]) -> Value {
+        let output = self.net.client(&self.anabranch).args(words).output().expect("it starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {told}"))
+    }
+
+    /// A child whose first line says that it is ready, and the lines behind that.
+    fn ready(&self, mut command: Command) -> (Running, Lines, String) {
+        let mut child = Running(command.stdout(Stdio::piped()).spawn().expect("it starts"));
+        let mut lines = BufReader::new(child.0.stdout.take().expect("its output")).lines();
+        let first = lines.next().and_then(Result::ok).expect("its first line");
+        (child, lines, first)
+    }
+}
+
+type Lines = std::io::Lines<BufReader<std::process::ChildStdout>>;
+
+/// The numbers in a line.
+fn numbers(text: &str) -> Vec<f64> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn this_program() -> PathBuf {
+    std::env::current_exe().expect("this program")
+}
+
+fn wait(span: Duration) {
+    std::thread::sleep(span);
+}
+
+/// A child that ends with this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Server {
+    child: Running,
+    urls: Vec<String>,
+}
+
+impl Server {
+    /// Processor time so far, seconds: it has one thread.
+    fn cpu(&self) -> f64 {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.child.0.id())).unwrap_or_default();
+        text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+    }
+
+    /// Resident memory, kB (of 1000 bytes).
+    fn memory(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+        let pages = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        pages.unwrap_or(0) * 1024 / 1000
+    }
+}
+
+/// The folder with what is not Rust.
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("network")
+}

@@ -1,0 +1,108 @@
+//! Associations by the thousand: opened and closed, held, and opened and closed for long.
+
+use crate::aims::Aim::{AtLeast, AtMost};
+use crate::{Bench, Running, Server, number, wait};
+use anabranch_benches::median;
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+impl Bench {
+    fn idle_server(&self) -> Server {
+        self.server(&["serve", "/", "-q", "--connections", "20000", "--listen", &self.at("sctp")])
+    }
+
+    /// Opens and closes associations, 64 at a time, for so long or so many.
+    fn churned(&self, url: &str, bound: [&str; 2]) -> Value {
+        let words = ["load", url, "-c", "64", "--objects-per-session", "0", "-q", "--json", "-"];
+        self.client(&[&words[..], &bound].concat())
+    }
+
+    /// How many are opened and closed a second.
+    pub fn setups(&self) {
+        let server = self.idle_server();
+        let span = format!("{}s", self.seconds);
+        let (mut rates, mut costs) = (Vec::new(), [const { Vec::new() }; 2]);
+        for _ in 0..self.runs {
+            let before = server.cpu();
+            let result = self.churned(&server.urls[0], ["--duration", &span]);
+            rates.push(number(&result["connections"]["per_s"]));
+            let spent = number(&result["cpu"]["user_ns"]) + number(&result["cpu"]["system_ns"]);
+            let count = number(&result["connections"]["total"]).max(1.0);
+            costs[0].push(spent / 1e3 / count);
+            costs[1].push((server.cpu() - before) * 1e6 / count);
+        }
+        let [client, server] = costs.map(|costs| median(&costs));
+        println!("\nassociations opened and closed a second: {:.0}", median(&rates));
+        println!("us of processor each: client {client:.1}, server {server:.1}");
+        self.aims.alone("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
+    }
+
+    /// What 10,000 that do nothing take in the server.
+    pub fn memory(&self) {
+        let server = self.idle_server();
+        let before = server.memory();
+        let mut words = vec!["load", &server.urls[0], "-c", "10000", "--duration", "60s", "--timeout", "60s"];
+        words.extend(["--rate", "1/s", "-q", "--json", "-"]);
+        let mut client = self.net.client(&self.anabranch);
+        let client = client.args(&words).stdout(Stdio::null()).stderr(Stdio::null());
+        let client = Running(client.spawn().expect("the client starts"));
+        let (mut last, begun) = (before, Instant::now());
+        // Until no more is added.
+        loop {
+            wait(Duration::from_secs(2));
+            let now = server.memory();
+            if (now == last && now > before) || begun.elapsed() > Duration::from_secs(60) {
+                break;
+            }
+            last = now;
+        }
+        drop(client);
+        let each = (last - before) as f64 / 1e4;
+        println!("\nan idle association of 10,000: {each:.2} kB in the server");
+        self.aims.alone("kB in the server, each of 10,000", each, AtMost(5.0));
+    }
+
+    /// Whether memory grows while associations come and go.
+    pub fn churn(&self) {
+        const STEP: u64 = 20_000;
+        let server = self.idle_server();
+        let mut sizes = vec![server.memory()];
+        let (mut opened, mut failed) = (0, 0.0);
+        println!("\n{:>24}{:>20}", "opened and closed", "server's memory, kB");
+        println!("{opened:>24}{:>20}", sizes[0]);
+        for _ in 0..10 {
+            let result = self.churned(&server.urls[0], ["--sessions", &STEP.to_string()]);
+            failed += failures(&result);
+            opened += STEP;
+            sizes.push(server.memory());
+            println!("{opened:>24}{:>20}", sizes[sizes.len() - 1]);
+        }
+        // What 100,000 leave behind has an end: tags of closed associations are kept for two minutes, 65,536 at most.
+        let growth = sizes[10].saturating_sub(sizes[5]) as f64 / 1e5 * 1e3;
+        self.aims.alone("bytes left by each after 100,000", growth, AtMost(5.0));
+        self.aims.alone("failures of 200,000 opened and closed", failed, AtMost(0.0));
+    }
+
+    /// A million of them, none of which may fail.
+    pub fn million(&self) {
+        let server = self.idle_server();
+        let begun = Instant::now();
+        let result = self.churned(&server.urls[0], ["--sessions", &self.sessions.to_string()]);
+        let count = number(&result["connections"]["total"]);
+        println!(
+            "\n{count} associations opened and closed in {:.0} s, {:.0} a second, {} failed; server {} kB",
+            begun.elapsed().as_secs_f64(),
+            number(&result["connections"]["per_s"]),
+            failures(&result),
+            server.memory()
+        );
+        self.aims.alone("million associations opened and closed", count / 1e6, AtLeast(1.0));
+        self.aims.alone("of which failed", failures(&result), AtMost(0.0));
+    }
+}
+
+/// Of all causes.
+fn failures(result: &Value) -> f64 {
+    result["errors"].as_object().map_or(f64::NAN, |causes| causes.values().map(number).sum())
+}

@@ -4,6 +4,7 @@
 //! whom it was for, and what the message said (`IP_RECVERR`, `IPV6_RECVERR`).
 //! Unprivileged, and only about packets of this socket.
 
+use super::LARGEST_PACKET;
 use anabranch_base::{Icmp, IcmpKind};
 use nix::libc;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
@@ -76,7 +77,8 @@ pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
 /// What the interface takes that a packet was too large for.
 fn local(error: &libc::sock_extended_err) -> Option<u32> {
     let too_large = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL && error.ee_errno == libc::EMSGSIZE as u32;
-    too_large.then_some(error.ee_info)
+    // The loopback interface takes more than IP has.
+    too_large.then_some(error.ee_info.min(LARGEST_PACKET))
 }
 
 fn v4(error: &libc::sock_extended_err) -> Option<IcmpKind> {

@@ -298,6 +298,8 @@ impl<W: World> Tasks<W> {
     pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
         let id = self.next.replace(self.next.get() + 1);
         let finished = self.finished.clone();
+        // In a place of its own: a block that waits for what it was given keeps room for it twice.
+        let task = Box::pin(task);
         let handle = self.world.spawn(name, async move {
             task.await;
             finished.tasks.borrow_mut().push(id);

@@ -6,10 +6,11 @@
 //!
 //! `serve` stands behind `link` with two paths, one of which is down for four seconds out of twenty, in turn. Five
 //! loads run side by side: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP,
-//! and associations that are opened and closed. Every few seconds the resident memory of each process is read; a line
-//! is fitted to it, from a fifth of the time on. What must hold, or the exit code is 1:
+//! and associations that are opened and closed: together about half of what the better path carries. Every few seconds
+//! the anonymous resident memory of each process is read; a line is fitted to it, from a fifth of the time on. What must
+//! hold, or the exit code is 1:
 //! - no process grows: the slope over the whole time is below the noise around the line, or 256 kB;
-//! - requests = replies + errors, of which none is there; bytes = replies x their size; the server's log agrees;
+//! - there are as many replies as requests, and no errors; bytes = replies x their size; the server's log agrees;
 //! - no load is without a reply for a minute, and all end in time.
 
 #![cfg(target_os = "linux")]
@@ -31,11 +32,12 @@ struct Load {
 }
 
 const LOADS: [Load; 5] = [
-    Load { name: "streams", url: SCTP, file: "small", how: "--rate 200/s -c 4 --streams 20" },
-    Load { name: "pages", url: SCTP, file: "middle", how: "--rate 2/s --objects-per-session 5" },
-    Load { name: "large", url: SCTP, file: "large", how: "-c 2" },
-    Load { name: "tcp-pages", url: TCP, file: "middle", how: "--rate 2/s --objects-per-session 3" },
-    Load { name: "tcp-large", url: TCP, file: "large", how: "-c 2" },
+    Load { name: "streams", url: SCTP, file: "small", how: "--rate 50/s -c 4 --streams 20" },
+    Load { name: "pages", url: SCTP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
+    Load { name: "large", url: SCTP, file: "large", how: "-c 1" },
+    Load { name: "tcp-pages", url: TCP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
+    // Not as fast as it goes: some hosts' TCP (BBR) leaves nothing to whoever takes loss for congestion.
+    Load { name: "tcp-large", url: TCP, file: "large", how: "--rate 0.2/s -c 1" },
 ];
 const SCTP: &str = "http+sctp://$FAR:9899";
 const TCP: &str = "http://$FAR:8080";
@@ -166,9 +168,9 @@ fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     vec![
         (errors == 0, format!("no errors: {causes:?}")),
         (
-            requests == replies + errors && well == replies,
+            replies <= requests && requests <= replies + errors && well == replies,
             format!(
-                "{requests} requests = {replies} replies + {errors} errors; p99 {p99} ms, longest {longest} ms"
+                "{requests} requests, {replies} replies, {errors} errors; p99 {p99} ms, longest {longest} ms"
             ),
         ),
         (bytes == replies * size, format!("{bytes} bytes = {replies} x {size}")),
@@ -247,7 +249,7 @@ impl Memory {
             }
             let name = words[1..3].join(" ");
             let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-            let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+            let resident = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
             let Some(kb) = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok()) else {
                 continue;
             };

@@ -3,7 +3,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::Rng;
-use anabranch_sctp::{AssociationState, Endpoint, Event, KeyError, Message, SendError};
+use anabranch_sctp::{AssociationState, Direction, Endpoint, Event, KeyError, Message, SendError};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
@@ -320,5 +320,55 @@ fn a_key_for_each_message() {
         3.025          B: received sid=0 len=50
         3.025          B: received sid=0 len=50
         3.025  A ◄── B   SACK          cum=7 rwnd=64k
+    "#]]);
+}
+
+/// RFC 4895 §6.3: what another key signs is passed over in silence, so DATA is never acknowledged between
+/// ends without a key in common. RFC 9260 §8.1: they end, although HEARTBEATs are answered, and
+/// although the reset of a stream that waits for that DATA is answered as in progress.
+#[test]
+fn without_a_key_in_common_everything_ends() {
+    let settings = [
+        ON,
+        ("auth_chunks", "data"),
+        ("reconfig", "yes"),
+        ("hb_interval", "1s"),
+        ("rto_max", "1s"),
+        ("assoc_max_retrans", "3"),
+    ];
+    let mut script = Script::warm(&settings);
+    for (side, secret) in [(A, b"one"), (B, b"two")] {
+        let id = script.id(side);
+        script.net.end(side).engine.set_key(Some(id), 0, secret).expect("room");
+    }
+    script.send(A, 0, 50);
+    script.reset(A, Direction::Outgoing, &[0]).expect("nothing is on its way");
+    script.shutdown(A).run(30_000);
+    script.check_drawn(expect![[r#"
+        2.000  A ──► B   AUTH key=0 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 IBE
+        2.000  A ──► B   RE-CONFIG reset-out(#1 re=#0 last=2 sid=0)
+        2.025  A ◄── B   RE-CONFIG response(#1 in-progress); SACK cum=1 rwnd=64k
+        2.552  A ◄── B   HEARTBEAT
+        2.577  A ──► B   HEARTBEAT ACK
+        3.000  A ──► B   AUTH key=0 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 BE
+        3.050  A ──► B   RE-CONFIG reset-out(#1 re=#0 last=2 sid=0)
+        3.075  A ◄── B   RE-CONFIG response(#1 in-progress); SACK cum=1 rwnd=64k
+        4.000  A ──► B   AUTH key=0 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 BE
+        4.058  A ──► B   HEARTBEAT
+        4.083  A ◄── B   HEARTBEAT ACK
+        4.100  A ──► B   RE-CONFIG reset-out(#1 re=#0 last=2 sid=0)
+        4.125  A ◄── B   RE-CONFIG response(#1 in-progress); SACK cum=1 rwnd=64k
+        4.364  A ◄── B   HEARTBEAT
+        4.389  A ──► B   HEARTBEAT ACK
+        5.000  A ──► B   AUTH key=0 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 BE
+        5.150  A ──► B   RE-CONFIG reset-out(#1 re=#0 last=2 sid=0)
+        5.175  A ◄── B   RE-CONFIG response(#1 in-progress); SACK cum=1 rwnd=64k
+        5.795  A ──► B   HEARTBEAT
+        5.820  A ◄── B   HEARTBEAT ACK
+        6.000          A: closed: Unreachable
+        6.000  A ──► B   ABORT
+        6.018  A ◄── B   HEARTBEAT
+        6.025          B: closed: Aborted(None)
+        6.043  A ──► B   ABORT T   vtag=A1
     "#]]);
 }

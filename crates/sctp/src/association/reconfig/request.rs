@@ -229,7 +229,11 @@ impl Association {
             flying.accepted = true;
             let rto = self.paths.get(index).rto();
             self.timers.set(Timer::Reconfig, ctx.now + rto);
+            // RFC 9260 §8.1: but not while data says otherwise, as with HEARTBEAT ACK: what the request
+            // waits for may never arrive, and it would be answered so for ever.
+            let errors = if self.send.outstanding.is_empty() { 0 } else { self.errors };
             self.on_reconfig_answered(ctx, index);
+            self.errors = errors;
             return;
         }
         self.on_reconfig_answered(ctx, index);

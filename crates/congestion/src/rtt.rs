@@ -18,10 +18,19 @@ pub struct RttConfig {
     pub granularity: Duration,
 }
 
+/// As [`RttConfig`], in nanoseconds: every path of every association has one.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    initial: u64,
+    min: u64,
+    max: u64,
+    granularity: u64,
+}
+
 /// Smoothed round-trip time and the timeout that follows from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    config: RttConfig,
+    bounds: Bounds,
     /// Smoothed RTT and its variation, nanoseconds, once measured.
     smoothed: Option<(u64, u64)>,
     rto: u64,
@@ -31,7 +40,13 @@ impl RttEstimator {
     /// An estimator without a measurement.
     #[must_use]
     pub fn new(config: RttConfig) -> Self {
-        Self { config, smoothed: None, rto: nanos(config.rto_initial) }
+        let bounds = Bounds {
+            initial: nanos(config.rto_initial),
+            min: nanos(config.rto_min),
+            max: nanos(config.rto_max),
+            granularity: nanos(config.granularity),
+        };
+        Self { bounds, smoothed: None, rto: bounds.initial }
     }
 
     /// Takes in one measurement. The caller has obeyed Karn's rule.
@@ -44,13 +59,13 @@ impl RttEstimator {
             Some((srtt, var)) => ((srtt * 7 + r) / 8, (var * 3 + srtt.abs_diff(r)) / 4),
         };
         self.smoothed = Some((srtt, var));
-        let margin = (4 * var).max(nanos(self.config.granularity));
-        self.rto = (srtt + margin).clamp(nanos(self.config.rto_min), nanos(self.config.rto_max));
+        let margin = (4 * var).max(self.bounds.granularity);
+        self.rto = (srtt + margin).clamp(self.bounds.min, self.bounds.max);
     }
 
     /// RFC 6298 §5.5, RFC 9260 §6.3.3 E2: doubles the RTO, up to its maximum.
     pub fn back_off(&mut self) {
-        self.rto = self.rto.saturating_mul(2).min(nanos(self.config.rto_max));
+        self.rto = self.rto.saturating_mul(2).min(self.bounds.max);
     }
 
     /// The retransmission timeout now.
@@ -68,15 +83,22 @@ impl RttEstimator {
     /// Other bounds from now on; the RTO is brought within them. The initial RTO counts as
     /// long as nothing has been measured.
     pub fn set_bounds(&mut self, initial: Duration, min: Duration, max: Duration) {
-        let untouched = self.smoothed.is_none() && self.rto == nanos(self.config.rto_initial);
-        self.config = RttConfig { rto_initial: initial, rto_min: min, rto_max: max, ..self.config };
-        let rto = if untouched { nanos(initial) } else { self.rto };
-        self.rto = rto.max(nanos(min)).min(nanos(max));
+        let untouched = self.smoothed.is_none() && self.rto == self.bounds.initial;
+        let (initial, min, max) = (nanos(initial), nanos(min), nanos(max));
+        self.bounds = Bounds { initial, min, max, ..self.bounds };
+        let rto = if untouched { initial } else { self.rto };
+        self.rto = rto.max(min).min(max);
     }
 
     /// The constants.
     #[must_use]
     pub fn config(&self) -> RttConfig {
-        self.config
+        let Bounds { initial, min, max, granularity } = self.bounds;
+        RttConfig {
+            rto_initial: Duration::from_nanos(initial),
+            rto_min: Duration::from_nanos(min),
+            rto_max: Duration::from_nanos(max),
+            granularity: Duration::from_nanos(granularity),
+        }
     }
 }

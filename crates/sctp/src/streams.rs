@@ -27,8 +27,12 @@ pub(crate) struct Streams<T> {
     first: Vec<T>,
     /// The others, in pieces: the list grows without moving what is there, so
     /// that no packet pays for all that were before it.
-    more: Vec<Vec<T>>,
+    more: Option<Box<Pieces<T>>>,
 }
+
+/// Slots beyond the first, [`FIRST`] in each piece.
+#[derive(Debug)]
+struct Pieces<T>(Vec<Vec<T>>);
 
 impl<T> Default for Streams<T> {
     fn default() -> Self {
@@ -38,7 +42,7 @@ impl<T> Default for Streams<T> {
 
 impl<T> Streams<T> {
     pub(crate) fn new() -> Self {
-        Self { pages: Vec::new(), first: Vec::new(), more: Vec::new() }
+        Self { pages: Vec::new(), first: Vec::new(), more: None }
     }
 
     /// The slot of `stream`, if it is in use.
@@ -75,12 +79,13 @@ impl<T> Streams<T> {
             }
             self.first.push(state);
         } else {
-            match self.more.last_mut() {
+            let Pieces(more) = &mut **self.more.get_or_insert_with(|| Box::new(Pieces(Vec::new())));
+            match more.last_mut() {
                 Some(piece) if piece.len() < FIRST => piece.push(state),
                 _ => {
                     let mut piece = Vec::with_capacity(FIRST);
                     piece.push(state);
-                    self.more.push(piece);
+                    more.push(piece);
                 }
             }
         }
@@ -91,15 +96,16 @@ impl<T> Streams<T> {
 
     /// How many streams are in use.
     fn count(&self) -> usize {
-        let full = self.more.len().saturating_sub(1) * FIRST;
-        self.first.len() + full + self.more.last().map_or(0, Vec::len)
+        let more = pieces(&self.more);
+        let full = more.len().saturating_sub(1) * FIRST;
+        self.first.len() + full + more.last().map_or(0, Vec::len)
     }
 
     #[inline]
     pub(crate) fn at(&mut self, slot: usize) -> &mut T {
         match self.first.get_mut(slot) {
             Some(state) => state,
-            None => Self::beyond_mut(&mut self.more, slot),
+            None => Self::beyond_mut(pieces_mut(&mut self.more), slot),
         }
     }
 
@@ -110,7 +116,7 @@ impl<T> Streams<T> {
 
     #[cold]
     fn beyond(&self, slot: usize) -> &T {
-        &self.more[slot / FIRST - 1][slot % FIRST]
+        &pieces(&self.more)[slot / FIRST - 1][slot % FIRST]
     }
 
     /// The state in a slot.
@@ -128,11 +134,11 @@ impl<T> Streams<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(self.more.iter().flatten())
+        self.first.iter().chain(pieces(&self.more).iter().flatten())
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().chain(self.more.iter_mut().flatten())
+        self.first.iter_mut().chain(pieces_mut(&mut self.more).iter_mut().flatten())
     }
 
     /// The numbers of the streams in use, ascending.
@@ -145,6 +151,16 @@ impl<T> Streams<T> {
             })
             .collect()
     }
+}
+
+#[inline]
+fn pieces<T>(more: &Option<Box<Pieces<T>>>) -> &[Vec<T>] {
+    more.as_deref().map_or(&[], |Pieces(more)| more)
+}
+
+#[inline]
+fn pieces_mut<T>(more: &mut Option<Box<Pieces<T>>>) -> &mut [Vec<T>] {
+    more.as_deref_mut().map_or(&mut [], |Pieces(more)| more)
 }
 
 #[cfg(test)]

@@ -48,19 +48,24 @@ const PER_PATH: usize = 6;
 /// The table. An absent deadline is `Instant::MAX`.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    deadlines: Vec<Instant>,
+    deadlines: Box<[Instant]>,
     /// No deadline is earlier: what was set since the earliest was last looked for.
     floor: Instant,
 }
 
 impl Timers {
     pub(crate) fn new(paths: usize) -> Self {
-        Self { deadlines: vec![Instant::MAX; SINGLE + PER_PATH * paths], floor: Instant::MAX }
+        Self { deadlines: vec![Instant::MAX; SINGLE + PER_PATH * paths].into(), floor: Instant::MAX }
     }
 
     /// Makes room for more paths.
     pub(crate) fn grow(&mut self, paths: usize) {
-        self.deadlines.resize(SINGLE + PER_PATH * paths, Instant::MAX);
+        let size = SINGLE + PER_PATH * paths;
+        if self.deadlines.len() != size {
+            let mut deadlines = std::mem::take(&mut self.deadlines).into_vec();
+            deadlines.resize(size, Instant::MAX);
+            self.deadlines = deadlines.into();
+        }
     }
 
     #[inline]

@@ -52,7 +52,6 @@ pub(crate) struct RecvHalf {
     streams: u16,
     /// The peer has given up something (RFC 3758).
     forgiving: bool,
-    gaps: Vec<GapBlock>,
 }
 
 impl RecvHalf {
@@ -67,7 +66,6 @@ impl RecvHalf {
             order: Order::new(config.partial_delivery),
             streams,
             forgiving: false,
-            gaps: Vec::new(),
         }
     }
 
@@ -221,17 +219,34 @@ impl RecvHalf {
     /// least), and takes it for sent.
     #[inline]
     pub(crate) fn emit_sack(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        let blocks = room.saturating_sub(Sack::FIXED) / 4;
-        self.gaps.clear();
         if self.tracker.has_gaps() {
-            // RFC 9260 §6.2: as many gap blocks as fit.
-            self.gaps.extend(self.tracker.gap_blocks().take(blocks));
+            self.emit_sack_with_gaps(buffer, room);
+        } else {
+            self.emit_sack_of(buffer, room, &[]);
         }
+    }
+
+    /// As [`emit_sack`](Self::emit_sack), when something is missing.
+    #[inline(never)]
+    fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
+        // RFC 9260 §6.2: as many gap blocks as fit.
+        let mut gaps = [GapBlock { start: 0, end: 0 }; tracker::RUNS];
+        let fit = (room.saturating_sub(Sack::FIXED) / 4).min(gaps.len());
+        let mut told = 0;
+        for (gap, place) in self.tracker.gap_blocks().zip(&mut gaps[..fit]) {
+            *place = gap;
+            told += 1;
+        }
+        self.emit_sack_of(buffer, room, &gaps[..told]);
+    }
+
+    #[inline]
+    fn emit_sack_of(&mut self, buffer: &mut Vec<u8>, room: usize, gaps: &[GapBlock]) {
+        let left = room.saturating_sub(Sack::FIXED) / 4 - gaps.len();
         let duplicates = self.tracker.duplicates();
-        let duplicates = &duplicates[..duplicates.len().min(blocks - self.gaps.len())];
+        let duplicates = &duplicates[..duplicates.len().min(left)];
         let window = self.window.advertise();
-        Sack { cumulative: Tsn(self.tracker.cumulative()), window, gaps: &self.gaps, duplicates }
-            .emit(buffer);
+        Sack { cumulative: Tsn(self.tracker.cumulative()), window, gaps, duplicates }.emit(buffer);
         self.tracker.clear_duplicates();
         self.ack.sent();
     }

@@ -212,7 +212,7 @@ pub(crate) struct Order {
     /// Messages completed towards the application.
     completed: u64,
     /// What the peer has given up.
-    skips: Skips,
+    skips: Option<Box<Skips>>,
     lent: Lent,
 }
 
@@ -223,7 +223,7 @@ impl Order {
             partial_delivery,
             news: Vec::new(),
             completed: 0,
-            skips: Skips::default(),
+            skips: None,
             lent: Lent::default(),
         }
     }
@@ -260,7 +260,7 @@ impl Order {
             // RFC 9260 §6.6: by stream sequence number, held back until its turn.
             let ahead = to.ssn.wrapping_sub(stream.next_ssn);
             if ahead != 0 {
-                if self.skips.drops(ahead, payload) {
+                if self.skips.as_mut().is_some_and(|skips| skips.drops(ahead, payload)) {
                     return Ok(());
                 }
                 return Self::wait(stream, ahead, to, payload, pool);
@@ -361,7 +361,7 @@ impl Order {
         let lane = self.streams.at(slot).lane(unordered);
         let Some(tail) = lane.tail.as_mut().filter(|tail| unordered || tail.ssn == ssn) else {
             // The message has been given up.
-            self.skips.dropped += payload.len() as u64;
+            self.skips.get_or_insert_default().dropped += payload.len() as u64;
             return;
         };
         lane.bytes.extend(payload);

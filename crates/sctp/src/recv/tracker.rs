@@ -16,7 +16,7 @@ pub(crate) const SPAN: u64 = 65_535;
 
 /// Most runs beyond the cumulative TSN. More would be far more than one SACK
 /// can say, and every one of them costs something when a TSN comes between.
-const RUNS: usize = 1_024;
+pub(crate) const RUNS: usize = 1_024;
 
 /// Most duplicates reported in one SACK.
 const DUPLICATES: usize = 16;

@@ -25,7 +25,9 @@ impl Stream {
 impl Order {
     /// `streams` (none: all) expect number 0 next. None of them is inside a message.
     pub(crate) fn begin_anew(&mut self, streams: &[u16], pool: &mut Pool) {
-        self.skips.begin_anew(streams);
+        if let Some(skips) = &mut self.skips {
+            skips.begin_anew(streams);
+        }
         if streams.is_empty() {
             for stream in self.streams.in_use() {
                 self.begin_one(stream, pool);

@@ -69,14 +69,14 @@ impl Order {
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;
         self.streams.slot(stream, || Stream {
-            next_ssn: skips.next.remove(&stream).unwrap_or(0),
+            next_ssn: skips.as_mut().and_then(|skips| skips.next.remove(&stream)).unwrap_or(0),
             ..Stream::default()
         })
     }
 
     /// Bytes dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.skips.dropped)
+        self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
     /// A message whose bytes go straight to its stream stays unfinished.
@@ -88,7 +88,7 @@ impl Order {
         if state.lane(unordered).tail.as_ref().is_none_or(|tail| !unordered && tail.ssn != ssn) {
             return;
         }
-        self.skips.dropped += state.drop_tail(unordered);
+        self.skips.get_or_insert_default().dropped += state.drop_tail(unordered);
         if unordered {
             self.completed += state.let_pass(pool);
         }
@@ -99,16 +99,17 @@ impl Order {
     pub(crate) fn expect_next(&mut self, stream: u16, ssn: u16) {
         match self.streams.find(stream) {
             Some(slot) => self.streams.at(slot).next_ssn = ssn,
-            None => drop(self.skips.next.insert(stream, ssn)),
+            None => drop(self.skips.get_or_insert_default().next.insert(stream, ssn)),
         }
     }
 
     /// RFC 3758 §3.6: no ordered message up to `ssn` is waited for any more;
     /// those that have arrived are delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
-        self.skips.any = true;
+        let skips = self.skips.get_or_insert_default();
+        skips.any = true;
         let Some(slot) = self.streams.find(stream) else {
-            let next = self.skips.next.entry(stream).or_default();
+            let next = skips.next.entry(stream).or_default();
             if ssn.wrapping_sub(*next) < HALF {
                 *next = ssn.wrapping_add(1);
             }
@@ -120,7 +121,7 @@ impl Order {
             return;
         }
         // It is one of those: only its end may still be under way.
-        self.skips.dropped += state.drop_tail(false);
+        skips.dropped += state.drop_tail(false);
         let next = state.next_ssn;
         // The lowest that waits: numbers may wrap.
         while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)

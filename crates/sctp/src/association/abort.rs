@@ -66,7 +66,7 @@ impl Association {
         packet::finish(&mut bytes, start);
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += bytes.len() as u64;
-        let source = self.paths.get(self.outbox.handshake_path).source;
+        let source = self.paths.get(self.handshake_path()).source;
         ctx.last_words.push_back(LastWords { source, target, packet: bytes });
     }
 

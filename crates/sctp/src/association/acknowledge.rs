@@ -34,7 +34,8 @@ impl Association {
 
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
         let was_in_recovery = self.send.recovery.exit.is_some();
-        let mut outcome = std::mem::take(&mut self.outcome);
+        let mut outcome = self.outcome.take().unwrap_or_default();
+        outcome.fit(self.paths.len(), self.config.rack || self.config.hystart);
         let paths = &self.paths;
         let waiting = |path: usize| {
             let path = paths.get(path);
@@ -49,22 +50,22 @@ impl Association {
         match result {
             // RFC 9260 §6.2.1 D i: older than what we know.
             Err(SackError::Old) => {
-                self.outcome = outcome;
+                self.outcome = Some(outcome);
                 return;
             }
             // RFC 6525 §5.2.4: of the numbering before.
             Err(SackError::NeverSent) if self.renumbered_lately(ctx.now) => {
-                self.outcome = outcome;
+                self.outcome = Some(outcome);
                 return;
             }
             // RFC 9260 §12.4: only a SACK has to end the association for that. A SHUTDOWN acknowledges
             // nothing then: widely used stacks write a TSN of their own into it (interop/README.md).
             Err(SackError::NeverSent) if matches!(acknowledgement, Acknowledgement::Shutdown(_)) => {
-                self.outcome = outcome;
+                self.outcome = Some(outcome);
                 return;
             }
             Err(SackError::NeverSent) => {
-                self.outcome = outcome;
+                self.outcome = Some(outcome);
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
                 return;
             }
@@ -162,7 +163,7 @@ impl Association {
             }
         }
         let skipped = outcome.skipped;
-        self.outcome = outcome;
+        self.outcome = Some(outcome);
         if self.send.limits.is_some() {
             self.on_forward_answered(ctx, skipped);
         }
@@ -391,10 +392,10 @@ impl Association {
     #[cold]
     fn account_rest(&mut self, now: Instant, index: usize) {
         let path = self.paths.at(index);
-        let Some(last) = path.last_data else {
+        if path.last_data == Instant::MAX {
             return;
-        };
-        let idle: Duration = now - last;
+        }
+        let idle: Duration = now - path.last_data;
         let rto = path.rto();
         if idle >= rto {
             path.congestion.on_idle(idle, rto);

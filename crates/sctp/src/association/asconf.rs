@@ -508,7 +508,7 @@ impl super::Outbox {
     fn forget_path(&mut self, index: usize) {
         self.heartbeat_acks.retain(|(path, _)| *path != index);
         self.errors.retain(|(path, _)| *path != index);
-        self.shutdown_path = self.shutdown_path.filter(|path| *path != index);
+        self.shutdown_path = self.shutdown_path.filter(|path| usize::from(*path) != index);
     }
 
     /// Where the next HEARTBEAT ACK goes.

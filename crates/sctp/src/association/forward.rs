@@ -126,9 +126,10 @@ impl Association {
         self.send.cancel(stream, self.extensions.partial_reliability);
     }
 
-    /// After any change: what is due is given up, and everybody told.
+    /// After any change: what is due is given up, and everybody told; what is owed is given back.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
+        self.send.give_back();
         if self.send.limits.is_some() {
             self.give_up_now(ctx);
         }

@@ -47,11 +47,16 @@ impl Association {
         self.timers.set(Timer::T1Cookie, ctx.now + path.rto());
     }
 
+    /// Where INIT and COOKIE ECHO go.
+    pub(super) fn handshake_path(&self) -> usize {
+        self.outbox.handshake_path.into()
+    }
+
     /// The path on which the handshake goes on: after a loss the next one.
     fn turn_handshake_path(&mut self) {
         // RFC 9260 §5.1: INIT and COOKIE ECHO use all addresses, as retransmissions of DATA do.
-        let now = self.outbox.handshake_path;
-        self.outbox.handshake_path = self.paths.alternate(now).unwrap_or(now);
+        let now = self.handshake_path();
+        self.outbox.handshake_path = self.paths.alternate(now).unwrap_or(now) as u8;
     }
 
     pub(super) fn on_t1_init(&mut self, ctx: &mut Ctx<'_>) {
@@ -64,7 +69,7 @@ impl Association {
             self.close(ctx, CloseReason::Unreachable);
             return;
         }
-        let path = self.outbox.handshake_path;
+        let path = self.handshake_path();
         self.paths.at(path).rtt.back_off();
         self.turn_handshake_path();
         self.outbox.init = true;
@@ -82,7 +87,7 @@ impl Association {
             self.give_up(ctx);
             return;
         }
-        let path = self.outbox.handshake_path;
+        let path = self.handshake_path();
         self.paths.at(path).rtt.back_off();
         self.turn_handshake_path();
         self.outbox.cookie_echo = true;
@@ -108,7 +113,7 @@ impl Association {
             return;
         };
         self.timers.stop(Timer::T1Init);
-        let path = self.paths.find(from.ip()).unwrap_or(self.outbox.handshake_path);
+        let path = self.paths.find(from.ip()).unwrap_or(self.handshake_path());
         if let Some(sent) = self.outbox.handshake_sent.filter(|_| !self.outbox.handshake_repeated) {
             self.sample(path, ctx.now - sent);
         }
@@ -120,7 +125,7 @@ impl Association {
         for param in &offer.unrecognized {
             self.report(path, &Cause::UnrecognizedParams(param));
         }
-        self.outbox.handshake_path = path;
+        self.outbox.handshake_path = path as u8;
         self.outbox.handshake_repeated = false;
         self.state = State::CookieEchoed(Echo { cookie, retries: 0, stale });
         self.outbox.cookie_echo = true;
@@ -221,7 +226,7 @@ impl Association {
         };
         let once = echo.retries == 0;
         if let Some(sent) = self.outbox.handshake_sent.filter(|_| once) {
-            let path = self.outbox.handshake_path;
+            let path = self.handshake_path();
             self.sample(path, ctx.now - sent);
         }
         self.establish(ctx);
@@ -288,8 +293,8 @@ impl Association {
         self.outbox.init = true;
         self.outbox.handshake_repeated = true;
         // RFC 9260 §5.4: an INIT goes to no unverified address.
-        if !self.paths.get(self.outbox.handshake_path).is_usable() {
-            self.outbox.handshake_path = self.paths.current();
+        if !self.paths.get(self.handshake_path()).is_usable() {
+            self.outbox.handshake_path = self.paths.current() as u8;
         }
     }
 

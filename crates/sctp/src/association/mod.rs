@@ -164,7 +164,8 @@ pub(crate) struct Association {
     burst_left: u32,
     burst_at: Instant,
     limit: Option<Limit>,
-    outcome: SackOutcome,
+    /// The one of the last SACK, kept for its memory.
+    outcome: Option<Box<SackOutcome>>,
     /// The application has asked to close while the handshake was under way.
     pub(crate) shutdown_asked: bool,
 }
@@ -224,7 +225,7 @@ impl Association {
             burst_left: 0,
             burst_at: Instant::MAX,
             limit: None,
-            outcome: SackOutcome::default(),
+            outcome: None,
             shutdown_asked: false,
             config,
         };
@@ -244,12 +245,6 @@ impl Association {
             self.paths.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512);
         let largest = (smallest - self.send.queue.header() - self.auth_room()) as u32;
         self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
-        let more = self.paths.len().saturating_sub(self.outcome.paths.len());
-        self.outcome.paths.reserve_exact(more);
-        self.outcome.paths.resize(self.paths.len(), Default::default());
-        if self.config.rack || self.config.hystart {
-            self.outcome.fresh.resize(self.paths.len(), Default::default());
-        }
         self.timers.grow(self.paths.len());
     }
 
@@ -294,6 +289,7 @@ impl Association {
     ) -> Result<usize, SendError> {
         if message.reliability == Reliability::Full && self.send.limits.is_none() {
             self.takes_on(&message)?;
+            self.send.give_back_before(payload.len().div_ceil(piece));
             let taken = self.send.queue.push_pieces(message, payload, piece)?;
             self.stats.messages_sent += taken.div_ceil(piece) as u64;
             self.check_probe(now);

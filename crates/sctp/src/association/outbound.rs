@@ -29,12 +29,12 @@ pub(crate) struct Outbox {
     pub(super) init: bool,
     pub(super) cookie_echo: bool,
     /// Where INIT and COOKIE ECHO go.
-    pub(super) handshake_path: usize,
+    pub(super) handshake_path: u8,
     /// When INIT or COOKIE ECHO was last sent, and whether more than once.
     pub(super) handshake_sent: Option<Instant>,
     pub(super) handshake_repeated: bool,
     /// COOKIE ACK, and where to.
-    pub(crate) cookie_ack: Option<usize>,
+    pub(crate) cookie_ack: Option<u8>,
     /// HEARTBEAT ACK chunks, and where to.
     pub(super) heartbeat_acks: VecDeque<(usize, Vec<u8>)>,
     /// ERROR chunks, and where to.
@@ -44,7 +44,7 @@ pub(crate) struct Outbox {
     pub(super) shutdown: bool,
     pub(super) shutdown_ack: bool,
     /// Where SHUTDOWN and SHUTDOWN ACK go after a timeout.
-    pub(super) shutdown_path: Option<usize>,
+    pub(super) shutdown_path: Option<u8>,
     pub(super) t2_retries: u32,
 }
 
@@ -233,7 +233,7 @@ impl Association {
         self.burst_left = self.burst_left.saturating_sub(1);
         let path = self.paths.at(index);
         path.last_used = ctx.now;
-        path.last_data = Some(ctx.now);
+        path.last_data = ctx.now;
         match alone {
             _ if self.extensions.zero_checksum => {}
             true => packet::finish_alone(buffer, start),
@@ -330,7 +330,7 @@ impl Association {
     #[cold]
     fn write_control(&mut self, ctx: &mut Ctx<'_>, index: usize, end: usize, buffer: &mut Vec<u8>) {
         let begin = buffer.len();
-        if self.outbox.cookie_ack == Some(index) {
+        if self.outbox.cookie_ack == Some(index as u8) {
             // RFC 9260 §5.1 D: COOKIE ACK is the first chunk.
             self.outbox.cookie_ack = None;
             CookieAck.emit(buffer);
@@ -506,7 +506,7 @@ impl Association {
             self.paths.at(index).last_used = ctx.now;
             self.note_new_sent(ctx.now, index);
         }
-        self.paths.at(index).last_data = Some(ctx.now);
+        self.paths.at(index).last_data = ctx.now;
     }
 
     #[inline(always)]
@@ -558,7 +558,7 @@ impl Association {
             sent_at: ctx.now,
             message: cut.message,
             offset: cut.offset,
-            length: cut.length,
+            length: cut.length as u16,
             fsn: cut.number,
             header: self.send.queue.header() as u8,
             state: ChunkState::InFlight,
@@ -591,31 +591,26 @@ impl Association {
             return;
         };
         let message = self.send.queue.message(entry.message);
+        let length = u32::from(entry.length);
         let data = Data {
-            immediate: message.immediate && entry.offset + entry.length == message.length,
+            immediate: message.immediate && entry.offset + length == message.length,
             unordered: message.unordered,
             begin: entry.offset == 0,
-            end: entry.offset + entry.length == message.length,
+            end: entry.offset + length == message.length,
             tsn: Tsn(self.send.outstanding.tsn(offset)),
             stream: message.stream,
             ssn: Ssn(message.mid as u16),
             ppid: message.ppid,
             payload: &[],
         };
-        let payload = self.send.queue.payload(message, entry.offset, entry.length);
+        let payload = self.send.queue.payload(message, entry.offset, length);
         if self.extensions.interleaving {
             IData::numbered(data, message.mid, entry.fsn).emit_parts(buffer, payload);
         } else {
             data.emit_parts(buffer, payload);
         }
         let (stream, from) = (message.stream, message.begins + u64::from(entry.offset));
-        self.send.outstanding.set(offset, ChunkState::InFlight);
-        if let Some(entry) = self.send.outstanding.at(offset) {
-            entry.sent_at = ctx.now;
-            entry.path = index as u8;
-            entry.again = true;
-            entry.repeats = entry.repeats.saturating_add(1);
-        }
+        self.send.outstanding.send_again(offset, ctx.now, index as u8);
         self.send.outstanding.note_repeated(offset);
         self.send.recovery.on_repaired();
         if let Some(control) = &mut self.paths.at(index).control {

@@ -88,7 +88,7 @@ impl Association {
     /// Asks for a COOKIE ACK to where the COOKIE ECHO came from.
     pub(crate) fn acknowledge_cookie(&mut self, source: SocketAddr) {
         let path = self.paths.find(source.ip()).unwrap_or(self.paths.current());
-        self.outbox.cookie_ack = Some(path);
+        self.outbox.cookie_ack = Some(path as u8);
         if !self.paths.get(path).confirmed {
             // RFC 9260 §5.4: only together with a HEARTBEAT.
             self.paths.at(path).heartbeat.wanted = true;

@@ -71,8 +71,13 @@ impl Association {
         self.timers.set(Timer::T2Shutdown, ctx.now + rto);
     }
 
+    /// Where SHUTDOWN and SHUTDOWN ACK go.
+    pub(super) fn shutdown_path(&self) -> usize {
+        self.outbox.shutdown_path.map_or(self.paths.current(), usize::from)
+    }
+
     pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Ctx<'_>) {
-        let index = self.outbox.shutdown_path.unwrap_or(self.paths.current());
+        let index = self.shutdown_path();
         let most = self.config.path_max_retrans;
         self.outbox.t2_retries += 1;
         if self.outbox.t2_retries > self.config.assoc_max_retrans {
@@ -84,7 +89,7 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         self.on_health(ctx, index, health);
         // As DATA that timed out: to another address, if there is one.
-        self.outbox.shutdown_path = Some(self.paths.alternate(index).unwrap_or(index));
+        self.outbox.shutdown_path = Some(self.paths.alternate(index).unwrap_or(index) as u8);
         match self.state {
             State::ShutdownSent => self.outbox.shutdown = true,
             State::ShutdownAckSent => self.outbox.shutdown_ack = true,
@@ -170,7 +175,7 @@ impl Association {
     pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>) {
         self.outbox.t2_retries = 0;
         if self.timers.is_set(Timer::T2Shutdown) {
-            let index = self.outbox.shutdown_path.unwrap_or(self.paths.current());
+            let index = self.shutdown_path();
             self.timers.set(Timer::T2Shutdown, ctx.now + self.paths.get(index).rto());
         }
     }

@@ -70,8 +70,8 @@ pub(crate) struct Path {
     pub(crate) search: Option<Box<mtu::Search>>,
     /// When something that can measure the round trip was last sent.
     pub(crate) last_used: Instant,
-    /// When DATA was last sent.
-    pub(crate) last_data: Option<Instant>,
+    /// When DATA was last sent; `Instant::MAX` for never.
+    pub(crate) last_data: Instant,
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
     pub(crate) one_packet: bool,
     /// Loss recovery beyond RFC 9260 §7.2.
@@ -117,7 +117,7 @@ impl Path {
             mtu,
             search,
             last_used: now,
-            last_data: None,
+            last_data: Instant::MAX,
             one_packet: false,
             control: None,
             stats: PathStats::default(),

@@ -30,7 +30,7 @@ use anabranch_wire::sctp::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage, Ssn
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Messages that are done with and forgotten at a time.
-const FORGOTTEN: usize = 64;
+const FORGOTTEN: usize = 24;
 
 /// What limits a message.
 #[derive(Clone, Copy, Debug)]
@@ -199,8 +199,10 @@ impl SendHalf {
             && !(limits.unsent.is_empty() && limits.sent.is_empty())
             && let Some(missing) = self.queue.missing(payload.len() as u64)
         {
+            self.give_all_back();
             self.make_room(missing, message.reliability, skips);
         }
+        self.give_back_before(1);
         let limit = match message.reliability {
             Reliability::Full => return self.queue.push(message, payload),
             Reliability::Lifetime(lifetime) => Limit::Until(now + lifetime),
@@ -208,7 +210,7 @@ impl SendHalf {
             Reliability::Priority(priority) => Limit::Priority(priority),
         };
         let index = self.queue.push_limited(message, payload)?;
-        self.outstanding.noting = true;
+        self.outstanding.begin_noting();
         let base = self.outstanding.base();
         let limits = self.limits.get_or_insert_with(|| Box::new(Limits::beginning_at(base)));
         limits.ages += 1;
@@ -307,7 +309,7 @@ impl SendHalf {
                 limits.overdue.extend(first.map(|first| (first, message)));
             }
         }
-        let mut marked = std::mem::take(&mut self.outstanding.noted);
+        let mut marked = self.outstanding.take_noted();
         for offset in marked.drain(..) {
             let Some(&entry) = self.outstanding.get(offset) else {
                 continue;
@@ -319,14 +321,14 @@ impl SendHalf {
             let due = match limited.limit {
                 Limit::Until(at) => at <= now,
                 // RFC 7496 §3.1: it would be sent once more than that.
-                Limit::Retransmissions(most) => entry.repeats >= most,
+                Limit::Retransmissions(most) => u32::from(entry.repeats) >= most,
                 Limit::Priority(_) | Limit::Cancelled => false,
             };
             if due && skips && !limited.given_up && matches!(entry.state, ChunkState::Lost(_)) {
                 self.give_up(entry.message);
             }
         }
-        self.outstanding.noted = marked;
+        self.outstanding.give_noted(marked);
         self.give_up_overdue();
         for message in std::iter::from_fn(|| self.queue.take_gone()).take(FORGOTTEN) {
             if let Some(limits) = &mut self.limits {
@@ -369,7 +371,7 @@ impl SendHalf {
             .filter(move |(_, entry)| entry.message == message)
             .take_while(move |(_, entry)| {
                 let more = bytes > 0;
-                bytes -= entry.length.min(bytes);
+                bytes -= u32::from(entry.length).min(bytes);
                 more
             })
     }
@@ -381,6 +383,7 @@ impl SendHalf {
     /// RFC 3758 §3.5 A2, A3: all of a message at once.
     #[cold]
     pub(super) fn give_up(&mut self, message: u32) {
+        self.give_all_back();
         if !self.queue.is_limited(message) {
             return;
         }

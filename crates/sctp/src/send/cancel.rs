@@ -14,6 +14,7 @@ impl SendHalf {
     pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
         // Without room for the TSN that stands for the rest of one sent in part, that is finished.
         let skips = skips && self.outstanding.has_spare();
+        self.give_all_back();
         let messages = self.queue.cancellable(stream, skips);
         if messages.is_empty() {
             return;

@@ -27,21 +27,21 @@ pub(crate) struct Recovery {
 /// Repairs since a reduction, and how many of them the peer had no need of.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
-    path: usize,
-    sent: u64,
-    needless: u64,
+    path: u8,
+    sent: u32,
+    needless: u32,
 }
 
 impl Recovery {
     /// The window of a path has been reduced.
     pub(crate) fn doubt(&mut self, path: usize) {
-        self.doubt = Some(Doubt { path, sent: 0, needless: 0 });
+        self.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
 
     /// A chunk was sent again.
     pub(crate) fn on_repaired(&mut self) {
         if let Some(doubt) = &mut self.doubt {
-            doubt.sent += 1;
+            doubt.sent = doubt.sent.saturating_add(1);
         }
     }
 
@@ -49,8 +49,8 @@ impl Recovery {
     /// needless, once all of them were (RFC 3708 §2).
     pub(crate) fn on_needless(&mut self, count: u64) -> Option<usize> {
         let doubt = self.doubt.as_mut()?;
-        doubt.needless += count;
-        let path = (doubt.sent > 0 && doubt.needless >= doubt.sent).then_some(doubt.path)?;
+        doubt.needless = doubt.needless.saturating_add(count.min(u64::from(u32::MAX)) as u32);
+        let path = (doubt.sent > 0 && doubt.needless >= doubt.sent).then_some(usize::from(doubt.path))?;
         self.doubt = None;
         Some(path)
     }

@@ -11,6 +11,7 @@ mod bytes;
 mod cancel;
 mod effort;
 pub(crate) mod fragment;
+mod give_back;
 pub(crate) mod loss;
 pub(crate) mod outstanding;
 pub(crate) mod queue;
@@ -44,6 +45,8 @@ pub(crate) struct SendHalf {
     /// Where the numbers of streams begin anew that were asked to be reset (RFC 6525), ascending, as
     /// far as something before them is outstanding.
     resets: Vec<u64>,
+    /// Chunks that this packet has acknowledged for good.
+    at_once: u64,
     /// Messages that may be given up, once there was one.
     pub(crate) limits: Option<Box<abandon::Limits>>,
 }
@@ -79,6 +82,7 @@ impl SendHalf {
             by_time: config.rack,
             horizon: rack::Horizon::new(),
             resets: Vec::new(),
+            at_once: 0,
             limits: None,
         }
     }

@@ -5,9 +5,13 @@
 //! have acknowledged is also kept as runs, so that the next SACK is compared
 //! run by run, not chunk by chunk.
 
+mod brief;
+
 use super::effort;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
+pub(super) use brief::Brief;
+use brief::Briefs;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -34,7 +38,8 @@ pub(crate) struct Entry {
     pub(crate) sent_at: Instant,
     pub(crate) message: u32,
     pub(crate) offset: u32,
-    pub(crate) length: u32,
+    /// User bytes.
+    pub(crate) length: u16,
     /// The fragment's number in its message (RFC 8260 §2.1).
     pub(crate) fsn: u32,
     /// Bytes in front of the user data: of DATA or I-DATA.
@@ -49,7 +54,7 @@ pub(crate) struct Entry {
     /// It has been sent more than once.
     pub(crate) again: bool,
     /// How many times it has been sent again.
-    pub(crate) repeats: u32,
+    pub(crate) repeats: u16,
 }
 
 impl Entry {
@@ -76,9 +81,11 @@ pub(crate) struct Outstanding {
     /// Offset of the first entry: one past what is cumulatively acknowledged.
     base: u64,
     entries: VecDeque<Entry>,
+    /// Entries in front of that, whose memory is still to be given back.
+    retired: usize,
+    briefs: Briefs,
     /// What gap blocks acknowledge, ascending, beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
-    pub(super) spare_runs: Vec<Range<u64>>,
     /// Below this no chunk can be marked by miss indications any more.
     pub(super) miss_floor: u64,
     /// Below this no chunk is marked as lost.
@@ -87,11 +94,18 @@ pub(crate) struct Outstanding {
     /// User bytes in flight.
     in_flight: u64,
     /// Offsets sent again of late, to know needless ones by duplicate reports.
-    pub(super) repeated: VecDeque<u64>,
+    repeated: Option<Box<Repeated>>,
     /// Chunks that are marked as lost are noted down, as some of them may be given up.
-    pub(super) noting: bool,
-    pub(super) noted: Vec<u64>,
+    noted: Option<Box<Noted>>,
 }
+
+/// See [`Outstanding`]; most associations have none.
+#[derive(Debug, Default)]
+struct Repeated(VecDeque<u64>);
+
+/// See [`Outstanding`]; most associations have none.
+#[derive(Debug, Default)]
+struct Noted(Vec<u64>);
 
 impl Outstanding {
     pub(crate) fn new(initial: u32) -> Self {
@@ -99,26 +113,26 @@ impl Outstanding {
             initial,
             base: 0,
             entries: VecDeque::new(),
+            retired: 0,
+            briefs: Briefs::default(),
             runs: Vec::new(),
-            spare_runs: Vec::new(),
             miss_floor: 0,
             lost_floor: 0,
             lost: 0,
             in_flight: 0,
-            repeated: VecDeque::new(),
-            noting: false,
-            noted: Vec::new(),
+            repeated: None,
+            noted: None,
         }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.len() == self.retired
     }
 
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.entries.len() >= MOST
+        self.entries.len() - self.retired >= MOST
     }
 
     /// Offset of the lowest outstanding chunk.
@@ -130,7 +144,7 @@ impl Outstanding {
     /// Offset of the next new chunk.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
-        self.base + self.entries.len() as u64
+        self.base + (self.entries.len() - self.retired) as u64
     }
 
     #[inline]
@@ -147,12 +161,12 @@ impl Outstanding {
 
     #[inline]
     pub(crate) fn at(&mut self, offset: u64) -> Option<&mut Entry> {
-        self.entries.get_mut(offset.checked_sub(self.base)? as usize)
+        self.entries.get_mut(offset.checked_sub(self.base)? as usize + self.retired)
     }
 
     #[inline]
     pub(crate) fn get(&self, offset: u64) -> Option<&Entry> {
-        self.entries.get(offset.checked_sub(self.base)? as usize)
+        self.entries.get(offset.checked_sub(self.base)? as usize + self.retired)
     }
 
     /// RFC 6525 §5.2.7 H5: the next chunk has this TSN. Nothing is outstanding.
@@ -172,17 +186,27 @@ impl Outstanding {
     pub(crate) fn push(&mut self, entry: Entry) {
         assert!(!self.is_full(), "more chunks outstanding than can be told apart");
         self.in_flight += u64::from(entry.length);
+        self.append(entry);
+    }
+
+    #[inline]
+    fn append(&mut self, entry: Entry) {
+        let count = self.entries.len() - self.retired;
+        if !self.briefs.has_room(count) {
+            self.briefs.grow(self.base, self.entries.iter().skip(self.retired));
+        }
+        self.briefs.put(self.base + count as u64, &entry);
         self.entries.push_back(entry);
     }
 
     /// There is a TSN to spare for what is given up.
     pub(super) fn has_spare(&self) -> bool {
-        self.entries.len() < MOST + 1024
+        self.entries.len() - self.retired < MOST + 1024
     }
 
     /// A TSN that is never sent, for the rest of a message that was given up.
     pub(super) fn push_abandoned(&mut self, message: u32) {
-        self.entries.push_back(Entry {
+        self.append(Entry {
             sent_at: Instant::ZERO,
             message,
             offset: 0,
@@ -202,6 +226,7 @@ impl Outstanding {
     /// Takes the lowest entry off: it is acknowledged for good.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Entry> {
+        assert!(self.retired == 0, "an entry is taken off behind others that are still there");
         let entry = self.entries.pop_front()?;
         self.base += 1;
         match entry.state {
@@ -216,6 +241,7 @@ impl Outstanding {
     /// empty only when there are none.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
+        assert!(self.retired == 0, "entries that are acknowledged stand in front");
         let (front, back) = self.entries.as_slices();
         let piece = if front.is_empty() { back } else { front };
         &piece[..piece.len().min(most)]
@@ -230,9 +256,36 @@ impl Outstanding {
         self.entries.drain(..count);
     }
 
+    /// Chunks in brief from `from` on and before `to`, as far as they lie in one piece.
+    pub(super) fn briefs(&self, from: u64, to: u64) -> &[Brief] {
+        self.briefs.piece(from, to)
+    }
+
+    /// The lowest `count` are acknowledged for good, and taken off later: `in_flight` user bytes of
+    /// them were in flight, `lost` of them marked.
+    pub(super) fn retire(&mut self, count: usize, in_flight: u64, lost: usize) {
+        self.base += count as u64;
+        self.retired += count;
+        self.in_flight -= in_flight;
+        self.lost -= lost;
+    }
+
+    /// Some have been acknowledged for good and are still to be taken off.
+    #[inline]
+    pub(super) fn has_retired(&self) -> bool {
+        self.retired > 0
+    }
+
+    /// Takes off at most `most` of those.
+    pub(super) fn take_retired(&mut self, most: usize) -> impl Iterator<Item = Entry> {
+        let count = self.retired.min(most);
+        self.retired -= count;
+        self.entries.drain(..count)
+    }
+
     /// Changes the state of an entry, keeping the counts.
     pub(crate) fn set(&mut self, offset: u64, state: ChunkState) {
-        let Some(entry) = self.entries.get_mut((offset - self.base) as usize) else {
+        let Some(entry) = self.entries.get_mut((offset - self.base) as usize + self.retired) else {
             return;
         };
         match entry.state {
@@ -245,13 +298,25 @@ impl Outstanding {
             ChunkState::Lost(_) => {
                 self.lost_floor = if self.lost == 0 { offset } else { self.lost_floor.min(offset) };
                 self.lost += 1;
-                if self.noting {
-                    self.noted.push(offset);
+                if let Some(noted) = &mut self.noted {
+                    noted.0.push(offset);
                 }
             }
             ChunkState::Acked | ChunkState::Abandoned => {}
         }
         entry.state = state;
+        self.briefs.put(offset, entry);
+    }
+
+    /// A chunk that is marked as lost is sent again.
+    pub(crate) fn send_again(&mut self, offset: u64, now: Instant, path: u8) {
+        if let Some(entry) = self.at(offset) {
+            entry.sent_at = now;
+            entry.path = path;
+            entry.again = true;
+            entry.repeats = entry.repeats.saturating_add(1);
+        }
+        self.set(offset, ChunkState::InFlight);
     }
 
     /// Gap blocks have acknowledged something.
@@ -263,7 +328,7 @@ impl Outstanding {
     /// All there is, is in flight (or given up).
     #[inline]
     pub(crate) fn is_smooth(&self) -> bool {
-        self.runs.is_empty() && self.lost == 0
+        self.runs.is_empty() && self.lost == 0 && self.retired == 0
     }
 
     /// Something is marked for retransmission.
@@ -289,7 +354,7 @@ impl Outstanding {
     /// The lowest chunk in flight on `path` at or after `from`.
     pub(crate) fn earliest_on(&self, path: u8, from: u64) -> Option<u64> {
         let from = from.max(self.base);
-        let skip = (from - self.base) as usize;
+        let skip = (from - self.base) as usize + self.retired;
         let found = self
             .entries
             .iter()
@@ -339,9 +404,37 @@ impl Outstanding {
     /// Remembers that a chunk was sent again.
     pub(crate) fn note_repeated(&mut self, offset: u64) {
         const KEPT: usize = 256;
-        if self.repeated.len() == KEPT {
-            self.repeated.pop_front();
+        let Repeated(repeated) = &mut **self.repeated.get_or_insert_default();
+        if repeated.len() == KEPT {
+            repeated.pop_front();
         }
-        self.repeated.push_back(offset);
+        repeated.push_back(offset);
+    }
+
+    /// Whether that is remembered; then it is forgotten.
+    pub(super) fn take_repeated(&mut self, tsn: u32) -> bool {
+        let initial = self.initial;
+        let Some(Repeated(repeated)) = self.repeated.as_deref_mut() else {
+            return false;
+        };
+        let found = repeated.iter().position(|&offset| initial.wrapping_add(offset as u32) == tsn);
+        found.and_then(|at| repeated.remove(at)).is_some()
+    }
+
+    /// From now on chunks that are marked as lost are noted down.
+    pub(super) fn begin_noting(&mut self) {
+        self.noted.get_or_insert_default();
+    }
+
+    /// Those that have been, since the last call.
+    pub(super) fn take_noted(&mut self) -> Vec<u64> {
+        self.noted.as_deref_mut().map(|Noted(noted)| std::mem::take(noted)).unwrap_or_default()
+    }
+
+    /// What they were put in, empty, to be used again.
+    pub(super) fn give_noted(&mut self, list: Vec<u64>) {
+        if let Some(Noted(noted)) = self.noted.as_deref_mut() {
+            *noted = list;
+        }
     }
 }

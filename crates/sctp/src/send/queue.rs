@@ -126,7 +126,7 @@ pub(crate) struct Queue {
     scheduler: Scheduler,
     streams: Streams<Stream>,
     /// Messages that are being cancelled and wait no longer.
-    taken_off: Vec<u32>,
+    taken_off: Box<[u32]>,
     /// Streams that are being reset (RFC 6525).
     hold: Option<Box<Hold>>,
     /// Bytes in front of the user data of a chunk.
@@ -151,7 +151,7 @@ impl Queue {
             latest: 0,
             scheduler: Scheduler::new(kind),
             streams: Streams::new(),
-            taken_off: Vec::new(),
+            taken_off: Box::default(),
             hold: None,
             header: Data::HEADER,
             limit,
@@ -371,6 +371,20 @@ impl Queue {
     /// [`release_now`](Self::release_now): once for many messages.
     #[inline]
     pub(crate) fn release_later(&mut self, message: u32, length: u32) {
+        if !matches!(self.messages[message as usize].promise, Promise::Abandoned(_)) {
+            self.buffered -= u64::from(length);
+        }
+        self.release_owed(message, length);
+    }
+
+    /// So many bytes count no longer, though they are still here.
+    pub(super) fn owe(&mut self, bytes: u64) {
+        self.buffered -= bytes;
+    }
+
+    /// As [`release_later`](Self::release_later), of bytes that count no longer.
+    #[inline]
+    pub(super) fn release_owed(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
         if stored.promise != Promise::Full {
             return self.release_limited(message, length);
@@ -378,7 +392,6 @@ impl Queue {
         let from = stored.place + u64::from(stored.released);
         let to = from + u64::from(length);
         stored.released += length;
-        self.buffered -= u64::from(length);
         let (slot, done) = (stored.slot, stored.released == stored.length);
         if done {
             self.free.push(&mut self.messages, message);

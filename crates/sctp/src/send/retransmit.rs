@@ -38,7 +38,7 @@ pub(crate) fn mark_larger(
         let Some(entry) = outstanding.get(offset) else {
             break;
         };
-        if entry.path == path && entry.state == ChunkState::InFlight && entry.length > largest {
+        if entry.path == path && entry.state == ChunkState::InFlight && u32::from(entry.length) > largest {
             let (length, size) = (entry.length, entry.size());
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);

@@ -7,7 +7,7 @@
 //! Home of RFC 9260 §6.2.1.
 
 use super::outstanding::ChunkState;
-use super::{SendHalf, effort, loss};
+use super::{SendHalf, effort, give_back, loss};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::Delivered;
@@ -56,6 +56,22 @@ pub(crate) struct SackOutcome {
     pub(crate) marked: bool,
     /// Duplicates it reports of chunks that were sent again.
     pub(crate) spurious: u64,
+    /// Memory for the next list of runs.
+    spare_runs: Vec<std::ops::Range<u64>>,
+}
+
+impl SackOutcome {
+    /// For so many paths; whether somebody wants to know what arrived.
+    #[inline]
+    pub(crate) fn fit(&mut self, paths: usize, fresh: bool) {
+        if self.paths.len() != paths {
+            self.paths.reserve_exact(paths.saturating_sub(self.paths.len()));
+            self.paths.resize(paths, PathAck::default());
+        }
+        if fresh && self.fresh.len() != paths {
+            self.fresh.resize(paths, Delivered::default());
+        }
+    }
 }
 
 /// What one path is waiting for, in order to recognise it.
@@ -78,9 +94,18 @@ pub(crate) struct Next {
 
 /// The highest newly acknowledged TSN, and when the newest was sent.
 #[derive(Clone, Copy, Debug, Default)]
-struct Newest {
+pub(super) struct Newest {
     end: u64,
     sent_at: Instant,
+}
+
+impl Newest {
+    /// Something was acknowledged that ends there and was sent at that time at the latest.
+    #[inline]
+    pub(super) fn note(&mut self, end: u64, sent_at: Instant) {
+        self.end = self.end.max(end);
+        self.sent_at = self.sent_at.max(sent_at);
+    }
 }
 
 impl SendHalf {
@@ -132,17 +157,20 @@ impl SendHalf {
             return None;
         }
         let smooth = self.outstanding.is_smooth() && self.recovery.is_over() && self.limits.is_none();
+        if !smooth {
+            return None;
+        }
         let entries = self.outstanding.lowest(count);
         let path = entries.first()?.path;
         let alike = entries.iter().all(|entry| entry.path == path && !entry.again);
-        if entries.len() < count || !smooth || !alike {
+        if entries.len() < count || !alike {
             return None;
         }
         let (mut bytes, mut size) = (0, 0);
         for entry in entries {
             bytes += u64::from(entry.length);
             size += entry.size();
-            self.queue.release_later(entry.message, entry.length);
+            self.queue.release_later(entry.message, entry.length.into());
         }
         let begin = self.outstanding.base();
         self.outstanding.drop_lowest(count, bytes);
@@ -202,6 +230,11 @@ impl SendHalf {
         newest: &mut Newest,
     ) {
         let mut left = count as usize;
+        self.at_once += count;
+        if self.at_once > give_back::AT_ONCE || self.outstanding.has_retired() {
+            self.retire(now, count, waiting, outcome, newest);
+            left = 0;
+        }
         while left > 0 {
             let run = self.take_run(now, left, waiting, outcome, newest);
             if run > 0 {
@@ -218,7 +251,7 @@ impl SendHalf {
             } else if entry.state != ChunkState::Acked {
                 acknowledge(now, offset, &entry, false, waiting, outcome, newest);
             }
-            self.queue.release_later(entry.message, entry.length);
+            self.queue.release_later(entry.message, entry.length.into());
             left -= 1;
         }
         self.queue.release_now();
@@ -260,7 +293,7 @@ impl SendHalf {
             bytes += u64::from(entry.length);
             size += entry.size();
             newest.sent_at = newest.sent_at.max(entry.sent_at);
-            self.queue.release_later(entry.message, entry.length);
+            self.queue.release_later(entry.message, entry.length.into());
         }
         if run == 0 {
             return 0;
@@ -301,7 +334,7 @@ impl SendHalf {
     ) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         let before = std::mem::take(&mut self.outstanding.runs);
-        let mut after = std::mem::take(&mut self.outstanding.spare_runs);
+        let mut after = std::mem::take(&mut outcome.spare_runs);
         after.clear();
         for gap in gaps {
             // Offset `start` beyond the cumulative TSN, which is `base - 1`. Blocks that are
@@ -347,7 +380,7 @@ impl SendHalf {
             at = next;
         }
         self.outstanding.runs = after;
-        self.outstanding.spare_runs = before;
+        outcome.spare_runs = before;
     }
 
     fn gap_acked(
@@ -403,12 +436,7 @@ impl SendHalf {
         let mut spurious = 0;
         // As many as honest peers report; each is looked for among those sent again.
         for tsn in sack.duplicates().take(64) {
-            let repeated = &self.outstanding.repeated;
-            let found = repeated.iter().position(|&offset| self.outstanding.tsn(offset) == tsn.0);
-            if let Some(at) = found {
-                self.outstanding.repeated.remove(at);
-                spurious += 1;
-            }
+            spurious += u64::from(self.outstanding.take_repeated(tsn.0));
         }
         spurious
     }
@@ -416,7 +444,7 @@ impl SendHalf {
 
 /// RFC 3758 §3.5 A2: what was given up earns nothing if it arrives; but it is no longer on its way.
 #[cold]
-fn land_anyway(entry: &super::outstanding::Entry, outcome: &mut SackOutcome) {
+pub(super) fn land_anyway(entry: &super::outstanding::Entry, outcome: &mut SackOutcome) {
     if !entry.fast
         && let Some(ack) = outcome.paths.get_mut(usize::from(entry.path))
     {
@@ -435,8 +463,7 @@ fn acknowledge(
     outcome: &mut SackOutcome,
     newest: &mut Newest,
 ) {
-    newest.end = newest.end.max(offset + 1);
-    newest.sent_at = newest.sent_at.max(entry.sent_at);
+    newest.note(offset + 1, entry.sent_at);
     if let Some(fresh) = outcome.fresh.get_mut(usize::from(entry.path)) {
         fresh.add(entry.sent_at, offset + 1, entry.again);
     }

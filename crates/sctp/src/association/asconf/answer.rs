@@ -255,8 +255,8 @@ impl Association {
         if self.data_from == index {
             self.data_from = heir;
         }
-        if self.outbox.cookie_ack == Some(index) {
-            self.outbox.cookie_ack = Some(heir);
+        if self.outbox.cookie_ack == Some(index as u8) {
+            self.outbox.cookie_ack = Some(heir as u8);
         }
         self.measure();
         if let Some(super::Outstanding { path, .. }) =

@@ -34,7 +34,7 @@ impl Association {
         }
         // A SHUTDOWN acknowledges too, so it goes before a SACK that may not be needed any more.
         if self.outbox.shutdown || self.outbox.shutdown_ack {
-            return Some(Job::Shutdown(self.outbox.shutdown_path.unwrap_or(self.paths.current())));
+            return Some(Job::Shutdown(self.shutdown_path()));
         }
         self.recv.sack_due().then(|| Job::Sack(self.sack_path()))
     }
@@ -45,18 +45,18 @@ impl Association {
         let now_or_wait = |job: Option<Job>| job.map_or(Turn::Wait, Turn::Job);
         match self.state {
             State::CookieWait(_) => {
-                return now_or_wait(self.outbox.init.then_some(Job::Init(self.outbox.handshake_path)));
+                return now_or_wait(self.outbox.init.then_some(Job::Init(self.handshake_path())));
             }
             State::CookieEchoed(_) => {
                 // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered.
-                let echo = Job::CookieEcho(self.outbox.handshake_path);
+                let echo = Job::CookieEcho(self.handshake_path());
                 return now_or_wait(self.outbox.cookie_echo.then_some(echo));
             }
             State::Closed => return Turn::Wait,
             _ => {}
         }
         if let Some(path) = self.outbox.cookie_ack {
-            return Turn::Job(Job::Control(path));
+            return Turn::Job(Job::Control(path.into()));
         }
         if self.asconf.is_some() {
             match self.asconf_turn() {
@@ -222,7 +222,7 @@ impl Association {
         let ChunkState::Lost(cause) = entry.state else {
             return None;
         };
-        Some((offset, self.retransmission_path(usize::from(entry.path), cause, entry.length)))
+        Some((offset, self.retransmission_path(usize::from(entry.path), cause, entry.length.into())))
     }
 
     /// What may start a packet with DATA to `index`.
@@ -302,7 +302,7 @@ impl Association {
     /// The path new data goes to: the one of the handshake until it is over.
     pub(super) fn data_target(&self) -> usize {
         if matches!(self.state, State::CookieEchoed(_)) {
-            self.outbox.handshake_path
+            self.handshake_path()
         } else {
             self.paths.current()
         }

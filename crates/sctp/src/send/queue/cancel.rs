@@ -21,7 +21,7 @@ impl Queue {
 
     /// Takes messages off what waits to be sent: once for all of them. They are given up next.
     pub(crate) fn take_off(&mut self, messages: &[u32]) {
-        self.taken_off = messages.to_vec();
+        self.taken_off = messages.into();
         self.taken_off.sort_unstable();
         let gone = &self.taken_off;
         let mut waited = vec![];
@@ -47,7 +47,7 @@ impl Queue {
 
     /// All that were taken off have been given up.
     pub(crate) fn taken_off_done(&mut self) {
-        self.taken_off = Vec::new();
+        self.taken_off = Box::default();
     }
 
     /// A message that was to be delivered in full may be given up from now on, and is at once: its

@@ -60,7 +60,7 @@ impl Queue {
         (stored.cut > 0, stored.cut == stored.length)
     }
 
-    /// Chunks of a message that may be given up have been acknowledged, or skipped.
+    /// Chunks of a message that may be given up have been acknowledged, or skipped. They count no longer.
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
@@ -69,7 +69,6 @@ impl Queue {
             *left == 0
         } else {
             stored.released += length;
-            self.buffered -= u64::from(length);
             stored.released == stored.length
         };
         if done {

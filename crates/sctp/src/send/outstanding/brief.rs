@@ -1,0 +1,88 @@
+//! Of each chunk the little that an acknowledgement for good has to know.
+//!
+//! Four bytes a chunk, in a ring by offset, beside the entries: a SACK for tens
+//! of thousands of chunks reads these, which fit into a cache, and of the
+//! entries only a few. Nothing is taken off the ring: what is newer is written
+//! over what is older.
+//!
+//! Home of no rule.
+
+use super::{ChunkState, Entry};
+
+/// A chunk in brief.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::send) struct Brief {
+    length: u16,
+    /// The path, and above it where the chunk stands.
+    likeness: u16,
+}
+
+impl Brief {
+    const AGAIN: u16 = 1 << 10;
+
+    pub(super) fn of(entry: &Entry) -> Self {
+        let state = match entry.state {
+            ChunkState::InFlight => 0,
+            ChunkState::Acked => 1 << 8,
+            ChunkState::Lost(_) => 2 << 8,
+            ChunkState::Abandoned => 3 << 8,
+        };
+        let again = if entry.again { Self::AGAIN } else { 0 };
+        Self { length: entry.length, likeness: u16::from(entry.path) | again | state }
+    }
+
+    /// Both were sent to the same path, as often (once or not), and stand alike.
+    #[inline]
+    pub(in crate::send) fn is_like(self, other: Self) -> bool {
+        self.likeness == other.likeness
+    }
+
+    /// User bytes, and bytes with padding.
+    #[inline]
+    pub(in crate::send) fn bytes(self) -> (u64, u64) {
+        let length = u64::from(self.length);
+        (length, (length + 3) & !3)
+    }
+}
+
+/// The ring. Its size is a power of two, or nothing.
+#[derive(Debug, Default)]
+pub(super) struct Briefs(Box<[Brief]>);
+
+impl Briefs {
+    #[inline]
+    fn place(&self, offset: u64) -> usize {
+        offset as usize & self.0.len().wrapping_sub(1)
+    }
+
+    /// There is room for `more` beyond so many.
+    #[inline]
+    pub(super) fn has_room(&self, outstanding: usize) -> bool {
+        outstanding < self.0.len()
+    }
+
+    /// Makes room for twice as many: `all` that there are, the first of them at `base`.
+    #[cold]
+    pub(super) fn grow<'a>(&mut self, base: u64, all: impl Iterator<Item = &'a Entry>) {
+        const LEAST: usize = 16;
+        self.0 = vec![Brief::default(); (2 * self.0.len()).max(LEAST)].into();
+        for (entry, offset) in all.zip(base..) {
+            self.put(offset, entry);
+        }
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, offset: u64, entry: &Entry) {
+        let place = self.place(offset);
+        if let Some(brief) = self.0.get_mut(place) {
+            *brief = Brief::of(entry);
+        }
+    }
+
+    /// Those from `from` on and before `to`, as far as they lie in one piece.
+    pub(super) fn piece(&self, from: u64, to: u64) -> &[Brief] {
+        let place = self.place(from);
+        let end = (place + (to - from) as usize).min(self.0.len());
+        self.0.get(place..end).unwrap_or(&[])
+    }
+}

@@ -213,6 +213,9 @@ pub struct PathInfo {
     pub state: PathState,
     /// It is the primary path.
     pub primary: bool,
+    /// The peer has taken this address away (RFC 5061 §4.2.2); its place in the list is kept, and may
+    /// be another address's later.
+    pub removed: bool,
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Slow-start threshold, bytes.

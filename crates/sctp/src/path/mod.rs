@@ -179,6 +179,7 @@ impl Path {
                 (true, true) => PathState::Active,
             },
             primary,
+            removed: self.removed,
             cwnd: self.congestion.window(),
             ssthresh: self.congestion.ssthresh(),
             flight: self.flight,

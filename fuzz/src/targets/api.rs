@@ -213,7 +213,7 @@ fn operate(
             let _ = match source.below(4) {
                 0 => engine.set_key(of, key, source.bytes(20)),
                 1 => engine.activate_key(of, key),
-                2 => engine.deactivate_key(id, key),
+                2 => engine.deactivate_key(now, id, key),
                 _ => engine.delete_key(of, key),
             };
         }

@@ -43,6 +43,18 @@ pub(crate) struct Auth {
     told: Option<u16>,
     /// The key of the packet that is being written, once a message says which.
     packet: Option<u16>,
+    /// Keys that are no longer signed with, as soon as what was sent is acknowledged.
+    leaving: Vec<Leaving>,
+}
+
+/// A key that was deactivated.
+#[derive(Clone, Debug)]
+struct Leaving {
+    key: u16,
+    /// Below this offset something may be on its way under it.
+    until: u64,
+    /// Messages that ask for it, by their numbers in the queue.
+    messages: Vec<u32>,
 }
 
 /// What an AUTH is worth.
@@ -80,6 +92,7 @@ impl Auth {
             peer_uses: 0,
             told: None,
             packet: None,
+            leaving: Vec::new(),
         }
     }
 
@@ -108,6 +121,16 @@ impl Auth {
     #[inline]
     pub(crate) fn guards(&self, kind: u8) -> bool {
         self.guarded.has(kind)
+    }
+
+    /// Keys that were deactivated and are not free yet.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = u16> {
+        self.leaving.iter().map(|leaving| leaving.key)
+    }
+
+    /// These are free with the next change.
+    pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
+        self.leaving.extend(keys.map(|key| Leaving { key, until: 0, messages: Vec::new() }));
     }
 
     /// A key has been changed or is gone: what was made of it is forgotten.
@@ -269,6 +292,49 @@ impl Association {
     /// This side takes chunks of this type only signed.
     pub(crate) fn guards(&self, kind: u8) -> bool {
         self.extensions.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
+    }
+
+    /// RFC 6458 §8.3.4: the application signs nothing more with this key. It is told when nothing that was
+    /// sent before needs it: the peer must not forget it until then.
+    pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
+        let until = self.send.outstanding.end();
+        let messages = self.send.queue.messages_of(key);
+        if let Some(auth) = &mut self.auth {
+            auth.leaving.retain(|leaving| leaving.key != key);
+            auth.leaving.push(Leaving { key, until, messages });
+        }
+        self.free_keys(ctx);
+    }
+
+    /// RFC 6458 §6.1.8: after any change: keys that are not used any more are free.
+    #[inline]
+    pub(super) fn free_keys(&mut self, ctx: &mut Ctx<'_>) {
+        if self.auth.as_ref().is_some_and(|auth| !auth.leaving.is_empty()) {
+            self.free_keys_now(ctx);
+        }
+    }
+
+    #[cold]
+    fn free_keys_now(&mut self, ctx: &mut Ctx<'_>) {
+        let (base, queue) = (self.send.outstanding.base(), &self.send.queue);
+        let Some(auth) = &mut self.auth else {
+            return;
+        };
+        let id = self.id;
+        let (active, keys) = (auth.keys.active, &auth.keys);
+        auth.leaving.retain_mut(|leaving| {
+            let Leaving { key, until, messages } = leaving;
+            if *key == active || keys.find(*key).is_none() {
+                // Taken into use again, or deleted.
+                return false;
+            }
+            while messages.pop_if(|message| !queue.asks_for(*message, *key)).is_some() {}
+            let used = base < *until || !messages.is_empty();
+            if !used {
+                ctx.events.push_back(Event::Key { id, key: *key, change: KeyChange::Free });
+            }
+            used
+        });
     }
 
     /// Messages can be signed with this shared key.

@@ -130,6 +130,7 @@ impl Association {
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.give_back();
+        self.free_keys(ctx);
         if self.send.limits.is_some() {
             self.give_up_now(ctx);
         }

@@ -110,8 +110,14 @@ impl Association {
             ..Offer::default()
         };
         // RFC 4895 §6.1: with the tag goes the random number.
-        let keys = self.auth.take().map(|auth| auth.keys.clone()).unwrap_or_default();
-        self.auth = cookie.auth.as_ref().map(|auth| Box::new(Auth::new(auth.ours(&self.config), keys)));
+        let before = self.auth.take();
+        self.auth = cookie.auth.as_ref().map(|auth| {
+            let keys = before.as_ref().map(|auth| auth.keys.clone()).unwrap_or_default();
+            let mut auth = Auth::new(auth.ours(&self.config), keys);
+            // What was under way under them is gone.
+            auth.leave(before.iter().flat_map(|auth| auth.leaving()));
+            Box::new(auth)
+        });
         // RFC 9260 §5.2.2: as many streams as the INIT ACK said, whatever was added before or since.
         self.reconfig = None;
         (self.outbound_streams, self.inbound_streams) = (cookie.outbound, cookie.inbound);

@@ -13,7 +13,6 @@ use crate::association::auth::keys::{RANDOM, Said, SharedKeys};
 use crate::association::auth::{Auth, Verdict};
 use crate::config::Config;
 use crate::error::KeyError;
-use crate::event::{Event, KeyChange};
 use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
 
@@ -45,18 +44,20 @@ impl Endpoint {
         })
     }
 
-    /// Says that the shared key `key` is no longer signed with, as is true of
-    /// every key that is not active: `Event::Key` with `KeyChange::Free`
-    /// follows. What the peer signs with it is still taken.
+    /// Says that the shared key `key`, which is not the active one, will not be asked for again:
+    /// `Event::Key` with `KeyChange::Free` follows as soon as nothing waits or is on its way under it
+    /// (RFC 6458 §8.3.4). What the peer signs with it is still taken.
     ///
     /// # Errors
     /// [`KeyError`].
-    pub fn deactivate_key(&mut self, id: AssociationId, key: u16) -> Result<(), KeyError> {
+    pub fn deactivate_key(&mut self, now: Instant, id: AssociationId, key: u16) -> Result<(), KeyError> {
         self.change_keys(Some(id), |keys| {
             keys.find(key).ok_or(KeyError::NoSuchKey)?;
             if keys.active == key { Err(KeyError::Active) } else { Ok(None) }
         })?;
-        self.events.push_back(Event::Key { id, key, change: KeyChange::Free });
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.deactivate_key(ctx, key));
+        }
         Ok(())
     }
 

@@ -495,6 +495,18 @@ impl Queue {
         self.scheduler.set_value(stream, value);
     }
 
+    /// Messages that ask to be signed with this key and are not acknowledged in full.
+    pub(crate) fn messages_of(&self, key: u16) -> Vec<u32> {
+        (0..self.messages.len() as u32).filter(|&message| self.asks_for(message, key)).collect()
+    }
+
+    /// It does, and is not.
+    pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
+        let stored = &self.messages[message as usize];
+        let abandoned = matches!(stored.promise, Promise::Abandoned(_));
+        stored.key == Some(key) && stored.released < stored.length && !abandoned
+    }
+
     /// What outlives a restart: somebody was turned away and must be told although everything is
     /// gone; and how streams take turns.
     pub(crate) fn inherit(&mut self, before: &mut Self) {

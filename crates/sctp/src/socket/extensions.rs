@@ -207,7 +207,7 @@ impl Sockets {
             KeyRequest::Activate(key) => self.endpoint.activate_key(whose, *key),
             KeyRequest::Deactivate(key) => {
                 let association = whose.ok_or(Errno::Invalid)?;
-                self.endpoint.deactivate_key(association, *key)
+                self.endpoint.deactivate_key(now, association, *key)
             }
             KeyRequest::Delete(key) => self.endpoint.delete_key(whose, *key),
         };

@@ -176,11 +176,12 @@ fn keys_change() {
     script.send(A, 0, 70).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
     script.run(2_000);
-    script.net.end(A).engine.deactivate_key(a, 7).expect("not active");
+    let now = script.net.now;
+    script.net.end(A).engine.deactivate_key(now, a, 7).expect("not active");
     script.net.end(A).engine.delete_key(Some(a), 7).expect("not active");
     let engine = &mut script.net.end(A).engine;
     assert_eq!(engine.delete_key(Some(a), 8), Err(KeyError::Active));
-    assert_eq!(engine.deactivate_key(a, 8), Err(KeyError::Active));
+    assert_eq!(engine.deactivate_key(now, a, 8), Err(KeyError::Active));
     assert_eq!(engine.activate_key(Some(a), 7), Err(KeyError::NoSuchKey));
     script.run(100);
     script.check(expect![[r#"
@@ -370,5 +371,63 @@ fn without_a_key_in_common_everything_ends() {
         6.018  A ◄── B   HEARTBEAT
         6.025          B: closed: Aborted(None)
         6.043  A ──► B   ABORT T   vtag=A1
+    "#]]);
+}
+
+/// RFC 6458 §8.3.4, §6.1.8: a key is free when nothing that was sent under it is unacknowledged, and
+/// no message asks for it any more.
+#[test]
+fn a_key_is_free_when_nothing_needs_it() {
+    let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
+    for side in [A, B] {
+        let id = script.id(side);
+        for (key, secret) in [(7, b"seven"), (8, b"eight")] {
+            script.net.end(side).engine.set_key(Some(id), key, secret).expect("room");
+        }
+    }
+    let a = script.id(A);
+    let leave = |script: &mut Script, key| {
+        let now = script.net.now;
+        script.net.end(A).engine.deactivate_key(now, a, key).expect("not active");
+    };
+    // Nothing is under way, and nothing waits.
+    leave(&mut script, 8);
+    // One message is lost; a second, of many packets, is not even sent to its end.
+    script.lose_times(A, "AUTH key=7", 1);
+    for length in [50, 9_000] {
+        script.send_message(A, Message { key: Some(7), ..Message::default() }, length);
+    }
+    leave(&mut script, 7);
+    script.run(3_000);
+    // Used again before it is free.
+    script.send_message(A, Message { key: Some(8), ..Message::default() }, 50);
+    leave(&mut script, 8);
+    script.net.end(A).engine.activate_key(Some(a), 8).expect("it is there");
+    script.run(1_000);
+    script.check(expect![[r#"
+        2.000          A: key 8: Free
+        2.000  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 BE; DATA tsn=3 sid=0 ssn=2 len=1344 B     ✗ lost
+        2.000  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=4 sid=0 ssn=2 len=1412
+        2.000  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=5 sid=0 ssn=2 len=1412
+        2.000  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=6 sid=0 ssn=2 len=1412
+        2.025          B: key 7: PeerUses
+        2.025  A ◄── B   SACK          cum=1 rwnd=64124 gaps=4
+        2.025  A ◄── B   SACK          cum=1 rwnd=62712 gaps=4-5
+        2.025  A ◄── B   SACK          cum=1 rwnd=61300 gaps=4-6
+        2.050  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=7 sid=0 ssn=2 len=1412
+        2.050  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=8 sid=0 ssn=2 len=1412
+        2.050  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=9 sid=0 ssn=2 len=596 E
+        2.050  A ──► B   AUTH key=7 hmac=sha256; DATA tsn=2 sid=0 ssn=1 len=50 BE; DATA tsn=3 sid=0 ssn=2 len=1344 B
+        2.075  A ◄── B   SACK          cum=1 rwnd=59888 gaps=4-7
+        2.075  A ◄── B   SACK          cum=1 rwnd=58476 gaps=4-8
+        2.075  A ◄── B   SACK          cum=1 rwnd=57880 gaps=4-9
+        2.075          B: received sid=0 len=50
+        2.075          B: received sid=0 len=9000
+        2.075  A ◄── B   SACK          cum=9 rwnd=64k
+        2.100          A: key 7: Free
+        5.000  A ──► B   AUTH key=8 hmac=sha256; DATA tsn=10 sid=0 ssn=3 len=50 BE
+        5.025          B: key 8: PeerUses
+        5.025          B: received sid=0 len=50
+        5.225  A ◄── B   SACK          cum=10 rwnd=64k
     "#]]);
 }

@@ -77,7 +77,10 @@ impl Queue {
     }
 
     fn forget(&mut self, message: u32) {
-        self.messages[message as usize].promise = Promise::Full;
+        let stored = &mut self.messages[message as usize];
+        stored.promise = Promise::Full;
+        // It asks for none any more.
+        stored.key = None;
         self.gone.push(&mut self.messages, message);
     }
 

@@ -4,13 +4,17 @@
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512]
 //!
 //! Packets of 1472 bytes, no loss, no network, one ordered stream; the clock is
-//! told. Runs are interleaved; printed are medians. `--ours` leaves the others
+//! told. Runs are interleaved; printed are medians. Beside what a packet costs with a long
+//! queue stands what its bytes alone cost then, which come from memory and not from a cache. `--ours` leaves the others
 //! out, `--skip-slow` those that are far behind, `--bulk`
 //! all but the throughput, which `--size` limits to one size and `--mib` to so much
 //! of our data a run.
 
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
 use anabranch_benches::{median, thread_cpu};
+use anabranch_wire::sctp::crc32c;
+use std::collections::VecDeque;
+use std::hint::black_box;
 
 const SIZES: [usize; 4] = [64, 1 << 10, 8 << 10, 64 << 10];
 const NAMES: [&str; 4] = ["anabranch", "rtc-sctp", "sctp-proto", "dcsctp"];
@@ -106,12 +110,21 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
 
 /// What a packet costs with little and with much behind it in the queue.
 fn queued(runs: usize, stacks: usize) -> Result<(), String> {
+    const DEPTHS: [usize; 4] = [1 << 20, 16 << 20, 64 << 20, 256 << 20];
     println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
-    println!("{:12}{:>10}{:>10}{:>10}{:>10}", "", "1 MiB", "16 MiB", "64 MiB", "256 MiB");
+    println!("{:26}{:>10}{:>10}{:>10}{:>10}", "", "1 MiB", "16 MiB", "64 MiB", "256 MiB");
+    let line = |name: &str, figures: &[Vec<f64>]| {
+        print!("{name:26}");
+        for figures in figures {
+            print!("{:10.0}", median(figures));
+        }
+        println!();
+    };
     for (stack, name) in NAMES.iter().enumerate().take(stacks) {
-        let mut figures = [const { Vec::new() }; 4];
+        let mut figures = [const { Vec::new() }; DEPTHS.len()];
+        let (mut floors, mut own) = (figures.clone(), figures.clone());
         for _ in 0..runs {
-            for (column, depth) in [1 << 20, 16 << 20, 64 << 20, 256 << 20].into_iter().enumerate() {
+            for (column, depth) in DEPTHS.into_iter().enumerate() {
                 let total = 128 << 20;
                 let transfer = match stack {
                     0 => {
@@ -120,16 +133,61 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
                     }
                     _ => twice(Rtc::connected(depth), 1 << 10, depth, total),
                 }?;
-                figures[column].push(transfer.cpu / transfer.packets as f64 * 1e9);
+                let cost = transfer.cpu / transfer.packets as f64 * 1e9;
+                figures[column].push(cost);
+                if stack == 0 {
+                    let floor =
+                        floor(depth, total as usize) * (transfer.bytes as f64 / transfer.packets as f64);
+                    floors[column].push(floor);
+                    own[column].push(cost - floor);
+                }
             }
         }
-        print!("{name:12}");
-        for figures in &figures {
-            print!("{:10.0}", median(figures));
+        line(name, &figures);
+        if stack == 0 {
+            line("  copies and sums alone", &floors);
+            line("  what we add to them", &own);
         }
-        println!();
     }
     Ok(())
+}
+
+/// What the bytes alone cost, in ns each, when so many wait: written behind the others, read
+/// from the front into a packet, summed at both ends, and handed on as `queued` does it, a
+/// window of [`BUFFER`] bytes at a time. Nothing is kept of messages and chunks.
+fn floor(depth: usize, total: usize) -> f64 {
+    const PIECE: usize = 1 << 10;
+    let message: Vec<u8> = (0..PIECE).map(|i| i as u8).collect();
+    let mut waiting: VecDeque<u8> = VecDeque::with_capacity(depth);
+    let mut arrived: VecDeque<u8> = VecDeque::with_capacity(BUFFER);
+    let (mut packet, mut out, mut last) = (vec![0; PIECE + 28], vec![0; PIECE], vec![0; PIECE]);
+    let copy = |from: &mut VecDeque<u8>, to: &mut [u8]| {
+        // Pieces divide the ring: none lies across its end.
+        to.copy_from_slice(black_box(&from.as_slices().0[..PIECE]));
+        from.drain(..PIECE);
+    };
+    let mut round = |bytes: usize| {
+        for _ in 0..bytes / BUFFER {
+            while waiting.len() + PIECE <= depth {
+                waiting.extend(black_box(&message));
+            }
+            for _ in 0..BUFFER / PIECE {
+                copy(&mut waiting, &mut packet[28..]);
+                for _ in 0..2 {
+                    black_box(crc32c::crc32c(black_box(&packet)));
+                }
+                arrived.extend(black_box(&packet[28..]));
+            }
+            for _ in 0..BUFFER / PIECE {
+                copy(&mut arrived, &mut out);
+                last.copy_from_slice(black_box(&out));
+            }
+        }
+    };
+    round(2 * depth);
+    let begin = thread_cpu();
+    round(total);
+    (thread_cpu() - begin) * 1e9 / total as f64
 }
 
 /// Opening associations one after the other: the handshake of four legs.

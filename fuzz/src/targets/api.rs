@@ -51,15 +51,21 @@ pub fn run(input: &[u8]) {
         hear(&mut pair, &mut apps);
     }
     pair.network = anabranch_sctp::testing::Network::default();
-    for side in [Side::A, Side::B] {
-        let now = pair.now;
-        for id in apps[side as usize].ids.clone() {
-            pair.endpoint(side).shutdown(now, id);
-        }
-    }
     // RFC 9260 §9.2, §8.1: whatever there is to wait for ends.
     let until = pair.now + Duration::from_secs(7_200);
-    while pair.step(until) {
+    let mut asked = [0, 0];
+    loop {
+        // Also of what was accepted only now: nobody else asks the peer whether it is still there.
+        for side in [Side::A, Side::B] {
+            let (now, ids) = (pair.now, &apps[side as usize].ids);
+            for &id in &ids[asked[side as usize]..] {
+                pair.endpoint(side).shutdown(now, id);
+            }
+            asked[side as usize] = ids.len();
+        }
+        if !pair.step(until) {
+            break;
+        }
         hear(&mut pair, &mut apps);
         for app in &mut apps {
             app.readable.sort_unstable();

@@ -161,6 +161,11 @@ impl Path {
         self.confirmed && self.active && !self.sourceless
     }
 
+    /// Data may go there, whether it answers or not.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.confirmed && !self.sourceless
+    }
+
     /// Nothing speaks against it.
     #[inline]
     pub(crate) fn is_sound(&self) -> bool {

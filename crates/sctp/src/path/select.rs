@@ -144,7 +144,7 @@ impl Paths {
             return;
         }
         let n = self.list.len();
-        let mut next = (1..=n).map(|step| (self.current + step) % n).filter(|&o| self.list[o].confirmed);
+        let mut next = (1..=n).map(|step| (self.current + step) % n).filter(|&o| self.list[o].is_reachable());
         let next = if self.list[self.current].pf_max.is_some() {
             next.min_by_key(|&other| self.list[other].errors)
         } else {

@@ -1,8 +1,11 @@
 //! Paths that may have failed, and primaries that change for it (RFC 7829).
 
 use crate::net::A;
-use crate::script::Script;
-use anabranch_sctp::PathState;
+use crate::script::{Script, configured};
+use anabranch_base::Ratio;
+use anabranch_base::time::Duration;
+use anabranch_sctp::testing::{Pair, Side, address};
+use anabranch_sctp::{Associate, CloseReason, Event, Message, PathState};
 use expect_test::expect;
 
 /// Two networks, RFC 7829's recommended PFMR, and no heartbeats to see but those it asks for.
@@ -171,4 +174,27 @@ fn the_primary_changes_for_good() {
         10.035          B: received sid=0 len=200
         10.235  A.2 ◄── B.2   SACK          cum=3 rwnd=64k
     "#]]);
+}
+
+/// RFC 7829 §4.1: where all have failed, data is tried on that with the fewest errors, but on none that
+/// no address of ours is left for: there it would wait for ever, and so would who asks for its end.
+#[test]
+fn a_path_without_a_source_is_no_last_resort() {
+    let config = configured(&[("pf_max_retrans", "0"), ("auth", "yes"), ("asconf", "yes")]);
+    // The second network is of IPv6.
+    let mut pair = Pair::new(config.clone(), config, 2, 1);
+    pair.b.listen(80).expect("free");
+    let id = pair.a.associate(pair.now, Associate::to(address(Side::B, 0), 80)).expect("room");
+    let run = |pair: &mut Pair, seconds| {
+        let until = pair.now + Duration::from_secs(seconds);
+        pair.run(until, |_| false);
+    };
+    run(&mut pair, 3);
+    pair.a.remove_address(pair.now, address(Side::A, 1).ip());
+    run(&mut pair, 3);
+    pair.network.loss = Ratio::ONE;
+    pair.a.send(pair.now, id, Message::default(), b"data").expect("room");
+    run(&mut pair, 1_000);
+    let closed = |event: &Event| matches!(event, Event::Closed { reason: CloseReason::Unreachable, .. });
+    assert!(pair.events(Side::A).iter().any(closed));
 }

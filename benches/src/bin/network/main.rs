@@ -38,17 +38,19 @@ fn main() {
     }
     let flag = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
     let number = |name: &str, default: u32| flag(name).map_or(default, |text| text.parse().expect(name));
+    // Before the namespaces are made: they outlive a panic.
+    let anabranch: PathBuf = flag("--anabranch").map_or("../target/release/anabranch".into(), PathBuf::from);
+    assert!(anabranch.is_file(), "no {}; build it, or say --anabranch FILE", anabranch.display());
+    let only = flag("--only").map_or("", String::as_str);
+    assert!(only.is_empty() || PARTS.iter().any(|(name, _)| *name == only), "--only {only}: {HELP}");
     let bench = Bench {
-        anabranch: flag("--anabranch").map_or("../target/release/anabranch".into(), PathBuf::from),
+        anabranch,
         seconds: number("--seconds", 2),
         runs: number("--runs", 3) as usize,
         sessions: number("--sessions", 1_000_000),
         net: Net::make(words.iter().any(|word| word == "--loopback")),
         aims: Aims::default(),
     };
-    assert!(bench.anabranch.is_file(), "no {}; build it, or say --anabranch FILE", bench.anabranch.display());
-    let only = flag("--only").map_or("", String::as_str);
-    assert!(only.is_empty() || PARTS.iter().any(|(name, _)| *name == only), "--only {only}: {HELP}");
     println!("{}; medians of {} runs of {} s", bench.net.told(), bench.runs, bench.seconds);
     for (name, part) in PARTS {
         // A million associations are asked for by name.

@@ -236,7 +236,6 @@ impl Association {
         self.stats.t3_expirations += 1;
         let path = self.paths.at(index);
         path.stats.t3_expirations += 1;
-        path.timed = None;
         let count_error;
         match probing {
             // RFC 9260 §6.1 A: a probe does not count while the peer answers, nor for the window.
@@ -254,21 +253,7 @@ impl Association {
         }
         // E2: back off — double the RTO, up to RTO.Max.
         path.rtt.back_off();
-        path.flight = 0;
-        path.earliest = self.send.outstanding.end();
-        path.earliest_unsure = false;
-        if let Some(control) = &mut path.control {
-            control.on_timeout();
-            self.timers.stop(Timer::Loss(index));
-        }
-        self.send.recovery.settle();
-        let cause = if probing.is_some() { SendCause::Probe } else { SendCause::Timeout };
-        let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
-        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
-        self.send.peer_window += marked;
-        self.on_forward_lost();
-        self.send.recovery.exit = None;
-        self.send.recovery.free_packet = false;
+        self.lose_flight(index, if probing.is_some() { SendCause::Probe } else { SendCause::Timeout });
         if probing.is_none() {
             self.send.recovery.timeout_exit = Some(self.send.outstanding.end());
         }
@@ -283,6 +268,26 @@ impl Association {
             }
             self.paths.rotate();
         }
+    }
+
+    /// RFC 9260 §6.3.3 E3: all that is on its way to a path is to be sent again.
+    pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
+        let path = self.paths.at(index);
+        path.timed = None;
+        path.flight = 0;
+        path.earliest = self.send.outstanding.end();
+        path.earliest_unsure = false;
+        if let Some(control) = &mut path.control {
+            control.on_timeout();
+            self.timers.stop(Timer::Loss(index));
+        }
+        self.send.recovery.settle();
+        let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, cause);
+        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
+        self.send.peer_window += marked;
+        self.on_forward_lost();
+        self.send.recovery.exit = None;
+        self.send.recovery.free_packet = false;
     }
 
     // Probing a closed window (RFC 9260 §6.1 A).

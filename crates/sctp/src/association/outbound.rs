@@ -241,7 +241,8 @@ impl Association {
         }
     }
 
-    /// New DATA chunks behind others.
+    /// New DATA chunks behind others. A copy out of line, so that the packet of new data alone can have
+    /// its own in line.
     #[inline(never)]
     fn write_more(
         &mut self,

@@ -10,7 +10,6 @@
 use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::path::health::Health;
-use crate::send::retransmit;
 use anabranch_base::trace::SendCause;
 use anabranch_congestion::Controller;
 use std::net::IpAddr;
@@ -62,22 +61,8 @@ impl Association {
         }
         path.congestion.on_timeout(ctx.now, path.flight);
         path.one_packet = true;
-        path.timed = None;
-        path.flight = 0;
-        path.earliest = self.send.outstanding.end();
-        path.earliest_unsure = false;
-        if let Some(control) = &mut path.control {
-            control.on_timeout();
-            self.timers.stop(Timer::Loss(index));
-        }
         self.timers.stop(Timer::T3Rtx(index));
-        self.send.recovery.settle();
-        self.send.recovery.exit = None;
-        self.send.recovery.free_packet = false;
+        self.lose_flight(index, SendCause::Timeout);
         self.send.recovery.timeout_exit = Some(self.send.outstanding.end());
-        let marked = retransmit::mark_path(&mut self.send.outstanding, index as u8, SendCause::Timeout);
-        // RFC 9260 §6.2.1 C: what is marked is no longer outstanding at the peer.
-        self.send.peer_window += marked;
-        self.on_forward_lost();
     }
 }

@@ -172,6 +172,15 @@ fn median_run(arm: &Arm) -> Option<&Run> {
     arm.runs.iter().find(|run| run.seed == arm.median_seed).or_else(|| arm.runs.first())
 }
 
+/// How many times as long as the quickest the slowest may be to share its time scale.
+const MOST_STRETCH: u64 = 4;
+
+/// The end of the time scale that runs of these lengths share, unless it would press the quickest into a corner.
+fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+    let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
+    (longest <= shortest.saturating_mul(MOST_STRETCH)).then_some(longest)
+}
+
 /// When the run was over: its page time, else the last thing known of it.
 fn end_ns(run: &Run) -> u64 {
     let of_object = |object: &crate::results::Object| object.delivered_ns.or(object.issued_ns);

@@ -3,7 +3,7 @@
 //! got; where a path failed and when things went on.
 
 use super::svg::{self, Scale, figure, px, span};
-use super::{end_ns, median_run};
+use super::{end_ns, median_run, shared_end};
 use crate::results::{Arm, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
@@ -30,8 +30,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
          <li><span class=\"key\" style=\"background:var(--timeout);height:3px\"></span>share of the page given to the application (full height: all of it)</li></ul>\n",
     );
     let failures = failures(&race.plan);
-    let end = runs.iter().map(|(_, run)| length(run)).max().unwrap_or(1) as f64 / 1e6;
-    let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
+    let shared = shared_end(runs.iter().map(|(_, run)| length(run)));
     // Each direction has one scale, so that contestants and paths can be compared; requests would vanish on the responses'.
     let peak = |pick: fn(&Run) -> Vec<&PathSeries>| -> f64 {
         let rates = runs.iter().flat_map(|(_, run)| {
@@ -46,12 +45,15 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
     let down = peak(|run| run.series.paths.iter().map(|path| &path.down).collect());
     let up = peak(|run| run.series.paths.iter().map(|path| &path.up).collect());
     for (arm, run) in runs {
+        let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
+        let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
+        let own = if shared.is_some() { "" } else { "; time scale of its own" };
         let failover = run.failover_ns.map_or(String::new(), |ns| {
             format!(" <span class=\"meta\">failover {}</span>", span(ns as f64 / 1e6))
         });
         let _ = writeln!(
             out,
-            "<h3>{} <span class=\"meta\">seed {}</span>{failover}</h3>",
+            "<h3>{} <span class=\"meta\">seed {}{own}</span>{failover}</h3>",
             svg::name(&arm.arm),
             run.seed
         );

@@ -7,15 +7,13 @@
 
 use super::parts::{self, PARTS};
 use super::svg::{self, Scale, escape, px, span};
-use super::{end_ns, median_run, outcome};
+use super::{end_ns, median_run, outcome, shared_end};
 use crate::results::{Object, Point, Run};
 use std::fmt::Write;
 
 const WIDTH: f64 = 1040.0;
 const LEFT: f64 = 210.0;
 const RIGHT: f64 = 62.0;
-/// How many times as long as the quickest the slowest may be to share its scale.
-const MOST_STRETCH: u64 = 4;
 /// Rows of a block.
 const BLOCK: usize = 60;
 
@@ -27,10 +25,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     out.push_str("<h2>The median run, object by object</h2>\n");
     let mut present = [false; 12];
-    let ends = runs.iter().map(|(_, run)| end_ns(run).max(run.limit_ns.unwrap_or(0)));
-    let (shortest, longest) = (ends.clone().min().unwrap_or(0), ends.max().unwrap_or(0));
-    // One scale for all, unless it would press the quickest into a corner.
-    let shared = longest <= shortest.saturating_mul(MOST_STRETCH);
+    let length = |run: &Run| end_ns(run).max(run.limit_ns.unwrap_or(0));
+    let shared = shared_end(runs.iter().map(|(_, run)| length(run)));
     for (_, run) in &runs {
         for object in &run.objects {
             for (present, part) in present.iter_mut().zip(parts_of(object)) {
@@ -40,9 +36,9 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     parts::legend(out, present);
     for (name, run) in runs {
-        let end = if shared { longest } else { end_ns(run).max(run.limit_ns.unwrap_or(0)) };
-        let scale = Scale::new(0.0, end as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
-        let own = if shared { "" } else { "; time scale of its own" };
+        let scale =
+            Scale::new(0.0, shared.unwrap_or(length(run)) as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
+        let own = if shared.is_some() { "" } else { "; time scale of its own" };
         let time = run
             .page_ns
             .map_or("not finished".to_owned(), |ns| format!("page time {}", span(ns as f64 / 1e6)));

@@ -36,8 +36,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     parts::legend(out, present);
     for (name, run) in runs {
-        let scale =
-            Scale::new(0.0, shared.unwrap_or(length(run)) as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
+        let scale = Scale::new(0.0, shared.unwrap_or(length(run)) as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
         let time = run
             .page_ns

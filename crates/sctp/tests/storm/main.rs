@@ -13,7 +13,10 @@
 mod net;
 
 mod checker;
+mod choices;
+mod faults;
 mod swarm;
+mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -153,7 +153,8 @@ impl Endpoint {
         for _ in EPHEMERAL..=u16::MAX {
             let port = self.next_port;
             self.next_port = if port == u16::MAX { EPHEMERAL } else { port + 1 };
-            if !self.ports.contains_key(&port) && !self.listeners.contains(&port) {
+            let taken = self.ports.contains_key(&port) || self.listeners.contains(&port);
+            if !taken && !self.is_foreign_port(port) {
                 return Ok(port);
             }
         }

@@ -3,6 +3,7 @@
 //! By our own tag, which is random and known to the peer alone; by addresses
 //! and ports for the packets that carry another tag or none.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
@@ -81,13 +82,20 @@ impl Demux {
         self.last = None;
     }
 
-    pub(super) fn add_pair(&mut self, pair: Pair, slot: u32) {
-        self.pairs.entry(pair).or_insert(slot);
+    /// False when it is somebody's already.
+    pub(super) fn add_pair(&mut self, pair: Pair, slot: u32) -> bool {
+        let entry = self.pairs.entry(pair);
+        let free = matches!(entry, Entry::Vacant(_));
+        entry.or_insert(slot);
+        free
     }
 
-    pub(super) fn remove_pair(&mut self, pair: Pair, slot: u32) {
-        if self.pairs.get(&pair) == Some(&slot) {
+    /// False when it is another's.
+    pub(super) fn remove_pair(&mut self, pair: Pair, slot: u32) -> bool {
+        let ours = self.pairs.get(&pair) == Some(&slot);
+        if ours {
             self.pairs.remove(&pair);
         }
+        ours
     }
 }

@@ -12,6 +12,7 @@ mod demux;
 mod encap;
 mod keys;
 mod listen;
+mod shard;
 mod slots;
 mod spent;
 mod stray;
@@ -20,6 +21,7 @@ mod usual;
 mod verbs;
 
 pub use calls::{Associate, Message, Received};
+pub use shard::{Claim, Shard};
 
 use crate::association::auth::keys::SharedKeys;
 use crate::association::{Ctx, LastWords, Local, Trace};
@@ -79,6 +81,9 @@ pub struct Endpoint {
     lender: Option<u32>,
     /// An association has packets that could not be sent, and waits for the host's routes to change.
     unsent: bool,
+    /// Which of several endpoints this is, and what the others have to know.
+    shard: Shard,
+    claims: VecDeque<Claim>,
 }
 
 /// RFC 6335 §6: dynamic ports.
@@ -119,6 +124,8 @@ impl Endpoint {
             lends: false,
             unsent: false,
             lender: None,
+            shard: Shard::default(),
+            claims: VecDeque::new(),
         }
     }
 
@@ -161,17 +168,6 @@ impl Endpoint {
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.remove(&port);
         self.tuned.remove(&port);
-    }
-
-    /// RFC 9260 §5.3.1: random, not 0, and nobody else's.
-    fn new_tag(&mut self) -> u32 {
-        loop {
-            let tag = self.rng.next_u32();
-            // Nor one whose cookie has been used up: the new one would be taken for its late copy.
-            if tag != 0 && !self.demux.has_tag(tag) && !self.spent.has(tag) {
-                return tag;
-            }
-        }
     }
 
     /// What an association borrows for a call, and the slots beside it.

@@ -161,13 +161,18 @@ impl Endpoint {
         let present = association.paths.iter().filter(|path| !path.removed);
         let pairs: Vec<_> =
             present.map(|path| Pair { peer: path.address.ip(), peer_port, local_port }).collect();
-        for &pair in place.pairs.iter().filter(|pair| !pairs.contains(pair)) {
-            self.demux.remove_pair(pair, slot);
+        let before = std::mem::take(&mut place.pairs);
+        for &pair in before.iter().filter(|pair| !pairs.contains(pair)) {
+            if self.demux.remove_pair(pair, slot) {
+                self.claim(pair, false);
+            }
         }
         for &pair in &pairs {
-            self.demux.add_pair(pair, slot);
+            if self.demux.add_pair(pair, slot) {
+                self.claim(pair, true);
+            }
         }
-        place.pairs = pairs;
+        self.slots[slot as usize].pairs = pairs;
     }
 
     /// An association has ended: nobody finds it any more. It is forgotten
@@ -191,8 +196,11 @@ impl Endpoint {
         }
         place.changes = 0;
         for pair in std::mem::take(&mut place.pairs) {
-            self.demux.remove_pair(pair, slot);
+            if self.demux.remove_pair(pair, slot) {
+                self.claim(pair, false);
+            }
         }
+        let place = &self.slots[slot as usize];
         if place.association.as_ref().is_some_and(|association| !association.recv.has_unread()) {
             self.forget(slot);
         }

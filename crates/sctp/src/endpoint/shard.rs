@@ -1,0 +1,174 @@
+//! One of several endpoints behind the same addresses and port: a thread each.
+//!
+//! Which of them an association belongs to is written in its local
+//! verification tag, which stands in every packet of the peer from its COOKIE
+//! ECHO on, whatever address or UDP port it comes from and goes to. A hash of
+//! addresses would lose an association that is multi-homed, or whose NAT
+//! forgets it. What else must be found, an INIT or an ABORT that reflects the
+//! peer's tag, is found by addresses and ports: which of those are whose, the
+//! endpoints tell by their [`Claim`]s.
+//!
+//! Home of RFC 9260 §5.3.1 as far as tags are not random.
+
+use super::Endpoint;
+use super::demux::Pair;
+use std::net::IpAddr;
+
+/// Which endpoint of how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shard {
+    index: u32,
+    count: u32,
+}
+
+/// An endpoint has an association with an address and ports of the peer, or has it no more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Claim {
+    /// The address.
+    pub peer: IpAddr,
+    /// The peer's SCTP port.
+    pub peer_port: u16,
+    /// Our SCTP port.
+    pub local_port: u16,
+    /// It has it.
+    pub held: bool,
+}
+
+impl Shard {
+    /// So many at most: a tag keeps 26 random bits then, and 28 where there are 16.
+    pub const MOST: u32 = 64;
+
+    /// Endpoint `index`, from 0, of `count`; `None` where there is no such one, or there are too many.
+    #[must_use]
+    pub fn new(index: u32, count: u32) -> Option<Self> {
+        (index < count && count <= Self::MOST).then_some(Self { index, count })
+    }
+
+    /// Which endpoint it is.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// The endpoint of `count` that a packet with this verification tag is for.
+    #[must_use]
+    pub fn of_tag(tag: u32, count: u32) -> u32 {
+        tag % count.max(1)
+    }
+
+    /// The tag of this endpoint next to `tag`; `None` at the very end of the numbers.
+    fn own(self, tag: u32) -> Option<u32> {
+        (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
+    }
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self { index: 0, count: 1 }
+    }
+}
+
+impl Endpoint {
+    /// Makes this one of several endpoints behind the same addresses, before
+    /// the first association: its local tags, and the local ports that it
+    /// chooses, are its own among them. A local port that the application
+    /// chooses must be, too.
+    pub fn set_shard(&mut self, shard: Shard) {
+        assert!(self.slots.is_empty(), "there are associations already");
+        self.shard = shard;
+    }
+
+    /// Which of several endpoints this is.
+    #[must_use]
+    pub fn shard(&self) -> Shard {
+        self.shard
+    }
+
+    /// What the other endpoints have to know, next after the last; always `None` where this is the only one.
+    pub fn poll_claim(&mut self) -> Option<Claim> {
+        self.claims.pop_front()
+    }
+
+    /// RFC 9260 §5.3.1: random, not 0, and nobody else's.
+    pub(super) fn new_tag(&mut self) -> u32 {
+        loop {
+            let Some(tag) = self.shard.own(self.rng.next_u32()) else { continue };
+            // Nor one whose cookie has been used up: the new one would be taken for its late copy.
+            if tag != 0 && !self.demux.has_tag(tag) && !self.spent.has(tag) {
+                return tag;
+            }
+        }
+    }
+
+    /// The port is another endpoint's to choose.
+    pub(super) fn is_foreign_port(&self, port: u16) -> bool {
+        u32::from(port) % self.shard.count != self.shard.index
+    }
+
+    #[inline]
+    pub(super) fn claim(&mut self, pair: Pair, held: bool) {
+        if self.shard.count > 1 {
+            let Pair { peer, peer_port, local_port } = pair;
+            self.claims.push_back(Claim { peer, peer_port, local_port, held });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Associate, Config};
+    use anabranch_base::{Instant, Rng};
+
+    fn endpoint(shard: Shard) -> Endpoint {
+        let config = Config::profile("rfc9260").expect("a profile");
+        let mut endpoint = Endpoint::new(config, vec!["192.0.2.1:9899".parse().expect("one")], Rng::new(7));
+        endpoint.set_shard(shard);
+        endpoint
+    }
+
+    #[test]
+    fn tags_are_spread_over_all_that_are_a_shards_own() {
+        for count in [1, 2, 3, 16, 64] {
+            for index in [0, count - 1] {
+                let shard = Shard::new(index, count).expect("there is one");
+                let mut endpoint = endpoint(shard);
+                let tags: Vec<u32> = (0..2000).map(|_| endpoint.new_tag()).collect();
+                assert!(tags.iter().all(|&tag| tag != 0 && Shard::of_tag(tag, count) == index));
+                // The upper bits are as random as they were.
+                for bit in 8..32 {
+                    let ones = tags.iter().filter(|&&tag| tag >> bit & 1 == 1).count();
+                    assert!((850..1150).contains(&ones), "bit {bit} of {count}: {ones}");
+                }
+            }
+        }
+        assert_eq!(Shard::new(2, 2), None);
+        assert_eq!(Shard::new(0, 65), None);
+        let last = Shard::new(2, 3).expect("there is one");
+        assert_eq!((last.own(u32::MAX), last.own(u32::MAX - 1)), (None, Some(u32::MAX - 1)));
+    }
+
+    #[test]
+    fn what_is_begun_and_given_up_is_told() {
+        let shard = Shard::new(1, 3).expect("there is one");
+        let mut endpoint = endpoint(shard);
+        let ask = Associate::to("192.0.2.9:9899".parse().expect("an address"), 80);
+        let id = endpoint.associate(Instant::ZERO, ask).expect("begun");
+        let begun = endpoint.poll_claim().expect("a claim");
+        assert!(begun.held && begun.peer_port == 80 && u32::from(begun.local_port) % 3 == 1);
+        assert_eq!(endpoint.poll_claim(), None);
+        endpoint.abort(Instant::ZERO, id);
+        assert_eq!(endpoint.poll_claim(), Some(Claim { held: false, ..begun }));
+        assert_eq!(endpoint.poll_claim(), None);
+        let mut alone = super::tests::endpoint(Shard::default());
+        let ask = Associate::to("192.0.2.9:9899".parse().expect("an address"), 80);
+        alone.associate(Instant::ZERO, ask).expect("begun");
+        assert_eq!(alone.poll_claim(), None);
+    }
+}

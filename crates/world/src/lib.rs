@@ -11,6 +11,7 @@ pub mod kernel;
 pub mod names;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
+pub mod steering;
 pub mod suite;
 
 use anabranch_base::{Batch, Instant, Rng};

@@ -7,7 +7,8 @@
 //!
 //! - `timers`: one timerfd for all timers of the world
 //! - `addresses`: the host's addresses, and how they change
-//! - `udp`, `raw`: sockets; `outbox`: packets that leave together
+//! - `udp`, `raw`: sockets; `bind`: how UDP's come to a port; `outbox`: packets that leave together
+//! - `shards`: several worlds behind one UDP port; `steer`: what the kernel is told of them
 //! - `descriptor`: what the event loop watches
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
@@ -16,13 +17,16 @@
 //! - `tun`, `packet`: whole packets of a device that is ours, where permitted
 
 mod addresses;
+mod bind;
 mod descriptor;
 mod names;
 mod outbox;
 mod packet;
 mod raw;
 mod reports;
+mod shards;
 mod signals;
+mod steer;
 mod tcp;
 mod timers;
 mod tun;
@@ -30,6 +34,7 @@ mod udp;
 mod usage;
 
 pub use packet::PacketSocket;
+pub use shards::{Group, Seat, share_udp};
 pub use signals::Signals;
 pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening};
 pub use timers::OsTimer;
@@ -221,12 +226,15 @@ pub enum OsSocket {
     Udp(Box<udp::Udp>),
     /// IP, of one protocol.
     Raw(Box<raw::Raw>),
+    /// UDP, of one of several worlds.
+    Shared(Box<shards::Shared>),
 }
 
 impl Datagrams for OsSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_send(cx, batch),
+            Self::Shared(socket) => socket.udp.poll_send(cx, batch),
             Self::Raw(socket) => socket.poll_send(cx, batch),
         }
     }
@@ -234,6 +242,7 @@ impl Datagrams for OsSocket {
     fn queue(&self, batch: &mut Batch) -> bool {
         match self {
             Self::Udp(socket) => socket.queue(batch),
+            Self::Shared(socket) => socket.udp.queue(batch),
             Self::Raw(_) => false,
         }
     }
@@ -241,6 +250,7 @@ impl Datagrams for OsSocket {
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_flush(cx, unsent),
+            Self::Shared(socket) => socket.udp.poll_flush(cx, unsent),
             Self::Raw(_) => Poll::Ready(Ok(())),
         }
     }
@@ -248,6 +258,7 @@ impl Datagrams for OsSocket {
     fn has_more(&self) -> bool {
         match self {
             Self::Udp(socket) => socket.has_more(),
+            Self::Shared(socket) => socket.has_more(),
             Self::Raw(socket) => socket.has_more(),
         }
     }
@@ -255,6 +266,7 @@ impl Datagrams for OsSocket {
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_recv(cx, batch),
+            Self::Shared(socket) => socket.poll_recv(cx, batch),
             Self::Raw(socket) => socket.poll_recv(cx, batch),
         }
     }
@@ -262,6 +274,7 @@ impl Datagrams for OsSocket {
     fn local(&self) -> Vec<SocketAddr> {
         match self {
             Self::Udp(socket) => socket.local(),
+            Self::Shared(socket) => socket.udp.local(),
             Self::Raw(socket) => socket.local(),
         }
     }
@@ -269,6 +282,7 @@ impl Datagrams for OsSocket {
     fn mtu(&self, source: IpAddr) -> u32 {
         match self {
             Self::Udp(socket) => socket.mtu(source),
+            Self::Shared(socket) => socket.udp.mtu(source),
             Self::Raw(socket) => socket.mtu(source),
         }
     }
@@ -276,6 +290,7 @@ impl Datagrams for OsSocket {
     fn max_segments(&self) -> usize {
         match self {
             Self::Udp(socket) => socket.max_segments(),
+            Self::Shared(socket) => socket.udp.max_segments(),
             Self::Raw(_) => raw::MAX_SEGMENTS,
         }
     }

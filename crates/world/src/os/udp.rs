@@ -10,17 +10,18 @@
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
+use super::bind;
 use super::outbox::{self, Outbox, Train};
 use super::reports::{self, Report};
 use anabranch_base::{Batch, Ecn, IcmpKind};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -85,38 +86,18 @@ struct Received {
 
 impl Udp {
     pub(super) fn bind(addresses: Rc<Addresses>, port: u16, single_packets: bool) -> io::Result<Self> {
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        // A free port of one address may be taken on another.
-        for _ in 0..if port == 0 { 16 } else { 1 } {
-            match Self::try_bind(&addresses, port, single_packets) {
-                Ok(bound) => return Ok(bound),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(last)
+        let (port, sockets) = bind::all(addresses.fixed(), port)?;
+        Self::over(addresses, port, sockets, single_packets)
     }
 
-    fn try_bind(addresses: &Rc<Addresses>, mut port: u16, single_packets: bool) -> io::Result<Self> {
-        let mut sockets: Vec<Bound> = Vec::new();
-        let all = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
-        let (wanted, optional) =
-            if addresses.fixed().is_empty() { (&all[..], true) } else { (addresses.fixed(), false) };
-        for &ip in wanted {
-            match Bound::new(SocketAddr::new(ip, port), single_packets) {
-                Ok(bound) => {
-                    port = bound.socket.local_addr()?.port();
-                    sockets.push(bound);
-                }
-                // A host without IPv6, or without IPv4.
-                Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
-                Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if sockets.is_empty() {
-            return Err(io::ErrorKind::AddrNotAvailable.into());
-        }
+    /// Over sockets that are bound to `port` and these addresses.
+    pub(super) fn over(
+        addresses: Rc<Addresses>,
+        port: u16,
+        sockets: Vec<(IpAddr, Socket)>,
+        single_packets: bool,
+    ) -> io::Result<Self> {
+        let bound = |(ip, socket)| Bound::new(ip, socket, single_packets);
         let received = Received {
             storage: vec![0; BUFFERS * BUFFER_BYTES],
             metas: [RecvMeta::default(); BUFFERS],
@@ -126,8 +107,8 @@ impl Udp {
         };
         Ok(Self {
             port,
-            addresses: addresses.clone(),
-            sockets,
+            addresses,
+            sockets: sockets.into_iter().map(bound).collect::<io::Result<_>>()?,
             turn: Cell::new(0),
             received: RefCell::new(received),
             reports: RefCell::default(),
@@ -460,20 +441,11 @@ impl<'a> Packets<'a> {
 }
 
 impl Bound {
-    fn new(at: SocketAddr, single_packets: bool) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
-        if at.is_ipv6() {
-            socket.set_only_v6(true)?;
-        }
-        socket.set_nonblocking(true)?;
-        // As much as the host lets us have.
-        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
-        let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
-        socket.bind(&at.into())?;
+    fn new(ip: IpAddr, socket: Socket, single_packets: bool) -> io::Result<Self> {
         let socket = Rc::new(UdpSocket::from_std(socket.into())?);
         let state = RefCell::new(state_of(&socket, single_packets)?);
         let trouble = RefCell::new(trouble(socket.clone()));
-        Ok(Self { ip: at.ip(), socket, state, single_packets, trouble })
+        Ok(Self { ip, socket, state, single_packets, trouble })
     }
 
     /// Packets that the kernel takes in one piece.
@@ -604,12 +576,6 @@ fn is_unreachable(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::HostUnreachable
 }
 
-fn lacks_family(error: &io::Error) -> bool {
-    use nix::errno::Errno;
-    let missing = [Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL, Errno::EPROTONOSUPPORT];
-    error.raw_os_error().is_some_and(|code| missing.contains(&Errno::from_raw(code)))
-}
-
 /// Datagrams, or trains of them, that one call may bring: what `quinn-udp` takes at most.
 const BUFFERS: usize = 32;
 /// Packets that one call takes where they are not joined.
@@ -618,8 +584,6 @@ const MOST_MESSAGES: usize = 64;
 const BUFFER_BYTES: usize = 65_536;
 /// Bytes that one call may send: the payload of the largest UDP packet of IPv6 and of IPv4.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
-/// What a burst of a large window needs.
-const SOCKET_BUFFER: usize = 4 << 20;
 /// Reports that may wait.
 const MOST_REPORTS: usize = 64;
 /// How often one packet is tried again.

@@ -1,0 +1,65 @@
+//! UDP sockets, bound: to each address that was given, or to all of an IP version.
+
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A socket for each of the addresses, or for each IP version where there are none, and their port.
+pub(super) fn all(addresses: &[IpAddr], port: u16) -> io::Result<(u16, Vec<(IpAddr, Socket)>)> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    // A free port of one address may be taken on another.
+    for _ in 0..if port == 0 { 16 } else { 1 } {
+        match try_all(addresses, port) {
+            Ok(bound) => return Ok(bound),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr, Socket)>)> {
+    let mut sockets = Vec::new();
+    let every = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+    let (wanted, optional) = if addresses.is_empty() { (&every[..], true) } else { (addresses, false) };
+    for &ip in wanted {
+        match one(SocketAddr::new(ip, port), false) {
+            Ok(socket) => {
+                port = socket.local_addr()?.as_socket().map_or(port, |local| local.port());
+                sockets.push((ip, socket));
+            }
+            // A host without IPv6, or without IPv4.
+            Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
+            Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok((port, sockets)) }
+}
+
+/// A socket, perhaps beside others that share its address and port.
+pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    if shared {
+        setsockopt(&socket, sockopt::ReusePort, &true)?;
+    }
+    socket.set_nonblocking(true)?;
+    // As much as the host lets us have.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+fn lacks_family(error: &io::Error) -> bool {
+    use nix::errno::Errno;
+    let missing = [Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL, Errno::EPROTONOSUPPORT];
+    error.raw_os_error().is_some_and(|code| missing.contains(&Errno::from_raw(code)))
+}
+
+/// What a burst of a large window needs.
+const SOCKET_BUFFER: usize = 4 << 20;

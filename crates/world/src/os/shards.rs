@@ -1,0 +1,303 @@
+//! Several worlds behind one UDP port: sockets that share it, and what one
+//! world hands to another.
+//!
+//! The kernel gives each socket the packets that are its world's (`steer`).
+//! What comes to another all the same is handed on: packets of several
+//! associations that the network has joined into one train (GRO), those that
+//! are found by address (see [`Steering`]), and ICMP, which the kernel gives
+//! to any of the sockets.
+
+use super::udp::Udp;
+use super::{OsSocket, OsWorld, bind, steer};
+use crate::steering::Steering;
+use anabranch_base::{Batch, Ecn, Icmp};
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::Socket;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The sockets of one of several worlds behind a UDP port, for its thread to take.
+#[derive(Debug)]
+pub struct Seat {
+    index: usize,
+    port: u16,
+    sockets: Vec<(IpAddr, Socket)>,
+    group: Arc<Group>,
+}
+
+/// What the worlds behind a port have in common.
+#[derive(Debug)]
+pub struct Group {
+    steering: Arc<dyn Steering>,
+    inboxes: Vec<Inbox>,
+    handed: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Group {
+    /// Packets and reports that one world has handed to another.
+    #[must_use]
+    pub fn handed(&self) -> u64 {
+        self.handed.load(Ordering::Relaxed)
+    }
+
+    /// Those for which the other had no room.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// Binds a UDP port for `count` worlds, in their order: on these addresses, or on all of the host where there are none.
+/// Port 0 has the host choose one that is free.
+///
+/// # Errors
+/// As [`World::bind`](crate::World::bind): a port that anybody else has, with other worlds or without, is in use.
+pub fn share_udp(
+    addresses: &[IpAddr],
+    port: u16,
+    count: usize,
+    steering: Arc<dyn Steering>,
+) -> io::Result<Vec<Seat>> {
+    let inboxes = std::iter::repeat_with(Inbox::default).take(count).collect();
+    let group = Arc::new(Group { steering, inboxes, handed: AtomicU64::new(0), lost: AtomicU64::new(0) });
+    // The first ones share with nobody yet.
+    let (port, first) = bind::all(addresses, port)?;
+    let mut seats: Vec<Seat> =
+        (0..count).map(|index| Seat { index, port, sockets: Vec::new(), group: group.clone() }).collect();
+    for (ip, socket) in first {
+        setsockopt(&socket, sockopt::ReusePort, &true)?;
+        let others = (1..count).map(|_| bind::one(SocketAddr::new(ip, port), true));
+        let others = others.collect::<io::Result<Vec<_>>>()?;
+        if count > 1 {
+            steer::by_tag(&socket, count as u32)?;
+        }
+        for (seat, socket) in seats.iter_mut().zip(std::iter::once(socket).chain(others)) {
+            seat.sockets.push((ip, socket));
+        }
+    }
+    Ok(seats)
+}
+
+impl Seat {
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Which of the worlds it is for, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// What it has in common with the others.
+    #[must_use]
+    pub fn group(&self) -> Arc<Group> {
+        self.group.clone()
+    }
+}
+
+impl OsWorld {
+    /// The socket of this world among those behind a port; the world's addresses must be those that were bound.
+    ///
+    /// # Errors
+    /// The host gives no offloads, or no event queue.
+    pub fn take_seat(&self, seat: Seat) -> io::Result<OsSocket> {
+        let Seat { index, port, sockets, group } = seat;
+        let udp = Udp::over(self.inner.addresses.clone(), port, sockets, self.inner.single_packets)?;
+        let sorted = RefCell::new(vec![Vec::new(); group.inboxes.len()]);
+        Ok(OsSocket::Shared(Box::new(Shared { udp, index, group, from_others: Cell::new(false), sorted })))
+    }
+}
+
+/// The socket of one of several worlds.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) udp: Udp,
+    index: usize,
+    group: Arc<Group>,
+    /// What came last was handed on by another world.
+    from_others: Cell<bool>,
+    /// Packets of a train, by the world that they are for.
+    sorted: RefCell<Vec<Vec<u8>>>,
+}
+
+impl Shared {
+    pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        let inbox = &self.group.inboxes[self.index];
+        loop {
+            // In turns: neither keeps the other from being heard.
+            if !self.from_others.replace(false) && inbox.take(batch) {
+                self.from_others.set(true);
+                return Poll::Ready(Ok(()));
+            }
+            match self.udp.poll_recv(cx, batch) {
+                Poll::Ready(Ok(())) => {
+                    self.hand_on(batch);
+                    if !batch.is_empty() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending if inbox.wait(cx) => return Poll::Pending,
+                Poll::Pending => {}
+            }
+        }
+    }
+
+    pub(super) fn has_more(&self) -> bool {
+        self.group.inboxes[self.index].filled.load(Ordering::Acquire) || self.udp.has_more()
+    }
+
+    /// Leaves in `batch` what is for this world.
+    fn hand_on(&self, batch: &mut Batch) {
+        let Group { steering, inboxes, .. } = &*self.group;
+        let within = |owner: Option<u32>| {
+            owner.map_or(self.index, |owner| owner as usize).min(inboxes.len().saturating_sub(1))
+        };
+        let source = batch.source.ip();
+        if let Some(icmp) = batch.icmp {
+            let owner = within(steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default()));
+            if owner != self.index {
+                self.give(owner, batch, batch.bytes().to_vec(), 1);
+                batch.clear();
+            }
+            return;
+        }
+        let ours = |packet: &[u8]| within(steering.owner(source, packet)) == self.index;
+        if batch.segments().all(ours) {
+            return;
+        }
+        let mut sorted = self.sorted.borrow_mut();
+        let stride = batch.stride();
+        for packet in batch.segments() {
+            let owner = within(steering.owner(source, packet));
+            sorted[owner].extend_from_slice(packet);
+        }
+        for (owner, bytes) in sorted.iter_mut().enumerate() {
+            if owner != self.index && !bytes.is_empty() {
+                let count = bytes.len().div_ceil(stride);
+                *bytes = self.give(owner, batch, std::mem::take(bytes), count);
+            }
+        }
+        let (source, target, ecn) = (batch.source, batch.target, batch.ecn);
+        batch.clear();
+        let own = &mut sorted[self.index];
+        if !own.is_empty() {
+            batch.put_segments(own, stride);
+            (batch.source, batch.target, batch.ecn) = (source, target, ecn);
+            own.clear();
+        }
+    }
+
+    /// Gives packets, or a report, to another world; a buffer for the next ones.
+    fn give(&self, owner: usize, like: &Batch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
+        let Batch { source, target, ecn, icmp, .. } = *like;
+        let parcel = Parcel { source, target, ecn, icmp, stride: like.stride(), bytes };
+        match self.group.inboxes[owner].put(parcel) {
+            Ok(spare) => {
+                self.group.handed.fetch_add(count as u64, Ordering::Relaxed);
+                spare
+            }
+            Err(mut bytes) => {
+                self.group.lost.fetch_add(count as u64, Ordering::Relaxed);
+                bytes.clear();
+                bytes
+            }
+        }
+    }
+}
+
+/// What others have handed to a world.
+#[derive(Debug, Default)]
+struct Inbox {
+    /// There is something: asked before the lock is taken.
+    filled: AtomicBool,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    parcels: VecDeque<Parcel>,
+    bytes: usize,
+    /// Buffers for those that come.
+    spare: Vec<Vec<u8>>,
+    waiting: Option<Waker>,
+}
+
+/// Packets of one source, target and mark; or a report.
+#[derive(Debug)]
+struct Parcel {
+    source: SocketAddr,
+    target: SocketAddr,
+    ecn: Ecn,
+    icmp: Option<Icmp>,
+    stride: usize,
+    bytes: Vec<u8>,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a parcel in and wakes whom it is for; an empty buffer, or the bytes where there is no room.
+    fn put(&self, parcel: Parcel) -> Result<Vec<u8>, Vec<u8>> {
+        let mut inside = self.lock();
+        if inside.bytes + parcel.bytes.len() > MOST_BYTES || inside.parcels.len() >= MOST_PARCELS {
+            return Err(parcel.bytes);
+        }
+        inside.bytes += parcel.bytes.len();
+        inside.parcels.push_back(parcel);
+        self.filled.store(true, Ordering::Release);
+        let (waiting, spare) = (inside.waiting.take(), inside.spare.pop().unwrap_or_default());
+        drop(inside);
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
+        Ok(spare)
+    }
+
+    /// Moves the oldest parcel to `batch`.
+    fn take(&self, batch: &mut Batch) -> bool {
+        if !self.filled.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut inside = self.lock();
+        let Some(Parcel { source, target, ecn, icmp, stride, mut bytes }) = inside.parcels.pop_front() else {
+            return false;
+        };
+        self.filled.store(!inside.parcels.is_empty(), Ordering::Release);
+        inside.bytes -= bytes.len();
+        batch.clear();
+        batch.put_segments(&bytes, stride);
+        (batch.source, batch.target, batch.ecn, batch.icmp) = (source, target, ecn, icmp);
+        if inside.spare.len() < MOST_SPARE {
+            bytes.clear();
+            inside.spare.push(bytes);
+        }
+        true
+    }
+
+    /// Has the next parcel wake the task; false when there is one already.
+    fn wait(&self, cx: &Context<'_>) -> bool {
+        let mut inside = self.lock();
+        let empty = inside.parcels.is_empty();
+        if empty && !inside.waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            inside.waiting = Some(cx.waker().clone());
+        }
+        empty
+    }
+}
+
+/// What may wait for a world, as in the buffer of a socket.
+const MOST_BYTES: usize = 4 << 20;
+const MOST_PARCELS: usize = 16_384;
+const MOST_SPARE: usize = 64;

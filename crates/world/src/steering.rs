@@ -1,0 +1,18 @@
+//! Which of several worlds behind one port a packet is for.
+//!
+//! A world is one thread; a server with more threads is so many worlds. The
+//! network hands each packet to one of them by a rule of its own, and what is
+//! said here counts where the two differ.
+
+use anabranch_base::Icmp;
+use std::net::IpAddr;
+
+/// What knows for whom packets are. Asked by all worlds of a group, from their threads.
+pub trait Steering: Send + Sync + std::fmt::Debug {
+    /// The world, counted from 0, that a packet from this address is for;
+    /// `None`: whichever has it.
+    fn owner(&self, source: IpAddr, packet: &[u8]) -> Option<u32>;
+
+    /// The same of a report about a packet that was sent, `quoted` its beginning.
+    fn owner_of_report(&self, icmp: &Icmp, quoted: &[u8]) -> Option<u32>;
+}

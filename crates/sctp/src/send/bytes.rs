@@ -4,8 +4,23 @@
 //! rests holds nothing back for others. Places are counted from the first byte
 //! that was ever given to the stream. Bytes leave in order, as their TSNs are
 //! acknowledged; what is freed out of order waits for what lies before it.
+//!
+//! The bytes of a long queue have left the caches when their turn comes. A packet
+//! at a time, each would wait for memory anew, as the little that is copied into
+//! it is over before memory has answered; so the next packets' are asked for
+//! together, ahead of their turn.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hint::black_box;
+
+/// What is read of memory at a time.
+const LINE: usize = 64;
+
+/// Bytes asked for together. With half of it a packet took 10 ns longer, with twice as many no less.
+const AHEAD: u64 = 16 << 10;
+
+/// So many are kept ahead of what is sent at least: more than a packet has.
+const LEAD: u64 = 2 << 10;
 
 /// A stream's bytes.
 #[derive(Debug, Default)]
@@ -13,9 +28,15 @@ pub(super) struct StreamBytes {
     ring: VecDeque<u8>,
     /// The place of the first byte in the ring.
     base: u64,
-    /// What has been freed behind a gap: where it begins and ends.
-    freed: BTreeMap<u64, u64>,
+    /// What has been freed behind a gap, while there is any.
+    freed: Option<Box<Freed>>,
+    /// Bytes before this place have been asked for ahead of their turn.
+    near: u64,
 }
+
+/// Bytes that are needed no more: where they begin and end.
+#[derive(Debug, Default)]
+struct Freed(BTreeMap<u64, u64>);
 
 impl StreamBytes {
     /// One past the last byte: where the next message begins.
@@ -52,7 +73,7 @@ impl StreamBytes {
             return;
         }
         self.advance(from + length);
-        if !self.freed.is_empty() {
+        if self.freed.is_some() {
             self.join();
         }
     }
@@ -72,17 +93,43 @@ impl StreamBytes {
     #[cold]
     fn free_behind(&mut self, from: u64, to: u64) {
         assert!(from > self.base && to <= self.end(), "bytes were freed twice");
-        self.freed.insert(from, to);
+        self.freed.get_or_insert_default().0.insert(from, to);
     }
 
     /// Lets go what was freed early and is the first now.
     #[cold]
     fn join(&mut self) {
-        while let Some(first) = self.freed.first_entry()
+        while let Some(Freed(freed)) = self.freed.as_deref_mut()
+            && let Some(first) = freed.first_entry()
             && *first.key() == self.base
         {
             let to = first.remove();
+            if freed.is_empty() {
+                self.freed = None;
+            }
             self.advance(to);
+        }
+    }
+
+    /// All before `place` has been sent: what lies behind it is next.
+    #[inline]
+    pub(super) fn approach(&mut self, place: u64) {
+        if place + LEAD > self.near {
+            self.fetch(place);
+        }
+    }
+
+    /// Has the caches fetch the bytes that come next, by reading one of each line.
+    #[cold]
+    fn fetch(&mut self, place: u64) {
+        let from = place.max(self.near).max(self.base);
+        let to = self.end().min(from + AHEAD);
+        if from < to {
+            let (front, back) = self.slices(from, (to - from) as usize);
+            for piece in [front, back] {
+                black_box(piece.iter().step_by(LINE).fold(0, |all, byte| all | byte));
+            }
+            self.near = to;
         }
     }
 
@@ -134,6 +181,9 @@ mod tests {
                     assert!(read.eq((from..from + length).map(byte)), "seed {seed}");
                 }
                 assert_eq!(bytes.is_empty(), held.is_empty(), "seed {seed}");
+                // Asking ahead looks at what there is only, wherever the sender is.
+                bytes.approach(rng.below(bytes.end() + 1));
+                assert!(bytes.near <= bytes.end(), "seed {seed}");
             }
         }
     }

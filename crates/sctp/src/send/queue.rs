@@ -23,6 +23,10 @@ pub(crate) use hold::Ticket;
 use limited::Promise;
 use std::ops::Range;
 
+/// So many bytes may be held before it is worth to ask memory for them ahead of their turn: about
+/// what a second-level cache keeps.
+const NEAR: u64 = 1 << 20;
+
 /// A message.
 #[derive(Debug)]
 pub(crate) struct Stored {
@@ -353,6 +357,10 @@ impl Queue {
         stored.cut += cut.length;
         stored.chunks += 1;
         self.unsent -= u64::from(cut.length);
+        if self.buffered > NEAR {
+            let place = stored.place + u64::from(stored.cut);
+            self.streams.at(stored.slot as usize).bytes.approach(place);
+        }
         let done = stored.cut == stored.length;
         self.scheduler.cut(cut.length, done);
         if done && let Some(hold) = &mut self.hold {

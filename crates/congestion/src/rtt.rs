@@ -74,6 +74,20 @@ impl RttEstimator {
         Duration::from_nanos(self.rto)
     }
 
+    /// The retransmission timeout now, in nanoseconds.
+    #[must_use]
+    #[inline]
+    pub const fn rto_nanos(&self) -> u64 {
+        self.rto
+    }
+
+    /// The smoothed round-trip time in nanoseconds, once measured.
+    #[must_use]
+    #[inline]
+    pub fn smoothed_nanos(&self) -> Option<u64> {
+        self.smoothed.map(|(srtt, _)| srtt)
+    }
+
     /// The smoothed round-trip time, once measured.
     #[must_use]
     pub fn smoothed(&self) -> Option<Duration> {

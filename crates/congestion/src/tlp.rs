@@ -21,9 +21,19 @@ impl LossProbe {
     /// segment is out, and its acknowledgement may be held back for `ack_delay`.
     #[must_use]
     pub fn timeout(smoothed: Option<Duration>, alone: bool, ack_delay: Duration) -> Duration {
-        let Some(smoothed) = smoothed else { return UNMEASURED };
         let wait = if alone { nanos(ack_delay) } else { 0 };
-        Duration::from_nanos(nanos(smoothed).saturating_mul(2).saturating_add(wait).max(1))
+        Duration::from_nanos(Self::timeout_nanos(smoothed.map(nanos), wait))
+    }
+
+    /// The same in nanoseconds; `ack_delay` is 0 unless a single segment is out.
+    #[must_use]
+    #[inline]
+    pub const fn timeout_nanos(smoothed: Option<u64>, ack_delay: u64) -> u64 {
+        match smoothed {
+            None => nanos(UNMEASURED),
+            Some(0) if ack_delay == 0 => 1,
+            Some(smoothed) => smoothed.saturating_mul(2).saturating_add(ack_delay),
+        }
     }
 
     /// A probe is on its way or not accounted for: no second one before (RFC 8985 §7.2).

@@ -81,6 +81,13 @@ impl Checksum {
         self.sum = fold_once(self.sum + fold_once(sum));
     }
 
+    /// Adds words, as they stand in memory.
+    #[inline(always)]
+    pub fn add_words<const N: usize>(&mut self, words: [[u8; 4]; N]) {
+        let sum: u64 = words.into_iter().map(|word| u64::from(u32::from_ne_bytes(word))).sum();
+        self.sum = fold_once(self.sum + sum);
+    }
+
     /// Adds one 16-bit number (as if written in network order).
     #[inline]
     pub fn add_u16(&mut self, number: u16) {

@@ -15,7 +15,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceEvent;
 use anabranch_base::{Ecn, Instant};
 use anabranch_congestion::{RttConfig, RttEstimator};
-use anabranch_wire::tcp::{Flags, Header, Segment, Seq};
+use anabranch_wire::tcp::{Flags, Header, Segment, Seq, Template};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -81,6 +81,7 @@ impl Connection {
             iss,
             irs: Seq(0),
             agreed: Agreed::offer(&config, clock_offset),
+            template: None,
             send: SendHalf::new(&config, u64::from(default_mss)),
             recv: RecvHalf::new(&config),
             timers: Timers::default(),
@@ -191,6 +192,7 @@ impl Connection {
         self.last_progress = now;
         let few = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
         self.send.begin(&self.config, self.payload_size(), self.agreed.sack, few);
+        self.template = if self.agreed.timestamps { Template::new(self.local, self.remote) } else { None };
         let echoed = header.options.timestamps.and_then(|stamps| self.agreed.age(now, stamps.echo));
         if syn_lost {
             // RFC 6298 §5.7: after a lost SYN data begins with 3 s at least.

@@ -13,10 +13,11 @@ use crate::{CloseReason, Event};
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::trace::TraceEvent;
 use anabranch_base::{Ecn, IcmpKind, Instant};
-use anabranch_wire::tcp::{Flags, Segment, Seq};
+use anabranch_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 impl Connection {
-    /// A segment of this connection arrived.
+    /// A segment of this connection arrived, and it is not what `usual` takes.
+    #[inline(never)]
     pub(crate) fn on_segment(
         &mut self,
         now: Instant,
@@ -36,9 +37,6 @@ impl Connection {
         let flags = header.flags;
         if !self.passes_timestamps(now, segment) {
             return;
-        }
-        if self.is_as_predicted(segment) {
-            return self.on_predicted(now, segment, ecn, tag, out);
         }
         let start = self.peer_position(header.seq);
         let end = start + i64::from(segment.sequence_len());
@@ -69,39 +67,10 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        self.take_data(now, segment, start, ecn, tag, out);
-    }
-
-    /// The very segment that was to be expected (header prediction, Van Jacobson 1990): an
-    /// open connection, the next number, nothing but ACK and perhaps PSH, data within the
-    /// window, and an acknowledgement that can be believed.
-    #[inline]
-    fn is_as_predicted(&self, segment: &Segment<'_>) -> bool {
-        let header = &segment.header;
-        let next = self.recv.next();
-        let position = self.own_position(header.ack);
-        self.state == State::Established
-            && header.flags.without(Flags::PSH) == Flags::ACK
-            && header.seq == self.ack_of(next)
-            && next + segment.payload.len() as u64 <= self.recv.edge()
-            && position >= self.send.board.una() as i64
-            && position <= self.send.highest_sent() as i64
-    }
-
-    /// The steps below, without the questions that are answered.
-    #[inline]
-    fn on_predicted(&mut self, now: Instant, segment: &Segment<'_>, ecn: Ecn, tag: u64, out: &mut Outbox) {
-        let next = self.recv.next();
-        if let Some(stamps) = segment.header.options.timestamps.filter(|_| self.agreed.timestamps)
-            && next <= self.last_ack_sent
-        {
-            self.agreed.renew(now, stamps);
+        if self.agreed.ecn && self.state.receives() && !segment.payload.is_empty() {
+            self.note_ecn(ecn, flags);
         }
-        let position = self.own_position(segment.header.ack) as u64;
-        self.on_current_ack(now, segment, position, out);
-        if !segment.payload.is_empty() && self.state != State::Closed {
-            self.take_data(now, segment, next as i64, ecn, tag, out);
-        }
+        self.take_data(now, (start, segment.payload, flags.has(Flags::FIN)), tag, out);
     }
 
     /// RFC 7323 §5.3: timestamps must be there once agreed on, and not run backwards.
@@ -211,20 +180,14 @@ impl Connection {
         true
     }
 
+    #[inline(never)]
     fn on_current_ack(&mut self, now: Instant, segment: &Segment<'_>, position: u64, out: &mut Outbox) {
         let header = &segment.header;
         let window_before = self.window_field;
-        // RFC 9293 §3.10.7.4: only a newer segment may set the window.
-        if header.seq.after(self.wl1) || (header.seq == self.wl1 && header.ack.at_or_after(self.wl2)) {
-            self.set_peer_window(header.seq, header.ack, header.window, position);
-        }
+        self.note_window(header.seq, header.ack, header.window, position);
         let has_data = !segment.payload.is_empty();
-        if has_data
-            && self.recv.is_tuning()
-            && let Some(stamps) = header.options.timestamps.filter(|_| self.agreed.timestamps)
-            && let Some(age) = self.agreed.age(now, stamps.echo)
-        {
-            self.recv.on_echo(age);
+        if has_data {
+            self.note_echo(now, header.options.timestamps.filter(|_| self.agreed.timestamps));
         }
         let ece = self.agreed.ecn && header.flags.has(Flags::ECE);
         if has_data && !ece && header.options.sack.is_empty() && self.send.knows(position) {
@@ -252,7 +215,27 @@ impl Connection {
         self.after_ack(now, outcome, out);
     }
 
-    fn after_ack(&mut self, now: Instant, outcome: AckOutcome, out: &mut Outbox) {
+    /// RFC 9293 §3.10.7.4: only a newer segment may set the window.
+    #[inline(always)]
+    pub(super) fn note_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
+        if seq.after(self.wl1) || (seq == self.wl1 && ack.at_or_after(self.wl2)) {
+            self.set_peer_window(seq, ack, field, position);
+        }
+    }
+
+    /// Data came with an echo of our timestamp.
+    #[inline(always)]
+    pub(super) fn note_echo(&mut self, now: Instant, stamps: Option<Timestamps>) {
+        if self.recv.is_tuning()
+            && let Some(stamps) = stamps
+            && let Some(age) = self.agreed.age(now, stamps.echo)
+        {
+            self.recv.on_echo(age);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn after_ack(&mut self, now: Instant, outcome: AckOutcome, out: &mut Outbox) {
         if outcome.progress {
             self.timeouts = 0;
             self.last_progress = now;
@@ -261,7 +244,7 @@ impl Connection {
         if outcome.restart_timer {
             // RFC 6298 §5.2, §5.3.
             if self.send.board.flight() > 0 {
-                self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+                self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));
             } else {
                 self.timers.stop(Timer::Retransmit);
             }
@@ -269,7 +252,7 @@ impl Connection {
         self.set_loss_timer(now);
         self.note_answer();
         if outcome.spurious {
-            out.record(now, self.key(), || TraceEvent::Spurious);
+            self.tell_spurious(now, out);
         }
         if outcome.writable && !self.send.finished {
             let id = self.id;
@@ -280,10 +263,15 @@ impl Connection {
         }
     }
 
+    #[cold]
+    fn tell_spurious(&self, now: Instant, out: &mut Outbox) {
+        out.record(now, self.key(), || TraceEvent::Spurious);
+    }
+
     /// Any acknowledgement answers a probe: the peer lives, and may take its time
     /// (RFC 9293 §3.8.6.1), also when it closed the window over data on its way.
-    #[inline]
-    fn note_answer(&mut self) {
+    #[inline(always)]
+    pub(super) fn note_answer(&mut self) {
         self.unanswered = 0;
         if self.send.peer_window() == 0 {
             self.timeouts = 0;
@@ -332,18 +320,16 @@ impl Connection {
         (count, duplicate)
     }
 
-    /// Seventh and eighth: the data and the FIN.
-    fn take_data(
+    /// Seventh and eighth: the data from this position on, and whether a FIN is behind it.
+    #[inline(never)]
+    pub(super) fn take_data(
         &mut self,
         now: Instant,
-        segment: &Segment<'_>,
-        start: i64,
-        ecn: Ecn,
+        (start, payload, fin): (i64, &[u8], bool),
         tag: u64,
         out: &mut Outbox,
     ) {
-        let fin = segment.header.flags.has(Flags::FIN);
-        if segment.payload.is_empty() && !fin {
+        if payload.is_empty() && !fin {
             return;
         }
         if !self.state.receives() {
@@ -354,12 +340,9 @@ impl Connection {
             }
             return;
         }
-        if self.agreed.ecn && !segment.payload.is_empty() {
-            self.note_ecn(ecn, segment.header.flags);
-        }
         // What lies before the first byte was the SYN.
         let skipped = (-start).max(0) as usize;
-        let data = segment.payload.get(skipped..).unwrap_or_default();
+        let data = payload.get(skipped..).unwrap_or_default();
         let position = start.max(0) as u64;
         let key = self.key();
         let arrival = self.recv.on_data(position, data, fin, |units| {
@@ -367,11 +350,7 @@ impl Connection {
         });
         self.stats.bytes_received += arrival.kept;
         self.stats.bytes_discarded += data.len() as u64 - arrival.kept;
-        if let Some(delay) = arrival.delay
-            && !self.timers.is_set(Timer::DelayedAck)
-        {
-            self.timers.set(Timer::DelayedAck, now + delay);
-        }
+        self.note_delay(now, arrival.delay);
         if self.orphan && arrival.kept > 0 {
             // RFC 9293 §3.6.1: nobody is there to read it.
             self.reset_peer(out);
@@ -390,8 +369,18 @@ impl Connection {
         }
     }
 
+    /// The acknowledgement of what has arrived may wait so long.
+    #[inline(always)]
+    pub(super) fn note_delay(&mut self, now: Instant, delay: Option<Duration>) {
+        if let Some(delay) = delay
+            && !self.timers.is_set(Timer::DelayedAck)
+        {
+            self.timers.set(Timer::DelayedAck, now + delay);
+        }
+    }
+
     /// RFC 3168 §6.1.3: CE is echoed until the peer says that it has reacted.
-    fn note_ecn(&mut self, ecn: Ecn, flags: Flags) {
+    pub(super) fn note_ecn(&mut self, ecn: Ecn, flags: Flags) {
         if flags.has(Flags::CWR) {
             self.ecn_echo = false;
         }
@@ -452,7 +441,7 @@ impl Connection {
             Some(LossTimer::Reorder(at)) => self.timers.set(Timer::Loss, at),
             // §7.2: no later than the retransmission timer, which starts anew with the probe.
             Some(LossTimer::Probe(wait)) => {
-                self.timers.set(Timer::Loss, (now + wait).min(self.timers.at(Timer::Retransmit)));
+                self.timers.set(Timer::Loss, now.plus_nanos(wait).min(self.timers.at(Timer::Retransmit)));
             }
         }
     }

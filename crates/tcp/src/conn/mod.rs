@@ -9,6 +9,7 @@ mod input;
 mod output;
 mod state;
 mod timers;
+mod usual;
 
 pub use state::State;
 
@@ -24,7 +25,7 @@ use crate::{CloseReason, ConnectionId, Event, RecvError, SendError};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Batch, Instant};
 use anabranch_congestion::Controller;
-use anabranch_wire::tcp::Seq;
+use anabranch_wire::tcp::{Seq, Template};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,6 +47,9 @@ pub(crate) struct Outbox {
     pub(crate) expectant: Option<u32>,
     /// Counters of connections that are gone.
     pub(crate) totals: Stats,
+    /// Nothing goes the straight way (`conn/usual.rs`, `conn/output/plain.rs`).
+    #[cfg(test)]
+    pub(crate) long: bool,
 }
 
 impl Outbox {
@@ -80,6 +84,8 @@ pub(crate) struct Connection {
     iss: Seq,
     irs: Seq,
     agreed: Agreed,
+    /// What segments with timestamps have in common, once they are agreed on.
+    template: Option<Template>,
     send: SendHalf,
     recv: RecvHalf,
     timers: Timers,
@@ -142,8 +148,14 @@ impl Connection {
         self.state == State::Closed && (self.closed_told || !self.known)
     }
 
-    /// The earliest deadline, [`Instant::MAX`] for none.
+    /// The earliest deadline, if it is earlier than `limit`.
     #[inline]
+    pub(crate) fn deadline_before(&mut self, limit: Instant) -> Option<Instant> {
+        self.timers.next_before(limit)
+    }
+
+    /// The earliest deadline, [`Instant::MAX`] for none.
+    #[cfg(feature = "testing")]
     pub(crate) fn deadline(&self) -> Instant {
         self.timers.next()
     }
@@ -180,6 +192,16 @@ impl Connection {
 
     pub(crate) fn is_finished(&self) -> bool {
         self.recv.is_finished() && self.recv.readable() == 0
+    }
+
+    /// When it was asked for a segment last, the congestion window had no room for the next one.
+    #[inline]
+    pub(crate) fn waits_for_acknowledgements(&self, out: &Outbox) -> bool {
+        #[cfg(test)]
+        if out.long {
+            return false;
+        }
+        self.send.limit == Limit::Congestion && !out.tracing
     }
 
     pub(crate) fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, SendError> {

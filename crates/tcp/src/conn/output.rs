@@ -7,6 +7,8 @@
 //! Home of RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298
 //! §5.1, RFC 3168 §6.1.4 and §6.1.5 (what is not ECN-capable).
 
+mod plain;
+
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
 use crate::send::Choice;
@@ -68,6 +70,7 @@ enum Next {
     Probe(Range<u64>),
 }
 
+#[inline(always)]
 fn begin_batch(batch: &mut Batch, local: SocketAddr, remote: SocketAddr, ecn: Ecn, out: &mut Outbox) {
     if batch.is_empty() {
         // Raw sockets carry addresses alone: the ports are in the segment.
@@ -82,7 +85,13 @@ fn begin_batch(batch: &mut Batch, local: SocketAddr, remote: SocketAddr, ecn: Ec
 impl Connection {
     /// Appends what may be sent now, as far as it fits the batch. False when
     /// there is nothing.
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
+        batch.is_empty() && self.send_plainly(now, batch, out) || self.transmit_any(now, batch, out)
+    }
+
+    #[inline(never)]
+    fn transmit_any(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
         while batch.has_room() {
             let Some(next) = self.next_segment(now) else {
                 self.settle(now, out);
@@ -113,13 +122,24 @@ impl Connection {
     /// receiver hears leaves it so.
     #[inline]
     pub(crate) fn is_at_rest(&self, out: &Outbox) -> bool {
+        self.send.is_at_rest() && self.waits_for_nothing_else(out)
+    }
+
+    /// But for data there is nothing to send, nothing that asking would change, and nothing to tell.
+    #[inline]
+    fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
             && !self.recv.duty.is_due()
-            && self.send.is_at_rest()
             && !self.probe_due
             && self.probes == 0
             && !self.timers.is_set(Timer::Persist)
             && (!out.tracing || self.limit_told == Some(self.send.limit))
+    }
+
+    /// The window field of the next segment.
+    #[inline(always)]
+    fn offer_window(&mut self) -> u16 {
+        self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss))
     }
 
     fn next_segment(&mut self, now: Instant) -> Option<Next> {
@@ -223,7 +243,7 @@ impl Connection {
         header.seq = self.seq_of(position);
         header.ack = self.ack_of(self.recv.next());
         header.flags = flags;
-        header.window = self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss));
+        header.window = self.offer_window();
         (range, ecn)
     }
 
@@ -294,9 +314,15 @@ impl Connection {
         } else if header.flags.has(Flags::CWR) {
             self.send.cwr_due = false;
         }
+        self.start_timers(now);
+    }
+
+    /// Data has left.
+    #[inline(always)]
+    fn start_timers(&mut self, now: Instant) {
         // RFC 6298 §5.1.
         if !self.timers.is_set(Timer::Retransmit) {
-            self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
+            self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));
         }
         self.set_loss_timer(now);
     }

@@ -40,11 +40,13 @@ const ALL: [Timer; COUNT] = [
 pub(crate) struct Timers {
     /// [`Instant::MAX`] where a timer is stopped.
     deadlines: [Instant; COUNT],
+    /// None of them is earlier than this.
+    bound: Instant,
 }
 
 impl Default for Timers {
     fn default() -> Self {
-        Self { deadlines: [Instant::MAX; COUNT] }
+        Self { deadlines: [Instant::MAX; COUNT], bound: Instant::MAX }
     }
 }
 
@@ -52,6 +54,7 @@ impl Timers {
     #[inline]
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         self.deadlines[timer as usize] = at;
+        self.bound = self.bound.min(at);
     }
 
     #[inline]
@@ -60,7 +63,7 @@ impl Timers {
     }
 
     pub(crate) fn stop_all(&mut self) {
-        self.deadlines = [Instant::MAX; COUNT];
+        *self = Self::default();
     }
 
     /// When it runs out, [`Instant::MAX`] when it is stopped.
@@ -74,8 +77,17 @@ impl Timers {
         self.deadlines[timer as usize] != Instant::MAX
     }
 
-    /// The earliest deadline, [`Instant::MAX`] when none is set.
+    /// The earliest deadline, if it is earlier than `limit`: mostly it is known not to be.
     #[inline]
+    pub(crate) fn next_before(&mut self, limit: Instant) -> Option<Instant> {
+        if self.bound >= limit {
+            return None;
+        }
+        self.bound = self.next();
+        (self.bound < limit).then_some(self.bound)
+    }
+
+    /// The earliest deadline, [`Instant::MAX`] when none is set.
     pub(crate) fn next(&self) -> Instant {
         let [a, b, c, d, e, f, g] = self.deadlines;
         a.min(b).min(c.min(d)).min(e.min(f).min(g))

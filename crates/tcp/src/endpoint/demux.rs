@@ -53,6 +53,16 @@ impl Demux {
         Some(slot)
     }
 
+    /// The same, if it is the one asked for last; `ports` are the remote and the local one.
+    #[inline(always)]
+    pub(super) fn find_again(&self, remote: IpAddr, local: IpAddr, ports: (u16, u16)) -> Option<u32> {
+        let (ends, slot) = self.last.as_ref()?;
+        let known = (ends.remote.port(), ends.local.port()) == ports
+            && same(ends.remote.ip(), remote)
+            && same(ends.local.ip(), local);
+        known.then_some(*slot)
+    }
+
     pub(super) fn contains(&self, ends: &Ends) -> bool {
         self.map.contains_key(ends)
     }
@@ -67,6 +77,15 @@ impl Demux {
             self.map.remove(ends);
             self.last = None;
         }
+    }
+}
+
+/// Equality, of IPv4 addresses without a detour.
+#[inline(always)]
+fn same(one: IpAddr, other: IpAddr) -> bool {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => one.to_bits() == other.to_bits(),
+        _ => one == other,
     }
 }
 

@@ -9,7 +9,7 @@ use super::demux::Ends;
 use crate::config::SynCookies;
 use crate::conn::{Connection, Reply, State};
 use anabranch_base::{Instant, Packet};
-use anabranch_wire::tcp::{Flags, Segment, is_intact};
+use anabranch_wire::tcp::{Flags, Plain, Segment, is_intact};
 use std::net::SocketAddr;
 
 impl Endpoint {
@@ -47,7 +47,34 @@ impl Endpoint {
     }
 
     /// Takes a packet in, all but the payload for which a connection may now wait.
+    #[inline(always)]
     pub(super) fn take_in(&mut self, now: Instant, packet: Packet<'_>) {
+        if !self.take_plain(now, &packet) {
+            self.take_any(now, packet);
+        }
+    }
+
+    /// Takes in what nearly all packets are; false when this is something else, and nothing has been done.
+    #[inline(always)]
+    fn take_plain(&mut self, now: Instant, packet: &Packet<'_>) -> bool {
+        #[cfg(test)]
+        if self.out.long {
+            return false;
+        }
+        let Some(plain) = Plain::read(packet.payload) else { return false };
+        let (source, target) = (packet.source.ip(), packet.target.ip());
+        let Some(slot) = self.demux.find_again(source, target, plain.ports) else { return false };
+        let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
+        if !connection.expects(now, &plain) || !is_intact(packet.payload, source, target) {
+            return false;
+        }
+        connection.take_plain(now, &plain, packet.ecn, packet.tag, &mut self.out);
+        self.follow(now, slot);
+        true
+    }
+
+    #[inline(never)]
+    fn take_any(&mut self, now: Instant, packet: Packet<'_>) {
         let (source, target) = (packet.source.ip(), packet.target.ip());
         let mut segment = Segment::default();
         if segment.read(packet.payload).is_err() {

@@ -117,6 +117,8 @@ impl Endpoint {
                 trace: Vec::new(),
                 expectant: None,
                 totals: Stats::default(),
+                #[cfg(test)]
+                long: false,
             },
             rng,
             secret,
@@ -178,8 +180,12 @@ impl Endpoint {
     /// [`SendError`].
     pub fn send(&mut self, now: Instant, id: ConnectionId, data: &[u8]) -> Result<usize, SendError> {
         let connection = alive(&mut self.slots, id).ok_or(SendError::Closed)?;
+        let waits = connection.waits_for_acknowledgements(&self.out);
         let taken = connection.write(now, data)?;
-        self.after(now, id.slot);
+        // More of what waits anyway changes nothing.
+        if !waits || self.slots[id.slot as usize].queued {
+            self.after(now, id.slot);
+        }
         Ok(taken)
     }
 
@@ -284,6 +290,12 @@ impl Endpoint {
         self.slots.iter().filter(|slot| slot.connection.is_some()).count()
     }
 
+    /// From now on everything goes the long way.
+    #[cfg(test)]
+    pub(crate) fn go_the_long_way(&mut self) {
+        self.out.long = true;
+    }
+
     /// Asserts what must hold of every connection at any time.
     ///
     /// # Panics
@@ -313,6 +325,14 @@ impl Endpoint {
         if connection.state() == State::Closed {
             return self.retire(slot);
         }
+        self.follow(now, slot);
+    }
+
+    /// The same for a connection that cannot be over.
+    #[inline]
+    fn follow(&mut self, now: Instant, slot: u32) {
+        let place = &mut self.slots[slot as usize];
+        let Some(connection) = &place.connection else { return };
         if !place.queued && !connection.is_at_rest(&self.out) {
             place.queued = true;
             self.eager.push_back(slot);
@@ -324,9 +344,8 @@ impl Endpoint {
     #[inline]
     fn schedule(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
-        let Some(connection) = &place.connection else { return };
-        let deadline = connection.deadline();
-        if deadline < place.scheduled {
+        let Some(connection) = &mut place.connection else { return };
+        if let Some(deadline) = connection.deadline_before(place.scheduled) {
             // Strictly later than now, so that time always moves.
             let at = deadline.max(now.plus_nanos(1));
             place.scheduled = at;
@@ -437,7 +456,7 @@ impl Engine for Endpoint {
             if let Some(connection) = &mut place.connection
                 && connection.transmit(now, batch, &mut self.out)
             {
-                if connection.is_at_rest(&self.out) {
+                if connection.is_held_back(&self.out) {
                     place.queued = false;
                     self.eager.pop_front();
                 }

@@ -173,6 +173,21 @@ impl RecvHalf {
         arrival
     }
 
+    /// Takes in the next `length` bytes, when all before them has been read and nothing lies
+    /// beyond them: [`hold`](Self::hold) or [`store`](Self::store) must follow. Returns after which
+    /// delay they must be acknowledged, if they may wait. `None`: [`on_data`](Self::on_data) is to
+    /// be asked, and nothing has been done.
+    #[inline(always)]
+    pub(crate) fn take_next(&mut self, length: u64) -> Option<Option<Duration>> {
+        let usual = self.read == self.next && self.assembler.is_empty() && self.fin.is_none();
+        if !usual || length < WORTH_HOLDING as u64 {
+            return None;
+        }
+        self.held.expected = length as usize;
+        self.next += length;
+        Some(self.duty.on_in_order())
+    }
+
     fn on_beyond_hole(
         &mut self,
         range: Range<u64>,

@@ -54,7 +54,7 @@ impl SendHalf {
     }
 
     /// An acceptable acknowledgement arrived.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
         let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
@@ -157,6 +157,7 @@ impl SendHalf {
         }
     }
 
+    #[inline(always)]
     fn on_new_ack(
         &mut self,
         now: Instant,

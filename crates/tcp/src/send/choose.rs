@@ -37,7 +37,7 @@ impl SendHalf {
             return self.choose_probe();
         }
         let phase = self.recovery.phase();
-        let room = self.recovery.room(self.controller.window(), self.mss, &self.board);
+        let room = self.room();
         let cause = if phase == Phase::Timeout { SendCause::Timeout } else { SendCause::Fast };
         if let Some(range) = self.board.next_lost(self.mss)
             && (phase != Phase::Open || self.too_big)
@@ -55,6 +55,64 @@ impl SendHalf {
             return new;
         }
         self.choose_unconfirmed(room)
+    }
+
+    /// Nothing is to be repaired, probed, spread or held back: [`choose`](Self::choose) would look at new data only.
+    #[inline(always)]
+    fn is_untroubled(&self) -> bool {
+        self.recovery.phase() == Phase::Open
+            && !self.board.has_missing()
+            && !self.too_big
+            && self.burst_left > 0
+            && self.pacer.is_none()
+            && self.by_time.as_ref().is_none_or(|by_time| !by_time.probe_due)
+    }
+
+    /// A full segment of new data is there, and the peer takes it.
+    #[inline(always)]
+    fn has_full(&self) -> bool {
+        let next = self.board.next();
+        let (data, window) = (self.buffer.end().saturating_sub(next), self.edge.saturating_sub(next));
+        data.min(window) >= self.mss && !self.finished
+    }
+
+    /// The same as [`choose`](Self::choose) where that is plain to see: a full segment of new data.
+    #[inline(always)]
+    pub(crate) fn choose_full(&self) -> Option<Choice> {
+        if !self.is_untroubled() || !self.has_full() || self.room() < self.mss as i64 {
+            return None;
+        }
+        let next = self.board.next();
+        Some(Choice { range: next..next + self.mss, cause: SendCause::New, rescue: false, probe: false })
+    }
+
+    /// A full segment waits until the congestion window has room for it, and is noted as
+    /// [`choose`](Self::choose) notes it.
+    #[inline(always)]
+    pub(crate) fn is_held_back(&mut self) -> bool {
+        let full = self.is_untroubled() && self.has_full() && self.board.flight() > 0;
+        if !full || self.room() >= self.mss as i64 {
+            return false;
+        }
+        self.limit = Limit::Congestion;
+        self.limited_until = self.board.next();
+        true
+    }
+
+    /// [`choose`](Self::choose) would find nothing, and for want of data; it is noted as there.
+    #[inline(always)]
+    pub(crate) fn has_nothing(&mut self) -> bool {
+        if !self.is_untroubled() || self.has_unsent() {
+            return false;
+        }
+        self.limit = Limit::Application;
+        true
+    }
+
+    /// What the congestion window leaves.
+    #[inline(always)]
+    fn room(&self) -> i64 {
+        self.recovery.room(self.controller.window(), self.mss, &self.board)
     }
 
     /// RFC 6675 §4, NextSeg rules 3 and 4.
@@ -150,7 +208,7 @@ impl SendHalf {
     }
 
     /// The chosen segment is on its way.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
         let length = choice.range.end - choice.range.start;
         self.last_sent = Some(now);

@@ -9,7 +9,7 @@
 use super::{Ack, AckOutcome, Phase, SendHalf};
 use crate::stats::Stats;
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, nanos};
 use anabranch_congestion::{LossProbe, Rack, Verdict};
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ pub(crate) struct ByTime {
 }
 
 /// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement, as Linux takes it.
-const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
+const LONGEST_ACK_DELAY: u64 = nanos(Duration::from_millis(200));
 
 impl ByTime {
     pub(super) fn new(probes: bool) -> Self {
@@ -55,8 +55,8 @@ impl ByTime {
 pub(crate) enum LossTimer {
     /// A segment is lost then.
     Reorder(Instant),
-    /// A probe is sent after this long.
-    Probe(Duration),
+    /// A probe is sent after so many nanoseconds.
+    Probe(u64),
 }
 
 impl SendHalf {
@@ -73,8 +73,9 @@ impl SendHalf {
         if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
             return None;
         }
-        let alone = flight <= self.mss();
-        Some(LossTimer::Probe(LossProbe::timeout(self.rtt.smoothed(), alone, LONGEST_ACK_DELAY)))
+        // A lone segment's acknowledgement may be held back.
+        let delay = if flight <= self.mss() { LONGEST_ACK_DELAY } else { 0 };
+        Some(LossTimer::Probe(LossProbe::timeout_nanos(self.rtt.smoothed_nanos(), delay)))
     }
 
     /// The loss timer has run out. True when a probe is to be sent.

@@ -242,7 +242,10 @@ impl<W: World> Stream for TcpStream<W> {
             }
             Ok(taken) => {
                 connection.written += taken as u64;
-                bell.ring();
+                // What waits for acknowledgements waits, however much it is.
+                if engine.has_output() {
+                    bell.ring();
+                }
                 Poll::Ready(Ok(taken))
             }
             Err(SendError::Closed | SendError::Finished) => {

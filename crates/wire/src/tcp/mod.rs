@@ -2,13 +2,16 @@
 //!
 //! [`Segment::parse`] reads a whole segment, [`Header::emit`] writes a header in
 //! front of a payload, [`seal`] fills in the checksum once the payload is
-//! there. Home of RFC 9293 §3.1 (and its options, in [`options`]).
+//! there. What nearly all segments are goes a shorter way, in [`plain`].
+//! Home of RFC 9293 §3.1 (and its options, in [`options`]).
 
 pub mod header;
 pub mod options;
+pub mod plain;
 
 pub use header::{Flags, Header, ParseError, Segment, Seq, is_intact, peek_ports_and_seq, seal};
 pub use options::{Options, SackBlocks, Timestamps};
+pub use plain::{Plain, Template};
 
 /// TCP's number in the IP header.
 pub const PROTOCOL: u8 = 6;

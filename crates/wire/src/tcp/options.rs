@@ -36,12 +36,11 @@ pub struct Timestamps {
 
 impl Timestamps {
     /// The usual area of a data segment: two no-operations, then timestamps (RFC 7323 app. A).
-    const ALONE: [u8; 4] = [1, 1, 8, 10];
+    pub(super) const ALONE: [u8; 4] = [1, 1, 8, 10];
 
     #[inline]
-    fn parse_alone(area: &[u8]) -> Option<Self> {
-        let [a, b, c, d, v0, v1, v2, v3, e0, e1, e2, e3] =
-            *<&[u8; Options::TIMESTAMPS_LEN]>::try_from(area).ok()?;
+    pub(super) fn parse_alone(area: &[u8; Options::TIMESTAMPS_LEN]) -> Option<Self> {
+        let [a, b, c, d, v0, v1, v2, v3, e0, e1, e2, e3] = *area;
         let value = u32::from_be_bytes([v0, v1, v2, v3]);
         let echo = u32::from_be_bytes([e0, e1, e2, e3]);
         ([a, b, c, d] == Self::ALONE).then_some(Self { value, echo })
@@ -116,7 +115,7 @@ impl Options {
     #[inline]
     pub(super) fn read(&mut self, area: &[u8]) {
         *self = Self::default();
-        if let Some(stamps) = Timestamps::parse_alone(area) {
+        if let Some(stamps) = area.try_into().ok().and_then(Timestamps::parse_alone) {
             self.timestamps = Some(stamps);
         } else if !area.is_empty() {
             self.read_any(area);

@@ -1,0 +1,192 @@
+//! The header that nearly all segments have, read and written in one piece.
+//!
+//! ACK and perhaps PSH, nothing urgent, and of options at most the timestamps
+//! where everybody puts them (RFC 7323 app. A). [`Plain`] reads it, [`Template`]
+//! writes it, with what the segments of one connection have in common kept, its
+//! part of the checksum included. `header` is the same for all others.
+//!
+//! Home of no rule: RFC 9293 §3.1 is at home in `header`.
+
+use super::PROTOCOL;
+use super::header::{Flags, Header, Seq};
+use super::options::{Options, Timestamps};
+use crate::checksum::Checksum;
+use std::net::SocketAddr;
+
+/// A segment with such a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plain<'a> {
+    /// Ports of sender and receiver.
+    pub ports: (u16, u16),
+    /// Number of the first payload byte.
+    pub seq: Seq,
+    /// Next number expected.
+    pub ack: Seq,
+    /// Window field, unscaled.
+    pub window: u16,
+    /// The timestamps, the only option there may be.
+    pub stamps: Option<Timestamps>,
+    /// What follows the header.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Plain<'a> {
+    /// Reads a segment; `None` when its header says more. The checksum is
+    /// [`is_intact`](super::is_intact)'s affair.
+    #[must_use]
+    #[inline(always)]
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (fixed, rest) = bytes.split_first_chunk::<{ Header::MIN_LEN }>()?;
+        if Flags(fixed[13]).without(Flags::PSH) != Flags::ACK {
+            return None;
+        }
+        let (stamps, payload) = match fixed[12] >> 4 {
+            WORDS_WITH_STAMPS => {
+                let (area, payload) = rest.split_first_chunk::<{ Options::TIMESTAMPS_LEN }>()?;
+                (Some(Timestamps::parse_alone(area)?), payload)
+            }
+            WORDS => (None, rest),
+            _ => return None,
+        };
+        Some(Self {
+            ports: (u16::from_be_bytes([fixed[0], fixed[1]]), u16::from_be_bytes([fixed[2], fixed[3]])),
+            seq: Seq(u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]])),
+            ack: Seq(u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]])),
+            window: u16::from_be_bytes([fixed[14], fixed[15]]),
+            stamps,
+            payload,
+        })
+    }
+}
+
+/// What the segments of one connection have in common: ports, and their and the
+/// pseudo-header's part of the checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Template {
+    ports: [u8; 4],
+    sum: Checksum,
+}
+
+impl Template {
+    /// Bytes of the header.
+    pub const LEN: usize = Header::MIN_LEN + Options::TIMESTAMPS_LEN;
+
+    /// For segments between these ends; `None` when their addresses are of different families.
+    #[must_use]
+    pub fn new(source: SocketAddr, target: SocketAddr) -> Option<Self> {
+        let ([a, b], [c, d]) = (source.port().to_be_bytes(), target.port().to_be_bytes());
+        let mut sum = Checksum::pseudo_header(source.ip(), target.ip(), PROTOCOL, 0)?;
+        sum.add(&[a, b, c, d]);
+        Some(Self { ports: [a, b, c, d], sum })
+    }
+
+    /// Appends a whole segment, its checksum made. `payload` appends so many bytes.
+    #[inline(always)]
+    pub fn emit(
+        &self,
+        (seq, ack): (Seq, Seq),
+        (flags, window): (Flags, u16),
+        stamps: Timestamps,
+        out: &mut Vec<u8>,
+        payload: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let start = out.len();
+        let [high, low] = window.to_be_bytes();
+        let words = [
+            self.ports,
+            seq.0.to_be_bytes(),
+            ack.0.to_be_bytes(),
+            [WORDS_WITH_STAMPS << 4, flags.0, high, low],
+            [0; 4],
+            Timestamps::ALONE,
+            stamps.value.to_be_bytes(),
+            stamps.echo.to_be_bytes(),
+        ];
+        let mut sum = self.sum;
+        sum.add_words([words[1], words[2], words[3], words[5], words[6], words[7]]);
+        out.extend_from_slice(words.as_flattened());
+        payload(out);
+        let segment = &mut out[start..];
+        sum.add_u32(segment.len() as u32);
+        if segment.len() > Self::LEN {
+            sum.add(&segment[Self::LEN..]);
+        }
+        segment[16..18].copy_from_slice(&sum.finish().to_be_bytes());
+    }
+}
+
+/// Header lengths in words, as the data offset says them.
+const WORDS: u8 = (Header::MIN_LEN / 4) as u8;
+const WORDS_WITH_STAMPS: u8 = (Template::LEN / 4) as u8;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Segment, is_intact, seal};
+    use super::*;
+
+    fn ends(v6: bool) -> (SocketAddr, SocketAddr) {
+        match v6 {
+            false => (([10, 0, 0, 1], 49_152).into(), ([172, 31, 255, 254], 80).into()),
+            true => (([1, 2, 3, 4, 5, 6, 7, 8], 1).into(), ([0xffff; 8], 65_535).into()),
+        }
+    }
+
+    #[test]
+    fn a_template_writes_what_the_header_does() {
+        for (v6, length) in [(false, 0), (false, 1448), (false, 7), (true, 0), (true, 1428)] {
+            let (source, target) = ends(v6);
+            let stamps = Timestamps { value: 0xffff_fffe, echo: 3 };
+            let header = Header {
+                source_port: source.port(),
+                target_port: target.port(),
+                seq: Seq(0xffff_fff0),
+                ack: Seq(77),
+                flags: Flags::ACK.with(Flags::PSH),
+                window: 512,
+                urgent: 0,
+                options: Options { timestamps: Some(stamps), ..Options::default() },
+            };
+            let payload: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            let (mut long, mut short) = (vec![9; 48], vec![9; 48]);
+            header.emit(&mut long);
+            long.extend_from_slice(&payload);
+            seal(&mut long[48..], source.ip(), target.ip());
+            let template = Template::new(source, target).expect("of one family");
+            let numbers = (header.seq, header.ack);
+            template.emit(numbers, (header.flags, 512), stamps, &mut short, |out| {
+                out.extend_from_slice(&payload);
+            });
+            assert_eq!(long, short);
+            assert!(is_intact(&short[48..], source.ip(), target.ip()));
+        }
+        assert_eq!(Template::new(ends(false).0, ends(true).1), None);
+    }
+
+    /// What is read as plain is what the long way reads, and nothing but that.
+    #[test]
+    fn plain_is_what_has_nothing_else() {
+        let mut rng = anabranch_base::Rng::new(4);
+        let (mut plain, mut other) = (0, 0);
+        for _ in 0..20_000 {
+            let mut bytes = vec![0; 16 + rng.below(40) as usize];
+            rng.fill(&mut bytes);
+            bytes[12] = [0x50, 0x80, 0x81, 0x90][rng.below(4) as usize];
+            bytes[13] = [0x10, 0x18, 0x11, 0x30][rng.below(4) as usize];
+            if let (Some(area), true) = (bytes.get_mut(20..24), rng.below(8) > 0) {
+                area.copy_from_slice(&[1, 1, 8, 10]);
+            }
+            let Some(read) = Plain::read(&bytes) else {
+                other += 1;
+                continue;
+            };
+            plain += 1;
+            let Segment { header, payload } = Segment::parse(&bytes).expect("a segment");
+            let options = Options { timestamps: read.stamps, ..Options::default() };
+            assert_eq!((header.options, header.flags.without(Flags::PSH)), (options, Flags::ACK));
+            assert_eq!((header.source_port, header.target_port), read.ports);
+            assert_eq!((header.seq, header.ack, header.window), (read.seq, read.ack, read.window));
+            assert_eq!(payload, read.payload);
+        }
+        assert!(plain > 3000 && other > 3000, "{plain} and {other}");
+    }
+}

@@ -33,6 +33,7 @@ pub use origins::Origins;
 pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any};
 
+use crate::closing::{self, CLOSING, Uptake};
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
@@ -174,7 +175,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(service: Rc<Service<W,
     let activity = Rc::new(Activity { active: Cell::new(0), since: Cell::new(world.now()), peer });
     let stop = service.options.stop.wait();
     let idle = service.options.idle;
-    let mut timer = world.timer();
+    let (mut timer, mut uptake) = (world.timer(), Uptake::default());
     timer.set(Some(world.now() + idle));
     loop {
         let next = poll_fn(|cx| {
@@ -183,6 +184,10 @@ async fn serve_session<W: World, U: Upstream, N: Session>(service: Rc<Service<W,
             }
             while timer.poll(cx).is_ready() {
                 let (now, quiet) = (world.now(), activity.active.get() == 0);
+                // The last answers may still be on their way.
+                if uptake.goes_on(&session) {
+                    activity.since.set(now);
+                }
                 if quiet && activity.since.get() + idle <= now {
                     return Poll::Ready(None);
                 }
@@ -202,11 +207,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(service: Rc<Service<W,
         );
     }
     tasks.idle().await;
-    session.close();
-    // A peer that does not take what is left, or the end, is not waited for.
-    if within(world, CLOSING, session.closed()).await.is_none() {
-        session.abort();
-    }
+    closing::close(world, &session).await;
 }
 
 /// A stream is being served, as long as this lives.
@@ -358,8 +359,6 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// How long a peer may take for the end of a session or stream.
-const CLOSING: Duration = Duration::from_secs(5);
 /// How long a client that was told to go may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.

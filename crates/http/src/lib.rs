@@ -21,6 +21,7 @@
 
 pub mod body;
 pub mod bulk;
+mod closing;
 pub mod fetch;
 pub mod gateway;
 pub mod get;

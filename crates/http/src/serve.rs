@@ -23,6 +23,7 @@ pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::Stop;
 pub(crate) use stop::Waiting;
 
+use crate::closing::{CLOSING, Uptake};
 use crate::observe::Observer;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
@@ -218,6 +219,8 @@ struct Watch<W: World> {
     armed: bool,
     /// It has been told to close; until when it may take for that.
     closing: Option<Instant>,
+    /// What the peer takes of what was sent.
+    uptake: Uptake,
 }
 
 impl<W: World> Watch<W> {
@@ -227,7 +230,14 @@ impl<W: World> Watch<W> {
         if idle.is_none() && head.is_none() {
             return None;
         }
-        Some(Self { idle, head, timer: world.timer(), armed: false, closing: None })
+        Some(Self {
+            idle,
+            head,
+            timer: world.timer(),
+            armed: false,
+            closing: None,
+            uptake: Uptake::default(),
+        })
     }
 
     /// Does what is due, and is looked at again when there may be more.
@@ -245,11 +255,15 @@ impl<W: World> Watch<W> {
         let far = Duration::from_secs(3600);
         if let Some(until) = self.closing {
             // A peer that does not take what is left, or the end, is not waited for.
-            if until <= now {
+            if until > now {
+                return until;
+            }
+            if !self.uptake.goes_on(session) {
                 session.abort();
                 return now + far;
             }
-            return until;
+            self.closing = Some(now + CLOSING);
+            return now + CLOSING;
         }
         let head_since = activity.head_since.get();
         if let (Some(since), Some(head)) = (head_since, self.head)
@@ -257,6 +271,10 @@ impl<W: World> Watch<W> {
         {
             session.abort();
             return now + far;
+        }
+        // What was written long ago may be on its way for long: all of a large answer fits into a send buffer.
+        if self.uptake.goes_on(session) {
+            activity.moved.set(now);
         }
         let busy = activity.serving.get() > 0;
         let idle = self.idle.unwrap_or(far);
@@ -270,9 +288,6 @@ impl<W: World> Watch<W> {
         idle_due.min(head_due)
     }
 }
-
-/// How long a peer may take for the end of a session.
-const CLOSING: Duration = Duration::from_secs(5);
 
 /// Tasks that live at most as long as this: each is forgotten when it is done,
 /// and what still runs is cancelled on drop.

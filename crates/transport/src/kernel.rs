@@ -142,6 +142,8 @@ struct State<W: KernelTcp> {
     written: u64,
     /// After [`Session::close`]: until when the peer may go on.
     patience: Option<W::Timer>,
+    /// What it had not acknowledged when we looked last.
+    left: u64,
     /// Wait for the handshake, the stream or the end.
     waiters: Waiters,
     reader: Waiter,
@@ -181,6 +183,7 @@ impl<W: KernelTcp> KernelSession<W> {
             read: 0,
             written: 0,
             patience: None,
+            left: u64::MAX,
             waiters: Waiters::default(),
             reader: Waiter::default(),
             writer: Waiter::default(),
@@ -200,9 +203,16 @@ impl<W: KernelTcp> Held<W> {
         }
     }
 
-    /// Ends a connection whose peer does not end it after we have.
+    /// Ends a connection whose peer does not end it after we have, and does not take what it is sent either.
     fn lose_patience(&self, state: &mut State<W>, cx: &mut Context<'_>) {
-        if state.closed.is_none() && state.patience.as_mut().is_some_and(|timer| timer.poll(cx).is_ready()) {
+        while state.closed.is_none() && state.patience.as_mut().is_some_and(|timer| timer.poll(cx).is_ready())
+        {
+            let left = self.connection.unacknowledged().unwrap_or(0);
+            if left > 0 && left < state.left {
+                state.left = left;
+                state.patience.iter_mut().for_each(|timer| timer.set(Some(self.world.now() + PATIENCE)));
+                continue;
+            }
             self.connection.abort();
             state.close(CloseReason::TimedOut("while closing".to_owned()));
         }
@@ -326,6 +336,10 @@ impl<W: KernelTcp> Session for KernelSession<W> {
 
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         self.held.wait(cx, |state| state.closed.clone())
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.held.connection.unacknowledged().unwrap_or(0)
     }
 
     fn close(&self) {
@@ -504,5 +518,5 @@ fn reason(error: &io::Error) -> CloseReason {
 const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 /// How long a host that could not take in a connection is left alone.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a peer may go on after we have closed.
+/// How long a peer may go on after we have closed, once it takes nothing more of what we have sent.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -146,6 +146,10 @@ pub trait Session: Clone + 'static {
     /// Ready when the session has ended.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
 
+    /// Bytes that were written and that the peer's transport has not acknowledged, as far as this side knows. While
+    /// they become fewer the peer takes what it is sent, however slowly.
+    fn unacknowledged(&self) -> u64;
+
     /// Ends the session in good order: what was written is delivered first.
     /// Returns at once; wait with [`closed`](Self::closed).
     fn close(&self);

@@ -71,6 +71,9 @@ pub trait Connection: 'static {
     /// The connection is broken.
     fn poll_write_vectored(&self, cx: &mut Context<'_>, from: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
+    /// Bytes that were written and that the peer has not acknowledged; `None` where the host does not tell.
+    fn unacknowledged(&self) -> Option<u64>;
+
     /// Nothing more will be written.
     fn finish(&self);
 

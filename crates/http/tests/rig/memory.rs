@@ -164,6 +164,10 @@ impl Session for Pipe {
         }
     }
 
+    fn unacknowledged(&self) -> u64 {
+        0
+    }
+
     fn early_data(&self) -> bool {
         self.state.borrow().early
     }

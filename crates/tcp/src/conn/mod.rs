@@ -169,6 +169,10 @@ impl Connection {
         if self.send.finished { 0 } else { self.send.buffer.room() }
     }
 
+    pub(crate) fn buffered(&self) -> u64 {
+        self.send.buffer.held()
+    }
+
     pub(crate) fn readable(&self) -> u64 {
         self.recv.readable()
     }

@@ -234,6 +234,12 @@ impl Endpoint {
         self.find(id).map_or(0, |connection| connection.writable() as usize)
     }
 
+    /// What the send buffer holds, bytes: not sent yet, or not acknowledged.
+    #[must_use]
+    pub fn buffered_bytes(&self, id: ConnectionId) -> usize {
+        self.find(id).map_or(0, |connection| connection.buffered() as usize)
+    }
+
     /// Bytes that could be read now.
     #[must_use]
     pub fn readable(&self, id: ConnectionId) -> usize {

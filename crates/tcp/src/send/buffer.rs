@@ -53,6 +53,11 @@ impl SendBuffer {
         self.limit - (self.end - self.start)
     }
 
+    /// Bytes that are not acknowledged, or not sent yet.
+    pub(crate) fn held(&self) -> u64 {
+        self.end - self.start
+    }
+
     /// The position after the last byte written.
     #[inline]
     pub(crate) fn end(&self) -> u64 {

@@ -176,6 +176,10 @@ impl<W: World> Session for SctpSession<W> {
         })
     }
 
+    fn unacknowledged(&self) -> u64 {
+        self.with(|shared, id| shared.engine.info(id).map_or(0, |info| info.buffered))
+    }
+
     fn close(&self) {
         let now = self.held.host.world.now();
         self.with(|shared, id| {

@@ -144,6 +144,10 @@ impl<W: World> Session for TcpSession<W> {
         state.unwrap_or_else(Poll::Ready)
     }
 
+    fn unacknowledged(&self) -> u64 {
+        self.held.host.shared.borrow().engine.buffered_bytes(self.held.id) as u64
+    }
+
     fn close(&self) {
         let mut shared = self.held.host.shared.borrow_mut();
         shared.engine.close(self.held.host.world.now(), self.held.id);

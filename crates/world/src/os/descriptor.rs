@@ -1,10 +1,11 @@
-//! File descriptors that the event loop watches.
+//! Calls of the host that no crate of ours makes safe: file descriptors that the event loop watches, ioctls, memory
+//! that is given back.
 //!
 //! The one place of the workspace with `unsafe`.
 
-use rustix::ioctl::Updater;
+use rustix::ioctl::{Getter, Updater};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -36,6 +37,25 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
     done.map_err(Into::into)
 }
 
+/// Bytes in a connection's send queue that the peer has not acknowledged (SIOCOUTQ, see tcp(7)).
+pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
+    // SAFETY: TIOCOUTQ, which is SIOCOUTQ by another name, writes one `int`.
+    #[expect(unsafe_code, reason = "an ioctl of sockets, which no crate of ours wraps")]
+    let count = unsafe { rustix::ioctl::ioctl(connection, Getter::<{ SIOCOUTQ }, std::ffi::c_int>::new()) }?;
+    Ok(u64::try_from(count).unwrap_or(0))
+}
+
+/// Gives memory that was freed back to the host. An allocator keeps what lies below anything that is still in use: a
+/// server that has been busy once would hold for ever what it had at its busiest.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: malloc_trim touches only what nobody holds, under the allocator's own locks.
+        #[expect(unsafe_code, reason = "glibc's own call, which no crate of ours wraps")]
+        let _ = unsafe { nix::libc::malloc_trim(MEMORY_KEPT) };
+    }
+}
+
 /// `struct ifreq`, of which the driver looks at name and flags.
 #[repr(C)]
 struct InterfaceRequest {
@@ -44,6 +64,10 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
+/// Free memory that stays for what comes next.
+#[cfg(target_env = "gnu")]
+const MEMORY_KEPT: usize = 1 << 20;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<std::ffi::c_int>(b'T', 202);
+const SIOCOUTQ: rustix::ioctl::Opcode = nix::libc::TIOCOUTQ as rustix::ioctl::Opcode;
 const IFF_TUN: u16 = 0x0001;
 const IFF_NO_PI: u16 = 0x1000;

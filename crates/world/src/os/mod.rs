@@ -33,6 +33,7 @@ mod tun;
 mod udp;
 mod usage;
 
+pub use descriptor::give_back_memory;
 pub use packet::PacketSocket;
 pub use shards::{Group, Seat, share_udp};
 pub use signals::Signals;

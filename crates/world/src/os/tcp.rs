@@ -186,6 +186,10 @@ impl Connection for OsConnection {
         self.write(cx, |stream| stream.try_write_vectored(from))
     }
 
+    fn unacknowledged(&self) -> Option<u64> {
+        super::descriptor::unsent(&self.stream).ok()
+    }
+
     fn finish(&self) {
         // A connection that has ended already needs no end.
         let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write);

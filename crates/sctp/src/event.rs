@@ -333,6 +333,8 @@ pub enum CloseReason {
     Aborted(Option<u16>),
     /// The peer did not answer in time (RFC 9260 §8.1, or the handshake was given up).
     Unreachable,
+    /// The network says that nobody listens there: on the UDP port (RFC 6951 §5.5), or to SCTP (RFC 9260 §10).
+    NotListening,
     /// The peer's shutdown took too long (T5-shutdown-guard).
     ShutdownTimeout,
     /// The State Cookie went stale again and again (RFC 9260 §5.2.6).

@@ -27,7 +27,7 @@ pub enum CloseReason {
     #[error("reset by the peer{}", Reason(.0))]
     Reset(String),
     /// Nobody listens there.
-    #[error("refused by the peer")]
+    #[error("connection refused: nothing listens there")]
     Refused,
     /// The peer did not answer within the limits of the engine's retransmission.
     #[error("the peer stopped answering{}", Reason(.0))]

@@ -420,6 +420,7 @@ async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<String, String>
     let taken = e.world.now().since(begun);
     let reason = match e.ours().closed {
         Some(CloseReason::Unreachable) => "unreachable".to_owned(),
+        Some(CloseReason::NotListening) => "nothing listens".to_owned(),
         Some(CloseReason::Aborted(cause)) => {
             format!("aborted{}", cause.map_or(String::new(), |cause| format!(" ({cause})")))
         }

@@ -259,9 +259,9 @@ impl Association {
         }
         if count_error {
             let health = self.paths.at(index).on_error(ctx.now, most);
-            self.errors += 1;
+            self.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.errors > self.config.assoc_max_retrans {
+            if self.is_lost(ctx.now) {
                 // RFC 9260 §8.1: the peer is unreachable.
                 self.give_up(ctx);
                 return;

@@ -386,9 +386,9 @@ impl Association {
             return;
         }
         let index = path.filter(|&path| !self.paths.get(path).removed).unwrap_or(self.paths.current());
-        self.errors += 1;
+        self.count_error(ctx.now);
         self.paths.at(index).rtt.back_off();
-        if self.errors > self.config.assoc_max_retrans {
+        if self.is_lost(ctx.now) {
             self.close(ctx, CloseReason::Unreachable);
             return;
         }

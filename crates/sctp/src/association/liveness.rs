@@ -9,8 +9,8 @@ use crate::path::health::Health;
 use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
 use crate::stats::{PathChange, PathState};
-use anabranch_base::Icmp;
 use anabranch_base::time::Duration;
+use anabranch_base::{Icmp, Instant};
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
@@ -131,10 +131,10 @@ impl Association {
         // RFC 9260 §8.1, §5.4: only the path in use, and no unverified one, counts for the association.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
-            self.errors += 1;
+            self.count_error(ctx.now);
         }
         self.on_health(ctx, index, health);
-        if self.errors > self.config.assoc_max_retrans {
+        if self.is_lost(ctx.now) {
             self.give_up(ctx);
             return;
         }
@@ -157,6 +157,22 @@ impl Association {
         } else {
             self.schedule_heartbeat(ctx, index);
         }
+    }
+
+    /// RFC 9260 §8.1: one more retransmission in a row, or HEARTBEAT without an answer.
+    pub(super) fn count_error(&mut self, now: Instant) {
+        if self.errors == 0 {
+            self.errors_since = now;
+        }
+        self.errors = self.errors.saturating_add(1);
+    }
+
+    /// RFC 9260 §8.1: the peer is unreachable. By the letter the number of errors says so. It comes the sooner the
+    /// more paths there are and the smaller RTO.Min is, so that more paths would survive less: a profile may ask for
+    /// a time as well.
+    pub(super) fn is_lost(&self, now: Instant) -> bool {
+        self.errors > self.config.assoc_max_retrans
+            && now.since(self.errors_since) >= self.config.assoc_silence
     }
 
     /// Acts on a failed path.
@@ -251,7 +267,7 @@ impl Association {
             Advice::Abort if self.is_in_doubt(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
-                    self.close(ctx, CloseReason::Unreachable);
+                    self.close(ctx, CloseReason::NotListening);
                 }
             }
             // T3-rtx and HEARTBEAT count errors: a forged or passing report must not add to them.

@@ -155,6 +155,8 @@ pub(crate) struct Association {
     pub(crate) stats: AssociationStats,
     /// Consecutive errors of the whole association.
     pub(crate) errors: u32,
+    /// When the first of them was.
+    pub(crate) errors_since: Instant,
     /// Where DATA last came from: SACKs go there.
     pub(crate) data_from: usize,
     pub(crate) rng: Rng,
@@ -219,6 +221,7 @@ impl Association {
             reconfig: None,
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
             errors: 0,
+            errors_since: now,
             data_from: 0,
             rng: start.rng,
             largest: 0,

@@ -168,6 +168,15 @@ pub(super) const KNOBS: &[Row] = &[
         "errors in a row after which a primary is one no longer (RFC 7829 PSMR, at least PFMR), from 0 to 100; off = data comes back to it"
     ),
     count!(assoc_max_retrans, 0, 1000, "errors in a row that the association survives, from 0 to 1000"),
+    row!(
+        assoc_silence,
+        "how long errors in a row must have gone on to end an association, such as 100s; 0 = their number decides",
+        |c| format_span(c.assoc_silence),
+        |c, text| {
+            c.assoc_silence = parse_span(text).map_err(|e| e.to_string())?;
+            Ok(())
+        }
+    ),
     count!(init_max_retrans, 0, 100, "retransmissions of INIT and of COOKIE ECHO, from 0 to 100"),
     Row {
         key: "hb_interval",

@@ -152,6 +152,8 @@ pub struct Config {
     pub primary_switch: Option<u32>,
     /// Association.Max.Retrans.
     pub assoc_max_retrans: u32,
+    /// Errors in a row end an association only when they have gone on for so long.
+    pub assoc_silence: Duration,
     /// Max.Init.Retransmits.
     pub init_max_retrans: u32,
     /// HB.interval; `None` sends no HEARTBEAT but to verify addresses.
@@ -313,6 +315,7 @@ impl Config {
             pf_max_retrans: None,
             primary_switch: None,
             assoc_max_retrans: 10,
+            assoc_silence: Duration::ZERO,
             init_max_retrans: 8,
             hb_interval: Some(Duration::from_secs(30)),
             sack_path: SackPath::Same,

@@ -182,7 +182,7 @@ fn port_unreachable() {
             .end(A)
             .events
             .iter()
-            .filter(|event| matches!(event, Event::Closed { reason: CloseReason::Unreachable, .. }));
+            .filter(|event| matches!(event, Event::Closed { reason: CloseReason::NotListening, .. }));
         assert_eq!(closed.count(), usize::from(ends));
     }
 }

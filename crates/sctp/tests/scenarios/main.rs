@@ -32,6 +32,7 @@ mod reconfig;
 mod reconfig_again;
 mod restart;
 mod shutdown;
+mod silence;
 mod strays;
 mod suspects;
 mod unknown;

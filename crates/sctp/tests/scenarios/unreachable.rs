@@ -30,7 +30,7 @@ fn closed(script: &mut Script) -> Option<CloseReason> {
 fn believed() {
     let mut script = Script::established(&[]);
     protocol_unreachable(&mut script);
-    assert_eq!(closed(&mut script), Some(CloseReason::Unreachable));
+    assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
 }
 
 /// A host whose raw socket was full for a moment says it in the middle of a transfer: the packet is
@@ -62,5 +62,5 @@ fn borne_out_by_silence() {
     assert_eq!(closed(&mut script), None);
     script.run(2_000);
     protocol_unreachable(&mut script);
-    assert_eq!(closed(&mut script), Some(CloseReason::Unreachable));
+    assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
 }

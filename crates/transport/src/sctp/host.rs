@@ -477,6 +477,8 @@ fn told(reason: EngineReason, established: bool) -> CloseReason {
         EngineReason::Local => CloseReason::Aborted,
         // RFC 9260 §8.4: a host on which nobody listens answers an INIT with ABORT.
         EngineReason::Aborted(_) if !established => CloseReason::Refused,
+        EngineReason::NotListening if !established => CloseReason::Refused,
+        EngineReason::NotListening => CloseReason::Reset("nothing listens there any more".to_owned()),
         EngineReason::Aborted(cause) => {
             CloseReason::Reset(cause.map_or_else(String::new, |cause| format!("ABORT with cause {cause}")))
         }

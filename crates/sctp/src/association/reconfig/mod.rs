@@ -270,9 +270,9 @@ impl Association {
             let path = self.paths.at(index);
             path.rtt.back_off();
             let health = path.on_error(ctx.now, most);
-            self.errors += 1;
+            self.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.errors > self.config.assoc_max_retrans {
+            if self.is_lost(ctx.now) {
                 self.close(ctx, CloseReason::Unreachable);
                 return;
             }

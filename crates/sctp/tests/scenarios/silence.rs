@@ -1,0 +1,60 @@
+//! When a silent peer is given up (RFC 9260 §8.1): by the number of errors in a row, or not before a time has passed.
+
+use crate::net::A;
+use crate::script::Script;
+use anabranch_sctp::{CloseReason, Event};
+
+/// Four paths, all of which are cut at 3 s; the message is sent then. What became of it 40 s later, 30 of them cut.
+fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
+    let mut script = Script::established_on(&[10, 10, 10, 10], changes);
+    script.run_to(3_000);
+    for n in 1..=4 {
+        script.kill(n);
+    }
+    script.send(A, 0, 100);
+    let mut closed = None;
+    for step in 0..4_000 {
+        if step == 3_000 {
+            for n in 1..=4 {
+                script.heal(n);
+            }
+        }
+        script.run(10);
+        let reason = script.net.end(A).events.iter().find_map(|event| match event {
+            Event::Closed { reason, .. } => Some(*reason),
+            _ => None,
+        });
+        if closed.is_none() {
+            closed = reason.map(|reason| (step * 10, reason));
+        }
+    }
+    let ladder = script.net.ladder.take();
+    (closed, ladder.contains("B: received sid=0 len=100"))
+}
+
+/// RFC 9260 §8.1: Association.Max.Retrans counts what is sent again to all addresses: with a small RTO.Min the more
+/// paths there are, the shorter the silence that ends the association.
+#[test]
+fn errors_on_many_paths_are_soon_enough() {
+    let (closed, came) = cut(&[("rto_min", "200ms"), ("rto_initial", "200ms")]);
+    let (after, reason) = closed.expect("given up");
+    assert_eq!((reason, came), (CloseReason::Unreachable, false));
+    assert!(after < 10_000, "{after} ms");
+}
+
+/// A time on top of it: the association lives on, and so do its paths.
+#[test]
+fn a_silence_may_last() {
+    let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "60s")];
+    assert_eq!(cut(&changes), (None, true));
+}
+
+/// Nobody waits for ever: once the time is over the next error ends it.
+#[test]
+fn a_silence_has_an_end() {
+    let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "20s")];
+    let (closed, came) = cut(&changes);
+    let (after, reason) = closed.expect("given up");
+    assert_eq!((reason, came), (CloseReason::Unreachable, false));
+    assert!(after > 20_000 && after < 30_000, "{after} ms");
+}

@@ -77,7 +77,7 @@ pub fn command() -> Command {
                 .default_value("80"),
         )
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
-        .arg(flag("csv", "FILE|-", "Write a row a second"))
+        .arg(flag("csv", "FILE|-", "Write a row a second, of two, four .. seconds beyond 20 minutes"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 

@@ -182,7 +182,7 @@ impl<W: World, C: Connector> Load<W, C> {
                         shared.fail(Cause::Full, || "too many objects wait for a stream".to_owned());
                     }
                 }
-                shared.queue.end();
+                shared.queue.end(shared.world.now());
             }
             Pace::Closed { sessions } => {
                 for _ in 0..sessions {
@@ -191,8 +191,9 @@ impl<W: World, C: Connector> Load<W, C> {
             }
         }
         tasks.idle().await;
+        shared.abandon_rest();
         drop(ticker);
-        shared.tally.borrow_mut().tick(shared.world.now());
+        shared.tally.borrow_mut().finish(shared.world.now());
     }
 
     /// What was measured so far.

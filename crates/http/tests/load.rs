@@ -85,3 +85,45 @@ fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     assert_eq!(tally.most_concurrent, 3);
     assert_eq!(tally.replies, tally.sessions);
 }
+
+/// What is too much for its server ends all the same, a timeout after its plan: what was not asked for by then has
+/// failed.
+#[test]
+fn a_load_that_is_too_much_ends() {
+    let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };
+    // Twice what the server can do; objects wait for a stream.
+    let interval = Duration::from_millis(25);
+    let tally = load(Plan { pace: Pace::Pool { interval, random: false, sessions: 1 }, ..short.clone() });
+    let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);
+    assert_eq!((replies + failed, failed), (160, tally.error_count()));
+    assert!((95..=110).contains(&replies) && tally.duration() < Duration::from_millis(6_300), "{tally:?}");
+    // The same as sessions of many objects, one after the other.
+    let interval = Duration::from_secs(1);
+    let pace = Pace::Open { interval, random: false };
+    let tally = load(Plan { pace, objects: Some(1_000), ..short });
+    assert_eq!(tally.replies + tally.errors[Cause::Timeout as usize], 4_000);
+    assert!(tally.duration() < Duration::from_millis(6_300), "{:?}", tally.duration());
+}
+
+/// Objects that wait for a session where nobody listens do not wait for ever.
+#[test]
+fn a_load_on_nobody_ends() {
+    let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
+    let interval = Duration::from_millis(10);
+    let plan = Plan {
+        requests: Some(10),
+        duration: None,
+        timeout: Duration::from_secs(2),
+        ..plan(Pace::Pool { interval, random: false, sessions: 2 })
+    };
+    let run = async {
+        let (client, _server) = sctp_hosts(&rig, "modern", 100, Carrier::Ip).await;
+        let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
+        let load = Load::new(rig.client.clone(), connector, 0, plan);
+        load.run().await;
+        load.tally()
+    };
+    let tally = rig.network.run(run, Instant::MAX).expect_done();
+    assert_eq!((tally.replies, tally.errors[Cause::Timeout as usize]), (0, 10));
+    assert!(tally.errors[Cause::Refused as usize] > 10 && tally.duration() < Duration::from_secs(3));
+}

@@ -69,7 +69,7 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     line(format!("Request rate: {:.1} req/s ({:.1} ms/req)", a_second(t.requests), each_ms(t.requests)));
     line(format!("Request size [B]: {:.1}\n", per(t.request_bytes as f64, t.requests)));
 
-    let samples = samples(&t.seconds);
+    let samples = samples(&t.seconds, t.width);
     let rate = Spread::of(&samples).unwrap_or(Spread {
         min: 0.0,
         mean: a_second(t.replies),
@@ -168,12 +168,15 @@ fn spans(histogram: &Histogram) -> String {
     out
 }
 
-/// Replies a second over windows of five seconds, as httperf samples them.
-fn samples(seconds: &[Second]) -> Vec<f64> {
-    let whole = &seconds[..seconds.len().saturating_sub(1)];
+/// Replies a second over windows of five seconds, as httperf samples them; of a line, where that is longer.
+fn samples(lines: &[Second], width: u32) -> Vec<f64> {
+    let whole = &lines[..lines.len().saturating_sub(1)];
+    let width = width.max(1);
+    let count = 5_usize.div_ceil(width as usize);
+    let seconds = f64::from(width) * count as f64;
     whole
-        .chunks_exact(5)
-        .map(|window| window.iter().map(|second| second.replies).sum::<u64>() as f64 / 5.0)
+        .chunks_exact(count)
+        .map(|window| window.iter().map(|line| line.replies).sum::<u64>() as f64 / seconds)
         .collect()
 }
 
@@ -292,7 +295,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// A row a second, as CSV.
+/// A row a line of the tally, as CSV.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -303,7 +306,7 @@ pub fn csv(tally: &Tally) -> String {
     out
 }
 
-/// What is told of a second.
+/// What is told of each.
 const COLUMNS: [&str; 10] = [
     "at_ns",
     "sessions",

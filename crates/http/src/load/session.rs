@@ -37,10 +37,18 @@ pub(super) async fn pool<W: World, C: Connector>(shared: Rc<Shared<W, C>>) {
 async fn again<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, wanted: u64) {
     let mut pause = FIRST_PAUSE;
     let more = || match from {
-        From::Queue => !shared.queue.is_over(),
+        From::Queue => {
+            shared.abandon();
+            !shared.queue.is_over()
+        }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    while more() && shared.take_session() {
+    // What waits in the queue has been taken already, and still needs a session.
+    let take_session = || match from {
+        From::Queue => super::take(&shared.sessions_left),
+        _ => shared.take_session(),
+    };
+    while more() && take_session() {
         if one(shared, from, wanted).await {
             pause = FIRST_PAUSE;
             continue;
@@ -207,9 +215,21 @@ impl<W: World, C: Connector> Open<W, C> {
         match work.from {
             From::Nothing => None,
             // What was due in time is asked for, however late it is by now.
-            From::Planned(at) => super::take(&shared.requests_left).then_some(at),
+            From::Planned(at) => {
+                if !super::take(&shared.requests_left) {
+                    return None;
+                }
+                if shared.is_too_late(Some(shared.ends)) {
+                    (0..=work.left.take()).for_each(|_| shared.fail_unasked());
+                    return None;
+                }
+                Some(at)
+            }
             From::Now => shared.take_request().then(|| shared.world.now()),
-            From::Queue => shared.queue.take(&work.retired).await,
+            From::Queue => {
+                shared.abandon();
+                shared.queue.take(&work.retired).await
+            }
         }
     }
 }
@@ -246,12 +266,39 @@ async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session,
     }
 }
 
+impl<W: World, C: Connector> Shared<W, C> {
+    /// The plan ended then, and whoever has not been asked for meanwhile will not be: else a load that is too much
+    /// for its server would go on for as long as the server is behind, and for ever where there is none.
+    fn is_too_late(&self, ended: Option<Instant>) -> bool {
+        let now = self.world.now();
+        ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)
+    }
+
+    fn fail_unasked(&self) {
+        self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
+    }
+
+    /// Gives up what waits, once it is too late for it.
+    fn abandon(&self) {
+        if self.is_too_late(self.queue.over.get()) {
+            self.abandon_rest();
+        }
+    }
+
+    /// Nobody is left to ask for what waits.
+    pub(super) fn abandon_rest(&self) {
+        let due = std::mem::take(&mut *self.queue.due.borrow_mut());
+        due.iter().for_each(|_| self.fail_unasked());
+    }
+}
+
 /// Objects that are due, in order, and the streams that wait for one.
 #[derive(Default)]
 pub(super) struct Queue {
     due: RefCell<VecDeque<Instant>>,
     waiting: RefCell<VecDeque<Waker>>,
-    over: Cell<bool>,
+    /// Since when no more come.
+    over: Cell<Option<Instant>>,
 }
 
 impl Queue {
@@ -269,13 +316,13 @@ impl Queue {
     }
 
     /// No more will come.
-    pub(super) fn end(&self) {
-        self.over.set(true);
+    pub(super) fn end(&self, now: Instant) {
+        self.over.set(Some(now));
         self.wake();
     }
 
     fn is_over(&self) -> bool {
-        self.over.get() && self.due.borrow().is_empty()
+        self.over.get().is_some() && self.due.borrow().is_empty()
     }
 
     /// Those that wait look whether they should go on.
@@ -293,7 +340,7 @@ impl Queue {
             if let Some(planned) = self.due.borrow_mut().pop_front() {
                 return Poll::Ready(Some(planned));
             }
-            if self.over.get() {
+            if self.over.get().is_some() {
                 return Poll::Ready(None);
             }
             let mut waiting = self.waiting.borrow_mut();

@@ -54,14 +54,18 @@ pub struct Tally {
     pub errors: [u64; Cause::ALL.len()],
     /// What the first of each cause said.
     pub said: [Option<String>; Cause::ALL.len()],
-    /// A line a second.
+    /// A line for every [`width`](Self::width) seconds. There are fewer than [`MOST_LINES`]: at so many, each two
+    /// become one.
     pub seconds: Vec<Second>,
-    /// What the present second has so far.
+    /// Seconds that a line stands for, the last one perhaps for fewer.
+    pub width: u32,
+    /// Those that the present line has so far, and what they brought.
+    so_far: u32,
     second: Second,
     within: Histogram,
 }
 
-/// What a second has brought.
+/// What a second, or a few of them, have brought.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
     /// Its end, from the beginning of the load.
@@ -78,7 +82,7 @@ pub struct Second {
     pub bytes: u64,
     /// Failures.
     pub errors: u64,
-    /// Latency from the planned time: median, 99th percentile, largest.
+    /// Latency from the planned time: median, 99th percentile, largest. Where two lines became one, the larger of each.
     pub latency: [Duration; 3],
 }
 
@@ -96,7 +100,7 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(begun: Instant) -> Self {
-        Self { begun, last: begun, ..Self::default() }
+        Self { begun, last: begun, width: 1, seconds: Vec::with_capacity(MOST_LINES), ..Self::default() }
     }
 
     pub(super) fn began(&mut self) {
@@ -154,15 +158,38 @@ impl Tally {
 
     /// A second is over.
     pub(super) fn tick(&mut self, now: Instant) {
+        self.so_far += 1;
+        if self.so_far >= self.width {
+            self.close_line(now);
+        }
+    }
+
+    /// The load is over.
+    pub(super) fn finish(&mut self, now: Instant) {
+        self.close_line(now);
+    }
+
+    fn close_line(&mut self, now: Instant) {
         self.second.at = now.since(self.begun);
         self.second.concurrent = self.concurrent;
         let within = &self.within;
         self.second.latency = [within.percentile(0.5), within.percentile(0.99), within.max()];
-        if self.seconds.len() < MOST_SECONDS {
-            self.seconds.push(self.second);
+        self.seconds.push(self.second);
+        if self.seconds.len() == MOST_LINES {
+            self.halve();
         }
         self.second = Second::default();
+        self.so_far = 0;
         self.within.clear();
+    }
+
+    /// Each two lines become one.
+    fn halve(&mut self) {
+        for at in 0..MOST_LINES / 2 {
+            self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);
+        }
+        self.seconds.truncate(MOST_LINES / 2);
+        self.width *= 2;
     }
 
     /// Failures of all causes.
@@ -184,5 +211,55 @@ impl Tally {
     }
 }
 
-/// A day of seconds is kept; a longer load has totals for the rest.
-const MOST_SECONDS: usize = 86_400;
+impl Second {
+    /// This one and the next.
+    fn and(&self, next: &Self) -> Self {
+        let mut latency = self.latency;
+        for (one, other) in latency.iter_mut().zip(next.latency) {
+            *one = (*one).max(other);
+        }
+        Self {
+            at: next.at,
+            sessions: self.sessions + next.sessions,
+            concurrent: next.concurrent,
+            requests: self.requests + next.requests,
+            replies: self.replies + next.replies,
+            bytes: self.bytes + next.bytes,
+            errors: self.errors + next.errors,
+            latency,
+        }
+    }
+}
+
+/// Lines that are kept: twenty minutes by the second, longer loads by two, four and more seconds.
+pub const MOST_LINES: usize = 1200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However long a load is, its lines are few and add up.
+    #[test]
+    fn lines_of_a_long_load_are_put_together() {
+        let mut tally = Tally::new(Instant::ZERO);
+        for second in 1..=100_000_u64 {
+            let now = Instant::from_millis(second * 1000);
+            for _ in 0..second % 3 {
+                tally.asked(10);
+                tally.failed(now, Cause::Timeout, String::new);
+            }
+            tally.tick(now);
+            assert!(tally.seconds.len() <= MOST_LINES);
+        }
+        tally.asked(10);
+        tally.finish(Instant::from_millis(100_000_500));
+        assert_eq!(tally.width, 128);
+        assert_eq!(tally.seconds.iter().map(|line| line.requests).sum::<u64>(), tally.requests);
+        assert_eq!(tally.seconds.iter().map(|line| line.errors).sum::<u64>(), tally.error_count());
+        assert!(tally.seconds.is_sorted_by_key(|line| line.at));
+        let wide =
+            tally.seconds.windows(2).take(700).all(|two| two[1].at - two[0].at == Duration::from_secs(128));
+        assert!(wide && tally.seconds[0].at == Duration::from_secs(128));
+        assert_eq!(tally.seconds.last().map(|line| line.at), Some(Duration::from_millis(100_000_500)));
+    }
+}

@@ -8,7 +8,7 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost, SctpListener};
-use anabranch_world::os::{OsTask, OsWorld, Signals};
+use anabranch_world::os::{OsTask, OsWorld, Signals, give_back_memory};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
@@ -107,8 +107,14 @@ impl Servers {
         grace: Duration,
     ) -> Result<Done, Failure> {
         let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        let mut tidy = world.timer();
+        tidy.set(Some(world.now() + TIDYING));
         // A server ends by itself only when its host has failed.
         let failed = poll_fn(|cx| {
+            while tidy.poll(cx).is_ready() {
+                give_back_memory();
+                tidy.set(Some(world.now() + TIDYING));
+            }
             if signals.poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
@@ -155,5 +161,7 @@ fn shown(place: &Listen) -> String {
     format!("{} (port {}) for {}", hosts, place.port, place.carrier.scheme())
 }
 
+/// How often memory that a busy time has left behind is given back.
+const TIDYING: Duration = Duration::from_secs(10);
 /// Connections that may wait for the kernel.
 const BACKLOG: u32 = 1024;

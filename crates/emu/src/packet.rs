@@ -66,7 +66,9 @@ pub struct Pool {
 impl Pool {
     /// A packet of these bytes, which enters the link at `entered`.
     pub fn packet(&mut self, bytes: &[u8], entered: Instant) -> LivePacket {
-        let mut buffer = self.free.pop().unwrap_or_else(|| Vec::with_capacity(HEADROOM + bytes.len()));
+        // All of one size from the first on: small ones would grow one by one, as they meet larger packets.
+        let room = HEADROOM + bytes.len().max(USUAL_SIZE);
+        let mut buffer = self.free.pop().unwrap_or_else(|| Vec::with_capacity(room));
         buffer.clear();
         buffer.resize(HEADROOM, 0);
         buffer.extend_from_slice(bytes);
@@ -81,6 +83,8 @@ impl Pool {
     }
 }
 
+/// What most packets fit in: Ethernet's MTU.
+const USUAL_SIZE: usize = 1500;
 /// Buffers kept at most.
 const POOL_LIMIT: usize = 4096;
 

@@ -6,10 +6,11 @@
 
 mod running;
 
-use running::{Running, Scratch, anabranch, has, noise, run};
+use running::{Running, Scratch, anabranch, errors, has, noise, run};
 use std::fs;
 use std::io::Read;
-use std::process::{Command, Output, Stdio};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
@@ -22,10 +23,6 @@ fn serving(name: &str) -> (Scratch, Running) {
     words.extend(EVERYWHERE);
     let server = Running::start(&words);
     (place, server)
-}
-
-fn told(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The files of a place, hidden ones too.
@@ -48,7 +45,7 @@ fn a_full_disk_leaves_nothing_behind() {
             server.url(scheme)
         );
         let output = run(Command::new("sh").current_dir(&place.0).args(["-c", &line]));
-        let told = told(&output);
+        let told = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert!(told.lines().count() == 1 && told.contains("cannot write 'mine'"), "{told}");
         assert_eq!(files(&place), ["site"], "{scheme}");
@@ -71,7 +68,7 @@ fn a_killed_peer_is_noticed() {
         let mut rest = Vec::new();
         out.read_to_end(&mut rest).expect("the rest");
         let output = client.wait_with_output().expect("it ends");
-        let told = told(&output);
+        let told = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
         assert!(told.lines().count() == 1 && told.contains("/big"), "{scheme}: {told}");
         assert!(rest.len() < 19_999_000, "{scheme}: the transfer was over too soon to tell");
@@ -105,9 +102,40 @@ fn raw_sockets_are_refused_in_one_line() {
             Command::new(&program)
         };
         let output = run(command.current_dir(&place.0).args(words));
-        let told = told(&output);
+        let told = errors(&output);
         assert_eq!(output.status.code(), Some(3), "{words:?}: {told}");
         let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("anabranch: ")).collect();
         assert!(lines.len() == 1 && lines[0].contains("CAP_NET_RAW"), "{words:?}: {told}");
     }
+}
+
+/// Nobody listens on the UDP port: the host says so by ICMP (RFC 6951 §5.5), and that is told at once.
+#[test]
+fn a_closed_port_refuses() {
+    let port = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let place = Scratch::new("refused");
+    for scheme in ["http", "http+sctp"] {
+        let url = format!("{scheme}://127.0.0.1:{port}/");
+        let output =
+            run(anabranch().current_dir(&place.0).args(["get", "--timeout", "100s", &url, "-o", "mine"]));
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
+        assert!(told.lines().count() == 1 && told.contains("connection refused"), "{scheme}: {told}");
+        let output = run(anabranch().args([
+            "load",
+            &url,
+            "-c",
+            "1",
+            "--requests",
+            "3",
+            "--timeout",
+            "100s",
+            "--json",
+            "-",
+        ]));
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {}", errors(&output));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(json.pointer("/errors/refused"), Some(&3.into()), "{scheme}: {json:#}");
+    }
+    assert_eq!(files(&place), [""; 0]);
 }

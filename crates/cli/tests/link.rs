@@ -6,6 +6,9 @@
 
 #![cfg(target_os = "linux")]
 
+mod running;
+
+use running::{emulated_links, errors};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -15,26 +18,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 /// Runs the program with these words.
 fn anabranch(words: &[&str]) -> Output {
     Command::new(PROGRAM).args(words).output().expect("it starts")
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Whether this host has what the tests need.
-fn possible() -> bool {
-    let output = anabranch(&["link", "--quiet", "--", "true"]);
-    if output.status.success() {
-        return true;
-    }
-    let why = errors(&output);
-    assert!(
-        std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none_or(|value| value != "1"),
-        "no emulated links here: {why}; run this as root, or with user namespaces allowed, and install iproute2"
-    );
-    assert_eq!(output.status.code(), Some(3), "only a host that cannot is an excuse: {why}");
-    println!("not tested here: {why}");
-    false
 }
 
 /// A directory with a site in it, gone with the test.
@@ -59,7 +42,7 @@ impl Drop for Place {
 
 #[test]
 fn the_status_is_the_commands() {
-    if !possible() {
+    if !emulated_links() {
         return;
     }
     for (words, status) in [
@@ -134,21 +117,21 @@ fn transfer(device: &str) {
 
 #[test]
 fn the_same_bytes_come_through_a_lossy_link() {
-    if possible() {
+    if emulated_links() {
         transfer("tun");
     }
 }
 
 #[test]
 fn ethernet_does_what_tun_does() {
-    if possible() {
+    if emulated_links() {
         transfer("veth");
     }
 }
 
 #[test]
 fn links_are_put_inside_one_another_and_side_by_side() {
-    if !possible() {
+    if !emulated_links() {
         return;
     }
     let place = Place::new("nest");
@@ -173,7 +156,7 @@ fn links_are_put_inside_one_another_and_side_by_side() {
 
 #[test]
 fn a_race_runs_on_real_kernels() {
-    if !possible() {
+    if !emulated_links() {
         return;
     }
     let place = Place::new("race");

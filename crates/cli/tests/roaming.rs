@@ -10,31 +10,11 @@
 
 mod running;
 
-use running::{Scratch, anabranch, noise, run};
+use running::{Scratch, anabranch, emulated_links, errors, noise, run};
 use std::fs;
 use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
-
-fn errors(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Whether this host has what the tests need.
-fn possible() -> bool {
-    let output = run(anabranch().args(["link", "--quiet", "--", "true"]));
-    if output.status.success() {
-        return true;
-    }
-    let why = errors(&output);
-    assert!(
-        std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none_or(|value| value != "1"),
-        "no emulated links here: {why}; run this as root, or with user namespaces allowed, and install iproute2"
-    );
-    assert_eq!(output.status.code(), Some(3), "only a host that cannot is an excuse: {why}");
-    println!("not tested here: {why}");
-    false
-}
 
 /// What a script needs to see a transfer go on: `past BYTES` waits until so much of the file is there.
 const PAST: &str = r#"
@@ -97,7 +77,7 @@ fn roam(name: &str, order: &str, asconf: bool) -> (Scratch, Output) {
 
 #[test]
 fn a_transfer_follows_its_host_to_another_network() {
-    if !possible() {
+    if !emulated_links() {
         return;
     }
     for order in ["make", "break"] {
@@ -111,7 +91,7 @@ fn a_transfer_follows_its_host_to_another_network() {
 /// Without RFC 5061 the peer sends to where nobody is any more: one line, exit code 1, no file.
 #[test]
 fn without_dynamic_addresses_a_transfer_ends() {
-    if !possible() {
+    if !emulated_links() {
         return;
     }
     let (place, output) = roam("stay", "make", false);
@@ -124,7 +104,7 @@ fn without_dynamic_addresses_a_transfer_ends() {
 /// No packet passes for three seconds: the transfer goes on. None passes for good: it ends, in one line.
 #[test]
 fn a_path_is_cut() {
-    if !possible() {
+    if !emulated_links() {
         return;
     }
     let script = "get -o mine --timeout $PATIENCE & got=$!\nwait $got";
@@ -145,16 +125,53 @@ fn a_path_is_cut() {
         behind(&place, &[&link[..], &["path=1,at=2s"]].concat(), "", &format!("PATIENCE=3s\n{script}"));
     let told = errors(&long);
     assert_eq!(long.status.code(), Some(1), "{told}");
-    let lines =
-        told.lines().filter(|line| line.contains(": /big: ") || line.contains("no connection")).count();
-    assert!(lines == 1 && !place.0.join("mine").exists(), "{told}");
+    let one_line = |told: &str| {
+        told.lines().filter(|line| line.contains(": /big: ") || line.contains("no connection")).count() == 1
+    };
+    assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
+    // So does kernel TCP.
+    let far = format!("exec {PROGRAM} serve site --quiet --listen tcp://*:8080");
+    let script = format!("exec {PROGRAM} get --quiet --timeout 3s http://$ANABRANCH_FAR:8080/big -o mine");
+    let mut command = anabranch();
+    command.current_dir(&place.0).arg("link").args(link).arg("path=1,at=1s").args(["--far", &far, "--"]);
+    let tcp = run(command.args(["sh", "-c", &script]));
+    let told = errors(&tcp);
+    assert_eq!(tcp.status.code(), Some(1), "{told}");
+    assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
+}
+
+/// All paths are cut for longer than ten retransmissions take on four of them (RFC 9260 §8.1): kernel TCP and SCTP in its
+/// usual settings here wait, and go on.
+#[test]
+fn all_paths_are_cut_for_long() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("cut-long");
+    place.file("site/big", noise(10_000_000));
+    let far = format!("exec {PROGRAM} serve site --quiet --listen tcp://*:8080 --listen sctp://*:9899");
+    let script = format!(
+        "FAR=${{ANABRANCH_FAR%%,*}}; get() {{ {PROGRAM} get --quiet --timeout 100s \"$@\"; }}
+         get http://$FAR:8080/big -o tcp & tcp=$!
+         get http+sctp://$FAR:9899/big -o sctp & sctp=$!
+         wait $tcp || exit 91; wait $sctp || exit 92"
+    );
+    let mut command = anabranch();
+    command.current_dir(&place.0).arg("link").args(TWO).args(["--fail", "path=1,at=1s,for=12s"]);
+    command.args(["--fail", "path=2,at=1s,for=12s", "--far", &far, "--", "sh", "-c", &script]);
+    let output = run(&mut command);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let big = fs::read(place.0.join("site/big")).expect("a file");
+    for mine in ["tcp", "sctp"] {
+        assert!(fs::read(place.0.join(mine)).expect("a file") == big, "{mine}: other bytes have come");
+    }
 }
 
 /// A router passes 1300 bytes on and says nothing of what it drops, while both interfaces of the sender's link take
 /// 1500: the sender finds out by probes.
 #[test]
 fn a_black_hole_is_found_out() {
-    if !possible() {
+    if !emulated_links() {
         return;
     }
     let place = Scratch::new("hole");

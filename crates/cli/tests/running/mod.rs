@@ -146,6 +146,27 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().expect("read") }
 }
 
+/// What a program said.
+pub fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether this host has emulated links. Where they are required, it must.
+pub fn emulated_links() -> bool {
+    let output = run(anabranch().args(["link", "--quiet", "--", "true"]));
+    if output.status.success() {
+        return true;
+    }
+    let why = errors(&output);
+    assert!(
+        std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_none_or(|value| value != "1"),
+        "no emulated links here: {why}; run this as root, or with user namespaces allowed, and install iproute2"
+    );
+    assert_eq!(output.status.code(), Some(3), "only a host that cannot is an excuse: {why}");
+    println!("not tested here: {why}");
+    false
+}
+
 /// Whether a program of another package is here. Where they are required, it must be.
 pub fn has(program: &str) -> bool {
     let there = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]

@@ -1,0 +1,219 @@
+//! `gateway` when something around it fails: it tells its client so, or cuts it short, and serves the next.
+//!
+//! An origin that is killed and comes back, a client that is killed, a path that is cut, a port that is taken.
+//! Answers that do not come or are malformed are in `gateway.rs`.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod running;
+
+use running::{LONG, Running, Scratch, anabranch, emulated_links, errors, has, noise, run};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+
+/// A place that is free for both transports.
+fn free() -> SocketAddr {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let here = tcp.local_addr().expect("an address");
+        if UdpSocket::bind(here).is_ok() {
+            return here;
+        }
+    }
+}
+
+fn site(name: &str) -> Scratch {
+    let place = Scratch::new(name);
+    place.file("site/big", noise(30_000_000));
+    place.file("site/index.html", "<p>home");
+    place
+}
+
+fn gateway(origin: &str) -> Running {
+    Running::start(&[&["gateway", "-q", "--origin", origin][..], &EVERYWHERE].concat())
+}
+
+/// A client in the middle of a large answer, which nobody reads on for now.
+fn in_the_middle(url: &str) -> (Child, ChildStdout) {
+    let mut client = anabranch();
+    client.args(["get", "-q", "--timeout", "60s", &format!("{url}big")]);
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut out = client.stdout.take().expect("its output");
+    out.read_exact(&mut [0; 1000]).expect("the beginning");
+    (client, out)
+}
+
+/// The status that a client of either transport is told.
+fn status(gateway: &Running, scheme: &str) -> String {
+    let got = run(anabranch().args(["get", "-q", gateway.url(scheme)]));
+    match got.status.code() {
+        Some(0) => "200".to_owned(),
+        _ => errors(&got).trim().rsplit(' ').next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The origin dies in mid-transfer: the client sees that something is missing. While it is away requests are answered
+/// with 502, and once it is back they are answered as ever.
+#[test]
+fn an_origin_that_is_killed_and_comes_back() {
+    for (scheme, listens) in [("http", "tcp"), ("http+sctp", "sctp")] {
+        let place = site(&format!("gateway-killed-{listens}"));
+        let (root, here) = (format!("{}/site", place.text()), free());
+        let listen = format!("{listens}://{here}");
+        let words = ["serve", &root, "-q", "--listen", &listen];
+        let mut gateway = gateway(&format!("{scheme}://{here}"));
+        for client_s in ["http", "http+sctp"] {
+            let told = format!("from {client_s} to {scheme}");
+            let origin = Running::start(&words);
+            assert_eq!(status(&gateway, client_s), "200", "{told}");
+            let (client, mut out) = in_the_middle(gateway.url(client_s));
+            drop(origin);
+            let mut rest = Vec::new();
+            out.read_to_end(&mut rest).expect("the rest");
+            let ended = client.wait_with_output().expect("ended");
+            assert_eq!(ended.status.code(), Some(1), "{told}: {}", errors(&ended));
+            assert!(rest.len() < 29_999_000, "{told}: the transfer was over too soon to tell");
+            assert_eq!(status(&gateway, client_s), "502", "{told}");
+            assert!(gateway.still_runs());
+        }
+    }
+}
+
+/// Clients that are killed in mid-download take their exchanges with them: the origin's connections end, and so does
+/// what the gateway held for them.
+#[test]
+fn clients_that_are_killed() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let origin = listener.local_addr().expect("an address");
+    let open = Arc::new(AtomicUsize::new(0));
+    let counted = open.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let counted = counted.clone();
+            counted.fetch_add(1, Ordering::SeqCst);
+            thread::spawn(move || {
+                pour(stream);
+                counted.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+    });
+    let gateway = gateway(&format!("http://{origin}"));
+    for scheme in ["http", "http+sctp"] {
+        let mut before = 0;
+        for round in 0..3 {
+            let clients: Vec<(Child, ChildStdout)> =
+                (0..4).map(|_| in_the_middle(gateway.url(scheme))).collect();
+            assert!(open.load(Ordering::SeqCst) >= 4);
+            for (mut client, _out) in clients {
+                client.kill().expect("killed");
+                client.wait().expect("ended");
+            }
+            let begun = Instant::now();
+            while open.load(Ordering::SeqCst) > 0 {
+                assert!(begun.elapsed() < LONG, "{scheme}: the origin still sends");
+                thread::sleep(Duration::from_millis(20));
+            }
+            let after = gateway.resident();
+            match round {
+                0 => before = after,
+                _ => assert!(after < before + 8_000, "{scheme}: {before} KiB, then {after}"),
+            }
+        }
+    }
+}
+
+/// An answer without an end, until nobody takes it.
+fn pour(mut stream: TcpStream) {
+    let _ = stream.read(&mut [0; 4096]);
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n");
+    while stream.write_all(&[b'x'; 65_536]).is_ok() {}
+}
+
+/// The path between two gateways is cut for six seconds in mid-transfer: the client, which knows of nothing, has its
+/// file. Then for good: the client is cut off in the time that the gateway waits.
+#[test]
+fn the_path_between_two_gateways_is_cut() {
+    if !emulated_links() {
+        return;
+    }
+    let place = site("gateway-cut");
+    let far = format!(
+        "{PROGRAM} serve site -q --listen tcp://127.0.0.1:8080 &
+         exec {PROGRAM} gateway -q --listen sctp://*:9899 --origin http://127.0.0.1:8080"
+    );
+    let behind = |cut: &str, idle: &str| {
+        let near = format!(
+            "{PROGRAM} gateway -q --listen tcp://127.0.0.1:8081 --idle {idle} \
+             --origin http+sctp://${{ANABRANCH_FAR%%,*}}:9899 & gateway=$!
+             for i in $(seq 100); do {PROGRAM} get -q http://127.0.0.1:8081/ -o home && break; sleep 0.1; done
+             {PROGRAM} get -q --timeout 60s http://127.0.0.1:8081/big -o mine; status=$?
+             {PROGRAM} get -q --timeout 60s http://127.0.0.1:8081/ -o home; next=$?
+             kill $gateway; wait $gateway; echo $status $next >statuses"
+        );
+        let mut command = anabranch();
+        command
+            .current_dir(&place.0)
+            .args(["link", "--quiet", "--rate", "60mbit", "--rtt", "10ms", "--fail"]);
+        let output = run(command.args([cut, "--far", &far, "--", "sh", "-c", &near]));
+        (fs::read_to_string(place.0.join("statuses")).unwrap_or_default(), errors(&output))
+    };
+    let (statuses, told) = behind("path=1,at=3s,for=6s", "60s");
+    assert_eq!(statuses, "0 0\n", "{told}");
+    assert!(
+        fs::read(place.0.join("mine")).expect("a file")
+            == fs::read(place.0.join("site/big")).expect("a file")
+    );
+    fs::remove_file(place.0.join("mine")).expect("it was there");
+    let (statuses, told) = behind("path=1,at=3s", "4s");
+    assert_eq!(statuses, "1 1\n", "{told}");
+    assert!(!place.0.join("mine").exists());
+}
+
+/// What keeps it from starting is one line and exit code 3.
+#[test]
+fn it_cannot_begin() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let tcp = format!("tcp://{}", taken.local_addr().expect("an address"));
+    let taken_too = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let sctp = format!("sctp://{}", taken_too.local_addr().expect("an address"));
+    let told = |command: &mut Command, what: &str| {
+        let output = run(command);
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        assert!(told.lines().count() == 1 && told.contains(what), "{told}");
+    };
+    for listen in [&tcp, &sctp] {
+        let words = ["gateway", "--listen", listen, "--origin", "http://127.0.0.1:1"];
+        told(anabranch().args(words), "in use");
+    }
+    let everybody = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    if everybody.is_ok_and(|first| first.trim() != "1024") {
+        return;
+    }
+    let place = Scratch::new("gateway-nobody");
+    // Where everybody can run it.
+    let program = place.0.join("anabranch");
+    fs::copy(PROGRAM, &program).expect("a copy");
+    let root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
+    let mut nobody = Command::new(&program);
+    if root {
+        if !has("setpriv") {
+            return;
+        }
+        nobody = Command::new("setpriv");
+        nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]);
+        nobody.arg(&program);
+    }
+    nobody.args(["gateway", "--listen", "tcp://127.0.0.1:81", "--origin", "http://127.0.0.1:1"]);
+    told(&mut nobody, "ermission denied");
+}

@@ -175,6 +175,7 @@ pub struct Batch {
     /// this will be woken by the next packet as if it had found nothing. A world
     /// that cannot tell leaves it false.
     pub drained: bool,
+    /// While the batch is empty, what lies behind `start` means nothing.
     buffer: Vec<u8>,
     start: usize,
     stride: usize,
@@ -210,7 +211,6 @@ impl Batch {
         if self.buffer.len() < HEADROOM {
             self.lengthen();
         }
-        self.buffer.truncate(HEADROOM);
         self.drained = false;
         self.start = HEADROOM;
         self.stride = 0;
@@ -237,7 +237,9 @@ impl Batch {
         let least = HEADROOM.max(room);
         let end = self.buffer.as_ptr() as usize + least + size;
         self.start = least + end.next_multiple_of(line) - end;
-        self.buffer.resize(self.start, 0);
+        if self.buffer.len() < self.start {
+            self.buffer.resize(self.start, 0);
+        }
     }
 
     /// Packets in the batch.
@@ -265,7 +267,8 @@ impl Batch {
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.count < self.max_segments && self.buffer.len() - self.start == self.stride * self.count
+        self.count == 0
+            || self.count < self.max_segments && self.buffer.len() - self.start == self.stride * self.count
     }
 
     /// How many packets fit in all.
@@ -280,6 +283,9 @@ impl Batch {
     #[inline]
     pub fn push_with<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         assert!(self.has_room(), "no room in the batch");
+        if self.count == 0 {
+            self.buffer.truncate(self.start);
+        }
         let before = self.buffer.len();
         let result = write(&mut self.buffer);
         let size = self.buffer.len() - before;
@@ -339,7 +345,7 @@ impl Batch {
     /// All bytes of the packets, back to back.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..]
+        if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
     /// Takes the buffer out, leaving `replacement` (its content is discarded)
@@ -347,10 +353,18 @@ impl Batch {
     /// [`HEADROOM`] for a batch filled by [`push_with`](Self::push_with).
     #[inline]
     pub fn take_buffer(&mut self, replacement: Vec<u8>) -> (Vec<u8>, usize) {
-        let start = self.start;
-        let buffer = std::mem::replace(&mut self.buffer, replacement);
-        self.clear();
+        let mut buffer = replacement;
+        let start = self.exchange_out(&mut buffer);
         (buffer, start)
+    }
+
+    /// The same, with the replacement in the place where the buffer is put.
+    #[inline]
+    pub fn exchange_out(&mut self, buffer: &mut Vec<u8>) -> usize {
+        let start = self.start;
+        std::mem::swap(&mut self.buffer, buffer);
+        self.clear();
+        start
     }
 
     /// Makes the batch hold the packets in `bytes`, each of `stride` bytes, the
@@ -369,11 +383,19 @@ impl Batch {
     /// returns the buffer it held before.
     #[inline]
     pub fn put_buffer(&mut self, buffer: Vec<u8>, start: usize) -> Vec<u8> {
+        let mut buffer = buffer;
+        self.exchange_in(&mut buffer, start);
+        buffer
+    }
+
+    /// The same, with the buffer it held before left in the place of the other.
+    #[inline]
+    pub fn exchange_in(&mut self, buffer: &mut Vec<u8>, start: usize) {
         assert!(start < buffer.len(), "an empty packet");
         self.stride = buffer.len() - start;
         self.start = start;
         self.count = 1;
-        std::mem::replace(&mut self.buffer, buffer)
+        std::mem::swap(&mut self.buffer, buffer);
     }
 }
 

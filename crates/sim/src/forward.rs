@@ -6,7 +6,7 @@
 
 use crate::audit::Kind as Event;
 use crate::events::Owner;
-use crate::host::{Arrived, Report, Work};
+use crate::host::{Report, Work};
 use crate::network::State;
 use crate::parcel::Parcel;
 use crate::reassembly::Taken;
@@ -112,13 +112,12 @@ impl State {
 
     /// The next piece of a packet that is being cut; it carries the packet's number.
     pub(crate) fn next_piece(&mut self, pieces: &mut Pieces<'_>, tag: u64) -> Option<Parcel> {
-        let mut buffer = self.pool.take();
-        buffer.clear();
-        buffer.resize(HEADROOM, 0);
-        if pieces.append_next(&mut buffer) {
-            return Some(Parcel { buffer, start: HEADROOM as u32, tag });
+        let mut parcel = self.pool.take_empty();
+        if pieces.append_next(&mut parcel.buffer) {
+            parcel.tag = tag;
+            return Some(parcel);
         }
-        self.pool.give(buffer);
+        self.pool.give(parcel);
         None
     }
 
@@ -371,7 +370,8 @@ impl State {
             Some(_) if payload >= end => self.discard(parcel),
             Some(socket) => {
                 parcel.buffer.truncate(end);
-                self.enqueue(socket, Arrived { parcel, payload: payload as u32, report: None });
+                parcel.payload = payload as u32;
+                self.enqueue(socket, parcel);
             }
             None => self.stray(node, interface, parcel),
         }
@@ -391,7 +391,7 @@ impl State {
             Taken::Refused => host.counters.reassembly_failed += 1,
             Taken::Whole(buffer, tag) => {
                 host.counters.reassembled += 1;
-                self.take_in(node, interface, Parcel { buffer, start: HEADROOM as u32, tag });
+                self.take_in(node, interface, Parcel::new(buffer, HEADROOM, tag));
             }
         }
     }
@@ -454,8 +454,9 @@ impl State {
         match socket {
             Some(socket) if ours && quote < parcel.buffer.len() => {
                 parcel.tag = 0;
-                let report = Some(Box::new(Report { icmp, source_port, target_port }));
-                self.enqueue(socket, Arrived { parcel, payload: quote as u32, report });
+                parcel.report = Some(Box::new(Report { icmp, source_port, target_port }));
+                parcel.payload = quote as u32;
+                self.enqueue(socket, parcel);
             }
             _ => {
                 host.counters.stray += 1;
@@ -466,23 +467,23 @@ impl State {
 
     /// Puts a packet into a socket's queue and wakes who waits for it.
     #[inline(always)]
-    fn enqueue(&mut self, socket: u32, arrived: Arrived) {
+    fn enqueue(&mut self, socket: u32, parcel: Parcel) {
         let now = self.now;
         if let Some(audit) = &mut self.audit {
             audit.note(Event::Delivered, now, socket, &[]);
         }
         let Some(entry) = self.sockets.at(socket) else {
-            return self.discard(arrived.parcel);
+            return self.discard(parcel);
         };
-        let size = arrived.parcel.buffer.len();
+        let size = parcel.buffer.len();
         let host = &mut self.nodes[entry.node as usize];
         // One packet always fits, as with SO_RCVBUF.
         if !entry.queue.is_empty() && entry.queued_bytes + size > host.socket_limit {
             host.counters.socket_full += 1;
-            return self.discard(arrived.parcel);
+            return self.discard(parcel);
         }
         entry.queued_bytes += size;
-        entry.queue.push_back(arrived);
+        entry.queue.push_back(parcel);
         entry.waiter.wake();
     }
 
@@ -501,11 +502,9 @@ impl State {
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.address_like(packet.source, interface)) else { return };
         let to = packet.source;
-        let mut buffer = self.pool.take();
-        buffer.clear();
-        buffer.resize(HEADROOM, 0);
-        icmp::append(&mut buffer, from, to, kind, about.bytes());
-        let parcel = Parcel { buffer, start: HEADROOM as u32, tag: 0 };
+        let mut parcel = self.pool.take_empty();
+        parcel.tag = 0;
+        icmp::append(&mut parcel.buffer, from, to, kind, about.bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
             // About a packet of its own that could not leave.
@@ -524,7 +523,7 @@ impl State {
     /// A packet ends here; its buffer will be used again.
     #[inline(always)]
     pub(crate) fn discard(&mut self, parcel: Parcel) {
-        self.pool.give(parcel.buffer);
+        self.pool.give(parcel);
     }
 
     fn note(&mut self, event: Event, place: u32, bytes: &[u8]) {

@@ -82,17 +82,6 @@ impl Processor {
     }
 }
 
-/// A packet or report in a socket's queue.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    /// `start` is where the IP header begins.
-    pub(crate) parcel: Parcel,
-    /// Where the socket's payload begins in the buffer.
-    pub(crate) payload: u32,
-    /// It is a report, and `parcel` its quote.
-    pub(crate) report: Option<Box<Report>>,
-}
-
 /// An ICMP report for a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
@@ -107,7 +96,8 @@ pub(crate) struct Report {
 pub(crate) struct Socket {
     pub(crate) node: u32,
     pub(crate) local: Local,
-    pub(crate) queue: VecDeque<Arrived>,
+    /// Packets and reports.
+    pub(crate) queue: VecDeque<Parcel>,
     pub(crate) queued_bytes: usize,
     pub(crate) waiter: Waiter,
     /// Where the packet sent last went.

@@ -1,24 +1,58 @@
 //! A packet under way, and the buffers that packets live in.
 //!
 //! A [`Parcel`] is a real IP packet in a buffer with free room in front, moved
-//! from hand to hand and never copied (except by a link that duplicates). The
-//! sender's number travels beside the bytes, where no protocol can see it.
+//! from hand to hand and never copied (except by a link that duplicates). What
+//! is known of it lies beside the buffer in one place, so that to move a parcel
+//! is to move a pointer. The sender's number travels there too, where no
+//! protocol can see it.
 
+use crate::host::Report;
+use anabranch_base::engine::HEADROOM;
 use anabranch_base::{Ecn, Rng};
 use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
+use std::ops::{Deref, DerefMut};
 
-/// A packet under way: `buffer[start..]` begins with the IP header.
+/// A packet under way.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct Parcel(Box<Content>);
+
+/// A packet, and what is known of it: `buffer[start..]` begins with the IP header.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
     pub(crate) buffer: Vec<u8>,
     pub(crate) start: u32,
+    /// In a socket's queue: where the socket's payload begins in the buffer.
+    pub(crate) payload: u32,
     /// The sending engine's number; copies and damaged packets keep it.
     pub(crate) tag: u64,
+    /// In a socket's queue: it is a report, and the payload its quote.
+    pub(crate) report: Option<Box<Report>>,
+}
+
+impl Deref for Parcel {
+    type Target = Content;
+
+    #[inline(always)]
+    fn deref(&self) -> &Content {
+        &self.0
+    }
+}
+
+impl DerefMut for Parcel {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Content {
+        &mut self.0
+    }
 }
 
 impl Parcel {
+    /// The packet that begins at `start`.
+    pub(crate) fn new(buffer: Vec<u8>, start: usize, tag: u64) -> Self {
+        Self(Box::new(Content { buffer, start: start as u32, tag, ..Content::default() }))
+    }
+
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start as usize..]
@@ -26,7 +60,8 @@ impl Parcel {
 
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.start as usize..]
+        let content = &mut *self.0;
+        &mut content.buffer[content.start as usize..]
     }
 }
 
@@ -49,7 +84,7 @@ impl Carried for Parcel {
     }
 
     fn duplicate(&self) -> Self {
-        Self { buffer: self.buffer.clone(), start: self.start, tag: self.tag }
+        Self::new(self.buffer.clone(), self.start as usize, self.tag)
     }
 
     fn corrupt(&mut self, rng: &mut Rng) {
@@ -57,41 +92,51 @@ impl Carried for Parcel {
     }
 }
 
-/// Buffers that have been used and may be used again.
+/// Parcels that have been used and may be used again, with their buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    free: Vec<Vec<u8>>,
+    free: Vec<Parcel>,
 }
 
 impl Pool {
+    /// A parcel with anything in its buffer.
     #[inline]
-    pub(crate) fn take(&mut self) -> Vec<u8> {
+    pub(crate) fn take(&mut self) -> Parcel {
         self.free.pop().unwrap_or_else(Self::fresh)
     }
 
+    /// A parcel for a packet that is to be appended to its buffer.
+    pub(crate) fn take_empty(&mut self) -> Parcel {
+        let mut parcel = self.take();
+        parcel.buffer.clear();
+        parcel.buffer.resize(HEADROOM, 0);
+        parcel.start = HEADROOM as u32;
+        parcel
+    }
+
     #[cold]
-    fn fresh() -> Vec<u8> {
-        Vec::with_capacity(BUFFER_CAPACITY)
+    fn fresh() -> Parcel {
+        Parcel::new(Vec::with_capacity(BUFFER_CAPACITY), 0, 0)
     }
 
     #[inline]
-    pub(crate) fn give(&mut self, buffer: Vec<u8>) {
-        if self.free.len() < POOL_LIMIT && buffer.capacity() <= LARGEST_KEPT {
-            self.free.push(buffer);
+    pub(crate) fn give(&mut self, parcel: Parcel) {
+        if self.free.len() < POOL_LIMIT && parcel.buffer.capacity() <= LARGEST_KEPT {
+            self.free.push(parcel);
         } else {
-            Self::throw_away(buffer);
+            Self::throw_away(parcel);
         }
     }
 
     #[cold]
-    fn throw_away(buffer: Vec<u8>) {
-        drop(buffer);
+    fn throw_away(parcel: Parcel) {
+        drop(parcel);
     }
 }
 
 /// Room for a packet of an Ethernet's size and its headroom.
 const BUFFER_CAPACITY: usize = 1600;
-/// Buffers kept at most.
+/// Parcels kept at most.
 const POOL_LIMIT: usize = 8192;
 /// A buffer larger than any IP packet is not worth keeping.
 const LARGEST_KEPT: usize = 70_000;
@@ -99,14 +144,13 @@ const LARGEST_KEPT: usize = 70_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_base::engine::HEADROOM;
 
     fn parcel() -> Parcel {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&[9; 40]);
         let start = HEADROOM - ip::v4::HEADER_LEN;
         ip::v4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 6, 40).emit(&mut buffer[start..]);
-        Parcel { buffer, start: start as u32, tag: 3 }
+        Parcel::new(buffer, start, 3)
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl Node {
     /// The interface that has this address.
     #[inline]
     pub(crate) fn interface_of(&self, address: IpAddr) -> Option<u32> {
-        self.addresses.iter().find(|(own, _)| *own == address).map(|(_, interface)| *interface)
+        self.addresses.iter().find(|(own, _)| same(*own, address)).map(|(_, interface)| *interface)
     }
 
     /// The interface towards `target`.
@@ -190,6 +190,15 @@ impl Node {
         let mut fitting = self.addresses.iter().filter(|(own, _)| own.is_ipv4() == like.is_ipv4());
         let preferred = fitting.clone().find(|(_, at)| *at == interface);
         preferred.or_else(|| fitting.next()).map(|(own, _)| *own)
+    }
+}
+
+/// Equality, of IPv4 addresses without a detour.
+#[inline(always)]
+fn same(one: IpAddr, other: IpAddr) -> bool {
+    match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => one.to_bits() == other.to_bits(),
+        _ => one == other,
     }
 }
 

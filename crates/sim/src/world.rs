@@ -6,7 +6,7 @@
 
 use crate::events::Owner;
 use crate::executor::Task;
-use crate::host::{Arrived, Flow, Report, Socket, TimerState, Waiter};
+use crate::host::{Flow, Socket, TimerState, Waiter};
 use crate::network::{Shared, State};
 use crate::parcel::Parcel;
 use crate::topology::Node;
@@ -193,16 +193,17 @@ impl Datagrams for SimSocket {
         let Some(socket) = sockets.at(self.index) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
-        let Some(arrived) = socket.queue.pop_front() else {
+        let Some(mut parcel) = socket.queue.pop_front() else {
             socket.waiter.wait(cx);
             return Poll::Pending;
         };
-        socket.queued_bytes -= arrived.parcel.buffer.len();
+        socket.queued_bytes -= parcel.buffer.len();
         batch.drained = socket.queue.is_empty();
         if batch.drained {
             socket.waiter.wait(cx);
         }
-        pool.give(hand_over(arrived, socket.local, batch));
+        hand_over(&mut parcel, socket.local, batch);
+        pool.give(parcel);
         Poll::Ready(Ok(()))
     }
 
@@ -244,13 +245,12 @@ impl fmt::Debug for SimSocket {
     }
 }
 
-/// Moves what arrived into `batch`; returns the buffer the batch held.
+/// Moves what arrived into `batch`; the parcel gets the buffer the batch held.
 #[inline(always)]
-fn hand_over(arrived: Arrived, local: Local, batch: &mut Batch) -> Vec<u8> {
-    let Arrived { parcel, payload, report } = arrived;
-    let payload_at = payload as usize;
-    if let Some(report) = report {
-        return hand_over_report(&report, parcel, payload_at, batch);
+fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut Batch) {
+    let payload_at = parcel.payload as usize;
+    if parcel.report.is_some() {
+        return hand_over_report(parcel, batch);
     }
     let (mut source_port, mut target_port) = (0, 0);
     if let Local::Udp { port } = local {
@@ -276,18 +276,20 @@ fn hand_over(arrived: Arrived, local: Local, batch: &mut Batch) -> Vec<u8> {
     }
     batch.icmp = None;
     batch.first_tag = parcel.tag;
-    batch.put_buffer(parcel.buffer, payload_at)
+    batch.exchange_in(&mut parcel.buffer, payload_at);
 }
 
 /// The same for a report, as if the peer had sent it: that is whom it is about.
 #[cold]
-fn hand_over_report(report: &Report, parcel: Parcel, payload_at: usize, batch: &mut Batch) -> Vec<u8> {
+fn hand_over_report(parcel: &mut Parcel, batch: &mut Batch) {
+    let Some(report) = parcel.report.take() else { return };
+    let payload_at = parcel.payload as usize;
     batch.icmp = Some(report.icmp);
     batch.source = SocketAddr::new(report.icmp.target, report.target_port);
     batch.target = SocketAddr::new(report.icmp.source, report.source_port);
     batch.ecn = Ecn::NotEct;
     batch.first_tag = parcel.tag;
-    batch.put_buffer(parcel.buffer, payload_at)
+    batch.exchange_in(&mut parcel.buffer, payload_at);
 }
 
 impl State {
@@ -333,8 +335,9 @@ impl State {
                 host.ports.remove(&port);
             }
         }
-        while let Some(arrived) = socket.queue.pop_front() {
-            self.discard(arrived.parcel);
+        while let Some(mut parcel) = socket.queue.pop_front() {
+            parcel.report = None;
+            self.discard(parcel);
         }
         Some(socket)
     }
@@ -365,8 +368,10 @@ impl State {
         }
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         if batch.len() == 1 {
-            let (buffer, start) = batch.take_buffer(pool.take());
-            self.send_one(index, node, ecn, buffer, start, first_tag);
+            let mut parcel = pool.take();
+            parcel.start = batch.exchange_out(&mut parcel.buffer) as u32;
+            parcel.tag = first_tag;
+            self.send_one(index, node, ecn, parcel);
             return Ok(());
         }
         self.send_each(index, node, batch);
@@ -378,12 +383,10 @@ impl State {
     fn send_each(&mut self, index: u32, node: u32, batch: &mut Batch) {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
         for (place, segment) in (0..).zip(batch.segments()) {
-            let mut buffer = self.pool.take();
-            buffer.clear();
-            buffer.resize(HEADROOM, 0);
-            buffer.extend_from_slice(segment);
-            let tag = if first_tag == 0 { 0 } else { first_tag + place };
-            self.send_one(index, node, ecn, buffer, HEADROOM, tag);
+            let mut parcel = self.pool.take_empty();
+            parcel.buffer.extend_from_slice(segment);
+            parcel.tag = if first_tag == 0 { 0 } else { first_tag + place };
+            self.send_one(index, node, ecn, parcel);
         }
         batch.clear();
     }
@@ -401,7 +404,10 @@ impl State {
             let (interface, loops_back) = (flow.interface, flow.loops_back);
             let mut buffer = vec![0; HEADROOM];
             buffer.extend_from_slice(packet.payload);
-            let Ok((mut buffer, start)) = seal(flow, host, packet.ecn, buffer, HEADROOM) else { continue };
+            let mut parcel = Parcel::new(buffer, HEADROOM, packet.tag);
+            if !seal(flow, host, packet.ecn, &mut parcel) {
+                continue;
+            }
             host.fragment_identification = host.fragment_identification.wrapping_add(1);
             let identification = host.fragment_identification;
             let mtu = host.interfaces[interface as usize]
@@ -409,9 +415,8 @@ impl State {
                 .map_or(DEFAULT_MTU, |out| directions[out as usize].mtu);
             let v4 = flow.template.is_some();
             if v4 {
-                v4::allow_fragments(&mut buffer[start..], identification as u16);
+                v4::allow_fragments(parcel.bytes_mut(), identification as u16);
             }
-            let parcel = Parcel { buffer, start: start as u32, tag: packet.tag };
             if loops_back {
                 host.counters.sent += 1;
                 self.take_in(node, interface, parcel);
@@ -438,22 +443,20 @@ impl State {
         batch.clear();
     }
 
-    /// Puts the headers of the socket's flow in front of `buffer[start..]` and
-    /// lets the packet leave.
+    /// Puts the headers of the socket's flow in front of the packet and lets it leave.
     #[inline(always)]
-    fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, buffer: Vec<u8>, start: usize, tag: u64) {
+    fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, mut parcel: Parcel) {
         let State { sockets, nodes, pool, .. } = self;
         let host = &mut nodes[node as usize];
         let Some(flow) = sockets.at(socket).and_then(|socket| socket.flow.as_ref()) else {
             // No way there: the network loses it.
             host.counters.no_route += 1;
-            return pool.give(buffer);
+            return pool.give(parcel);
         };
         let (interface, loops_back) = (flow.interface, flow.loops_back);
-        let parcel = match seal(flow, host, ecn, buffer, start) {
-            Ok((buffer, start)) => Parcel { buffer, start: start as u32, tag },
-            Err(buffer) => return pool.give(buffer),
-        };
+        if !seal(flow, host, ecn, &mut parcel) {
+            return pool.give(parcel);
+        }
         if loops_back {
             // To itself: neither a link nor the processor has to do with it.
             host.counters.sent += 1;
@@ -517,18 +520,13 @@ fn find_flow(host: &mut Node, local: Local, batch: &Batch) -> io::Result<Option<
     }))
 }
 
-/// Puts the headers of `flow` in front of `buffer[start..]`; returns where they
-/// begin. Gives the buffer back when the packet would be too large.
+/// Puts the headers of `flow` in front of the packet. False when it would be too large.
 #[inline(always)]
-fn seal(
-    flow: &Flow,
-    host: &mut Node,
-    ecn: Ecn,
-    mut buffer: Vec<u8>,
-    mut start: usize,
-) -> Result<(Vec<u8>, usize), Vec<u8>> {
+fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
+    let mut start = parcel.start as usize;
+    let buffer = &mut parcel.buffer;
     if start < HEADROOM {
-        make_room(&mut buffer, start);
+        make_room(buffer, start);
         start = HEADROOM;
     }
     if flow.protocol == protocol::UDP {
@@ -537,7 +535,7 @@ fn seal(
     // 16-bit lengths: nothing larger can be an IP packet.
     if buffer.len() - start > LARGEST_PAYLOAD {
         host.counters.too_big += 1;
-        return Err(buffer);
+        return false;
     }
     if flow.protocol == protocol::UDP {
         udp::emit_in_place(&mut buffer[start..], flow.source, flow.ends.1);
@@ -549,7 +547,8 @@ fn seal(
         if let Some(header) = buffer[start..].first_chunk_mut() {
             template.emit(header, length, host.identification, ecn);
         }
-        return Ok((buffer, start));
+        parcel.start = start as u32;
+        return true;
     }
     match (flow.source.ip(), flow.ends.1.ip()) {
         (IpAddr::V6(source), IpAddr::V6(target)) => {
@@ -557,10 +556,11 @@ fn seal(
             let mut ip = v6::Header::new(source, target, flow.protocol, length);
             ip.ecn = ecn;
             ip.emit(&mut buffer[start..]);
-            Ok((buffer, start))
+            parcel.start = start as u32;
+            true
         }
         // `find_flow` has seen to it that the families agree.
-        _ => Err(buffer),
+        _ => false,
     }
 }
 

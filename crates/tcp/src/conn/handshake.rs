@@ -3,6 +3,7 @@
 //! Home of RFC 9293 §3.5, §3.7.1 (MSS), §3.10.7.3 (SYN-SENT), and of
 //! simultaneous open.
 
+use super::output::host;
 use super::timers::{Timer, Timers};
 use super::{Connection, Outbox, Reply, State};
 use crate::config::Config;
@@ -82,6 +83,7 @@ impl Connection {
             irs: Seq(0),
             agreed: Agreed::offer(&config, clock_offset),
             template: None,
+            hosts: (host(local), host(remote)),
             send: SendHalf::new(&config, u64::from(default_mss)),
             recv: RecvHalf::new(&config),
             timers: Timers::default(),
@@ -192,7 +194,7 @@ impl Connection {
         self.last_progress = now;
         let few = self.syn_tries > self.config.syn_losses_for_one_segment(self.payload_size());
         self.send.begin(&self.config, self.payload_size(), self.agreed.sack, few);
-        self.template = if self.agreed.timestamps { Template::new(self.local, self.remote) } else { None };
+        self.template = Template::new(self.local, self.remote);
         let echoed = header.options.timestamps.and_then(|stamps| self.agreed.age(now, stamps.echo));
         if syn_lost {
             // RFC 6298 §5.7: after a lost SYN data begins with 3 s at least.

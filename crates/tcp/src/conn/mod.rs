@@ -77,6 +77,8 @@ pub(crate) struct Connection {
     id: ConnectionId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
+    /// The same for raw sockets.
+    hosts: (SocketAddr, SocketAddr),
     /// It came in through a listener, which waits for it to open.
     passive: bool,
     config: Arc<Config>,
@@ -84,7 +86,7 @@ pub(crate) struct Connection {
     iss: Seq,
     irs: Seq,
     agreed: Agreed,
-    /// What segments with timestamps have in common, once they are agreed on.
+    /// What its segments have in common, once it is open.
     template: Option<Template>,
     send: SendHalf,
     recv: RecvHalf,

@@ -53,7 +53,7 @@ impl Reply {
     }
 
     pub(crate) fn transmit(&self, batch: &mut Batch, out: &mut Outbox) {
-        begin_batch(batch, self.local, self.remote, Ecn::NotEct, out);
+        begin_batch(batch, (host(self.local), host(self.remote)), Ecn::NotEct, out);
         batch.push_with(|buffer| {
             let start = buffer.len();
             self.header.emit(buffer);
@@ -70,12 +70,15 @@ enum Next {
     Probe(Range<u64>),
 }
 
+/// An end as raw sockets have it. They carry addresses alone: the ports are in the segment.
+pub(super) fn host(end: SocketAddr) -> SocketAddr {
+    SocketAddr::new(end.ip(), 0)
+}
+
 #[inline(always)]
-fn begin_batch(batch: &mut Batch, local: SocketAddr, remote: SocketAddr, ecn: Ecn, out: &mut Outbox) {
+fn begin_batch(batch: &mut Batch, hosts: (SocketAddr, SocketAddr), ecn: Ecn, out: &mut Outbox) {
     if batch.is_empty() {
-        // Raw sockets carry addresses alone: the ports are in the segment.
-        batch.source = SocketAddr::new(local.ip(), 0);
-        batch.target = SocketAddr::new(remote.ip(), 0);
+        (batch.source, batch.target) = hosts;
         batch.ecn = ecn;
         batch.first_tag = out.next_tag;
     }
@@ -106,7 +109,7 @@ impl Connection {
                 }
             }
             let tag = out.next_tag;
-            begin_batch(batch, self.local, self.remote, ecn, out);
+            begin_batch(batch, self.hosts, ecn, out);
             batch.push_with(|buffer| {
                 let start = buffer.len();
                 header.emit(buffer);

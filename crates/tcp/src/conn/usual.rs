@@ -37,6 +37,12 @@ impl Connection {
             && !self.orphan
     }
 
+    /// The checksum of a segment between our ends is right.
+    #[inline(always)]
+    pub(crate) fn is_intact(&self, segment: &[u8]) -> bool {
+        self.template.as_ref().is_some_and(|template| template.is_intact(segment))
+    }
+
     /// Takes in the segment that was expected.
     #[inline(always)]
     pub(crate) fn take_plain(

@@ -55,11 +55,16 @@ impl Demux {
 
     /// The same, if it is the one asked for last; `ports` are the remote and the local one.
     #[inline(always)]
-    pub(super) fn find_again(&self, remote: IpAddr, local: IpAddr, ports: (u16, u16)) -> Option<u32> {
+    pub(super) fn find_again(
+        &self,
+        remote: &SocketAddr,
+        local: &SocketAddr,
+        ports: (u16, u16),
+    ) -> Option<u32> {
         let (ends, slot) = self.last.as_ref()?;
         let known = (ends.remote.port(), ends.local.port()) == ports
-            && same(ends.remote.ip(), remote)
-            && same(ends.local.ip(), local);
+            && same_host(&ends.remote, remote)
+            && same_host(&ends.local, local);
         known.then_some(*slot)
     }
 
@@ -80,12 +85,12 @@ impl Demux {
     }
 }
 
-/// Equality, of IPv4 addresses without a detour.
+/// Equality but for the ports, of IPv4 addresses without a detour.
 #[inline(always)]
-fn same(one: IpAddr, other: IpAddr) -> bool {
+fn same_host(one: &SocketAddr, other: &SocketAddr) -> bool {
     match (one, other) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => one.to_bits() == other.to_bits(),
-        _ => one == other,
+        (SocketAddr::V4(one), SocketAddr::V4(other)) => one.ip().to_bits() == other.ip().to_bits(),
+        _ => one.ip() == other.ip(),
     }
 }
 

@@ -404,8 +404,8 @@ impl Engine for Endpoint {
     fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
         // Where packets come one by one, buffers are no larger than packets.
         if batch.max_segments() == 1 {
-            if let Some(packet) = batch.only() {
-                self.take_in(now, packet);
+            if batch.len() == 1 {
+                self.take_only(now, batch);
             }
             if let Some(connection) = self.expectant() {
                 connection.hold(batch);

@@ -64,6 +64,9 @@ impl<'a> Plain<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     ports: [u8; 4],
+    /// Of the pseudo-header, but for the length.
+    pseudo: Checksum,
+    /// The same and of the ports.
     sum: Checksum,
 }
 
@@ -75,9 +78,20 @@ impl Template {
     #[must_use]
     pub fn new(source: SocketAddr, target: SocketAddr) -> Option<Self> {
         let ([a, b], [c, d]) = (source.port().to_be_bytes(), target.port().to_be_bytes());
-        let mut sum = Checksum::pseudo_header(source.ip(), target.ip(), PROTOCOL, 0)?;
+        let pseudo = Checksum::pseudo_header(source.ip(), target.ip(), PROTOCOL, 0)?;
+        let mut sum = pseudo;
         sum.add(&[a, b, c, d]);
-        Some(Self { ports: [a, b, c, d], sum })
+        Some(Self { ports: [a, b, c, d], pseudo, sum })
+    }
+
+    /// The checksum is right of a segment between these ends, in whichever direction.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_intact(&self, segment: &[u8]) -> bool {
+        let mut sum = self.pseudo;
+        sum.add_u32(segment.len() as u32);
+        sum.add(segment);
+        sum.is_valid()
     }
 
     /// Appends a whole segment, its checksum made. `payload` appends so many bytes.
@@ -158,6 +172,10 @@ mod tests {
             });
             assert_eq!(long, short);
             assert!(is_intact(&short[48..], source.ip(), target.ip()));
+            assert!(template.is_intact(&short[48..]));
+            assert!(Template::new(target, source).is_some_and(|back| back.is_intact(&short[48..])));
+            short[60] ^= 4;
+            assert!(!template.is_intact(&short[48..]));
         }
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }

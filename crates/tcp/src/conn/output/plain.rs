@@ -30,7 +30,6 @@ impl Connection {
         {
             return false;
         }
-        let Some(template) = self.template else { return false };
         let Some(stamps) = self.agreed.stamps(now) else { return false };
         let choice = self.send.choose_full();
         if choice.is_none() && !(self.recv.duty.is_due() && self.send.has_nothing()) {
@@ -43,7 +42,8 @@ impl Connection {
         let flags = if last { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
         let numbers = (self.seq_of(position), self.ack_of(self.recv.next()));
         let window = self.offer_window();
-        begin_batch(batch, self.local, self.remote, Ecn::NotEct, out);
+        let Some(template) = &self.template else { return false };
+        begin_batch(batch, self.hosts, Ecn::NotEct, out);
         batch.push_with(|buffer| {
             template.emit(numbers, (flags, window), stamps, buffer, |buffer| {
                 self.send.buffer.append_to(payload, buffer);

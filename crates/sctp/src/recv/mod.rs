@@ -229,8 +229,17 @@ impl RecvHalf {
     /// As [`emit_sack`](Self::emit_sack), when something is missing.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
+        // Mostly there are few, and room for all there can be is kilobytes to clear.
+        if self.tracker.gap_blocks().count() <= FEW_GAPS {
+            self.emit_sack_with::<FEW_GAPS>(buffer, room);
+        } else {
+            self.emit_sack_with::<{ tracker::RUNS }>(buffer, room);
+        }
+    }
+
+    fn emit_sack_with<const MOST: usize>(&mut self, buffer: &mut Vec<u8>, room: usize) {
         // RFC 9260 §6.2: as many gap blocks as fit.
-        let mut gaps = [GapBlock { start: 0, end: 0 }; tracker::RUNS];
+        let mut gaps = [GapBlock { start: 0, end: 0 }; MOST];
         let fit = (room.saturating_sub(Sack::FIXED) / 4).min(gaps.len());
         let mut told = 0;
         for (gap, place) in self.tracker.gap_blocks().zip(&mut gaps[..fit]) {
@@ -343,6 +352,9 @@ impl RecvHalf {
         self.window.used()
     }
 }
+
+/// Gap blocks that a loss or two leave.
+const FEW_GAPS: usize = 16;
 
 #[cfg(test)]
 mod tests;

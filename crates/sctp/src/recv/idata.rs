@@ -30,6 +30,9 @@ pub(crate) struct Interleaved {
     /// Messages that have begun, are not complete and not handed out in parts:
     /// by the offset of their first TSN.
     begun: BTreeMap<u64, Name>,
+    /// Unordered ones of those that could not be handed out behind another of their stream that was:
+    /// numbers by stream and that offset. A good peer has one under way at a time (RFC 8260 §2.2.2).
+    behind: BTreeMap<(u16, u64), u64>,
     /// Fragments and messages that wait for something before them.
     aside: usize,
     /// Numbers that come next on streams that are not in use: by stream, ordered and unordered.
@@ -195,7 +198,7 @@ impl Interleaved {
     /// come, and drops one that is not.
     fn give_up(&mut self, name: Name, message: Assembly, order: &mut Order) -> Result<(), Violation> {
         if let Some((begin, ppid)) = message.begin {
-            self.begun.remove(&begin);
+            self.leave(name, begin);
             if message.is_complete() {
                 if !name.unordered {
                     order.expect_next(name.stream, name.number as u16);
@@ -344,7 +347,7 @@ impl Interleaved {
         let Some((begin, ppid)) = assembly.begin else {
             return Ok(());
         };
-        self.begun.remove(&begin);
+        self.leave(name, begin);
         if assembly.direct {
             let mid = name.number as u16;
             return order.finish_direct(name.stream, name.unordered, mid, &mut self.pool);
@@ -366,12 +369,17 @@ impl Interleaved {
             if number != lane.next {
                 return Ok(());
             }
-            let complete = assembly.is_complete();
+            let name = Name { stream, unordered: false, number };
+            let (complete, begin) = (assembly.is_complete(), assembly.begin);
             self.aside -= 1;
             if !complete {
+                if let Some((begin, _)) = begin {
+                    // It may have been passed over before its turn.
+                    self.begun.insert(begin, name);
+                }
                 return Ok(());
             }
-            self.finish(slot, Name { stream, unordered: false, number }, order)?;
+            self.finish(slot, name, order)?;
         }
     }
 
@@ -396,32 +404,54 @@ impl Interleaved {
         while let Some(entry) = self.begun.first_entry()
             && *entry.key() < next
         {
+            let begin = *entry.key();
             let name = entry.remove();
-            if let Some(slot) = self.streams.find(name.stream) {
-                self.hand_out(slot, name, true, order);
+            if let Some(slot) = self.streams.find(name.stream)
+                && !self.hand_out(slot, name, true, order)
+                && name.unordered
+            {
+                self.behind.insert((name.stream, begin), name.number);
             }
         }
     }
 
-    fn hand_out(&mut self, slot: usize, name: Name, eager: bool, order: &mut Order) {
+    /// A message that began there is gone: of those behind it that were turned away the first is asked
+    /// again. One at a time, so that each costs little however many there are.
+    fn leave(&mut self, name: Name, begin: u64) {
+        self.begun.remove(&begin);
+        if !name.unordered || self.behind.is_empty() {
+            return;
+        }
+        self.behind.remove(&(name.stream, begin));
+        let mut of_stream = self.behind.range((name.stream, 0)..=(name.stream, u64::MAX));
+        if let Some((&(stream, begin), &number)) = of_stream.next() {
+            self.behind.remove(&(stream, begin));
+            self.begun.insert(begin, Name { number, ..name });
+        }
+    }
+
+    /// Hands a message out in parts, if it is its turn; false when another stands in the way.
+    fn hand_out(&mut self, slot: usize, name: Name, eager: bool, order: &mut Order) -> bool {
         let lane = self.streams.at(slot).lane(name.unordered);
         let turn = name.unordered || name.number == lane.next;
         let Some(assembly) = lane.messages.get_mut(&name.number).filter(|_| turn) else {
-            return;
+            return true;
         };
         if assembly.direct {
             order.expose(name.stream, name.unordered, eager);
-            return;
+            return true;
         }
         let Some((begin, ppid)) = assembly.begin else {
-            return;
+            return true;
         };
         let mid = name.number as u16;
-        if order.adopt(name.stream, mid, ppid, name.unordered, &assembly.buffer) {
-            assembly.direct = true;
-            self.pool.put(std::mem::take(&mut assembly.buffer));
-            self.begun.remove(&begin);
+        if !order.adopt(name.stream, mid, ppid, name.unordered, &assembly.buffer) {
+            return false;
         }
+        assembly.direct = true;
+        self.pool.put(std::mem::take(&mut assembly.buffer));
+        self.begun.remove(&begin);
+        true
     }
 }
 

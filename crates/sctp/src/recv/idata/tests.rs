@@ -235,6 +235,47 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
+/// A peer that has several messages of a stream under way at once (RFC 8260 §2.2.2 forbids it) does not
+/// get stuck either: what had to wait for another to be handed out is asked again when that is done.
+#[test]
+fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
+    for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {
+        let mut config = Config::default();
+        config.set("rcvbuf", "4000B").expect("a size");
+        config.partial_delivery = 1 << 20;
+        let mut half = RecvHalf::new(&config, 0, 4, 100);
+        half.set_interleaving(true);
+        let message =
+            |mid| Sent { stream: 2, unordered, mid, ppid: mid + 1, parts: vec![200; 30], skipped: false };
+        let sent: Vec<Sent> = (0..messages).map(message).collect();
+        let mut reader = Reader::default();
+        let mut missing: Vec<usize> = (0..30 * sent.len()).collect();
+        let mut rounds = 0;
+        while !missing.is_empty() {
+            rounds += 1;
+            assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
+            missing.retain(|&at| {
+                // The `first` parts of all come in turn; then the rest of one message after the other.
+                let (n, part) = match at.checked_sub(first * sent.len()) {
+                    None => (at % sent.len(), at / sent.len()),
+                    Some(rest) => (rest / (30 - first), first + rest % (30 - first)),
+                };
+                let payload = sent[n].payload();
+                half.on_idata(&chunk(&sent[n], part, at as u32, 0, &payload)).expect("it is borne with")
+                    == Taken::Refused
+            });
+            reader.read(&mut half);
+        }
+        let mut got: Vec<_> = reader.got[2].iter().map(|m| (m.1, m.2.clone())).collect();
+        got.sort();
+        let want: Vec<_> = sent.iter().map(|m| (m.ppid, m.payload())).collect();
+        assert!(got == want, "{messages}, unordered {unordered}");
+        assert_eq!(half.buffered(), 0);
+        let interleaved = half.interleaved.as_ref().expect("interleaving is on");
+        assert_eq!((interleaved.begun.len(), interleaved.behind.len()), (0, 0));
+    }
+}
+
 #[test]
 fn nonsense_is_a_violation_and_never_a_panic() {
     let mut violations = 0;

@@ -449,8 +449,11 @@ impl Machine {
                 let seen = |prefix: &str, sid: &str| {
                     Value::Struct(vec![
                         member(&format!("{prefix}{sid}"), info.stream.into()),
+                        member(&format!("{prefix}ssn"), info.ssn.into()),
                         member(&format!("{prefix}flags"), flags),
                         member(&format!("{prefix}ppid"), info.ppid.into()),
+                        member(&format!("{prefix}tsn"), info.tsn.into()),
+                        member(&format!("{prefix}cumtsn"), info.cumulative_tsn.into()),
                         member(&format!("{prefix}context"), info.context.into()),
                         member(&format!("{prefix}assoc_id"), association),
                     ])

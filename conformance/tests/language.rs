@@ -80,14 +80,17 @@ fn information_and_options_are_compared_member_by_member() {
 +0 sctp_sendv(3, [{{..., 30}}], 1, ..., 0, {{snd_sid=2, snd_flags=SCTP_UNORDERED, snd_ppid=htonl(99)}}, 16, SCTP_SENDV_SNDINFO, 0) = 30
 +0 > sctp: DATA[flgs=BEU, len=46, tsn=1, sid=2, ssn=..., ppid=99]
 +0 < sctp: SACK[flgs=0, cum_tsn=1, a_rwnd=9000, gaps=[], dups=[]];
-           DATA[flgs=BEU, len=20, tsn=1, sid=4, ssn=0, ppid=17]
+           DATA[flgs=BEU, len=20, tsn=1, sid=4, ssn=3, ppid=17]
 +0 > sctp: SACK[flgs=0, cum_tsn=1, a_rwnd=..., gaps=[], dups=[]]
-+0 sctp_recvv(3, [{{..., 100}}], 1, ..., ..., {{rcv_sid=4, rcv_flags=SCTP_UNORDERED, rcv_ppid=htonl(17)}}, ..., [SCTP_RECVV_RCVINFO], [MSG_EOR]) = 4
++0 sctp_recvv(3, [{{..., 100}}], 1, ..., ..., {{rcv_sid=4, rcv_ssn=3, rcv_flags=SCTP_UNORDERED, rcv_ppid=htonl(17), rcv_tsn=1, rcv_cumtsn=1}}, ..., [SCTP_RECVV_RCVINFO], [MSG_EOR]) = 4
 +0 poll([{{fd=3, events=POLLIN|POLLOUT, revents=POLLOUT}}], 1, 0) = 1
 "
     );
     passes(&text);
     fails(&text.replace("rcv_ppid=htonl(17)", "rcv_ppid=18"), 19, "rcv_ppid=18 is expected, 17 seen");
+    fails(&text.replace("rcv_ssn=3", "rcv_ssn=0"), 19, "rcv_ssn=0 is expected, 3 seen");
+    fails(&text.replace("rcv_tsn=1", "rcv_tsn=2"), 19, "rcv_tsn=2 is expected, 1 seen");
+    fails(&text.replace("rcv_cumtsn=1", "rcv_cumtsn=0"), 19, "rcv_cumtsn=0 is expected, 1 seen");
     fails(&text.replace("[SCTP_RECVV_RCVINFO], [MSG_EOR]", "..., [0]"), 19, "flags=0 is expected");
     fails(&text.replace("revents=POLLOUT", "revents=POLLIN"), 20, "revents");
     fails(&text.replace("= -1 EINVAL", "= 0"), 13, "-1 EINVAL");

@@ -65,6 +65,11 @@ pub struct Received {
     pub bytes: usize,
     /// Payload protocol identifier of the message.
     pub ppid: u32,
+    /// TSN of the message's first chunk.
+    pub tsn: u32,
+    /// Its stream sequence number, as it came; with I-DATA the lower half of its message identifier
+    /// (RFC 8260 §4.1).
+    pub ssn: u16,
     /// The message ends here.
     pub end_of_message: bool,
     /// It ends here because the peer has given it up (RFC 3758): what was read
@@ -334,6 +339,11 @@ impl Endpoint {
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
         self.association(id).map_or(0, |association| association.recv.readable_bytes(stream))
+    }
+
+    /// The highest TSN up to which everything has arrived; 0 when nothing is known of the association.
+    pub(crate) fn cumulative_tsn(&self, id: AssociationId) -> u32 {
+        self.association(id).map_or(0, |association| association.recv.cumulative().0)
     }
 
     /// Makes the path with this index the primary (RFC 9260 §11.1.3).

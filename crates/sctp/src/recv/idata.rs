@@ -69,8 +69,8 @@ struct Lane {
 /// A message of which something has arrived.
 #[derive(Debug, Default)]
 struct Assembly {
-    /// Offset of the TSN of its first fragment, and its PPID, once that is here.
-    begin: Option<(u64, u32)>,
+    /// Offset of the TSN of its first fragment, its PPID, and that TSN, once that is here.
+    begin: Option<(u64, u32, u32)>,
     /// The fragment that comes next.
     next: u64,
     /// The last fragment, once that is here.
@@ -130,7 +130,11 @@ impl Interleaved {
         let whole = data.begin && data.end;
         if whole && !lane.messages.contains_key(&number) && (data.unordered || number == lane.next) {
             order.deliver(
-                delivery(data.stream, data.unordered, number, data.ppid),
+                delivery(
+                    Name { stream: data.stream, unordered: data.unordered, number },
+                    data.ppid,
+                    data.tsn.0,
+                ),
                 data.payload,
                 &mut self.pool,
             )?;
@@ -197,13 +201,13 @@ impl Interleaved {
     /// Delivers a message that is complete, although others before it will not
     /// come, and drops one that is not.
     fn give_up(&mut self, name: Name, message: Assembly, order: &mut Order) -> Result<(), Violation> {
-        if let Some((begin, ppid)) = message.begin {
+        if let Some((begin, ppid, tsn)) = message.begin {
             self.leave(name, begin);
             if message.is_complete() {
                 if !name.unordered {
                     order.expect_next(name.stream, name.number as u16);
                 }
-                let to = delivery(name.stream, name.unordered, name.number, ppid);
+                let to = delivery(name, ppid, tsn);
                 order.deliver(to, &message.buffer, &mut self.pool)?;
                 self.pool.put(message.buffer);
                 return Ok(());
@@ -302,10 +306,10 @@ impl Interleaved {
             assembly.last = Some(fsn);
         }
         if data.begin {
-            assembly.begin = Some((offset, data.ppid));
+            assembly.begin = Some((offset, data.ppid, data.tsn.0));
             self.begun.insert(offset, name);
-            assembly.direct =
-                turn && !name.unordered && order.begin_direct(name.stream, name.number as u16, data.ppid)?;
+            let to = delivery(name, data.ppid, data.tsn.0);
+            assembly.direct = turn && !name.unordered && order.begin_direct(to)?;
             if !assembly.direct {
                 assembly.buffer = self.pool.take();
             }
@@ -344,7 +348,7 @@ impl Interleaved {
         if !name.unordered {
             lane.next += 1;
         }
-        let Some((begin, ppid)) = assembly.begin else {
+        let Some((begin, ppid, tsn)) = assembly.begin else {
             return Ok(());
         };
         self.leave(name, begin);
@@ -352,7 +356,7 @@ impl Interleaved {
             let mid = name.number as u16;
             return order.finish_direct(name.stream, name.unordered, mid, &mut self.pool);
         }
-        let to = delivery(name.stream, name.unordered, name.number, ppid);
+        let to = delivery(name, ppid, tsn);
         order.deliver(to, &assembly.buffer, &mut self.pool)?;
         self.pool.put(assembly.buffer);
         Ok(())
@@ -373,7 +377,7 @@ impl Interleaved {
             let (complete, begin) = (assembly.is_complete(), assembly.begin);
             self.aside -= 1;
             if !complete {
-                if let Some((begin, _)) = begin {
+                if let Some((begin, ..)) = begin {
                     // It may have been passed over before its turn.
                     self.begun.insert(begin, name);
                 }
@@ -391,7 +395,7 @@ impl Interleaved {
         };
         // What lies in the stream's buffer is counted there.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
-        if large && assembly.begin.is_some_and(|(begin, _)| begin < next) {
+        if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.hand_out(slot, name, false, order);
         }
     }
@@ -441,11 +445,10 @@ impl Interleaved {
             order.expose(name.stream, name.unordered, eager);
             return true;
         }
-        let Some((begin, ppid)) = assembly.begin else {
+        let Some((begin, ppid, tsn)) = assembly.begin else {
             return true;
         };
-        let mid = name.number as u16;
-        if !order.adopt(name.stream, mid, ppid, name.unordered, &assembly.buffer) {
+        if !order.adopt(delivery(name, ppid, tsn), &assembly.buffer) {
             return false;
         }
         assembly.direct = true;
@@ -463,8 +466,9 @@ impl Stream {
 }
 
 /// `order` counts in 16 bits, which is enough for what comes in its turn.
-fn delivery(stream: u16, unordered: bool, number: u64, ppid: u32) -> Delivery {
-    Delivery { stream, ssn: number as u16, ppid, unordered }
+fn delivery(name: Name, ppid: u32, tsn: u32) -> Delivery {
+    let Name { stream, unordered, number } = name;
+    Delivery { stream, ssn: number as u16, ppid, tsn, unordered }
 }
 
 /// Appends the fragment that comes next.

@@ -21,7 +21,7 @@ use ack::{Ack, Due};
 use anabranch_base::Batch;
 use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn};
 use idata::Interleaved;
-use order::Order;
+use order::{Delivery, Order};
 use reassembly::{Fragment, Reassembly, Violation};
 use tracker::{Arrival, Tracker};
 use window::Window;
@@ -129,6 +129,7 @@ impl RecvHalf {
         };
         let fragment = Fragment {
             offset,
+            tsn: data.tsn.0,
             stream: data.stream,
             ssn: data.ssn.0,
             ppid: data.ppid,
@@ -154,7 +155,9 @@ impl RecvHalf {
         if !(whole && fits && self.tracker.is_next(data.tsn.0) && self.reassembly.is_idle()) {
             return None;
         }
-        let news = self.order.take_next(data.stream, data.ssn.0, data.ppid, data.payload)?;
+        let (stream, ssn, ppid, tsn) = (data.stream, data.ssn.0, data.ppid, data.tsn.0);
+        let to = Delivery { stream, ssn, ppid, tsn, unordered: false };
+        let news = self.order.take_next(to, data.payload)?;
         let offset = self.tracker.next();
         self.tracker.insert(offset);
         self.ack.on_new(data.immediate);

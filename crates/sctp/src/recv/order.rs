@@ -23,16 +23,21 @@ use std::collections::btree_map::{BTreeMap, Entry};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) stream: u16,
+    /// Its number in its stream; of unordered DATA whatever stood there, of I-DATA the MID's lower half.
     pub(crate) ssn: u16,
     pub(crate) ppid: u32,
+    /// TSN of its first chunk.
+    pub(crate) tsn: u32,
     pub(crate) unordered: bool,
 }
 
-/// A complete message in a lane.
+/// A complete message in a lane. No buffer has 4 GiB.
 #[derive(Debug)]
 struct Boundary {
-    left: usize,
+    left: u32,
     ppid: u32,
+    tsn: u32,
+    ssn: u16,
     /// Parts of it were handed out, and the rest will not come.
     incomplete: bool,
 }
@@ -40,11 +45,28 @@ struct Boundary {
 /// An unfinished message whose bytes lie at the end of a lane.
 #[derive(Debug)]
 struct Tail {
-    have: usize,
+    have: u32,
     ssn: u16,
     ppid: u32,
+    tsn: u32,
     /// It is handed out in parts.
     exposed: bool,
+}
+
+impl Boundary {
+    #[inline]
+    fn of(to: Delivery, length: usize) -> Self {
+        let Delivery { ssn, ppid, tsn, .. } = to;
+        Self { left: length as u32, ppid, tsn, ssn, incomplete: false }
+    }
+}
+
+impl Tail {
+    /// Where the message ends.
+    fn end(self, incomplete: bool) -> Boundary {
+        let Self { have, ssn, ppid, tsn, .. } = self;
+        Boundary { left: if incomplete { 0 } else { have }, ppid, tsn, ssn, incomplete }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -57,10 +79,10 @@ struct Lane {
 }
 
 impl Lane {
-    fn push(&mut self, payload: &[u8], ppid: u32) {
+    fn push(&mut self, payload: &[u8], to: Delivery) {
         assert!(self.tail.is_none(), "a message inside another");
         self.bytes.extend(payload);
-        self.messages.push_back(Boundary { left: payload.len(), ppid, incomplete: false });
+        self.messages.push_back(Boundary::of(to, payload.len()));
     }
 
     /// Nothing is in it, finished or not.
@@ -71,8 +93,8 @@ impl Lane {
 
     /// A message whose bytes lie elsewhere.
     #[inline]
-    fn push_lent(&mut self, length: usize, ppid: u32) {
-        self.messages.push_back(Boundary { left: length, ppid, incomplete: false });
+    fn push_lent(&mut self, length: usize, to: Delivery) {
+        self.messages.push_back(Boundary::of(to, length));
     }
 
     fn readable(&self) -> bool {
@@ -82,8 +104,8 @@ impl Lane {
     /// Bytes that one read can return.
     fn first(&self) -> usize {
         match (self.messages.front(), &self.tail) {
-            (Some(message), _) => message.left,
-            (None, Some(tail)) if tail.exposed => tail.have,
+            (Some(message), _) => message.left as usize,
+            (None, Some(tail)) if tail.exposed => tail.have as usize,
             _ => 0,
         }
     }
@@ -119,16 +141,18 @@ impl Lane {
     #[inline]
     fn read(&mut self, out: &mut [u8], unordered: bool, lent: Option<&mut Lent>) -> Option<Received> {
         let mut incomplete = false;
-        let (left, ppid, whole) = match (self.messages.front_mut(), &mut self.tail) {
+        let (left, ppid, tsn, ssn, whole) = match (self.messages.front_mut(), &mut self.tail) {
             (Some(message), _) => {
                 incomplete = message.incomplete;
-                (&mut message.left, message.ppid, true)
+                (&mut message.left, message.ppid, message.tsn, message.ssn, true)
             }
-            (None, Some(tail)) if tail.exposed && tail.have > 0 => (&mut tail.have, tail.ppid, false),
+            (None, Some(tail)) if tail.exposed && tail.have > 0 => {
+                (&mut tail.have, tail.ppid, tail.tsn, tail.ssn, false)
+            }
             _ => return None,
         };
-        let bytes = out.len().min(*left);
-        *left -= bytes;
+        let bytes = out.len().min(*left as usize);
+        *left -= bytes as u32;
         let end_of_message = whole && *left == 0;
         match lent {
             Some(lent) => lent.copy(&mut out[..bytes]),
@@ -137,7 +161,7 @@ impl Lane {
         if end_of_message {
             self.messages.pop_front();
         }
-        Some(Received { bytes, ppid, end_of_message, incomplete, unordered })
+        Some(Received { bytes, ppid, tsn, ssn, end_of_message, incomplete, unordered })
     }
 }
 
@@ -146,11 +170,11 @@ struct Stream {
     next_ssn: u16,
     ordered: Lane,
     unordered: Option<Box<Lane>>,
-    /// Complete ordered messages that wait for an earlier one, PPID and bytes by
-    /// SSN. A tree: numbers that come in no order cost no more than others.
-    waiting: BTreeMap<u16, (u32, Vec<u8>)>,
+    /// Complete ordered messages that wait for an earlier one, by SSN. A tree:
+    /// numbers that come in no order cost no more than others.
+    waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages behind one that is handed out in parts.
-    behind: Vec<(u32, Vec<u8>)>,
+    behind: Vec<(Delivery, Vec<u8>)>,
     /// The lane (unordered?) whose message has been read in part.
     reading: Option<bool>,
     signalled: bool,
@@ -179,8 +203,8 @@ impl Stream {
     /// Lets those go that wait behind an unordered message handed out in parts.
     fn let_pass(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
-        for (ppid, payload) in std::mem::take(&mut self.behind) {
-            self.lane(true).push(&payload, ppid);
+        for (to, payload) in std::mem::take(&mut self.behind) {
+            self.lane(true).push(&payload, to);
             pool.put(payload);
             released += 1;
         }
@@ -191,9 +215,9 @@ impl Stream {
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
-            && let Some((ppid, payload)) = self.waiting.remove(&self.next_ssn)
+            && let Some((to, payload)) = self.waiting.remove(&self.next_ssn)
         {
-            self.ordered.push(&payload, ppid);
+            self.ordered.push(&payload, to);
             self.next_ssn = self.next_ssn.wrapping_add(1);
             pool.put(payload);
             released += 1;
@@ -251,10 +275,10 @@ impl Order {
             if lane.tail.is_some() {
                 let mut copy = pool.take();
                 copy.extend_from_slice(payload);
-                stream.behind.push((to.ppid, copy));
+                stream.behind.push((to, copy));
                 return Ok(());
             }
-            lane.push(payload, to.ppid);
+            lane.push(payload, to);
             self.completed += 1;
         } else {
             // RFC 9260 §6.6: by stream sequence number, held back until its turn.
@@ -269,9 +293,9 @@ impl Order {
                 return Err(Violation("6.5: a stream sequence number was used twice"));
             }
             if stream.ordered.is_empty() && self.lent.take(slot, payload.len()) {
-                stream.ordered.push_lent(payload.len(), to.ppid);
+                stream.ordered.push_lent(payload.len(), to);
             } else {
-                stream.ordered.push(payload, to.ppid);
+                stream.ordered.push(payload, to);
             }
             stream.next_ssn = stream.next_ssn.wrapping_add(1);
             self.completed += 1;
@@ -286,18 +310,18 @@ impl Order {
     /// A complete ordered message into its lane, if it is the one that comes next there and none
     /// waits for it. Whether the stream has become readable by it, which nobody has been told.
     #[inline]
-    pub(crate) fn take_next(&mut self, stream: u16, ssn: u16, ppid: u32, payload: &[u8]) -> Option<bool> {
-        let slot = self.streams.find(stream)?;
+    pub(crate) fn take_next(&mut self, to: Delivery, payload: &[u8]) -> Option<bool> {
+        let slot = self.streams.find(to.stream)?;
         let state = self.streams.at(slot);
-        if ssn != state.next_ssn || !state.is_simple() || !self.news.is_empty() {
+        if to.ssn != state.next_ssn || !state.is_simple() || !self.news.is_empty() {
             return None;
         }
         if state.ordered.messages.is_empty() && self.lent.take(slot, payload.len()) {
-            state.ordered.push_lent(payload.len(), ppid);
+            state.ordered.push_lent(payload.len(), to);
         } else {
-            state.ordered.push(payload, ppid);
+            state.ordered.push(payload, to);
         }
-        state.next_ssn = ssn.wrapping_add(1);
+        state.next_ssn = to.ssn.wrapping_add(1);
         self.completed += 1;
         Some(!std::mem::replace(&mut state.signalled, true))
     }
@@ -318,13 +342,14 @@ impl Order {
         };
         let mut copy = pool.take();
         copy.extend_from_slice(payload);
-        place.insert((to.ppid, copy));
+        place.insert((to, copy));
         Ok(())
     }
 
     /// An ordered message begins; true when it is its turn, and its bytes
     /// come by [`extend_direct`](Self::extend_direct).
-    pub(crate) fn begin_direct(&mut self, stream: u16, ssn: u16, ppid: u32) -> Result<bool, Violation> {
+    pub(crate) fn begin_direct(&mut self, to: Delivery) -> Result<bool, Violation> {
+        let Delivery { stream, ssn, ppid, tsn, .. } = to;
         let slot = self.slot(stream);
         let state = self.streams.at(slot);
         if ssn != state.next_ssn {
@@ -333,13 +358,14 @@ impl Order {
         if state.ordered.tail.is_some() {
             return Err(Violation("6.5: a stream sequence number was used twice"));
         }
-        state.ordered.tail = Some(Tail { have: 0, ssn, ppid, exposed: false });
+        state.ordered.tail = Some(Tail { have: 0, ssn, ppid, tsn, exposed: false });
         Ok(true)
     }
 
     /// Takes over an unfinished message from its own buffer when it may be
     /// handed out in parts now.
-    pub(crate) fn adopt(&mut self, stream: u16, ssn: u16, ppid: u32, unordered: bool, bytes: &[u8]) -> bool {
+    pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
+        let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);
         let state = self.streams.at(slot);
         if !unordered && ssn != state.next_ssn {
@@ -350,7 +376,7 @@ impl Order {
             return false;
         }
         lane.bytes.extend(bytes);
-        lane.tail = Some(Tail { have: bytes.len(), ssn, ppid, exposed: true });
+        lane.tail = Some(Tail { have: bytes.len() as u32, ssn, ppid, tsn, exposed: true });
         self.tell(slot, stream);
         true
     }
@@ -365,7 +391,7 @@ impl Order {
             return;
         };
         lane.bytes.extend(payload);
-        tail.have += payload.len();
+        tail.have += payload.len() as u32;
         if tail.exposed {
             self.tell(slot, stream);
         }
@@ -378,7 +404,7 @@ impl Order {
         let slot = self.streams.slot(stream, Stream::default);
         if let Some(tail) = &mut self.streams.at(slot).lane(unordered).tail
             && !tail.exposed
-            && (eager || tail.have as u64 >= partial_delivery)
+            && (eager || u64::from(tail.have) >= partial_delivery)
         {
             tail.exposed = true;
             self.tell(slot, stream);
@@ -399,7 +425,7 @@ impl Order {
         let Some(tail) = lane.tail.take_if(|tail| unordered || tail.ssn == ssn) else {
             return Ok(());
         };
-        lane.messages.push_back(Boundary { left: tail.have, ppid: tail.ppid, incomplete: false });
+        lane.messages.push_back(tail.end(false));
         let mut released = 1;
         if unordered {
             released += state.let_pass(pool);

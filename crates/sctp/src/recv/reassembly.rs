@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment<'a> {
     pub(crate) offset: u64,
+    pub(crate) tsn: u32,
     pub(crate) stream: u16,
     pub(crate) ssn: u16,
     pub(crate) ppid: u32,
@@ -22,6 +23,14 @@ pub(crate) struct Fragment<'a> {
     pub(crate) begin: bool,
     pub(crate) end: bool,
     pub(crate) payload: &'a [u8],
+}
+
+impl Fragment<'_> {
+    /// The message that begins with it.
+    fn delivery(&self) -> Delivery {
+        let &Self { tsn, stream, ssn, ppid, unordered, .. } = self;
+        Delivery { stream, ssn, ppid, tsn, unordered }
+    }
 }
 
 /// What the peer did wrong.
@@ -49,9 +58,18 @@ struct Assembly {
     stream: u16,
     ssn: u16,
     ppid: u32,
+    /// Of the first fragment.
+    tsn: u32,
     unordered: bool,
     /// Its bytes; `None` while they go straight to the stream.
     buffer: Option<Vec<u8>>,
+}
+
+impl Assembly {
+    fn delivery(&self) -> Delivery {
+        let &Self { tsn, stream, ssn, ppid, unordered, .. } = self;
+        Delivery { stream, ssn, ppid, tsn, unordered }
+    }
 }
 
 /// Fragments and unfinished messages of an association.
@@ -86,13 +104,7 @@ impl Reassembly {
         eager: bool,
     ) -> Result<(), Violation> {
         if fragment.begin && fragment.end {
-            let delivery = Delivery {
-                stream: fragment.stream,
-                ssn: fragment.ssn,
-                ppid: fragment.ppid,
-                unordered: fragment.unordered,
-            };
-            order.deliver(delivery, fragment.payload, &mut self.pool)?;
+            order.deliver(fragment.delivery(), fragment.payload, &mut self.pool)?;
             // What else the packet sets free is not in its buffer.
             order.offer(false);
         } else {
@@ -120,7 +132,7 @@ impl Reassembly {
         };
         let large = eager || buffer.len() as u64 >= order.partial_delivery();
         if large
-            && order.adopt(first.stream, first.ssn, first.ppid, first.unordered, buffer)
+            && order.adopt(first.delivery(), buffer)
             && let Some(buffer) = first.buffer.take()
         {
             self.pool.put(buffer);
@@ -129,14 +141,14 @@ impl Reassembly {
 
     fn accept_part(&mut self, fragment: Fragment<'_>, order: &mut Order) -> Result<(), Violation> {
         if fragment.begin {
-            let direct =
-                !fragment.unordered && order.begin_direct(fragment.stream, fragment.ssn, fragment.ppid)?;
+            let direct = !fragment.unordered && order.begin_direct(fragment.delivery())?;
             let assembly = Assembly {
                 begin: fragment.offset,
                 next: fragment.offset,
                 stream: fragment.stream,
                 ssn: fragment.ssn,
                 ppid: fragment.ppid,
+                tsn: fragment.tsn,
                 unordered: fragment.unordered,
                 buffer: if direct { None } else { Some(self.pool.take()) },
             };
@@ -165,13 +177,14 @@ impl Reassembly {
             return Ok(());
         }
         loop {
-            let next = self.assemblies[at].next;
+            let Assembly { next, tsn, .. } = self.assemblies[at];
             let Some(held) = self.take_held(next) else {
                 // Ascending order is kept: an assembly never grows past the beginning of the next.
                 return Ok(());
             };
             let part = Fragment {
                 offset: next,
+                tsn,
                 stream: held.stream,
                 ssn: held.ssn,
                 ppid: held.ppid,
@@ -214,18 +227,13 @@ impl Reassembly {
         let Some(assembly) = self.assemblies.remove(at) else {
             return Ok(true);
         };
+        let to = assembly.delivery();
         match assembly.buffer {
             None => {
                 order.finish_direct(assembly.stream, assembly.unordered, assembly.ssn, &mut self.pool)?;
             }
             Some(buffer) => {
-                let delivery = Delivery {
-                    stream: assembly.stream,
-                    ssn: assembly.ssn,
-                    ppid: assembly.ppid,
-                    unordered: assembly.unordered,
-                };
-                order.deliver(delivery, &buffer, &mut self.pool)?;
+                order.deliver(to, &buffer, &mut self.pool)?;
                 self.pool.put(buffer);
             }
         }

@@ -89,10 +89,18 @@ impl From<SndInfo> for SendInfo {
 pub struct RcvInfo {
     /// The stream (`rcv_sid`).
     pub stream: u16,
+    /// The message's number in its stream, as the peer has sent it (`rcv_ssn`); unordered messages
+    /// have none that means anything. With I-DATA the lower half of the message identifier (RFC 8260
+    /// §4.1).
+    pub ssn: u16,
     /// It was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,
     /// Payload protocol identifier, in host order (`rcv_ppid`).
     pub ppid: u32,
+    /// TSN of the message's first chunk, the same for each part that is read of it (`rcv_tsn`).
+    pub tsn: u32,
+    /// The highest TSN up to which everything has arrived now (`rcv_cumtsn`).
+    pub cumulative_tsn: u32,
     /// What the application has set with `SocketOption::Context` (`rcv_context`).
     pub context: u32,
     /// The association (`rcv_assoc_id`).

@@ -70,6 +70,36 @@ fn a_shutdown_shows_as_the_end_of_file_and_a_pipe() {
     assert_eq!(ends[0].recv(NOW, client, &mut buffer), Ok(Incoming::EndOfFile));
 }
 
+/// RFC 6458 §5.3.5, RFC 8260 §4.1: every part that is read of a message tells the numbers it came with.
+#[test]
+fn messages_tell_their_numbers() {
+    for interleaving in ["no", "yes"] {
+        let mut ends = [1, 2].map(|n| {
+            let mut config = Config::default();
+            config.set("interleaving", interleaving).expect("a known key");
+            Sockets::new(Endpoint::new(config, vec![address(n)], Rng::new(n.into())))
+        });
+        let (client, server) = connected(&mut ends);
+        let association = ends[1].associations(server)[0];
+        let before = ends[1].endpoint().cumulative_tsn(association);
+        // The second message is of four chunks.
+        for (stream, unordered, bytes) in [(1, false, 10), (1, false, 5_000), (1, false, 10), (2, true, 10)] {
+            let info = SndInfo { stream, unordered, ..SndInfo::default() };
+            ends[0].send(NOW, client, &vec![7; bytes], info).expect("room");
+        }
+        settle(&mut ends, NOW);
+        assert_eq!(ends[1].endpoint().interleaves(association), interleaving == "yes");
+        let (mut buffer, mut told) = ([0; 1_500], Vec::new());
+        while let Ok(Incoming::Data { info, .. }) = ends[1].recv(NOW, server, &mut buffer) {
+            assert_eq!(info.cumulative_tsn.wrapping_sub(before), 7);
+            told.push((info.stream, info.ssn, info.tsn.wrapping_sub(before)));
+        }
+        told.sort_unstable();
+        let parts = (1, 1, 2);
+        assert_eq!(told, [(1, 0, 1), parts, parts, parts, parts, (1, 2, 6), (2, 0, 7)], "{interleaving}");
+    }
+}
+
 #[test]
 fn an_abort_shows_in_the_error_once() {
     let mut ends = pair();

@@ -155,6 +155,7 @@ impl Sockets {
                 Some(Item::Notification(notification)) => return Ok(Incoming::Notification(notification)),
                 Some(Item::Data(association, stream)) => {
                     let context = socket.settings.context;
+                    let cumulative_tsn = self.endpoint.cumulative_tsn(association);
                     let received = self.endpoint.recv(now, association, stream, buffer);
                     let Ok(Some(received)) = received else {
                         continue;
@@ -177,8 +178,11 @@ impl Sockets {
                     self.take_events(now);
                     let info = RcvInfo {
                         stream,
+                        ssn: received.ssn,
                         unordered: received.unordered,
                         ppid: received.ppid,
+                        tsn: received.tsn,
+                        cumulative_tsn,
                         context,
                         association,
                     };

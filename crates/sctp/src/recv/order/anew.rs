@@ -12,8 +12,8 @@ impl Stream {
         // In their order, which may wrap.
         let mut before = std::mem::take(&mut self.waiting);
         let after = before.split_off(&self.next_ssn);
-        for (_, (ppid, payload)) in after.into_iter().chain(before) {
-            self.ordered.push(&payload, ppid);
+        for (_, (to, payload)) in after.into_iter().chain(before) {
+            self.ordered.push(&payload, to);
             pool.put(payload);
             released += 1;
         }
@@ -52,8 +52,8 @@ impl Order {
             if stream.unordered.is_some() {
                 stream.drop_tail(true);
             }
-            for (ppid, payload) in std::mem::take(&mut stream.behind) {
-                stream.unordered.get_or_insert_default().push(&payload, ppid);
+            for (to, payload) in std::mem::take(&mut stream.behind) {
+                stream.unordered.get_or_insert_default().push(&payload, to);
             }
         }
     }

@@ -107,8 +107,8 @@ mod tests {
                         buffer.extend_from_slice(&payload);
                         buffer.resize(buffer.len().next_multiple_of(4), 0);
                     });
-                    let to =
-                        Delivery { stream: stream as u16, ssn: numbers[stream], ppid: 0, unordered: false };
+                    let (ssn, tsn) = (numbers[stream], 0);
+                    let to = Delivery { stream: stream as u16, ssn, ppid: 0, tsn, unordered: false };
                     numbers[stream] += 1;
                     order.offer(true);
                     order.deliver(to, &payload, &mut pool).expect("in order");

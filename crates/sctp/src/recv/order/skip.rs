@@ -5,7 +5,7 @@
 //!
 //! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
 
-use super::{Boundary, Order, Pool, Stream};
+use super::{Order, Pool, Stream};
 use std::collections::BTreeMap;
 
 /// Half the space of stream sequence numbers: what lies further ahead lies behind.
@@ -54,12 +54,13 @@ impl Stream {
         let Some(tail) = lane.tail.take() else {
             return 0;
         };
-        lane.bytes.truncate(lane.bytes.len() - tail.have);
+        let dropped = tail.have;
+        lane.bytes.truncate(lane.bytes.len() - dropped as usize);
         if reading && lane.messages.is_empty() {
             // RFC 3758 §3.6: a reader of parts is told that there will be no more.
-            lane.messages.push_back(Boundary { left: 0, ppid: tail.ppid, incomplete: true });
+            lane.messages.push_back(tail.end(true));
         }
-        tail.have as u64
+        dropped.into()
     }
 }
 
@@ -125,9 +126,9 @@ impl Order {
         let next = state.next_ssn;
         // The lowest that waits: numbers may wrap.
         while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)
-            && let Some((ppid, payload)) = state.waiting.remove(&waiting)
+            && let Some((to, payload)) = state.waiting.remove(&waiting)
         {
-            state.ordered.push(&payload, ppid);
+            state.ordered.push(&payload, to);
             pool.put(payload);
             self.completed += 1;
         }

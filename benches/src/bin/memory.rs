@@ -154,9 +154,13 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
 
 /// What the bytes alone cost, in ns each, when so many wait: written behind the others, read
 /// from the front into a packet, summed at both ends, and handed on as `queued` does it, a
-/// window of [`BUFFER`] bytes at a time. Nothing is kept of messages and chunks.
+/// window of [`BUFFER`] bytes at a time. Nothing is kept of messages and chunks. What comes next
+/// is fetched from memory ahead of its turn, many lines at a time: a packet at a time costs 150 ns
+/// more, in which the processor only waits.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
+    /// Pieces that are fetched ahead.
+    const AHEAD: usize = 16;
     let message: Vec<u8> = (0..PIECE).map(|i| i as u8).collect();
     let mut waiting: VecDeque<u8> = VecDeque::with_capacity(depth);
     let mut arrived: VecDeque<u8> = VecDeque::with_capacity(BUFFER);
@@ -171,7 +175,12 @@ fn floor(depth: usize, total: usize) -> f64 {
             while waiting.len() + PIECE <= depth {
                 waiting.extend(black_box(&message));
             }
-            for _ in 0..BUFFER / PIECE {
+            for number in 0..BUFFER / PIECE {
+                if number % AHEAD == 0 {
+                    let (front, _) = waiting.as_slices();
+                    let lines = front.iter().take(AHEAD * PIECE).step_by(64);
+                    black_box(lines.fold(0, |all, byte| all | byte));
+                }
                 copy(&mut waiting, &mut packet[28..]);
                 for _ in 0..2 {
                     black_box(crc32c::crc32c(black_box(&packet)));

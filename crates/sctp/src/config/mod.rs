@@ -224,6 +224,13 @@ pub struct KnobError(pub String);
 
 impl Config {
     /// The profile `name`, one of [`PROFILES`].
+    ///
+    /// ```
+    /// use anabranch_sctp::{Config, PROFILES};
+    ///
+    /// assert!(PROFILES.iter().all(|name| Config::profile(name).is_some()));
+    /// assert!(Config::profile("rfc9999").is_none());
+    /// ```
     #[must_use]
     pub fn profile(name: &str) -> Option<Self> {
         let rows = profiles::rows(name)?;
@@ -237,6 +244,15 @@ impl Config {
     }
 
     /// Sets one knob from its text form.
+    ///
+    /// ```
+    /// use anabranch_sctp::{Config, KnobError};
+    ///
+    /// let mut config = Config::default();
+    /// config.set("sndbuf", "4MiB")?;
+    /// assert!(config.set("sndbuf", "much").is_err());
+    /// # Ok::<(), KnobError>(())
+    /// ```
     ///
     /// # Errors
     /// [`KnobError`] when there is no such knob or the value has another form.
@@ -252,6 +268,16 @@ impl Config {
     }
 
     /// Finds what two knobs together make impossible.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{Config, KnobError};
+    /// let mut config = Config::default();
+    /// config.set("asconf", "yes")?;
+    /// assert!(config.check().is_err(), "addresses change only authenticated");
+    /// config.set("auth", "yes")?;
+    /// assert!(config.check().is_ok());
+    /// # Ok::<(), KnobError>(())
+    /// ```
     ///
     /// # Errors
     /// [`KnobError`]: one line that names both.
@@ -274,6 +300,13 @@ impl Config {
     }
 
     /// Every knob with its value and the source of the value.
+    ///
+    /// ```
+    /// # use anabranch_sctp::Config;
+    /// for knob in Config::default().knobs() {
+    ///     println!("{}={} ({})", knob.key, knob.value, knob.source);
+    /// }
+    /// ```
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
         KNOBS

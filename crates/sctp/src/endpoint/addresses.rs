@@ -20,6 +20,19 @@ impl Endpoint {
     /// This host has one more address, on an interface that takes packets of
     /// `mtu` bytes (65,535 at most). Associations with dynamic
     /// addresses tell their peers.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::Pair;
+    /// # use anabranch_sctp::Config;
+    /// let mut config = Config::default();
+    /// config.set("auth", "yes")?;
+    /// config.set("asconf", "yes")?;
+    /// let (mut pair, _, there) = Pair::associated(&config);
+    /// pair.a.add_address(pair.now, "10.0.2.1:0".parse()?, 1500);
+    /// pair.settle();
+    /// assert_eq!(pair.b.info(there).map(|info| info.paths.len()), Some(2), "the peer has been told");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_address(&mut self, now: Instant, address: SocketAddr, mtu: u32) {
         if self.locals.iter().any(|local| local.address.ip() == address.ip()) {
             return;

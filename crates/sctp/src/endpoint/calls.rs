@@ -32,6 +32,15 @@ pub struct Associate {
 
 impl Associate {
     /// An association with `peer_port` at one address, the rest by default.
+    ///
+    /// ```
+    /// use anabranch_sctp::Associate;
+    ///
+    /// let one = Associate::to("10.0.0.2:9899".parse()?, 80);
+    /// let two = Associate { streams: Some(100), ..one };
+    /// assert_eq!(two.peer_port, 80);
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
     #[must_use]
     pub fn to(peer: SocketAddr, peer_port: u16) -> Self {
         Self { peer: vec![peer], peer_port, local_port: None, streams: None }
@@ -83,6 +92,19 @@ impl Endpoint {
     /// Begins an association. `Event::Established` or `Event::Closed` follows.
     /// Messages can be sent at once: they wait for the handshake. Those on
     /// streams that the peer does not grant then are dropped.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{address, Pair, Side};
+    /// # use anabranch_sctp::{Associate, Config, Event};
+    /// # let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+    /// # pair.b.listen(80)?;
+    /// # let (peer, now) = (address(Side::B, 0), pair.now);
+    /// let id = pair.a.associate(now, Associate::to(peer, 80))?;
+    /// pair.settle();
+    /// let up = |event: &Event| matches!(event, Event::Established { id: up, .. } if *up == id);
+    /// assert!(pair.events(Side::A).iter().any(up));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`AssociateError`].
@@ -168,6 +190,15 @@ impl Endpoint {
 
     /// Takes one whole message into the send buffer.
     ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// let message = Message { stream: 2, ppid: 7, unordered: true, ..Message::default() };
+    /// pair.a.send(pair.now, id, message, b"hello")?;
+    /// assert_eq!(pair.a.send(pair.now, id, message, b""), Err(SendError::Empty));
+    /// # Ok::<(), SendError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SendError`]; the message was not taken.
     pub fn send(
@@ -185,6 +216,14 @@ impl Endpoint {
 
     /// Takes `payload` into the send buffer as messages of `piece` bytes, the last of what is left:
     /// as many as there is room for. How many bytes that were.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// let taken = pair.a.send_pieces(pair.now, id, Message::default(), &[7; 5_000], 1_000)?;
+    /// assert_eq!(taken, 5_000, "five messages");
+    /// # Ok::<(), SendError>(())
+    /// ```
     ///
     /// # Errors
     /// [`SendError`]; nothing was taken.
@@ -235,6 +274,20 @@ impl Endpoint {
     /// Reads from a stream: at most the rest of one message a call. `None`
     /// when there is nothing now.
     ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// # pair.a.send(pair.now, id, Message { ppid: 7, ..Message::default() }, b"hello")?;
+    /// # pair.settle();
+    /// let mut buffer = [0; 3];
+    /// let first = pair.b.recv(pair.now, there, 0, &mut buffer)?.expect("it has arrived");
+    /// assert_eq!((first.bytes, first.end_of_message, first.ppid), (3, false, 7));
+    /// let rest = pair.b.recv(pair.now, there, 0, &mut buffer)?.expect("there is more");
+    /// assert_eq!((rest.bytes, rest.end_of_message), (2, true));
+    /// assert_eq!(pair.b.recv(pair.now, there, 0, &mut buffer)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`RecvError`].
     pub fn recv(
@@ -264,6 +317,19 @@ impl Endpoint {
     /// many bytes were read, and whether nothing is left; that counts as a
     /// [`recv`](Self::recv) that has returned `None`.
     ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// # for part in [b"one", b"two"] {
+    /// #     pair.a.send(pair.now, id, Message::default(), part)?;
+    /// # }
+    /// # pair.settle();
+    /// let mut buffer = [0; 100];
+    /// assert_eq!(pair.b.recv_bytes(pair.now, there, 0, &mut buffer, |_| true)?, (6, true));
+    /// assert_eq!(&buffer[..6], b"onetwo");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`RecvError`], when there are no bytes.
     #[inline]
@@ -292,6 +358,17 @@ impl Endpoint {
     /// Closes gracefully: what was sent is delivered first. `Event::Closed`
     /// follows; when everything has been read the association is forgotten
     /// (or with [`release`](Self::release)).
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::{Pair, Side}, Config, Event, Message};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// pair.a.send(pair.now, id, Message::default(), b"last words")?;
+    /// pair.a.shutdown(pair.now, id);
+    /// pair.settle();
+    /// assert!(pair.events(Side::A).iter().any(|event| matches!(event, Event::Closed { .. })));
+    /// assert_eq!(pair.b.readable_bytes(there, 0), 10, "it was delivered before");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shutdown(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, ctx| association.shutdown(ctx));
@@ -299,6 +376,14 @@ impl Endpoint {
     }
 
     /// Closes at once with an ABORT. `Event::Closed` follows.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// pair.a.abort(pair.now, id);
+    /// pair.settle();
+    /// assert_eq!((pair.a.associations(), pair.b.associations()), (0, 0));
+    /// ```
     pub fn abort(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, ctx| association.abort(ctx));
@@ -317,6 +402,15 @@ impl Endpoint {
     }
 
     /// Room in the send buffer, bytes.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// let room = pair.a.writable_bytes(id);
+    /// pair.a.send(pair.now, id, Message::default(), &[7; 1_000])?;
+    /// assert_eq!(pair.a.writable_bytes(id), room - 1_000, "until it is acknowledged");
+    /// # Ok::<(), SendError>(())
+    /// ```
     #[must_use]
     pub fn writable_bytes(&self, id: AssociationId) -> usize {
         self.association(id).map_or(0, |association| association.send.queue.writable_bytes() as usize)
@@ -362,6 +456,19 @@ impl Endpoint {
     /// `Event::ResetFailed` follows, one a direction, several for long lists
     /// (RFC 6525 §6.3.2).
     ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Direction, Event};
+    /// let mut config = Config::default();
+    /// config.set("reconfig", "yes")?;
+    /// let (mut pair, id, _) = Pair::associated(&config);
+    /// pair.a.reset_streams(pair.now, id, Direction::Outgoing, &[3])?;
+    /// pair.settle();
+    /// let reset = |event: &Event| matches!(event, Event::StreamsReset { streams, .. } if *streams == [3]);
+    /// assert!(pair.events(Side::A).iter().any(reset));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ResetError`]; nothing was asked.
     pub fn reset_streams(
@@ -395,6 +502,14 @@ impl Endpoint {
 
     /// Asks for more streams: to send on, and for the peer to send on.
     /// `Event::StreamsAdded` or `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::Pair;
+    /// # use anabranch_sctp::Config;
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// let refused = pair.a.add_streams(pair.now, id, 10, 0);
+    /// assert!(refused.is_err(), "without reconfig=yes at both ends");
+    /// ```
     ///
     /// # Errors
     /// [`ResetError`]; nothing was asked.
@@ -456,6 +571,14 @@ impl Endpoint {
     }
 
     /// The association as it stands.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, AssociationState, Config};
+    /// # let (pair, id, _) = Pair::associated(&Config::default());
+    /// let info = pair.a.info(id).expect("it is up");
+    /// assert_eq!((info.state, info.peer_port), (AssociationState::Established, 80));
+    /// assert!(info.paths[0].primary);
+    /// ```
     #[must_use]
     pub fn info(&self, id: AssociationId) -> Option<AssociationInfo> {
         self.association(id).map(Association::info)
@@ -468,6 +591,15 @@ impl Endpoint {
     }
 
     /// What the association has done.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// pair.a.send(pair.now, id, Message::default(), b"hello")?;
+    /// pair.settle();
+    /// assert_eq!(pair.b.stats(there).map(|stats| stats.data_received), Some(1));
+    /// # Ok::<(), SendError>(())
+    /// ```
     #[must_use]
     pub fn stats(&self, id: AssociationId) -> Option<AssociationStats> {
         self.association(id).map(Association::stats)

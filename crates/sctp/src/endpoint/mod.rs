@@ -92,6 +92,16 @@ const EPHEMERAL: u16 = 49_152;
 impl Endpoint {
     /// An endpoint on `addresses` (ports: the UDP encapsulation port, or 0).
     /// All randomness comes from `rng`.
+    ///
+    /// ```
+    /// use anabranch_base::Rng;
+    /// use anabranch_sctp::{Config, Endpoint};
+    ///
+    /// let addresses = vec!["10.0.0.1:9899".parse()?, "[fd00::1]:9899".parse()?];
+    /// let endpoint = Endpoint::new(Config::default(), addresses, Rng::new(1));
+    /// assert_eq!(endpoint.addresses().len(), 2, "multi-homed, over UDP");
+    /// # Ok::<(), std::net::AddrParseError>(())
+    /// ```
     #[must_use]
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
@@ -154,6 +164,15 @@ impl Endpoint {
     }
 
     /// Accepts associations on `port`: each becomes an `Event::Accepted`.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, ListenError};
+    /// # let mut endpoint = Pair::new(Config::default(), Config::default(), 1, 1).a;
+    /// endpoint.listen(80)?;
+    /// assert_eq!(endpoint.listen(80), Err(ListenError::InUse));
+    /// endpoint.close_listener(80);
+    /// # Ok::<(), ListenError>(())
+    /// ```
     ///
     /// # Errors
     /// [`ListenError`].

@@ -14,6 +14,16 @@ use std::sync::Arc;
 impl Endpoint {
     /// As [`listen`](Self::listen), with a configuration for the associations of this port.
     ///
+    /// ```
+    /// # use anabranch_sctp::testing::Pair;
+    /// # use anabranch_sctp::Config;
+    /// # let mut endpoint = Pair::new(Config::default(), Config::default(), 1, 1).a;
+    /// let mut config = endpoint.config().clone();
+    /// config.set("streams", "1000")?;
+    /// endpoint.listen_with(80, config)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ListenError`].
     pub fn listen_with(&mut self, port: u16, config: Config) -> Result<(), ListenError> {

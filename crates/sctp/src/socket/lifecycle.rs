@@ -48,6 +48,18 @@ impl Sockets {
 
     /// `bind()`: takes a local port, on all addresses of the endpoint. 0 takes a free one.
     ///
+    /// ```
+    /// # use anabranch_sctp::socket::{Errno, Sockets, Style};
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let mut sockets = Sockets::new(Pair::new(Config::default(), Config::default(), 1, 1).a);
+    /// let socket = sockets.socket(Style::OneToMany);
+    /// sockets.bind(socket, 80)?;
+    /// assert_eq!(sockets.local_port(socket), Ok(80));
+    /// let other = sockets.socket(Style::OneToOne);
+    /// assert_eq!(sockets.bind(other, 80), Err(Errno::AddressInUse));
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::Invalid`] when it is bound already, [`Errno::AddressInUse`].
     pub fn bind(&mut self, id: SocketId, port: u16) -> Result<(), Errno> {
@@ -235,6 +247,18 @@ impl Sockets {
 
     /// `close()`: its associations shut down gracefully, what has not been read is dropped.
     /// With `SocketOption::Linger(Some(0))` they are aborted.
+    ///
+    /// ```
+    /// # use anabranch_base::Instant;
+    /// # use anabranch_sctp::socket::{Errno, Sockets, Style};
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let mut sockets = Sockets::new(Pair::new(Config::default(), Config::default(), 1, 1).a);
+    /// # let now = Instant::ZERO;
+    /// let socket = sockets.socket(Style::OneToOne);
+    /// sockets.close(now, socket)?;
+    /// assert_eq!(sockets.close(now, socket), Err(Errno::BadSocket));
+    /// # Ok::<(), Errno>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::BadSocket`].

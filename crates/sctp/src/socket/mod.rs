@@ -205,6 +205,16 @@ impl Sockets {
 
     /// What the socket is ready for.
     ///
+    /// ```
+    /// # use anabranch_sctp::socket::{Errno, Sockets, Style};
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let mut sockets = Sockets::new(Pair::new(Config::default(), Config::default(), 1, 1).a);
+    /// let socket = sockets.socket(Style::OneToOne);
+    /// sockets.listen(socket, 5)?;
+    /// assert!(!sockets.poll(socket)?.readable, "nobody waits to be accepted");
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::BadSocket`].
     pub fn poll(&self, id: SocketId) -> Result<Ready, Errno> {

@@ -3,7 +3,7 @@
 //! [`Pair`] drives two endpoints in virtual time over one or more paths with
 //! delay, loss, reordering, duplication and outages, all from one seed.
 
-use crate::{Config, Endpoint, Event};
+use crate::{Associate, AssociationId, Config, Endpoint, Event};
 use anabranch_base::time::Duration;
 use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Ratio, Rng};
 use std::cmp::Reverse;
@@ -138,6 +138,34 @@ impl Pair {
             order: 0,
             batch: Batch::new(1),
         }
+    }
+
+    /// Two endpoints with one address each and an association from the first to port 80 of the second,
+    /// which is up; its name at either.
+    ///
+    /// # Panics
+    /// When `config` lets none come up.
+    #[must_use]
+    pub fn associated(config: &Config) -> (Self, AssociationId, AssociationId) {
+        let mut pair = Self::new(config.clone(), config.clone(), 1, 1);
+        let ask = Associate::to(address(Side::B, 0), 80);
+        let (Ok(()), Ok(here)) = (pair.b.listen(80), pair.a.associate(pair.now, ask)) else {
+            panic!("both ports are free");
+        };
+        pair.settle();
+        pair.events(Side::A);
+        let accepted = pair.events(Side::B).into_iter().find_map(|event| match event {
+            Event::Accepted { id, .. } => Some(id),
+            _ => None,
+        });
+        let Some(there) = accepted else { panic!("no association comes up") };
+        (pair, here, there)
+    }
+
+    /// Goes on for a second.
+    pub fn settle(&mut self) {
+        let until = self.now + Duration::from_secs(1);
+        self.run(until, |_| false);
     }
 
     /// The endpoint of a side.

@@ -94,6 +94,32 @@ fn all_that_is_sent_arrives_in_every_direction() {
 }
 
 #[test]
+fn all_of_it_goes_over_ipv6() {
+    let mut places = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
+    // Where raw sockets are permitted; and where the kernel has it.
+    for (url, place) in
+        [("sctp-ip://[::1]:9", "sctp-ip://[::1]:5961"), ("mptcp://[::1]:9", "mptcp://[::1]:0")]
+    {
+        if bulk(url, "-q --timeout 100ms").status.code() == Some(1) {
+            places.push(place);
+        }
+    }
+    for place in places {
+        let server = Server::start(&format!("--listen {place}"));
+        let result = result(&bulk(&server.urls[0], "--size 10MB --both --json -"));
+        for direction in ["up", "down"] {
+            let told = &result[direction];
+            assert_eq!(told["received"]["whole"], true, "{place} {direction}: {told}");
+            assert_eq!(told["sent"]["bytes"], told["received"]["bytes"], "{place} {direction}: {told}");
+            assert!(
+                told["received"]["bytes"].as_u64().is_some_and(|bytes| bytes >= 10_000_000),
+                "{place}: {told}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_fails_is_told_in_one_line() {
     for (words, status, what) in [
         ("tcp://127.0.0.1:9 --timeout 2s", 1, "tcp://127.0.0.1:9: cannot connect: refused"),

@@ -79,6 +79,41 @@ fn the_same_bytes_come_over_tcp_and_sctp() {
     }
 }
 
+/// Whether raw sockets are permitted here: they may be not, and only that is an excuse.
+fn has_raw_sockets(output: &Output) -> bool {
+    let told = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        assert!(told.contains("CAP_NET_RAW"), "{told}");
+    }
+    output.status.code() != Some(3)
+}
+
+#[test]
+fn the_same_bytes_come_over_ipv6() {
+    // Both are on the one loopback address that IPv6 has: on IP each hears what the other is sent.
+    let probe = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["get", "-q", "--timeout", "100ms", "http+sctp-ip://[::1]:9/"])
+        .output()
+        .expect("it starts");
+    let mut listen = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
+    let mut schemes = vec!["http", "http+sctp"];
+    if has_raw_sockets(&probe) {
+        // Nobody listens there, and nobody answers for the one who might.
+        assert_eq!(probe.status.code(), Some(1), "{}", String::from_utf8_lossy(&probe.stderr));
+        listen.push("sctp-ip://[::1]:8061");
+        schemes.push("http+sctp-ip");
+    }
+    let server = Server::start("six", &listen);
+    let right = fs::read(server.place.join("site/big")).expect("the file");
+    for scheme in schemes {
+        let url = server.url(scheme, "big");
+        assert!(url.contains("[::1]"), "{url}");
+        let got = server.get(&[&url, "-o", "one"]);
+        assert_eq!(got.status.code(), Some(0), "{scheme}: {}", String::from_utf8_lossy(&got.stderr));
+        assert!(fs::read(server.place.join("one")).expect("a file") == right, "{scheme}: other bytes");
+    }
+}
+
 #[test]
 fn what_fails_fails_in_one_line_and_leaves_nothing() {
     let server = Server::start("failures", &EVERYWHERE);

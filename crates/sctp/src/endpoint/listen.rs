@@ -8,6 +8,7 @@
 use super::Endpoint;
 use super::cookie::{Cookie, SealedAuth};
 use super::demux::Pair;
+use super::stray;
 use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
@@ -70,6 +71,11 @@ impl Endpoint {
                 inbound: config.inbound_streams(),
                 tie_tags: (0, 0),
             }),
+            // Somebody else may.
+            None if stray::is_overheard(packet) => {
+                self.totals.discarded += 1;
+                return;
+            }
             None => {
                 // RFC 9260 §8.4: nobody listens: ABORT with the INIT's tag.
                 self.abort_init(packet, header, offer.tag, &[]);

@@ -22,6 +22,13 @@ pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
     matches!(chunks.next_raw(), Some(Ok(raw)) if raw.kind == CookieEcho::KIND)
 }
 
+/// Another SCTP of this host may be meant: without UDP each of them hears every packet, and on the one loopback address
+/// that IPv6 has, it hears what it has sent itself, too. Where sender and target are one, nobody answers for others.
+pub(super) fn is_overheard(packet: &Packet<'_>) -> bool {
+    let (source, target) = (packet.source, packet.target);
+    source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
+}
+
 impl Endpoint {
     /// A packet whose tag is no association's own.
     pub(super) fn on_stray(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
@@ -71,8 +78,8 @@ impl Endpoint {
     /// RFC 9260 §8.4.
     fn out_of_the_blue(&mut self, packet: &Packet<'_>, view: &PacketView<'_>) {
         self.totals.discarded += 1;
-        // 1: only between unicast addresses.
-        if !is_unicast(packet.source.ip()) || !is_unicast(packet.target.ip()) {
+        // 1: only between unicast addresses. Ours: and not for others.
+        if !is_unicast(packet.source.ip()) || !is_unicast(packet.target.ip()) || is_overheard(packet) {
             return;
         }
         let mut silent = false;

@@ -22,6 +22,7 @@ mod interleaving;
 mod loss;
 mod messages;
 mod mtu;
+mod overheard;
 mod partial;
 mod paths;
 mod patience;

@@ -1,0 +1,49 @@
+//! Two SCTPs without UDP on one loopback address: each hears what the other is sent, and what it has sent itself.
+
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::{Config, Endpoint};
+use anabranch_wire::sctp::*;
+use std::net::SocketAddr;
+
+/// How many packets an endpoint without listeners sends when it hears this.
+fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -> usize {
+    let (source, target): (SocketAddr, SocketAddr) =
+        (source.parse().expect("an address"), target.parse().expect("an address"));
+    let mut endpoint = Endpoint::new(Config::default(), vec![target], Rng::new(1));
+    let mut bytes = Vec::new();
+    let start = packet::begin(&mut bytes, 40_000, 80, tag);
+    chunk(&mut bytes);
+    packet::finish(&mut bytes, start);
+    let now = Instant::from_millis(1);
+    endpoint.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes });
+    let (mut sent, mut batch) = (0, Batch::new(1));
+    while endpoint.poll_transmit(now, &mut batch) {
+        sent += batch.segments().count();
+        batch.clear();
+    }
+    sent
+}
+
+/// RFC 9260 §8.4: what belongs to nobody is answered, but not for another SCTP of the same host.
+#[test]
+fn nobody_answers_for_another_on_the_same_address() {
+    let init = |bytes: &mut Vec<u8>| {
+        Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() }.emit(bytes);
+    };
+    let data = |bytes: &mut Vec<u8>| {
+        Data { tsn: Tsn(9), begin: true, end: true, payload: b"not ours", ..Data::default() }.emit(bytes);
+    };
+    for (source, target, wanted) in [
+        ("[::1]:0", "[::1]:0", 0),
+        ("127.0.0.1:0", "127.0.0.1:0", 0),
+        // In UDP a port is one program's.
+        ("[::1]:40000", "[::1]:9899", 1),
+        ("127.0.0.2:0", "127.0.0.1:0", 1),
+        ("[fd00::2]:0", "[fd00::1]:0", 1),
+        // Whoever takes our own address for his is no neighbour of ours.
+        ("[fd00::1]:0", "[fd00::1]:0", 1),
+    ] {
+        assert_eq!(answers(source, target, 0, init), wanted, "INIT from {source} to {target}");
+        assert_eq!(answers(source, target, 0xdead, data), wanted, "DATA from {source} to {target}");
+    }
+}

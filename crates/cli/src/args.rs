@@ -76,7 +76,7 @@ fn race() -> Command {
             .value_parser(["virtual", "emulated"])
             .default_value("virtual")
             .help(
-                "virtual time, or emulated: real time, between network namespaces, with the kernel's own TCP (Linux; as \
+                "virtual time, or emulated: real time, between network namespaces, with the kernel's own TCP, MPTCP and SCTP (Linux; as \
                  root, or where users may make user namespaces)",
             )
             .help_heading("Runs"),

@@ -265,10 +265,13 @@ mod verb {
                 match key.as_str() {
                     "sndbuf" => options.sndbuf = bytes()?,
                     "rcvbuf" => options.rcvbuf = bytes()?,
-                    "cc" => options.congestion = Some(value.clone()),
+                    "cc" if protocol != KernelProtocol::Sctp => options.congestion = Some(value.clone()),
                     _ => {
-                        let told =
-                            format!("--set {key}={value}: the kernel's protocols have cc, sndbuf and rcvbuf");
+                        let has = match protocol {
+                            KernelProtocol::Sctp => "the kernel's SCTP has sndbuf and rcvbuf",
+                            _ => "the kernel's protocols have cc, sndbuf and rcvbuf",
+                        };
+                        let told = format!("--set {key}={value}: {has}");
                         return Err(Failure::Usage(told));
                     }
                 }
@@ -314,7 +317,7 @@ mod verb {
             match &self.knobs {
                 Knobs::Kernel(options) => {
                     let world = world.with_kernel(options.clone());
-                    possible(&world, &addresses, options)?;
+                    possible(&addresses, options)?;
                     let connector = KernelConnector::new(world.clone(), addresses);
                     self.perform(world, connector, outputs, |_| None).await
                 }
@@ -382,21 +385,8 @@ mod verb {
     }
 
     /// Whether the kernel has the protocol and the settings.
-    fn possible(world: &OsWorld, addresses: &[SocketAddr], options: &KernelOptions) -> Result<(), Failure> {
-        use anabranch_world::kernel::KernelTcp;
-        let Some(first) = addresses.first() else { return Ok(()) };
-        let any: IpAddr = if first.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0_u8; 16]) };
-        world.listen_tcp(SocketAddr::new(any, 0), 1).map(drop).map_err(|why| refused(options, &why))
-    }
-
-    fn refused(options: &KernelOptions, why: &std::io::Error) -> Failure {
-        let what = match options.protocol {
-            KernelProtocol::Tcp => "TCP",
-            KernelProtocol::Mptcp => "MPTCP",
-            KernelProtocol::Sctp => "SCTP",
-        };
-        let set = options.congestion.as_ref().map_or_else(String::new, |name| format!(" (cc={name})"));
-        Failure::Host(format!("the kernel gives no {what} socket{set}: {why}"))
+    fn possible(addresses: &[SocketAddr], options: &KernelOptions) -> Result<(), Failure> {
+        addresses.first().map_or(Ok(()), |first| options.possible(*first)).map_err(Failure::Host)
     }
 
     fn probe(session: &SctpSession<OsWorld>) -> Option<Probe> {
@@ -433,7 +423,7 @@ mod verb {
                         let world = world.with_kernel(options.clone());
                         let all = [IpAddr::from([0; 4])];
                         let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
-                        possible(&world, &[SocketAddr::new(wanted[0], 0)], options)?;
+                        possible(&[SocketAddr::new(wanted[0], 0)], options)?;
                         for &ip in wanted {
                             let to = SocketAddr::new(ip, place.port);
                             let listener = KernelListener::new(world.clone(), to, BACKLOG);

@@ -61,7 +61,6 @@ pub fn prepare(matches: &ArgMatches) -> Result<(), Failure> {
 /// Runs a plan in real time.
 #[cfg(target_os = "linux")]
 fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<Kept>), Failure> {
-    live::check(plan).map_err(|error| Failure::Usage(error.to_string()))?;
     let mut kept = Vec::new();
     let race = carry_out(plan, threads, quiet, |options| {
         let (race, captures) = live::race(plan, options, keep)?;
@@ -109,6 +108,7 @@ fn carry_out(
     let elapsed = progress.finish();
     let mut race = race.map_err(|error| match error {
         RaceError::Interrupted => Failure::Interrupted,
+        RaceError::Plan(error) => Failure::Usage(error.to_string()),
         RaceError::Run(line) => Failure::Internal(line),
     })?;
     race.host = Host {

@@ -9,10 +9,13 @@ use std::process::Command;
 /// tables it comes from, is cut after the second.
 const WRONG: &[(&str, &str)] = &[
     // Unknown transport, key, profile, value.
-    ("race --transport quick", "--transport quick: unknown transport 'quick'; accepted: tcp, sctp"),
+    (
+        "race --transport quick",
+        "--transport quick: unknown transport 'quick'; accepted: tcp, sctp, mptcp, sctp-kernel",
+    ),
     (
         "race --transport tpc",
-        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp",
+        "--transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, mptcp, sctp-kernel",
     ),
     (
         "race --transport tcp:conections=6",

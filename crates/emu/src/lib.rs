@@ -14,6 +14,7 @@
 //! - [`spread`]: distributions of times
 //! - [`record`]: what passed, for captures and for bytes over time
 //! - [`report`]: what a link did, in words
+//! - [`rules`]: loss by iptables in the link's stead
 //! - [`shell`]: `anabranch link`: a command behind a link
 
 #![cfg(target_os = "linux")]
@@ -24,6 +25,7 @@ pub mod packet;
 pub mod record;
 pub mod relay;
 pub mod report;
+pub mod rules;
 pub mod shell;
 pub mod spread;
 pub mod wiring;

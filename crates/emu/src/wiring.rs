@@ -169,6 +169,12 @@ impl Wiring {
         Ok((wiring, pipes))
     }
 
+    /// The name of a link's interface at an end, links counted from 0.
+    #[must_use]
+    pub fn interface(&self, link: usize, end: End) -> String {
+        self.place.interface(link, end, self.shared)
+    }
+
     fn namespace(&self, end: End) -> &Namespace {
         match end {
             End::Near => &self.near,
@@ -318,6 +324,27 @@ impl Wiring {
         100 + u32::from(self.place.depth)
     }
 
+    /// Has connections of Multipath TCP use the first `paths` links: the far end tells of its addresses (RFC 8684
+    /// §3.4.1), the near end opens a subflow to each, which leaves by the link that leads there.
+    ///
+    /// # Errors
+    /// `ip` or the kernel does not know it.
+    pub fn announce(&self, paths: usize) -> Result<(), EmuError> {
+        let more = paths.min(self.links).saturating_sub(1).min(MOST_SUBFLOWS);
+        for end in [End::Near, End::Far] {
+            let mut commands = format!("mptcp limits set subflows {more} add_addr_accepted {more}\n");
+            if end == End::Far {
+                for link in 1..=more {
+                    let (address, name) = (self.place.address(link, end), self.interface(link, end));
+                    let _ = writeln!(commands, "mptcp endpoint add {address} dev {name} signal");
+                }
+            }
+            let told = self.namespace(end).run(|| ip(&[], &commands));
+            told.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))??;
+        }
+        Ok(())
+    }
+
     /// Packets that the kernel dropped at the two ends' interfaces of a link before it saw them: up, down.
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
@@ -408,6 +435,8 @@ const SETTINGS: [(&str, &str); 6] = [
 pub const ENVIRONMENT: &str = "ANABRANCH_LINK";
 /// Blocks of addresses: 100.64.0.0/10 has 64 of /16.
 const BLOCKS: u8 = 64;
+/// Subflows beside the first that the kernel lets a connection of Multipath TCP have.
+pub const MOST_SUBFLOWS: usize = 8;
 /// Links inside one another.
 const DEPTHS: u8 = 16;
 /// Links side by side.

@@ -129,6 +129,9 @@ pub struct Run {
     pub objects: Vec<Object>,
     /// Packets by direction.
     pub packets: Directions<Packets>,
+    /// What rules of iptables counted, where they took the links' place in losing packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Directions<Rules>>,
     /// What the senders had to do about loss.
     pub events: Events,
     /// IP bytes the hosts handed to the paths, by direction.
@@ -324,6 +327,15 @@ pub struct Packets {
     pub lost: u64,
     /// Packets that carried a retransmission.
     pub retransmitted: u64,
+}
+
+/// What rules of iptables counted of one direction, over all paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Rules {
+    /// Packets that came to them.
+    pub packets: u64,
+    /// Of these, dropped; among the direction's lost packets, too.
+    pub dropped: u64,
 }
 
 /// What the senders of both sides had to do about loss.

@@ -272,14 +272,14 @@ fn wrong_contestants_and_runs() {
             "--together=perhaps",
         ],
         expect![[r#"
-            --transport quic: quic comes in a later version; accepted now: tcp, sctp
-            --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp
-            --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp
+            --transport quic: quic comes in a later version; accepted now: tcp, sctp, mptcp, sctp-kernel
+            --transport tpc: unknown transport 'tpc' (did you mean 'tcp'?); accepted: tcp, sctp, mptcp, sctp-kernel
+            --transport tcp,sctp:streams=4: unknown transport 'tcp,sctp'; accepted: tcp, sctp, mptcp, sctp-kernel
             --transport tcp:connections=6,sctp: 'sctp' where key=value was expected; a contestant with keys needs a --transport of its own
             --transport tcp:connections=0: connections=0: write a number from 1 to 100000
             --transport tcp:conections=6: unknown key 'conections' (did you mean 'connections'?); accepted: connections, per-object, ...
             --transport tcp:streams=4: 'streams' is a key of sctp; accepted: connections, per-object, ...
-            --transport sctp:pipeline=yes: 'pipeline' is a key of tcp
+            --transport sctp:pipeline=yes: 'pipeline' is a key of tcp, mptcp, sctp-kernel
             --transport tcp:http=2: http=2 comes in a later version; write http=1
             --transport sctp:when-full=more: when-full=more: write wait, rr, spf or grow
             --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6, ns2, modern
@@ -329,7 +329,7 @@ fn wrong_plan_files() {
             plan.toml: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: rate: the list is empty
             plan.toml: rate: a text or number was expected, not a table
-            plan.toml: transport 3.5: unknown transport '3.5'; accepted: tcp, sctp
+            plan.toml: transport 3.5: unknown transport '3.5'; accepted: tcp, sctp, mptcp, sctp-kernel
             plan.toml: [[path]] 1: unknown key 'los' (did you mean 'loss'?); accepted: rate, delay, ...
             plan.toml: path: [[path]] tables were expected
             plan.toml: [[fail]] 1: path 3: there is one path, numbered from 1

@@ -15,7 +15,7 @@ use anabranch_transport::engines::sctp::Reliability;
 use std::collections::BTreeMap;
 
 /// The transports, by name.
-pub const TRANSPORTS: [&str; 2] = ["tcp", "sctp"];
+pub const TRANSPORTS: [&str; 4] = ["tcp", "sctp", "mptcp", "sctp-kernel"];
 
 /// Which transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,11 @@ pub enum Transport {
     Tcp,
     /// SCTP.
     Sctp,
+    /// The kernel's Multipath TCP: the emulated world only.
+    Mptcp,
+    /// The kernel's SCTP, on sockets of the one-to-one style used as TCP's are, all on one stream: the emulated world
+    /// only.
+    KernelSctp,
 }
 
 impl Transport {
@@ -33,7 +38,15 @@ impl Transport {
         match self {
             Self::Tcp => "tcp",
             Self::Sctp => "sctp",
+            Self::Mptcp => "mptcp",
+            Self::KernelSctp => "sctp-kernel",
         }
+    }
+
+    /// The kernel's alone: no engine of ours speaks it.
+    #[must_use]
+    pub const fn is_kernels(self) -> bool {
+        matches!(self, Self::Mptcp | Self::KernelSctp)
     }
 }
 
@@ -42,62 +55,73 @@ impl Transport {
 pub struct ArmKey {
     /// The key.
     pub name: &'static str,
-    /// The one transport that has it; `None` for both.
-    pub of: Option<Transport>,
+    /// The transports that have it; none named: all.
+    pub of: &'static [Transport],
     /// Meaning, forms and default.
     pub help: &'static str,
 }
 
 /// The contestants' keys, apart from the engines' knobs.
 pub const ARM_KEYS: [ArmKey; 15] = [
-    key("connections", None, "connections or associations to the server, from 1; default 1"),
-    key("per-object", None, "a new connection for each object: yes or no; default no"),
+    key("connections", &[], "connections or associations to the server, from 1; default 1"),
+    key("per-object", &[], "a new connection for each object: yes or no; default no"),
     key(
         "objects-per-connection",
-        None,
+        &[],
         "objects after which a connection is replaced, from 1; default no limit",
     ),
     key(
         "pipeline",
-        Some(Transport::Tcp),
+        ONE_STREAM,
         "several requests outstanding on a connection: yes or no; default yes for one connection, no for more",
     ),
-    key("http", Some(Transport::Tcp), "1 (HTTP/1.1); 2 comes in a later version"),
+    key("http", ONE_STREAM, "1 (HTTP/1.1); 2 comes in a later version"),
     key(
         "when-full",
-        Some(Transport::Sctp),
+        &[Transport::Sctp],
         "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait",
     ),
-    key("paths", Some(Transport::Sctp), "paths to use, from 1; default all of the network"),
+    key("paths", &[Transport::Sctp, Transport::Mptcp], "paths to use, from 1; default all of the network"),
     key(
         "unordered",
-        Some(Transport::Sctp),
+        &[Transport::Sctp],
         "messages without order: yes or no; default no (HTTP needs the order)",
     ),
     key(
         "lifetime",
-        Some(Transport::Sctp),
+        &[Transport::Sctp],
         "give a message up when it is so old: 200ms (RFC 3758); default never",
     ),
     key(
         "retransmissions",
-        Some(Transport::Sctp),
+        &[Transport::Sctp],
         "give a message up after so many (RFC 7496), from 0; default never",
     ),
-    key("encap", Some(Transport::Sctp), "none (IP protocol 132) or udp (RFC 6951); default none"),
-    key("packet-cost", None, "processor time of its hosts for each packet in or out: 10us; default 0"),
-    key("byte-cost", None, "processor time of its hosts for each byte in or out: 6ns; default 0"),
+    key("encap", &[Transport::Sctp], "none (IP protocol 132) or udp (RFC 6951); default none"),
+    key("packet-cost", &[], "processor time of its hosts for each packet in or out: 10us; default 0"),
+    key("byte-cost", &[], "processor time of its hosts for each byte in or out: 6ns; default 0"),
     key(
         "connection-cost",
-        None,
+        &[],
         "processor time of its servers for each accepted connection: 50us; default 0",
     ),
-    key("profile", None, "a named, sourced set of knobs (see --list profiles)"),
+    key("profile", &[], "a named, sourced set of knobs (see --list profiles)"),
 ];
 
-const fn key(name: &'static str, of: Option<Transport>, help: &'static str) -> ArmKey {
+const fn key(name: &'static str, of: &'static [Transport], help: &'static str) -> ArmKey {
     ArmKey { name, of, help }
 }
+
+impl ArmKey {
+    /// Whether a transport has it.
+    #[must_use]
+    pub fn is_of(&self, transport: Transport) -> bool {
+        self.of.is_empty() || self.of.contains(&transport)
+    }
+}
+
+/// Those whose connections carry one stream.
+const ONE_STREAM: &[Transport] = &[Transport::Tcp, Transport::Mptcp, Transport::KernelSctp];
 
 /// One contestant.
 #[derive(Clone, Debug)]
@@ -135,8 +159,10 @@ impl Arm {
         let transport = match name {
             "tcp" => Transport::Tcp,
             "sctp" => Transport::Sctp,
+            "mptcp" => Transport::Mptcp,
+            "sctp-kernel" => Transport::KernelSctp,
             "quic" => {
-                let what = "quic comes in a later version; accepted now: tcp, sctp";
+                let what = "quic comes in a later version; accepted now: tcp, sctp, mptcp, sctp-kernel";
                 return Err(PlanError::at(&place, what));
             }
             _ => return Err(PlanError::at(&place, unknown("transport", name, &TRANSPORTS))),
@@ -217,9 +243,12 @@ impl Arm {
             set(key, format_span(span));
         }
         match self.transport {
-            Transport::Tcp => {
+            Transport::Tcp | Transport::Mptcp | Transport::KernelSctp => {
                 set("pipeline", yes_no(policy.pipelines()));
                 set("http", "1".to_owned());
+                if self.transport == Transport::Mptcp {
+                    set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
+                }
             }
             Transport::Sctp => {
                 set("when-full", policy.when_full.to_string());
@@ -238,10 +267,10 @@ impl Arm {
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         if let Some(own) = ARM_KEYS.iter().find(|own| own.name == key)
-            && let Some(of) = own.of
-            && of != self.transport
+            && !own.is_of(self.transport)
         {
-            return Err(format!("'{key}' is a key of {}", of.name()));
+            let of: Vec<_> = own.of.iter().map(|of| of.name()).collect();
+            return Err(format!("'{key}' is a key of {}", of.join(", ")));
         }
         let yes_no = || match value {
             "yes" => Ok(true),
@@ -298,10 +327,11 @@ impl Arm {
                 let keys = self.keys();
                 if !keys.contains(&key) {
                     let mut what = unknown("key", key, &keys);
-                    let other = [Transport::Tcp, Transport::Sctp].into_iter().find(|t| *t != self.transport);
-                    if let Some(other) = other
+                    let has = |transport: &Transport| {
+                        EngineConfig::default_of(*transport).knobs().iter().any(|knob| knob.key == key)
+                    };
+                    if let Some(other) = [Transport::Tcp, Transport::Sctp].into_iter().find(has)
                         && nearest(key, &keys).is_none()
-                        && EngineConfig::default_of(other).knobs().iter().any(|knob| knob.key == key)
                     {
                         what = format!("'{key}' is a key of {}; accepted: {}", other.name(), keys.join(", "));
                     }
@@ -319,7 +349,7 @@ impl Arm {
 
     /// Every key this contestant's transport has.
     fn keys(&self) -> Vec<&'static str> {
-        let own = ARM_KEYS.iter().filter(|key| key.of.is_none_or(|of| of == self.transport));
+        let own = ARM_KEYS.iter().filter(|key| key.is_of(self.transport));
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
 }
@@ -407,9 +437,10 @@ const MOST: usize = 100_000;
 #[must_use]
 pub fn listing() -> String {
     let mut out = String::new();
-    for transport in [Transport::Tcp, Transport::Sctp] {
-        out += &format!("{}\n", transport.name());
-        for key in ARM_KEYS.iter().filter(|key| key.of.is_none_or(|of| of == transport)) {
+    for transport in [Transport::Tcp, Transport::Sctp, Transport::Mptcp, Transport::KernelSctp] {
+        let whose = if transport.is_kernels() { " (the kernel's: --world emulated)" } else { "" };
+        out += &format!("{}{whose}\n", transport.name());
+        for key in ARM_KEYS.iter().filter(|key| key.is_of(transport)) {
             out += &format!("  {:<24} {}\n", key.name, key.help);
         }
         let profile = EngineConfig::default_profile(transport);

@@ -26,7 +26,34 @@ pub enum EngineConfig {
     Tcp(Box<tcp::Config>),
     /// SCTP's.
     Sctp(Box<sctp::Config>),
+    /// None of ours: the kernel's, and what it is told.
+    Kernel(Kernel),
 }
+
+/// What a protocol of the kernel's is told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Kernel {
+    /// Congestion control, by the kernel's name, where the protocol takes one.
+    pub congestion: Option<String>,
+}
+
+impl Kernel {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let named =
+            value.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        match (key, &mut self.congestion) {
+            ("cc", Some(congestion)) if named && value.len() < LONGEST_NAME => value.clone_into(congestion),
+            ("cc", Some(_)) => {
+                return Err(format!("cc={value}: write a name of the kernel's, such as cubic"));
+            }
+            _ => return Err(format!("unknown key '{key}'")),
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that the kernel has for the name of a congestion control.
+const LONGEST_NAME: usize = 16;
 
 impl EngineConfig {
     /// The profile that a contestant has when it names none.
@@ -35,6 +62,7 @@ impl EngineConfig {
         match transport {
             Transport::Tcp => "modern",
             Transport::Sctp => "rfc9260",
+            Transport::Mptcp | Transport::KernelSctp => "kernel",
         }
     }
 
@@ -44,6 +72,7 @@ impl EngineConfig {
         match transport {
             Transport::Tcp => tcp::PROFILES,
             Transport::Sctp => sctp::PROFILES,
+            Transport::Mptcp | Transport::KernelSctp => &["kernel"],
         }
     }
 
@@ -53,6 +82,9 @@ impl EngineConfig {
         match transport {
             Transport::Tcp => tcp::Config::profile(name).map(|config| Self::Tcp(Box::new(config))),
             Transport::Sctp => sctp::Config::profile(name).map(|config| Self::Sctp(Box::new(config))),
+            Transport::Mptcp | Transport::KernelSctp => {
+                (name == "kernel").then(|| Self::default_of(transport))
+            }
         }
     }
 
@@ -62,6 +94,8 @@ impl EngineConfig {
         match transport {
             Transport::Tcp => Self::Tcp(Box::default()),
             Transport::Sctp => Self::Sctp(Box::default()),
+            Transport::Mptcp => Self::Kernel(Kernel { congestion: Some("cubic".to_owned()) }),
+            Transport::KernelSctp => Self::Kernel(Kernel::default()),
         }
     }
 
@@ -69,7 +103,7 @@ impl EngineConfig {
     #[must_use]
     pub fn largest_message(&self) -> Option<u64> {
         match self {
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Kernel(_) => None,
             // RFC 9260 §11.1.5 leaves it to the send buffer: a message is taken whole or not at all.
             Self::Sctp(config) => Some(config.sndbuf),
         }
@@ -89,6 +123,15 @@ impl EngineConfig {
                 .into_iter()
                 .map(|k| Knob { key: k.key, value: k.value, help: k.help, source: k.source })
                 .collect(),
+            Self::Kernel(kernel) => {
+                let knob = |value: &String| Knob {
+                    key: "cc",
+                    value: value.clone(),
+                    help: "congestion control, by the kernel's name",
+                    source: "Linux net.ipv4.tcp_congestion_control = cubic; RFC 9438",
+                };
+                kernel.congestion.iter().map(knob).collect()
+            }
         }
     }
 
@@ -100,6 +143,7 @@ impl EngineConfig {
         match self {
             Self::Tcp(config) => config.set(key, value).map_err(|error| error.to_string()),
             Self::Sctp(config) => config.set(key, value).map_err(|error| error.to_string()),
+            Self::Kernel(kernel) => kernel.set(key, value),
         }
     }
 
@@ -109,7 +153,7 @@ impl EngineConfig {
     /// One line that names them.
     pub fn check(&self) -> Result<(), String> {
         match self {
-            Self::Tcp(_) => Ok(()),
+            Self::Tcp(_) | Self::Kernel(_) => Ok(()),
             Self::Sctp(config) => config.check().map_err(|error| error.to_string()),
         }
     }

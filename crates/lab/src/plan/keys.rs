@@ -215,4 +215,13 @@ pub static KEYS: &[Key] = &[
     contestants("cross", "tcp:flows=N", Several::No, "Background traffic: N endless downloads over TCP"),
     runs("runs", "N", "Seeds, each a run of every contestant [default: 30]"),
     runs("seed", "N", "The first seed [default: 1]"),
+    Key {
+        name: "loss-by",
+        value: "WHO",
+        help: "Who loses packets in the emulated world: link, or iptables (rules with `statistic` in the hosts' own \
+               namespaces: a share, or nth:N) [default: link]",
+        group: Group::Runs,
+        several: Several::Factor,
+        both: None,
+    },
 ];

@@ -20,7 +20,7 @@ pub mod workload;
 pub use arm::{Arm, Cross, Transport};
 pub use draft::Draft;
 pub use error::PlanError;
-pub use network::Network;
+pub use network::{LossBy, Network};
 pub use workload::Workload;
 
 use anabranch_base::Bytes;
@@ -60,6 +60,8 @@ pub struct PointPlan {
     pub network: Network,
     /// What is transferred.
     pub workload: Workload,
+    /// Who loses packets.
+    pub loss_by: LossBy,
 }
 
 impl Plan {
@@ -85,6 +87,7 @@ impl Plan {
             let point = PointPlan {
                 network: Network::interpret(&concrete)?,
                 workload: Workload::interpret(&concrete, &mut pages)?,
+                loss_by: LossBy::interpret(&concrete)?,
                 factors: concrete.factors,
             };
             for arm in &arms {

@@ -6,6 +6,31 @@ use super::{draft, file, keys};
 use anabranch_base::units::format_span;
 use anabranch_link::{Fail, LinkSpec, SpecError};
 
+/// Who loses the packets that a network's loss models name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LossBy {
+    /// The link.
+    #[default]
+    Link,
+    /// Rules of iptables with its match `statistic`, at the host where the packets arrive: the emulated world only.
+    Iptables,
+}
+
+impl LossBy {
+    /// Who it is to be.
+    ///
+    /// # Errors
+    /// [`PlanError`] with the accepted words.
+    pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
+        let Some(setting) = concrete.setting("loss-by") else { return Ok(Self::default()) };
+        match setting.value.as_str() {
+            "link" => Ok(Self::Link),
+            "iptables" => Ok(Self::Iptables),
+            other => Err(PlanError::at(&setting.place, format!("'{other}': write link or iptables"))),
+        }
+    }
+}
+
 /// The network of one point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {

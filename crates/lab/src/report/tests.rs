@@ -87,6 +87,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         limit_ns: Some(1_034_000_000),
         connect_ns: Some(80 * MS),
         failover_ns: None,
+        rules: None,
         path_events: Vec::new(),
         connections: slow,
         objects: all,

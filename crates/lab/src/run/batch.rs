@@ -5,7 +5,7 @@
 //! their results are put together: that of the plan.
 
 use super::one::{self, Scenario};
-use crate::plan::Plan;
+use crate::plan::{LossBy, Plan, PlanError};
 use crate::results::{Arm, Comparison, Host, Point, Race, Run, SCHEMA, Workload, World};
 use crate::stats::metrics;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +18,9 @@ pub enum RaceError {
     /// It was asked to stop.
     #[error("interrupted")]
     Interrupted,
+    /// The plan has no counterpart in the world in which it was to run.
+    #[error("{0}")]
+    Plan(#[from] PlanError),
     /// A run could not be carried out: an error of ours, with what replays it.
     #[error("{0}")]
     Run(String),
@@ -51,9 +54,26 @@ type Slot = Mutex<Option<Result<Vec<Run>, String>>>;
 /// Runs the plan.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, or when a run broke an invariant of ours.
+/// [`RaceError`] when interrupted, when [`check`] refuses the plan, or when a run broke an invariant of ours.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
+    check(plan)?;
     race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))
+}
+
+/// Says what of a plan has no counterpart in the virtual world.
+///
+/// # Errors
+/// [`PlanError`] with the key.
+pub fn check(plan: &Plan) -> Result<(), PlanError> {
+    if plan.points.iter().any(|point| point.loss_by == LossBy::Iptables) {
+        let what =
+            "iptables loses packets of real kernels only: add --world emulated, or leave it to the link";
+        return Err(PlanError::at("--loss-by", what));
+    }
+    if let Some(arm) = plan.arms.iter().find(|arm| arm.transport.is_kernels()) {
+        return Err(PlanError::at(&arm.place, "is a protocol of real kernels: add --world emulated"));
+    }
+    Ok(())
 }
 
 /// Runs the plan by `run`, which is given a scenario and the number of its point, in worlds of this kind.
@@ -181,7 +201,10 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             .collect();
         points.push(Point {
             factors: planned.factors.clone(),
-            network: planned.network.describe(),
+            network: match planned.loss_by {
+                LossBy::Link => planned.network.describe(),
+                LossBy::Iptables => format!("{}; loss by iptables", planned.network.describe()),
+            },
             workload: Workload {
                 name: planned.workload.describe(),
                 objects: planned.workload.page.objects.len() as u64,

@@ -77,6 +77,7 @@ pub fn run(
         connections: fetched.connections as u64,
         objects,
         packets: traffic.packets,
+        rules: None,
         events: Events {
             timeouts: hosts().map(super::host::Host::timeouts).sum(),
             fast: everyone().map(|trace| retransmitted(trace, fast)).sum(),

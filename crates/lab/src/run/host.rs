@@ -37,6 +37,7 @@ impl Host {
                 let host = SctpHost::new(world, (**config).clone(), carrier, arm.paths).await;
                 Self::Sctp(host.map_err(wrong)?)
             }
+            EngineConfig::Kernel(_) => return Err("a virtual host has no kernel".to_owned()),
         };
         match &host {
             Self::Tcp(host) => host.set_tracing(true),

@@ -6,6 +6,7 @@
 use super::OsWorld;
 use crate::kernel::{Connection, KernelTcp, Listening};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -50,6 +51,29 @@ pub enum KernelProtocol {
     Mptcp,
     /// SCTP.
     Sctp,
+}
+
+impl fmt::Display for KernelProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Mptcp => "MPTCP",
+            Self::Sctp => "SCTP",
+        })
+    }
+}
+
+impl KernelOptions {
+    /// Whether the kernel gives such a socket for an address of this family, in the calling thread's namespace.
+    ///
+    /// # Errors
+    /// One line: what it does not give, and why.
+    pub fn possible(&self, at: SocketAddr) -> Result<(), String> {
+        socket(at, self).map(drop).map_err(|why| {
+            let set = self.congestion.as_ref().map_or_else(String::new, |name| format!(" (cc={name})"));
+            format!("the kernel gives no {} socket{set}: {why}", self.protocol)
+        })
+    }
 }
 
 fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {

@@ -1,4 +1,4 @@
-//! What the kernel counts of its TCP, in the namespace of the calling thread.
+//! What the kernel counts of its TCP and SCTP, in the namespace of the calling thread.
 //!
 //! A namespace of one run has seen nothing but that run, so its counters are the
 //! run's.
@@ -23,13 +23,24 @@ impl Counters {
     pub fn read() -> Self {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
         let more = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
+        // Where the kernel has SCTP; in a run it is one or the other.
+        let sctp = fs::read_to_string("/proc/thread-self/net/sctp/snmp").unwrap_or_default();
+        let late = ["SctpT1InitExpireds", "SctpT1CookieExpireds", "SctpT3RtxExpireds"];
+        let resent = ["SctpT3Retransmits", "SctpFastRetransmits"];
+        let sum = |names: &[&str]| names.iter().map(|name| line(&sctp, name)).sum::<u64>();
         Self {
-            retransmitted: field(&snmp, "Tcp:", "RetransSegs"),
-            timeouts: field(&more, "TcpExt:", "TCPTimeouts"),
-            fast: field(&more, "TcpExt:", "TCPFastRetrans"),
+            retransmitted: field(&snmp, "Tcp:", "RetransSegs") + sum(&resent),
+            timeouts: field(&more, "TcpExt:", "TCPTimeouts") + sum(&late),
+            fast: field(&more, "TcpExt:", "TCPFastRetrans") + sum(&resent[1..]),
             spurious: field(&more, "TcpExt:", "TCPSpuriousRTOs"),
         }
     }
+}
+
+/// A number that stands behind its name, a line each.
+fn line(text: &str, name: &str) -> u64 {
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    found.unwrap_or(0)
 }
 
 /// A number of a table in which a line of names stands before a line of numbers, both begun by the table's name.
@@ -43,6 +54,14 @@ fn field(text: &str, table: &str, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_stands_behind_its_name() {
+        let text = "SctpT3Retransmits               \t12\nSctpFastRetransmits             \t3\n";
+        let found =
+            ["SctpT3Retransmits", "SctpFastRetransmits", "SctpT3RtxExpireds"].map(|name| line(text, name));
+        assert_eq!(found, [12, 3, 0]);
+    }
 
     #[test]
     fn a_number_is_found_under_its_name() {

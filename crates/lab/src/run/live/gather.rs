@@ -3,7 +3,7 @@
 use super::hosts::{Ended, Seen};
 use crate::plan::{Arm, PointPlan, Transport};
 use crate::results::{
-    BUCKET_NS, Directions, Events, Object, Outcome, Packets, PathEvent, PathSeries, Run, Series, Side,
+    BUCKET_NS, Directions, Events, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run, Series, Side,
 };
 use crate::run::{bound, harvest, traffic};
 use anabranch_base::time::nanos;
@@ -11,6 +11,7 @@ use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
 use anabranch_emu::relay::Outcome as Driven;
 use anabranch_emu::report::DirectionReport;
+use anabranch_emu::rules::Ruled;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::End as FetchEnd;
 use std::net::IpAddr;
@@ -26,6 +27,7 @@ pub fn run(
     ended: &Ended,
     served: &Seen,
     driven: &[Driven],
+    ruled: Option<&[[Ruled; 2]]>,
 ) -> Result<Run, String> {
     let Ended { fetched, record, seen } = ended;
     let (named, items) = harvest::objects_of(point, arm)?;
@@ -54,13 +56,21 @@ pub fn run(
             traffic::add(&mut series.application, at, object.bytes);
         }
     }
-    let tcp = arm.transport == Transport::Tcp;
+    let kernels = arm.transport != Transport::Sctp;
     let resent = |host: &Seen| {
-        if tcp { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
+        if kernels { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
     };
-    let packets = |way: fn(&Driven) -> &DirectionReport, host: &Seen| Packets {
+    let rules = ruled.map(|paths| {
+        let of = |way: usize| Rules {
+            packets: paths.iter().map(|path| path[way].packets).sum(),
+            dropped: paths.iter().map(|path| path[way].dropped).sum(),
+        };
+        Directions { up: of(0), down: of(1) }
+    });
+    let dropped = rules.unwrap_or_default();
+    let packets = |way: fn(&Driven) -> &DirectionReport, host: &Seen, rules: Rules| Packets {
         sent: driven.iter().map(|path| way(path).meter.entered.packets).sum(),
-        lost: driven.iter().map(|path| lost(way(path))).sum(),
+        lost: driven.iter().map(|path| lost(way(path))).sum::<u64>() + rules.dropped,
         retransmitted: resent(host),
     };
     let bytes =
@@ -83,14 +93,23 @@ pub fn run(
         path_events: path_events(point, seen, served),
         connections: fetched.connections as u64,
         objects,
-        packets: Directions { up: packets(up, seen), down: packets(down, served) },
+        packets: Directions { up: packets(up, seen, dropped.up), down: packets(down, served, dropped.down) },
+        rules,
         events: Events {
-            timeouts: both.iter().map(|host| if tcp { host.kernel.timeouts } else { host.timeouts }).sum(),
+            timeouts: both
+                .iter()
+                .map(|host| if kernels { host.kernel.timeouts } else { host.timeouts })
+                .sum(),
             fast: both
                 .iter()
-                .map(|host| if tcp { host.kernel.fast } else { harvest::retransmitted(&host.trace, fast) })
+                .map(
+                    |host| if kernels { host.kernel.fast } else { harvest::retransmitted(&host.trace, fast) },
+                )
                 .sum(),
-            spurious: both.iter().map(|host| if tcp { host.kernel.spurious } else { spurious(host) }).sum(),
+            spurious: both
+                .iter()
+                .map(|host| if kernels { host.kernel.spurious } else { spurious(host) })
+                .sum(),
         },
         wire_bytes: Directions { up: bytes(up), down: bytes(down) },
         series,

@@ -2,7 +2,7 @@
 
 use super::counters::Counters;
 use crate::plan::engine::EngineConfig;
-use crate::plan::{Arm, PointPlan};
+use crate::plan::{Arm, PointPlan, Transport};
 use crate::run::contest::{self, BACKLOG, Job, PORT};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -16,10 +16,10 @@ use anabranch_http::observe::{Record, Recorder};
 use anabranch_transport::engines::sctp::PathChange;
 use anabranch_transport::kernel::{KernelConnector, KernelListener};
 use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost, SctpServer};
-use anabranch_world::os::{self, KernelOptions, OsWorld};
+use anabranch_world::os::{self, KernelOptions, KernelProtocol, OsWorld};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::task::Poll;
 use std::thread::JoinHandle;
@@ -102,18 +102,9 @@ impl Task {
         be_prompt();
         let seed = self.seed.wrapping_mul(2).wrapping_add(side);
         let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed) };
-        let ended = os::run(options, async |world| {
-            let kernel =
-                KernelOptions { congestion: Some(self.congestion_control()), ..KernelOptions::default() };
-            program(world.with_kernel(kernel)).await
-        });
+        let ended =
+            os::run(options, async |world| program(world.with_kernel(kernel_options(&self.arm))).await);
         ended.map_err(wrong)?
-    }
-
-    /// The name under which the kernel has the contestant's congestion control, which is ours, too.
-    fn congestion_control(&self) -> String {
-        let knob = self.arm.engine.knobs().into_iter().find(|knob| knob.key == "cc");
-        knob.map_or("reno".to_owned(), |knob| knob.value)
     }
 
     async fn sctp(&self, world: &OsWorld, server: bool) -> Result<SctpHost<OsWorld>, String> {
@@ -128,6 +119,22 @@ impl Task {
         host.set_tracing(true);
         Ok(host)
     }
+}
+
+/// What a contestant asks of the kernel.
+pub fn kernel_options(arm: &Arm) -> KernelOptions {
+    let protocol = match arm.transport {
+        Transport::Tcp | Transport::Sctp => KernelProtocol::Tcp,
+        Transport::Mptcp => KernelProtocol::Mptcp,
+        Transport::KernelSctp => KernelProtocol::Sctp,
+    };
+    // The kernel has our congestion controls, under our names.
+    let named = || arm.engine.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
+    let congestion = match arm.transport {
+        Transport::Sctp => None,
+        _ => named(),
+    };
+    KernelOptions { protocol, congestion, ..KernelOptions::default() }
 }
 
 impl Seen {
@@ -161,10 +168,10 @@ impl Serving {
                 let (job, recorder) = (task.job()?, Recorder::new());
                 let mut sctp = None;
                 match &task.arm.engine {
-                    EngineConfig::Tcp(_) => {
-                        let at = task.server.first().ok_or("no address")?;
-                        let listener =
-                            KernelListener::new(world.clone(), SocketAddr::new(*at, PORT), BACKLOG);
+                    EngineConfig::Tcp(_) | EngineConfig::Kernel(_) => {
+                        // At every address: what has several paths is called at them, too.
+                        let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT);
+                        let listener = KernelListener::new(world.clone(), at, BACKLOG);
                         contest::serve(world.clone(), listener.map_err(|e| e.to_string())?, &job, recorder);
                     }
                     EngineConfig::Sctp(_) => {
@@ -220,7 +227,7 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
         task.world(namespace, &task.client, 0, async |world| {
             let (job, recorder) = (task.job()?, Recorder::new());
             let (fetched, sctp) = match &task.arm.engine {
-                EngineConfig::Tcp(_) => {
+                EngineConfig::Tcp(_) | EngineConfig::Kernel(_) => {
                     let targets =
                         task.server.first().map(|ip| SocketAddr::new(*ip, PORT)).into_iter().collect();
                     let connector = KernelConnector::new(world.clone(), targets);

@@ -17,16 +17,18 @@ mod hosts;
 
 use super::batch::{self, Options, RaceError};
 use super::one::{Kept, Scenario};
-use crate::plan::{Arm, Plan, PlanError, Transport, arm};
-use crate::results::{Race, Run, World};
+use crate::plan::{Arm, LossBy, Plan, PlanError, Transport, arm};
+use crate::results::{self, Race, Run, World};
 use anabranch_base::Rng;
 use anabranch_emu::device::{Choice, Clock};
 use anabranch_emu::netns::Namespace;
 use anabranch_emu::record::{self, Keep};
 use anabranch_emu::relay::{Outcome, Relay};
-use anabranch_emu::wiring::{Place, Wiring};
+use anabranch_emu::rules::{self, Rules};
+use anabranch_emu::wiring::{MOST_SUBFLOWS, Place, Wiring};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 
 pub use anabranch_emu::netns::prepare;
@@ -36,6 +38,8 @@ pub use anabranch_emu::netns::prepare;
 /// # Errors
 /// [`RaceError`]; [`check`] says what of a plan has no counterpart here.
 pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec<Kept>), RaceError> {
+    check(plan)?;
+    possible(plan).map_err(RaceError::Run)?;
     let kept = Mutex::new(Vec::new());
     let run = |scenario: &Scenario<'_>, point: usize| {
         let (run, captures) = perform(scenario, keep)?;
@@ -50,7 +54,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     let mut race = batch::race_in(World::Emulated, plan, options, &run)?;
     for point in &mut race.points {
         for (shown, arm) in point.arms.iter_mut().zip(&plan.arms) {
-            if arm.transport == Transport::Tcp {
+            if arm.transport != Transport::Sctp {
                 // The knobs of our engine say nothing of the kernel.
                 shown.settings.retain(|key, _| KERNEL_KEYS.contains(&key.as_str()));
                 shown.settings.insert("engine".to_owned(), kernel());
@@ -59,6 +63,9 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
         }
     }
     race.warnings.push(kernel_sctp());
+    if let Some(line) = ruled(&race) {
+        race.warnings.push(line);
+    }
     Ok((race, kept.into_inner().unwrap_or_default()))
 }
 
@@ -79,6 +86,15 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if point.workload.keep_origins {
             return refuse("--origins", "a server for each origin");
         }
+        if point.loss_by == LossBy::Iptables {
+            let ways = point.network.paths.iter().flat_map(|path| [&path.up.loss, &path.down.loss]);
+            for loss in ways {
+                // Whether there is such a rule does not hang on the seed.
+                rules::mode(loss, 0).map_err(|why| {
+                    PlanError::at("--loss-by", format!("iptables cannot do loss {loss}: {why}"))
+                })?;
+            }
+        }
     }
     for arm in &plan.arms {
         if arm.cost != Default::default() {
@@ -87,6 +103,28 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if arm.transport == Transport::Tcp {
             kernel_has(arm)?;
         }
+        let most = arm.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
+        if arm.transport == Transport::Mptcp && most > MOST_SUBFLOWS + 1 {
+            let what = format!("a connection has {} subflows at most: write paths=N", MOST_SUBFLOWS + 1);
+            return Err(PlanError::at(&arm.place, what));
+        }
+    }
+    Ok(())
+}
+
+/// Says what a plan needs and this host has not.
+///
+/// # Errors
+/// One line.
+pub fn possible(plan: &Plan) -> Result<(), String> {
+    if plan.points.iter().any(|point| point.loss_by == LossBy::Iptables) {
+        rules::possible().map_err(|error| error.to_string())?;
+    }
+    for arm in plan.arms.iter().filter(|arm| arm.transport != Transport::Sctp) {
+        let namespace = Namespace::create().map_err(|error| error.to_string())?;
+        let asked = namespace
+            .run(|| hosts::kernel_options(arm).possible(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)));
+        asked.map_err(|error| error.to_string())?.map_err(|why| format!("{}: {why}", arm.text))?;
     }
     Ok(())
 }
@@ -118,6 +156,13 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
     let place = Place::default();
     let (wiring, pipes) =
         Wiring::join(links, (client, server), false, place, Choice::Auto).map_err(|e| wrong(&e))?;
+    let rules = match scenario.point.loss_by {
+        LossBy::Link => None,
+        LossBy::Iptables => Some(Rules::install(&wiring, links, scenario.seed).map_err(|e| wrong(&e))?),
+    };
+    if arm.transport == Transport::Mptcp {
+        wiring.announce(arm.paths.unwrap_or(links.len())).map_err(|e| wrong(&e))?;
+    }
     let task = hosts::Task::new(scenario.point, arm, scenario.seed, place)?;
     let serving = hosts::Serving::start(&wiring.far, &task)?;
 
@@ -128,6 +173,8 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
     let mut relays = Vec::new();
     for (number, (pipe, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
+        // Whoever loses: the other elements are the link's, and have the luck that they would have had.
+        let spec = if rules.is_some() { &rules::lossless(spec) } else { spec };
         relays.push(Relay::start(pipe, spec, scenario.seed, &own, clock, record).map_err(|e| wrong(&e))?);
     }
     let fetched = hosts::fetch(&wiring.near, &task, clock);
@@ -139,6 +186,7 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
         outcome.report.unseen = wiring.unseen(number);
         outcomes.push(outcome);
     }
+    let ruled = rules.map(|rules| rules.read(&wiring)).transpose().map_err(|e| wrong(&e))?;
     let mut captures = Vec::new();
     if keep {
         let packets: Vec<_> = outcomes.iter_mut().filter_map(|outcome| outcome.packets.take()).collect();
@@ -149,8 +197,24 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
             captures.push((host, file.map_err(|e| wrong(&e))?));
         }
     }
-    let run = gather::run(scenario.point, arm, scenario.seed, &fetched, &served, &outcomes)?;
+    let run =
+        gather::run(scenario.point, arm, scenario.seed, &fetched, &served, &outcomes, ruled.as_deref())?;
     Ok((run, captures))
+}
+
+/// What there is to say of the rules that lost packets.
+fn ruled(race: &Race) -> Option<String> {
+    let runs = race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs);
+    let ways: Vec<_> = runs.filter_map(|run| run.rules).flat_map(|rules| [rules.up, rules.down]).collect();
+    let sum = |of: fn(&results::Rules) -> u64| ways.iter().map(of).sum::<u64>();
+    (!ways.is_empty()).then(|| {
+        format!(
+            "loss by iptables: {} packets came to its rules, {} were dropped there, behind the links (captures show \
+             them still; chance is the kernel's and knows no seed)",
+            sum(|way| way.packets),
+            sum(|way| way.dropped)
+        )
+    })
 }
 
 /// The kernel, as it names itself.
@@ -163,11 +227,10 @@ fn kernel() -> String {
 fn kernel_sctp() -> String {
     let protocols = fs::read_to_string("/proc/net/protocols").unwrap_or_default();
     let present = protocols.lines().any(|line| line.starts_with("SCTP"));
-    let which =
-        if present { "has SCTP of its own, which does not race yet" } else { "has no SCTP of its own" };
+    let which = if present { "has SCTP of its own, which is sctp-kernel" } else { "has no SCTP of its own" };
     format!("sctp is ours, in the emulated world, too: this kernel {which}")
 }
 
 /// Settings that mean something for the kernel's TCP.
-const KERNEL_KEYS: [&str; 7] =
-    ["transport", "connections", "objects-per-connection", "pipeline", "http", "cc", "profile"];
+const KERNEL_KEYS: [&str; 8] =
+    ["transport", "connections", "objects-per-connection", "pipeline", "http", "cc", "paths", "profile"];

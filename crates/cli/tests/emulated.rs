@@ -1,0 +1,316 @@
+//! `race --world emulated` and `bulk` with what only real kernels have: loss by iptables, Multipath TCP, SCTP.
+//!
+//! Needs network namespaces, as `link.rs` does, and says so where there are
+//! none. What a kernel or a host lacks has to be one line and status 3.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{emulated_links, errors};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+
+fn anabranch(words: &str) -> Output {
+    Command::new(PROGRAM).args(words.split_whitespace()).output().expect("it starts")
+}
+
+/// An emulated race; its result.
+fn race(words: &str) -> Value {
+    let output = anabranch(&format!("race --world emulated --quiet --json - {words}"));
+    assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The runs of a result, with their contestants.
+fn runs(race: &Value) -> Vec<(String, Value)> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let arms = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));
+    arms.flat_map(|arm| {
+        let name = arm["arm"].as_str().unwrap_or_default().to_owned();
+        list(&arm["runs"]).into_iter().map(move |run| (name.clone(), run))
+    })
+    .collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
+
+/// Bytes that came from the server over each path.
+fn down(run: &Value) -> Vec<u64> {
+    let paths = run["series"]["paths"].as_array().expect("paths");
+    let sum = |path: &Value| path["down"]["delivered"].as_array().expect("bytes").iter().map(number).sum();
+    paths.iter().map(sum).collect()
+}
+
+/// Whether something optional is here: success, or one line that names what is not, with status 3.
+fn has(output: &Output, what: &str) -> bool {
+    let told = errors(output);
+    if output.status.code() == Some(3) {
+        assert!(told.lines().count() == 1 && told.contains(what), "{told}");
+        // A kernel may lack it; a program can be installed.
+        let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
+        assert!(!required || !told.contains("there is no 'iptables'"), "{told}");
+        println!("not tested here: {told}");
+        return false;
+    }
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    true
+}
+
+/// A directory for programs that are found before others, gone with the test.
+struct Programs(PathBuf);
+
+impl Programs {
+    fn new(name: &str) -> Self {
+        let place = std::env::temp_dir().join(format!("anabranch-emulated-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir_all(&place).expect("a directory");
+        for path in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
+            if path.join("ip").exists() {
+                symlink(path.join("ip"), place.join("ip")).expect("a link");
+                break;
+            }
+        }
+        Self(place)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn rules_of_iptables_lose_the_packets_in_the_links_place() {
+    if !emulated_links() {
+        return;
+    }
+    let network =
+        "--objects 10x20kB --rate 20mbit --rtt 4ms --queue 100p --transport tcp:cc=reno --transport sctp";
+    let tried =
+        anabranch(&format!("race --world emulated --quiet --loss-by iptables --loss 1% --runs 1 {network}"));
+    if !has(&tried, "iptables") {
+        return;
+    }
+    // Every 20th, begun by packet 5: what was dropped follows from what came, to the packet.
+    let found = race(&format!("--loss-by iptables --loss nth:20/first=5 --runs 2 {network}"));
+    assert_eq!(found["plan"]["loss-by"], "iptables");
+    assert!(found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; loss by iptables")));
+    let told = found["warnings"].to_string();
+    assert!(told.contains("loss by iptables: ") && told.contains("were dropped there"), "{told}");
+    let all = runs(&found);
+    assert_eq!(all.len(), 4);
+    for (arm, run) in &all {
+        assert_eq!(run["outcome"], "done", "{arm}");
+        for way in ["up", "down"] {
+            let (packets, rules) = (&run["packets"][way], &run["rules"][way]);
+            let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
+            assert!(came >= 20, "{arm} {way}: {came}");
+            assert_eq!(dropped, (came - 5) / 20 + 1, "{arm} {way}: of {came}");
+            // The queue has room for all, so nothing else is lost, and what set out has come, but for what was under
+            // way at the end.
+            assert_eq!(number(&packets["lost"]), dropped, "{arm} {way}");
+            let under_way = number(&packets["sent"]) - came;
+            assert!(under_way <= 2, "{arm} {way}: {under_way}");
+        }
+        assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{arm}: losses are mended");
+    }
+    // By chance, beside the link's own: 10 % of some 1000 packets, six deviations.
+    let found = race(&format!("--loss-by link,iptables --loss 10% --runs 3 {network}"));
+    let of = |by: &str| {
+        let points = found["points"].as_array().expect("points");
+        let point = points.iter().find(|point| point["factors"]["loss-by"] == by).expect("a point");
+        runs(&serde_json::json!({ "points": [point] }))
+    };
+    assert!(of("link").iter().all(|(_, run)| run["rules"].is_null()));
+    let sum = |key: &str| {
+        let ways = |run: &Value| number(&run["rules"]["up"][key]) + number(&run["rules"]["down"][key]);
+        of("iptables").iter().map(|(_, run)| ways(run)).sum::<u64>() as f64
+    };
+    let (came, dropped) = (sum("packets"), sum("dropped"));
+    let deviation = (came * 0.1 * 0.9).sqrt();
+    assert!(came > 1000.0 && (dropped - came * 0.1).abs() < 6.0 * deviation, "{dropped} of {came}");
+}
+
+#[test]
+fn what_rules_cannot_do_is_refused() {
+    for (words, status, told) in [
+        (
+            "--loss-by iptables --runs 1",
+            2,
+            "--loss-by: iptables loses packets of real kernels only: add --world emulated",
+        ),
+        ("--loss-by kernel --runs 1", 2, "--loss-by: 'kernel': write link or iptables"),
+        ("--transport mptcp --runs 1", 2, "mptcp: is a protocol of real kernels: add --world emulated"),
+        (
+            "--transport sctp-kernel --runs 1",
+            2,
+            "sctp-kernel: is a protocol of real kernels: add --world emulated",
+        ),
+        (
+            "--transport mptcp:cc=no/name --runs 1",
+            2,
+            "cc=no/name: write a name of the kernel's, such as cubic",
+        ),
+        ("--transport mptcp:streams=3 --runs 1", 2, "'streams' is a key of sctp"),
+        ("--transport sctp-kernel:cc=reno --runs 1", 2, "sctp-kernel:cc=reno: 'cc' is a key of tcp"),
+        ("--transport mptcp:paths=2 --runs 1", 2, "paths=2: the network has 1"),
+    ] {
+        let output = anabranch(&format!("race {words}"));
+        let line = errors(&output);
+        assert_eq!(output.status.code(), Some(status), "{words}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(told), "{words}: {line}");
+    }
+    if !emulated_links() {
+        return;
+    }
+    for (words, told) in [
+        (
+            "--loss ge:1%/30%",
+            "iptables cannot do loss ge:1%/30%/100%/0%: the match `statistic` knows a share",
+        ),
+        ("--loss nth:5/first=9", "the first packet lost is one of the first 5, not number 9"),
+        ("--loss nth:5/shared", "two hosts have no counter in common"),
+        ("--down-loss list:3", "the match `statistic` knows a share (1%) and nth:N only"),
+    ] {
+        let output = anabranch(&format!("race --world emulated --quiet --loss-by iptables --runs 1 {words}"));
+        let line = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(told), "{words}: {line}");
+    }
+    // A host without the program, and one whose program does not know the match.
+    let programs = Programs::new("path");
+    let refused = || {
+        let mut command = Command::new(PROGRAM);
+        command.env("PATH", programs.path()).args(["race", "--world", "emulated", "--quiet", "--runs", "1"]);
+        let output = command.args(["--loss-by", "iptables", "--loss", "1%"]).output().expect("it starts");
+        let line = errors(&output);
+        assert!(output.status.code() == Some(3) && line.lines().count() == 1, "{:?}: {line}", output.status);
+        line
+    };
+    let line = refused();
+    assert!(line.contains("there is no 'iptables' in the PATH"), "{line}");
+    let stand_in = programs.path().join("iptables");
+    fs::write(&stand_in, "#!/bin/sh\necho \"Couldn't load match \\`statistic'\" >&2\nexit 2\n")
+        .expect("a file");
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).expect("it may be run");
+    let line = refused();
+    assert!(line.contains("with its match `statistic`: it says: Couldn't load match"), "{line}");
+}
+
+#[test]
+fn multipath_tcp_adds_paths_up_and_outlives_one() {
+    if !emulated_links() {
+        return;
+    }
+    let two = "--path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 100p --runs 1";
+    let tried = anabranch(&format!("race --world emulated --quiet --transport mptcp --bulk 10kB {two}"));
+    if !has(&tried, "MPTCP") {
+        return;
+    }
+    // Two paths of 10 Mbit/s, and one of them: 4 MB take some 1.8 s and 3.4 s.
+    let found = race(&format!("--bulk 4MB --transport mptcp:paths=1 --transport mptcp {two}"));
+    let all = runs(&found);
+    let [(_, one), (_, both)] = all.as_slice() else { panic!("two runs: {found}") };
+    let shares = [down(one), down(both)];
+    assert!(shares[0][1] < 20_000, "one path is used: {shares:?}");
+    assert!(shares[1].iter().all(|&bytes| bytes > 1_000_000), "both paths are used: {shares:?}");
+    let goodput = |run: &Value| 4e6 * 8e3 / number(&run["page_ns"]) as f64;
+    let told = format!("{:.1} and {:.1} Mbit/s, {shares:?}", goodput(one), goodput(both));
+    assert!(goodput(one) < 10.0 && goodput(both) > 1.3 * goodput(one) && goodput(both) > 12.0, "{told}");
+    println!("{told}");
+
+    // The first path is cut for good in mid-transfer; the second carries the rest.
+    let cut = race(&format!("--bulk 3MB --transport mptcp --deadline 60s --fail path=1,at=500ms {two}"));
+    let (_, run) = &runs(&cut)[0];
+    assert_eq!(run["outcome"], "done", "{run}");
+    let shares = down(run);
+    assert!((20_000..1_200_000).contains(&shares[0]) && shares[1] > 1_500_000, "{shares:?}");
+    println!("cut: {shares:?}, {} ms", number(&run["page_ns"]) / 1_000_000);
+}
+
+#[test]
+fn bulk_measures_multipath_tcp_over_two_links() {
+    let here = anabranch("bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3);
+    if !here || !emulated_links() {
+        return;
+    }
+    let limits = "ip mptcp limits set subflows 1 add_addr_accepted 1";
+    // The other end tells of its second address.
+    let far = format!(
+        "{limits}; ip mptcp endpoint add ${{ANABRANCH_FAR#*,}} signal; exec {PROGRAM} bulk --once --listen mptcp://*:5201"
+    );
+    let near = format!(
+        "{limits}; exec {PROGRAM} bulk mptcp://${{ANABRANCH_FAR%%,*}}:5201 --reverse --size 4MB --json -"
+    );
+    let mut command = Command::new(PROGRAM);
+    command.args([
+        "link",
+        "--path",
+        "rate=10mbit,rtt=10ms",
+        "--path",
+        "rate=10mbit,rtt=20ms",
+        "--queue",
+        "100p",
+    ]);
+    let output = command.args(["--far", &far, "--", "sh", "-c", &near]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&result["plan"]["transport"], &result["down"]["received"]["whole"]),
+        (&"mptcp".into(), &true.into())
+    );
+    assert!(number(&result["down"]["received"]["bytes"]) >= 4_000_000, "{result}");
+    // What either link carried is told by the link.
+    let told = errors(&output);
+    assert_eq!(told.matches("down ").count(), 2, "{told}");
+    for line in told.lines().filter(|line| line.trim_start().starts_with("down ")) {
+        let packets = line.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
+        assert!(packets.is_some_and(|packets| packets > 700), "both links are used: {told}");
+    }
+}
+
+#[test]
+fn a_kernel_without_a_protocol_is_told_in_one_line() {
+    // Whether there is kernel SCTP hangs on the host: it races, or the reason is told.
+    if emulated_links() {
+        let words = "race --world emulated --quiet --runs 1 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
+        has(&anabranch(words), "SCTP");
+    }
+    let output = anabranch("bulk -q sctp-kernel://127.0.0.1:9 --timeout 1s");
+    let told = errors(&output);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    let absent = output.status.code() == Some(3) && told.contains("the kernel gives no SCTP socket: ");
+    let refused = output.status.code() == Some(1) && told.contains("cannot connect");
+    assert!(absent || refused, "{:?}: {told}", output.status);
+    let output = anabranch("bulk -q sctp-kernel://127.0.0.1:9 --set cc=reno");
+    let told = errors(&output);
+    assert!(
+        output.status.code() == Some(2) && told.contains("the kernel's SCTP has sndbuf and rcvbuf"),
+        "{told}"
+    );
+    if emulated_links() {
+        // A namespace in which MPTCP is switched off.
+        let line =
+            format!("echo 0 > /proc/sys/net/mptcp/enabled && exec {PROGRAM} bulk -q mptcp://127.0.0.1:9");
+        let output = Command::new(PROGRAM).args(["link", "--quiet", "--", "sh", "-c", &line]).output();
+        let output = output.expect("it starts");
+        let told = errors(&output);
+        assert!(
+            output.status.code() == Some(3) && told.contains("the kernel gives no MPTCP socket: "),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Loss by the kernel's packet filter: iptables with its match `statistic`.
+//!
+//! This is how loss was made before there were emulated links, and on hosts
+//! that have no other way: a rule drops every n-th packet, or each with a
+//! probability. A rule of a direction stands where that direction's packets
+//! arrive, in a namespace of ours, so that a lost packet has used the link, as
+//! one that the link itself loses; to drop packets where they set out would be
+//! told to their sender. Each rule has another before it that only counts, so
+//! that what was dropped can be held against what has come. Packets are counted
+//! as the hosts see them: fragments of IP after they were put together.
+
+use crate::EmuError;
+use crate::netns::Namespace;
+use crate::wiring::{End, Wiring};
+use anabranch_link::LinkSpec;
+use anabranch_link::spec::{Direction, LossSpec};
+use std::io;
+use std::process::{Command, Stdio};
+
+/// What a pair of rules has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ruled {
+    /// Packets that came.
+    pub packets: u64,
+    /// Of these, dropped.
+    pub dropped: u64,
+}
+
+/// The rules for the links of a wiring.
+#[derive(Debug)]
+pub struct Rules {
+    /// Links whose up direction, and whose down direction, has rules, in their order.
+    ruled: [Vec<usize>; 2],
+    links: usize,
+}
+
+impl Rules {
+    /// Has the rules of these links' loss models put where the packets arrive. The links themselves must lose nothing
+    /// ([`lossless`]); `seed` chooses the first packet of `nth`, as in [`LinkSpec::build`].
+    ///
+    /// # Errors
+    /// [`EmuError::Impossible`] when there is no iptables, or it or the kernel does not know the match.
+    pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64) -> Result<Self, EmuError> {
+        let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len() };
+        for (ruled, way) in this.ruled.iter_mut().zip(WAYS) {
+            let namespace = arrival(wiring, way);
+            for (number, link) in links.iter().enumerate() {
+                let Some(mode) = mode(&link.direction(way).loss, seed).map_err(EmuError::Failed)? else {
+                    continue;
+                };
+                let interface = wiring.interface(number, end(way));
+                let mut counts = vec!["-A".to_owned(), CHAIN.to_owned(), "-i".to_owned(), interface];
+                iptables(namespace, &counts)?;
+                counts.extend(["-m", "statistic"].map(str::to_owned));
+                counts.extend(mode);
+                counts.extend(["-j", "DROP"].map(str::to_owned));
+                iptables(namespace, &counts)?;
+                ruled.push(number);
+            }
+        }
+        Ok(this)
+    }
+
+    /// What the rules of each link have counted so far: up, down.
+    ///
+    /// # Errors
+    /// What iptables says.
+    pub fn read(&self, wiring: &Wiring) -> Result<Vec<[Ruled; 2]>, EmuError> {
+        let mut all = vec![[Ruled::default(); 2]; self.links];
+        for (side, (ruled, way)) in self.ruled.iter().zip(WAYS).enumerate() {
+            if ruled.is_empty() {
+                continue;
+            }
+            let text = iptables(arrival(wiring, way), &["-nvxL", CHAIN].map(str::to_owned))?;
+            let counted = counted(&text);
+            if counted.len() != 2 * ruled.len() {
+                return Err(EmuError::Failed(format!("iptables lists {} rules of ours", counted.len())));
+            }
+            for (pair, &link) in counted.chunks_exact(2).zip(ruled) {
+                all[link][side] = Ruled { packets: pair[0], dropped: pair[1] };
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Finds out in a namespace of its own whether rules can be made here.
+///
+/// # Errors
+/// [`EmuError::Impossible`] with what is missing.
+pub fn possible() -> Result<(), EmuError> {
+    let refused =
+        |error: io::Error| EmuError::Impossible(format!("no network namespace can be made: {error}"));
+    let namespace = Namespace::create().map_err(refused)?;
+    let words =
+        ["-A", CHAIN, "-m", "statistic", "--mode", "nth", "--every", "2", "--packet", "0", "-j", "DROP"];
+    iptables(&namespace, &words.map(str::to_owned)).map(drop)
+}
+
+/// The link without what the rules lose for it.
+#[must_use]
+pub fn lossless(link: &LinkSpec) -> LinkSpec {
+    let mut link = link.clone();
+    (link.up.loss, link.down.loss) = (LossSpec::None, LossSpec::None);
+    link
+}
+
+/// A loss model as arguments of the match; none when nothing is to be lost.
+///
+/// # Errors
+/// The match has no such mode: one line.
+pub fn mode(loss: &LossSpec, seed: u64) -> Result<Option<Vec<String>>, String> {
+    let words = match loss {
+        LossSpec::None => return Ok(None),
+        // Twelve digits behind the point, which is what a share has.
+        LossSpec::Bernoulli(share) => {
+            let (whole, part) = (share.parts() / ONE, share.parts() % ONE);
+            vec!["random".to_owned(), "--probability".to_owned(), format!("{whole}.{part:012}")]
+        }
+        LossSpec::Nth { shared: true, .. } => {
+            return Err("two hosts have no counter in common: leave '/shared' away".to_owned());
+        }
+        LossSpec::Nth { every, first, shared: false } => {
+            let first = first.unwrap_or(1 + seed % every);
+            if !(1..=*every).contains(&first) || *every > u64::from(u32::MAX) {
+                return Err(format!("the first packet lost is one of the first {every}, not number {first}"));
+            }
+            // iptables-extensions(8): the counter's first value, from 0; the packet that finds it so is dropped.
+            ["nth", "--every", &every.to_string(), "--packet", &(first - 1).to_string()]
+                .map(str::to_owned)
+                .to_vec()
+        }
+        LossSpec::GilbertElliott { .. } | LossSpec::List(_) => {
+            return Err("the match `statistic` knows a share (1%) and nth:N only".to_owned());
+        }
+    };
+    Ok(Some(std::iter::once("--mode".to_owned()).chain(words).collect()))
+}
+
+/// Where a direction's packets arrive.
+const fn end(way: Direction) -> End {
+    match way {
+        Direction::Up => End::Far,
+        Direction::Down => End::Near,
+    }
+}
+
+fn arrival(wiring: &Wiring, way: Direction) -> &Namespace {
+    match end(way) {
+        End::Near => &wiring.near,
+        End::Far => &wiring.far,
+    }
+}
+
+/// Has iptables do something in a namespace; what it says.
+fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError> {
+    let run = || {
+        let mut command = Command::new("iptables");
+        // Where it has a lock, another run's call is waited for.
+        command.arg("-w").args(words).stdin(Stdio::null()).env("LC_ALL", "C");
+        command.output()
+    };
+    let entered = namespace.run(run);
+    let entered =
+        entered.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))?;
+    let output = entered.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => EmuError::Impossible(
+            "there is no 'iptables' in the PATH (mostly it is in /usr/sbin); install iptables, or leave the loss to \
+             the link"
+                .to_owned(),
+        ),
+        _ => EmuError::Impossible(format!("iptables: {error}")),
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(EmuError::Impossible(format!(
+        "iptables cannot lose packets with its match `statistic`: it says: {said}"
+    )))
+}
+
+/// Packets counted by each rule of a chain, as `iptables -nvxL` lists them.
+fn counted(text: &str) -> Vec<u64> {
+    // Two lines of headings.
+    let rules = text.lines().skip(2);
+    rules.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+}
+
+/// Of packets for this host.
+const CHAIN: &str = "INPUT";
+const WAYS: [Direction; 2] = [Direction::Up, Direction::Down];
+/// Parts of a share.
+const ONE: u64 = 1_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(loss: &str, seed: u64) -> Result<String, String> {
+        let loss = loss.parse().expect("a loss model");
+        mode(&loss, seed).map(|words| words.unwrap_or_default().join(" "))
+    }
+
+    #[test]
+    fn models_are_said_in_the_words_of_iptables() {
+        assert_eq!(words("0", 1).as_deref(), Ok(""));
+        assert_eq!(words("1%", 1).as_deref(), Ok("--mode random --probability 0.010000000000"));
+        assert_eq!(words("100%", 1).as_deref(), Ok("--mode random --probability 1.000000000000"));
+        assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
+        // The seed chooses as it does for a link: packet 1 + 12 mod 10.
+        assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
+        for (loss, told) in [
+            ("nth:10/first=11", "one of the first 10, not number 11"),
+            ("nth:10/shared", "no counter in common"),
+            ("ge:1%/30%", "a share (1%) and nth:N only"),
+            ("list:3", "a share (1%) and nth:N only"),
+        ] {
+            assert!(words(loss, 1).is_err_and(|why| why.contains(told)), "{loss}");
+        }
+    }
+
+    #[test]
+    fn counts_are_read_whether_a_rule_has_a_target_or_none() {
+        let text = "Chain INPUT (policy ACCEPT 7 packets, 512 bytes)\n    pkts      bytes target     prot opt in\n      \
+                    120   12000            0    --  path1  *\n       11     1100 DROP       0    --  path1  *\n";
+        assert_eq!(counted(text), [120, 11]);
+        assert_eq!(counted("").len(), 0);
+    }
+}

@@ -246,6 +246,7 @@ mod verb {
         let mut timer = world.timer();
         {
             let begun = world.now();
+            let mut tidied = begun;
             let mut running = std::pin::pin!(load.run());
             timer.set(Some(begun + Ticker::PERIOD));
             framing.interrupted = poll_fn(|cx| {
@@ -259,6 +260,11 @@ mod verb {
                     timer.set(Some(world.now() + Ticker::PERIOD));
                     let (replies, errors) = load.progress();
                     let elapsed = world.now().since(begun);
+                    // What many sessions at a time have left behind; not while something is measured.
+                    if load.open_sessions() == 0 && world.now().since(tidied) >= TIDYING {
+                        tidied = world.now();
+                        os::give_back_memory();
+                    }
                     ticker.show(elapsed, plan.duration, &format!("{replies} replies, {errors} errors"));
                 }
                 Poll::Pending
@@ -279,6 +285,8 @@ mod verb {
         Ok(if well { Done::Well } else { Done::Badly })
     }
 
+    /// Between two looks at memory that could be given back.
+    const TIDYING: Duration = Duration::from_secs(10);
     /// How long the last associations have to end.
     const CLOSING: Duration = Duration::from_secs(2);
 }

@@ -209,6 +209,12 @@ impl<W: World, C: Connector> Load<W, C> {
         (tally.replies, tally.error_count())
     }
 
+    /// Sessions that are open.
+    #[must_use]
+    pub fn open_sessions(&self) -> u64 {
+        self.shared.tally.borrow().concurrent
+    }
+
     fn schedule(&self, interval: Duration, random: bool) -> Schedule {
         let begun = self.shared.tally.borrow().begun;
         Schedule {

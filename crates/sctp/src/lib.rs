@@ -72,7 +72,7 @@ mod tests;
 
 pub use association::extensions::Extensions;
 pub use config::{ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, SchedulerKind};
-pub use endpoint::{Associate, AssociationId, Claim, Endpoint, Message, Received, Shard};
+pub use endpoint::{Associate, AssociationId, Claim, Endpoint, Message, Neighbours, Received, Shard};
 pub use error::AddressError;
 pub use error::KeyError;
 pub use error::{

@@ -11,13 +11,16 @@
 //!
 //! - `host`: the engine and what waits for it
 //! - `session`: the handles an application holds
+//! - `shards`: several hosts behind one port, a thread each
 //!
 //! [`Stream::finish`]: crate::Stream::finish
 
 mod host;
 mod session;
+mod shards;
 
 pub use session::{SctpSession, SctpStream};
+pub use shards::{Directory, Member};
 
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
 use crate::drive::drive;
@@ -91,6 +94,22 @@ impl<W: World> SctpHost<W> {
             Carrier::Udp { port } => Local::Udp { port },
         };
         let socket = world.bind(local).await?;
+        Ok(Self::over(world, config, socket, paths, None))
+    }
+
+    /// Starts one of several SCTP hosts behind one port, over its own of the sockets that share it.
+    #[must_use]
+    pub fn beside(world: W, config: Config, socket: W::Socket, member: Member) -> Self {
+        Self::over(world, config, socket, None, Some(member))
+    }
+
+    fn over(
+        world: W,
+        config: Config,
+        socket: W::Socket,
+        paths: Option<usize>,
+        member: Option<Member>,
+    ) -> Self {
         let mut addresses = socket.local();
         addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
         let (streams, early_data) = (config.streams, config.cookie_data);
@@ -99,13 +118,18 @@ impl<W: World> SctpHost<W> {
         for address in addresses {
             engine.set_mtu(address.ip(), socket.mtu(address.ip()));
         }
-        let shared = Rc::new(RefCell::new(Shared::new(engine, streams, early_data)));
+        if let Some(Member { shard, directory }) = &member {
+            engine.set_shard(*shard, directory.clone());
+        }
+        let mut shared = Shared::new(engine, streams, early_data);
+        shared.member = member;
+        let shared = Rc::new(RefCell::new(shared));
         let task = drive(world.clone(), socket, shared.clone());
         let driver = world.spawn("sctp", task);
         // Who cannot tell peers keeps the addresses that it began with.
         let most = if dynamic { paths.unwrap_or(usize::MAX).max(1) } else { 0 };
         let follower = world.spawn("sctp addresses", follow(world.clone(), shared.clone(), most));
-        Ok(Self { inner: Rc::new(Inner { world, shared, _driver: driver, _follower: follower }) })
+        Self { inner: Rc::new(Inner { world, shared, _driver: driver, _follower: follower }) }
     }
 
     /// Begins an association with `port` at the addresses of `peer`, the first
@@ -128,6 +152,7 @@ impl<W: World> SctpHost<W> {
         let key = shared.engine.trace_key(id).unwrap_or_default();
         let association = Association::new(key, shared.streams);
         shared.associations.insert(id, association);
+        shared.tell_neighbours();
         shared.bell.ring();
         drop(shared);
         Ok(SctpSession::new(self.inner.clone(), id, key))

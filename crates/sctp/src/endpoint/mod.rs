@@ -21,7 +21,7 @@ mod usual;
 mod verbs;
 
 pub use calls::{Associate, Message, Received};
-pub use shard::{Claim, Shard};
+pub use shard::{Claim, Neighbours, Shard};
 
 use crate::association::auth::keys::SharedKeys;
 use crate::association::{Ctx, LastWords, Local, Trace};
@@ -84,6 +84,7 @@ pub struct Endpoint {
     /// Which of several endpoints this is, and what the others have to know.
     shard: Shard,
     claims: VecDeque<Claim>,
+    neighbours: Option<Arc<dyn Neighbours>>,
 }
 
 /// RFC 6335 §6: dynamic ports.
@@ -136,6 +137,7 @@ impl Endpoint {
             lender: None,
             shard: Shard::default(),
             claims: VecDeque::new(),
+            neighbours: None,
         }
     }
 

@@ -6,13 +6,15 @@
 //! addresses would lose an association that is multi-homed, or whose NAT
 //! forgets it. What else must be found, an INIT or an ABORT that reflects the
 //! peer's tag, is found by addresses and ports: which of those are whose, the
-//! endpoints tell by their [`Claim`]s.
+//! endpoints tell by their [`Claim`]s, and learn from their [`Neighbours`].
 //!
 //! Home of RFC 9260 §5.3.1 as far as tags are not random.
 
 use super::Endpoint;
 use super::demux::Pair;
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Which endpoint of how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +34,12 @@ pub struct Claim {
     pub local_port: u16,
     /// It has it.
     pub held: bool,
+}
+
+/// What an endpoint may ask of the others behind its port.
+pub trait Neighbours: Send + Sync + fmt::Debug {
+    /// Another one than `shard` has the association of these ports with an address of the peer.
+    fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 }
 
 impl Shard {
@@ -79,9 +87,10 @@ impl Endpoint {
     /// the first association: its local tags, and the local ports that it
     /// chooses, are its own among them. A local port that the application
     /// chooses must be, too.
-    pub fn set_shard(&mut self, shard: Shard) {
+    pub fn set_shard(&mut self, shard: Shard, neighbours: Arc<dyn Neighbours>) {
         assert!(self.slots.is_empty(), "there are associations already");
         self.shard = shard;
+        self.neighbours = Some(neighbours);
     }
 
     /// Which of several endpoints this is.
@@ -111,6 +120,13 @@ impl Endpoint {
         u32::from(port) % self.shard.count != self.shard.index
     }
 
+    /// Another endpoint has the association.
+    pub(super) fn is_anothers(&self, pair: Pair) -> bool {
+        let Pair { peer, peer_port, local_port } = pair;
+        let others = self.neighbours.as_ref();
+        others.is_some_and(|others| others.have(self.shard, peer, peer_port, local_port))
+    }
+
     #[inline]
     pub(super) fn claim(&mut self, pair: Pair, held: bool) {
         if self.shard.count > 1 {
@@ -124,12 +140,24 @@ impl Endpoint {
 mod tests {
     use super::*;
     use crate::{Associate, Config};
-    use anabranch_base::{Instant, Rng};
+    use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+    use anabranch_wire::sctp::{ShutdownAck, packet};
+    use std::net::SocketAddr;
+
+    /// All of a certain address is another's.
+    #[derive(Debug)]
+    struct Theirs(IpAddr);
+
+    impl Neighbours for Theirs {
+        fn have(&self, _: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
+            (peer, peer_port, local_port) == (self.0, 5000, 80)
+        }
+    }
 
     fn endpoint(shard: Shard) -> Endpoint {
         let config = Config::profile("rfc9260").expect("a profile");
         let mut endpoint = Endpoint::new(config, vec!["192.0.2.1:9899".parse().expect("one")], Rng::new(7));
-        endpoint.set_shard(shard);
+        endpoint.set_shard(shard, Arc::new(Theirs([192, 0, 2, 7].into())));
         endpoint
     }
 
@@ -170,5 +198,22 @@ mod tests {
         let ask = Associate::to("192.0.2.9:9899".parse().expect("an address"), 80);
         alone.associate(Instant::ZERO, ask).expect("begun");
         assert_eq!(alone.poll_claim(), None);
+    }
+    /// RFC 9260 §8.5 and §8.4: nothing is answered that belongs to an association, wherever that is.
+    #[test]
+    fn what_is_a_neighbours_is_not_out_of_the_blue() {
+        let mut endpoint = endpoint(Shard::new(1, 3).expect("there is one"));
+        for (last, answered) in [(7, false), (8, true)] {
+            let mut bytes = Vec::new();
+            let start = packet::begin(&mut bytes, 5000, 80, 0x4000_0000);
+            ShutdownAck.emit(&mut bytes);
+            packet::finish(&mut bytes, start);
+            let source = SocketAddr::from(([192, 0, 2, last], 9899));
+            let target = SocketAddr::from(([192, 0, 2, 1], 9899));
+            let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
+            endpoint.handle_packet(Instant::ZERO, packet);
+            let mut out = Batch::new(1);
+            assert_eq!(endpoint.poll_transmit(Instant::ZERO, &mut out), answered);
+        }
     }
 }

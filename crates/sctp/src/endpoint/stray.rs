@@ -29,6 +29,14 @@ pub(super) fn is_overheard(packet: &Packet<'_>) -> bool {
     source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
 }
 
+/// By what the association of a cookie can be found.
+fn pairs_of<'a>(cookie: &'a Cookie, packet: &Packet<'_>) -> impl Iterator<Item = Pair> + use<'a> {
+    let seen = [packet.source.ip(), cookie.init_source];
+    let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
+    let addresses = seen.into_iter().chain(cookie.addresses.iter().copied());
+    addresses.map(move |peer| Pair { peer, peer_port, local_port })
+}
+
 impl Endpoint {
     /// A packet whose tag is no association's own.
     pub(super) fn on_stray(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
@@ -39,6 +47,10 @@ impl Endpoint {
             && self.alive(slot).is_some()
         {
             self.on_wrong_tag(now, slot, packet, view);
+            return;
+        }
+        if self.is_anothers(pair) {
+            self.totals.discarded += 1;
             return;
         }
         self.out_of_the_blue(packet, view);
@@ -166,6 +178,8 @@ impl Endpoint {
             // Its association has come and gone. To a late copy the ABORT means nothing; a peer
             // that never had the COOKIE ACK learns from it.
             None if self.spent.contains(now, cookie.local_tag) => self.refuse_cookie(packet, header, &cookie),
+            // RFC 9260 §5.2.4: for an association that another endpoint has, its own tags would be there.
+            None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
                 // The listener is gone: nobody wants it any more.
@@ -185,11 +199,13 @@ impl Endpoint {
 
     /// The live association that a cookie speaks of.
     fn slot_of(&self, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
-        let addresses =
-            [packet.source.ip(), cookie.init_source].into_iter().chain(cookie.addresses.iter().copied());
-        let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
-        let mut slots = addresses.filter_map(|peer| self.demux.by_pair(Pair { peer, peer_port, local_port }));
+        let mut slots = pairs_of(cookie, packet).filter_map(|pair| self.demux.by_pair(pair));
         slots.find(|&slot| self.alive(slot).is_some())
+    }
+
+    /// Another endpoint behind our port has the association that a cookie speaks of.
+    fn is_known_elsewhere(&self, cookie: &Cookie, packet: &Packet<'_>) -> bool {
+        pairs_of(cookie, packet).any(|pair| self.is_anothers(pair))
     }
 
     /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds (rounded up, §3.3.10.3).

@@ -4,6 +4,7 @@
 
 mod reset;
 
+use super::shards::Member;
 use crate::drive::{Bell, Driven};
 use crate::session::CloseReason;
 use crate::table::Table;
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     /// The socket failed.
     pub(super) failure: Option<CloseReason>,
     idle: Waiters,
+    /// Which of several hosts behind one port this is.
+    pub(super) member: Option<Member>,
 }
 
 /// Associations that were accepted and not yet taken.
@@ -100,6 +103,7 @@ impl Shared {
             listeners: BTreeMap::new(),
             failure: None,
             idle: Waiters::default(),
+            member: None,
         }
     }
 
@@ -252,9 +256,18 @@ impl Driven for Shared {
 }
 
 impl Shared {
+    /// Has the other hosts behind our port know which associations are here.
+    pub(super) fn tell_neighbours(&mut self) {
+        let Some(Member { shard, directory }) = &self.member else { return };
+        while let Some(claim) = self.engine.poll_claim() {
+            directory.note(*shard, claim);
+        }
+    }
+
     /// All events but those of data.
     #[cold]
     fn handle_rare(&mut self, now: Instant, event: Event) {
+        self.tell_neighbours();
         match event {
             Event::Readable { .. } | Event::Writable { .. } => {}
             Event::Established { id, outbound_streams, inbound_streams } => {

@@ -1,0 +1,195 @@
+//! Several hosts behind one port, a thread each: who has which association.
+//!
+//! Most packets carry a verification tag of ours, and that says it. What does
+//! not is found by the peer's address and both ports in a directory that all
+//! of them keep:
+//!
+//! - an INIT, alone with tag 0: of a peer that restarts, or that begins while
+//!   we do, it is for whom has the association (RFC 9260 §5.2); of anybody
+//!   else its initiate tag says for whom, which is as random
+//! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's tag (§8.5.1)
+//! - ICMP, which quotes a packet with the peer's tag (§10)
+//! - a packet whose tag nobody knows, from a peer that somebody knows: it is
+//!   discarded (§8.5) and not answered as out of the blue
+
+use anabranch_base::Icmp;
+use anabranch_sctp::{Claim, Neighbours, Shard};
+use anabranch_wire::sctp::{Abort, Chunk, Header, PacketView, ShutdownComplete};
+use anabranch_world::steering::Steering;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The peer's address, its port, ours.
+type Key = (IpAddr, u16, u16);
+
+/// Who of several hosts has which association.
+#[derive(Debug)]
+pub struct Directory {
+    count: u32,
+    held: Mutex<BTreeMap<Key, u32>>,
+}
+
+/// One of several hosts behind a port.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub(super) shard: Shard,
+    pub(super) directory: Arc<Directory>,
+}
+
+impl Directory {
+    /// For `count` hosts; `None` where those are too many, or none.
+    #[must_use]
+    pub fn new(count: u32) -> Option<Arc<Self>> {
+        Shard::new(0, count).map(|_| Arc::new(Self { count, held: Mutex::default() }))
+    }
+
+    /// The place of host `index`, from 0.
+    #[must_use]
+    pub fn member(self: &Arc<Self>, index: u32) -> Option<Member> {
+        Shard::new(index, self.count).map(|shard| Member { shard, directory: self.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, u32>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who has an association of these ports with one of these addresses.
+    fn find(&self, peers: impl IntoIterator<Item = IpAddr>, peer_port: u16, local_port: u16) -> Option<u32> {
+        let held = self.lock();
+        peers.into_iter().find_map(|peer| held.get(&(peer, peer_port, local_port)).copied())
+    }
+
+    /// Takes down what a host says.
+    pub(super) fn note(&self, shard: Shard, claim: Claim) {
+        let Claim { peer, peer_port, local_port, held } = claim;
+        let (key, mut directory) = ((peer, peer_port, local_port), self.lock());
+        if held {
+            directory.insert(key, shard.index());
+        } else if directory.get(&key) == Some(&shard.index()) {
+            // Another may have it by now.
+            directory.remove(&key);
+        }
+    }
+}
+
+impl Steering for Directory {
+    fn owner(&self, source: IpAddr, packet: &[u8]) -> Option<u32> {
+        let header = Header::parse(packet)?;
+        let (kind, flags) = (*packet.get(FIRST_CHUNK)?, *packet.get(FIRST_CHUNK + 1)?);
+        let Header { source_port, target_port, tag } = header;
+        if tag == 0 {
+            let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
+            // Several may have come as one train, which the network has brought to where the first belongs.
+            let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
+            return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
+        }
+        // RFC 9260 §3.3.7, §3.3.13: with T the tag is the peer's.
+        if [Abort::KIND, ShutdownComplete::KIND].contains(&kind)
+            && flags & 1 == 1
+            && let Some(owner) = self.find([source], source_port, target_port)
+        {
+            return Some(owner);
+        }
+        Some(Shard::of_tag(tag, self.count))
+    }
+
+    fn owner_of_report(&self, icmp: &Icmp, quoted: &[u8]) -> Option<u32> {
+        // The quote is of a packet of ours: its ports are the other way round.
+        let header = Header::parse(quoted)?;
+        self.find([icmp.target], header.target_port, header.source_port)
+    }
+}
+
+impl Neighbours for Directory {
+    fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool {
+        self.find([peer], peer_port, local_port).is_some_and(|owner| owner != shard.index())
+    }
+}
+
+/// RFC 9260 §5.1.2: where an INIT comes from, and the addresses that it lists.
+fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
+    let mut addresses = vec![source];
+    let chunk = PacketView::parse_unverified(packet).ok().and_then(|view| view.chunks().next()?.ok());
+    if let Some(Chunk::Init(init)) = chunk {
+        let listed = init.params.flatten().filter_map(|param| param.address());
+        addresses.extend(listed.take(MOST_LISTED));
+    }
+    addresses
+}
+
+/// Where the first chunk begins (RFC 9260 §3.1).
+const FIRST_CHUNK: usize = 12;
+/// Where an INIT that is the first chunk has its tag (RFC 9260 §3.3.2).
+const INITIATE_TAG: usize = 16;
+/// The engine takes no more of them either.
+const MOST_LISTED: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_base::IcmpKind;
+    use anabranch_wire::sctp::{CookieAck, Init, Param, packet};
+
+    fn ip(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    fn written(tag: u32, chunk: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, 5000, 80, tag);
+        chunk(&mut bytes);
+        packet::finish(&mut bytes, start);
+        bytes
+    }
+
+    /// The directory of three, in which the last has an association with 192.0.2.7.
+    fn directory() -> Arc<Directory> {
+        let directory = Directory::new(3).expect("three");
+        let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
+        directory.note(Shard::new(2, 3).expect("one"), claim);
+        directory
+    }
+
+    /// RFC 9260 §5.2.2, §8.5.1, §10.
+    #[test]
+    fn what_has_no_tag_of_ours_is_found_by_address_and_ports() {
+        let directory = directory();
+        let data = written(10, |out| CookieAck.emit(out));
+        assert_eq!(directory.owner(ip(7), &data), Some(1));
+        let init = written(0, |out| Init { tag: 9, ..Init::default() }.emit(out));
+        assert_eq!((directory.owner(ip(7), &init), directory.owner(ip(8), &init)), (Some(2), Some(0)));
+        let listing = written(0, |out| {
+            let mut chunk = Init { tag: 9, ..Init::default() }.open(out);
+            Param::Ipv4([192, 0, 2, 9].into()).emit(&mut chunk);
+            Param::Ipv4([192, 0, 2, 7].into()).emit(&mut chunk);
+            chunk.close();
+        });
+        assert_eq!(directory.owner(ip(8), &listing), Some(2));
+        let abort = |reflected| written(10, |out| Abort { reflected, ..Abort::default() }.emit(out));
+        assert_eq!(directory.owner(ip(7), &abort(true)), Some(2));
+        assert_eq!(directory.owner(ip(7), &abort(false)), Some(1));
+        assert_eq!(directory.owner(ip(8), &abort(true)), Some(1));
+        for cut in 0..13 {
+            assert_eq!(directory.owner(ip(7), &data[..cut]), None);
+        }
+        let icmp = Icmp { kind: IcmpKind::Unreachable(3), source: ip(1), target: ip(7) };
+        let mut quoted = Vec::new();
+        packet::begin(&mut quoted, 80, 5000, 10);
+        assert_eq!(directory.owner_of_report(&icmp, &quoted), Some(2));
+        assert_eq!(directory.owner_of_report(&icmp, &quoted[..3]), None);
+    }
+
+    #[test]
+    fn what_is_given_up_may_be_anothers_by_then() {
+        let directory = directory();
+        let [one, two] = [1, 2].map(|index| Shard::new(index, 3).expect("one"));
+        let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
+        assert!(directory.have(one, ip(7), 5000, 80) && !directory.have(two, ip(7), 5000, 80));
+        directory.note(one, claim);
+        directory.note(two, Claim { held: false, ..claim });
+        assert!(directory.have(two, ip(7), 5000, 80));
+        directory.note(one, Claim { held: false, ..claim });
+        assert!(!directory.have(two, ip(7), 5000, 80) && directory.lock().is_empty());
+    }
+}

@@ -152,12 +152,23 @@ fn serve() -> Command {
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
         .arg(count(flag("connections", "N", "1024", "Connections or associations at a time, a listener")))
         .arg(count(flag("streams", "N", "100", "Streams an association")))
+        .arg(server_threads())
         .arg(crate::knobs::set())
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
         .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))
         .arg(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this"))
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+}
+
+/// Threads of a server.
+fn server_threads() -> Arg {
+    Arg::new("threads")
+        .long("threads")
+        .value_name("N")
+        .value_parser(value_parser!(u16).range(1..=64))
+        .default_value("1")
+        .help("Threads, each with its share of connections and associations (sctp-ip:// stays with one)")
 }
 
 fn get() -> Command {

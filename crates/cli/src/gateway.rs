@@ -1,9 +1,10 @@
 //! `anabranch gateway`: HTTP between TCP and SCTP.
 
 use crate::dial::Sctp;
-use crate::listen::{Opened, Servers};
+use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::serve::log;
+use crate::threads::{Doors, Post};
 use crate::{Done, Failure, complain, knobs};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::gateway::allow::{Rule, Rules};
@@ -14,6 +15,7 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Carries until a signal comes.
@@ -22,9 +24,27 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
-    let settings = Settings::read(matches)?;
-    let carried = os::run(os::Options::default(), async |world| carry(world, places, settings).await);
-    carried.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+    let told = Settings::read(matches)?.onward.told();
+    let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
+    let doors = Doors::open(&places, number("threads"), number("connections"))?;
+    let announce = move |urls: &[String]| {
+        complain(&format!("carrying from {} {told}", urls.join(" ")));
+        complain(
+            "traffic is in the clear unless its ends encrypt it: whoever is on the way can read and change it",
+        );
+    };
+    let (matches, name) = (matches.clone(), OnceLock::new());
+    let room = Room::new(number("exchanges"));
+    doors.run(announce, move |doors, post| {
+        let settings = Settings { room: room.clone(), ..Settings::read(&matches)? };
+        let carried = os::run(os::Options::default(), async |world| {
+            // Nobody else is called so.
+            let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
+            let name = name.get_or_init(new).clone();
+            carry(world.clone(), doors, Settings { name, ..settings }, post).await
+        });
+        carried.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+    })
 }
 
 /// Where requests go.
@@ -41,11 +61,12 @@ struct Settings {
     onward: Onward,
     sctp: Config,
     sctp_port: u16,
+    /// What this gateway calls itself, in all of its threads.
+    name: String,
     connect: Duration,
     idle: Duration,
     head: Duration,
     max_head: usize,
-    sessions: usize,
     room: Room,
     log: Option<Log>,
     grace: Duration,
@@ -71,32 +92,30 @@ impl Settings {
             onward: Onward::read(matches)?,
             sctp,
             sctp_port: number("sctp-port"),
+            name: String::new(),
             connect: span("connect-timeout")?,
             idle: span("idle")?,
             head: span("header-timeout")?,
             max_head: usize::try_from(head.0).unwrap_or(usize::MAX).clamp(1 << 10, 1 << 20),
-            sessions: usize::from(number("connections")),
             room: Room::new(usize::from(number("exchanges"))),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             grace: span("grace")?,
         })
     }
 
-    fn options(&self, world: &OsWorld, stop: &Stop) -> Options {
+    fn options(&self, stop: &Stop, sessions: Room) -> Options {
         let route = match &self.onward {
             Onward::Origin(url) => Route::Origin(authority(url)),
             _ => Route::Any,
         };
-        // Nobody else is called so.
-        let name = format!("anabranch-{:016x}", world.rng("gateway").next_u64());
         Options {
             route,
             half_close: true,
-            name,
+            name: self.name.clone(),
             idle: self.idle,
             head_timeout: self.head,
             max_head: self.max_head,
-            max_sessions: self.sessions,
+            sessions,
             room: self.room.clone(),
             log: self.log.clone(),
             stop: stop.clone(),
@@ -152,16 +171,17 @@ fn authority(url: &Url) -> Authority {
     Authority { host: url.host.to_ascii_lowercase(), port: url.port }
 }
 
-async fn carry(world: OsWorld, places: Vec<Listen>, settings: Settings) -> Result<Done, Failure> {
+async fn carry(world: OsWorld, doors: Vec<Door>, settings: Settings, post: Post) -> Result<Done, Failure> {
+    let mut servers = Servers::new(post)?;
     let (connect, connector) = (settings.connect, |sctp: Sctp| sctp.host(&world));
     match &settings.onward {
         Onward::Anywhere(rules) => {
             let origins = Origins::new(&world, None, rules.clone(), connect);
-            listen(&world, &places, &settings, Rc::new(origins), Servers::default()).await
+            listen(&world, doors, &settings, Rc::new(origins), servers).await
         }
         Onward::Origin(url) if url.carrier == Carrier::Tcp => {
             let origins = Origins::new(&world, Some(authority(url)), Rules::default(), connect);
-            listen(&world, &places, &settings, Rc::new(origins), Servers::default()).await
+            listen(&world, doors, &settings, Rc::new(origins), servers).await
         }
         Onward::Origin(url) | Onward::Via(url, _) => {
             let (host, connector) = connector(settings.sctp(url)?).await?;
@@ -169,40 +189,35 @@ async fn carry(world: OsWorld, places: Vec<Listen>, settings: Settings) -> Resul
                 Onward::Via(_, rules) => Peer::Gateway(rules.clone()),
                 _ => Peer::Origin(authority(url)),
             };
-            let mut servers = Servers::default();
             servers.also_close(host);
             let associations = Associations::new(&world, connector, 1, peer, connect);
-            listen(&world, &places, &settings, Rc::new(associations), servers).await
+            listen(&world, doors, &settings, Rc::new(associations), servers).await
         }
     }
 }
 
 async fn listen<U: Upstream>(
     world: &OsWorld,
-    places: &[Listen],
+    doors: Vec<Door>,
     settings: &Settings,
     upstream: Rc<U>,
     mut servers: Servers,
 ) -> Result<Done, Failure> {
     let stop = Stop::new();
-    let options = settings.options(world, &stop);
-    for place in places {
-        for opened in servers.listen(world, place, &settings.sctp, settings.sctp_port).await? {
+    for door in doors {
+        for opened in servers.open(world, door, &settings.sctp, settings.sctp_port).await? {
             match opened {
-                Opened::Tcp(listener) => {
-                    let options = Options { half_close: true, ..options.clone() };
+                Opened::Tcp(listener, room) => {
+                    let options = Options { half_close: true, ..settings.options(&stop, room) };
                     servers.start(world, gateway::run(world.clone(), listener, upstream.clone(), options));
                 }
-                Opened::Sctp(here, listener) => {
-                    let options = Options { half_close: false, ..options.clone() };
+                Opened::Sctp(here, listener, room) => {
+                    let options = Options { half_close: false, ..settings.options(&stop, room) };
                     servers.start(world, gateway::run(here, listener, upstream.clone(), options));
                 }
             }
         }
     }
-    complain(&format!("carrying from {} {}", servers.urls.join(" "), settings.onward.told()));
-    complain(
-        "traffic is in the clear unless its ends encrypt it: whoever is on the way can read and change it",
-    );
+    servers.ready();
     servers.until_told(world, &stop, settings.grace).await
 }

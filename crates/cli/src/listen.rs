@@ -2,31 +2,52 @@
 
 use crate::place::{Carrier, Listen};
 use crate::serve::reason;
+use crate::threads::Post;
 use crate::{Done, Failure, complain};
-use anabranch_http::serve::Stop;
+use anabranch_http::serve::{Room, Stop};
 use anabranch_transport::CloseReason;
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelListener;
-use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost, SctpListener};
-use anabranch_world::os::{OsTask, OsWorld, Signals, give_back_memory};
+use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
+use anabranch_world::os::{OsTask, OsWorld, Seat, Signals, give_back_memory};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A listener of either kind.
-pub enum Opened {
-    /// Connections of the kernel.
-    Tcp(KernelListener<OsWorld>),
-    /// Associations, and the world with their addresses.
-    Sctp(OsWorld, SctpListener<OsWorld>),
+/// What a thread is to listen on.
+pub enum Door {
+    /// Nobody else does; each listener takes in so many at a time.
+    Place(Listen, usize),
+    /// Others do, too, and take in as many with it as there is room for.
+    Tcp(TcpListener, Room),
+    /// The same of SCTP in UDP, with the thread's own sockets.
+    Shared {
+        /// Where.
+        place: Listen,
+        /// The sockets.
+        seat: Seat,
+        /// Which of the threads.
+        member: Member,
+        /// How many at a time, in all.
+        room: Room,
+    },
 }
 
-/// Everything that listens.
-#[derive(Default)]
+/// A listener of either kind, and how much it takes in at a time.
+pub enum Opened {
+    /// Connections of the kernel.
+    Tcp(KernelListener<OsWorld>, Room),
+    /// Associations, and the world with their addresses.
+    Sctp(OsWorld, SctpListener<OsWorld>, Room),
+}
+
+/// Everything that listens in a thread.
 pub struct Servers {
+    post: Post,
+    signals: Signals,
     tasks: Vec<OsTask<Result<(), CloseReason>>>,
     hosts: Vec<SctpHost<OsWorld>>,
     /// URLs under which it is reached.
@@ -34,34 +55,75 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Opens what `place` names: SCTP with `config`, behind `sctp_port` where UDP carries it.
-    pub async fn listen(
+    /// Nothing yet; signals no longer end the process from here on.
+    pub fn new(post: Post) -> Result<Self, Failure> {
+        let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+        Ok(Self { post, signals, tasks: Vec::new(), hosts: Vec::new(), urls: Vec::new() })
+    }
+
+    /// Opens what is behind `door`: SCTP with `config`, behind `sctp_port` where UDP carries it.
+    pub async fn open(
+        &mut self,
+        world: &OsWorld,
+        door: Door,
+        config: &Config,
+        sctp_port: u16,
+    ) -> Result<Vec<Opened>, Failure> {
+        match door {
+            Door::Place(place, most) if place.carrier == Carrier::Tcp => self.listen_tcp(world, &place, most),
+            Door::Place(place, most) => {
+                let opened = self.listen_sctp(world, &place, config, sctp_port, most).await?;
+                Ok(vec![opened])
+            }
+            Door::Tcp(listener, room) => {
+                let listening = world.take_listener(listener);
+                let listening = listening.map_err(|why| Failure::Host(format!("cannot listen: {why}")))?;
+                let listener = KernelListener::over(world.clone(), listening);
+                self.name(Carrier::Tcp, listener.local().ip(), listener.local().port());
+                Ok(vec![Opened::Tcp(listener, room)])
+            }
+            Door::Shared { place, seat, member, room } => {
+                let failed =
+                    |why: std::io::Error| Failure::Host(format!("cannot listen on {}: {why}", shown(&place)));
+                let here = world.at(place.addresses.clone()).map_err(failed)?;
+                let socket = here.take_seat(seat).map_err(failed)?;
+                let host = SctpHost::beside(here.clone(), config.clone(), socket, member);
+                Ok(vec![self.take_in(here, host, &place, sctp_port, room)?])
+            }
+        }
+    }
+
+    fn listen_tcp(&mut self, world: &OsWorld, place: &Listen, most: usize) -> Result<Vec<Opened>, Failure> {
+        let mut opened = Vec::new();
+        let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
+        let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
+        for &ip in wanted {
+            match KernelListener::new(world.clone(), SocketAddr::new(ip, place.port), BACKLOG) {
+                Ok(listener) => {
+                    self.name(place.carrier, ip, listener.local().port());
+                    opened.push(Opened::Tcp(listener, Room::new(most)));
+                }
+                // A host without IPv6.
+                Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
+                    complain(&format!("not on [::]:{}: {why}", place.port));
+                }
+                Err(why) => {
+                    return Err(Failure::Host(format!("cannot listen on {}: {why}", shown(place))));
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    async fn listen_sctp(
         &mut self,
         world: &OsWorld,
         place: &Listen,
         config: &Config,
         sctp_port: u16,
-    ) -> Result<Vec<Opened>, Failure> {
+        most: usize,
+    ) -> Result<Opened, Failure> {
         let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
-        let mut opened = Vec::new();
-        if place.carrier == Carrier::Tcp {
-            let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
-            let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
-            for &ip in wanted {
-                match KernelListener::new(world.clone(), SocketAddr::new(ip, place.port), BACKLOG) {
-                    Ok(listener) => {
-                        self.name(place.carrier, ip, listener.local().port());
-                        opened.push(Opened::Tcp(listener));
-                    }
-                    // A host without IPv6.
-                    Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
-                        complain(&format!("not on [::]:{}: {why}", place.port));
-                    }
-                    Err(why) => return Err(failed(why.to_string())),
-                }
-            }
-            return Ok(opened);
-        }
         let (carrier, port) = match place.carrier {
             Carrier::SctpIp => (SctpCarrier::Ip, place.port),
             _ => (SctpCarrier::Udp { port: place.port }, sctp_port),
@@ -70,15 +132,33 @@ impl Servers {
         let host = SctpHost::new(here.clone(), config.clone(), carrier, None)
             .await
             .map_err(|why| failed(reason(place.carrier, &why)))?;
-        let listener = host.listen(port).map_err(|why| failed(why.to_string()))?;
+        self.take_in(here, host, place, port, Room::new(most))
+    }
+
+    /// Listens on `port` of a host.
+    fn take_in(
+        &mut self,
+        here: OsWorld,
+        host: SctpHost<OsWorld>,
+        place: &Listen,
+        port: u16,
+        room: Room,
+    ) -> Result<Opened, Failure> {
+        let listener = host
+            .listen(port)
+            .map_err(|why| Failure::Host(format!("cannot listen on {}: {why}", shown(place))))?;
         let addresses = host.inspect(|engine| engine.addresses().to_vec());
         for address in addresses {
             let port = if place.carrier == Carrier::SctpIp { port } else { address.port() };
             self.name(place.carrier, address.ip(), port);
         }
         self.hosts.push(host);
-        opened.push(Opened::Sctp(here, listener));
-        Ok(opened)
+        Ok(Opened::Sctp(here, listener, room))
+    }
+
+    /// All is open.
+    pub fn ready(&self) {
+        self.post.ready(&self.urls);
     }
 
     fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
@@ -106,16 +186,16 @@ impl Servers {
         stop: &Stop,
         grace: Duration,
     ) -> Result<Done, Failure> {
-        let mut signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
         let mut tidy = world.timer();
-        tidy.set(Some(world.now() + TIDYING));
+        // Memory is the process's.
+        tidy.set(self.post.leads().then(|| world.now() + TIDYING));
         // A server ends by itself only when its host has failed.
         let failed = poll_fn(|cx| {
             while tidy.poll(cx).is_ready() {
                 give_back_memory();
                 tidy.set(Some(world.now() + TIDYING));
             }
-            if signals.poll(cx).is_ready() {
+            if self.signals.poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
             for task in &mut self.tasks {
@@ -129,11 +209,13 @@ impl Servers {
         if let Some(why) = failed {
             return Err(Failure::Host(format!("a server has ended: {why}")));
         }
-        complain("ending: what is in flight is finished; a second signal ends at once");
+        if self.post.leads() {
+            complain("ending: what is in flight is finished; a second signal ends at once");
+        }
         stop.stop();
         let mut timer = world.timer();
         timer.set(Some(world.now() + grace));
-        let Self { tasks, hosts, .. } = self;
+        let Self { tasks, hosts, mut signals, post, .. } = self;
         let mut finish = std::pin::pin!(async {
             for task in tasks {
                 let _ = task.await;
@@ -148,14 +230,16 @@ impl Servers {
             Poll::Pending => timer.poll(cx).map(|()| false),
         })
         .await;
-        if !in_time {
+        post.count(hosts.iter().map(|host| host.inspect(|engine| engine.totals().associations)).sum());
+        if !in_time && post.is_alone() {
             complain("not everything was finished");
         }
         Ok(if in_time { Done::Well } else { Done::Badly })
     }
 }
 
-fn shown(place: &Listen) -> String {
+/// Where that is, for people.
+pub fn shown(place: &Listen) -> String {
     let hosts: Vec<_> = place.addresses.iter().map(IpAddr::to_string).collect();
     let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
     format!("{} (port {}) for {}", hosts, place.port, place.carrier.scheme())
@@ -164,4 +248,4 @@ fn shown(place: &Listen) -> String {
 /// How often memory that a busy time has left behind is given back.
 const TIDYING: Duration = Duration::from_secs(10);
 /// Connections that may wait for the kernel.
-const BACKLOG: u32 = 1024;
+pub const BACKLOG: u32 = 1024;

@@ -29,6 +29,8 @@ mod race;
 #[cfg(target_os = "linux")]
 mod serve;
 mod study;
+#[cfg(target_os = "linux")]
+mod threads;
 
 use std::io::Write;
 use std::process::ExitCode;

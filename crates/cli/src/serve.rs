@@ -1,12 +1,13 @@
 //! `anabranch serve`: a directory over TCP and SCTP.
 
-use crate::listen::{Opened, Servers};
+use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen};
+use crate::threads::{Doors, Post};
 use crate::{Done, Failure, complain, knobs, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
-use anabranch_http::serve::{self, Access, Log, Options, Stop};
+use anabranch_http::serve::{self, Access, Log, Options, Room, Stop};
 use anabranch_transport::engines::sctp::Config;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -24,13 +25,27 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
-    let settings = Settings::read(matches, directory)?;
-    let served = os::run(os::Options::default(), async |world| serve(world, site, places, settings).await);
-    served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
+    Settings::read(matches)?;
+    drop(site);
+    let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
+    let doors = Doors::open(&places, number("threads"), number("connections"))?;
+    let (matches, shown) = (matches.clone(), directory.to_owned());
+    let announce = move |urls: &[String]| {
+        complain(&format!("serving {shown} on {}", urls.join(" ")));
+        complain("traffic is in the clear: whoever is on the way can read and change it");
+    };
+    let directory = directory.to_owned();
+    doors.run(announce, move |doors, post| {
+        let site = FileSite::new(Path::new(&directory))
+            .map_err(|why| Failure::Host(format!("{directory}: {why}")))?;
+        let settings = Settings::read(&matches)?;
+        let served =
+            os::run(os::Options::default(), async |world| serve(world, site, doors, settings, post).await);
+        served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
+    })
 }
 
 struct Settings {
-    directory: String,
     sctp: Config,
     sctp_port: u16,
     options: Options,
@@ -38,7 +53,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn read(matches: &ArgMatches, directory: &str) -> Result<Self, Failure> {
+    fn read(matches: &ArgMatches) -> Result<Self, Failure> {
         let span = |name: &str| -> Result<Duration, Failure> {
             let text = matches.get_one::<String>(name).map_or("", String::as_str);
             parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {text}: {why}")))
@@ -57,13 +72,12 @@ impl Settings {
             head_timeout: Some(span("header-timeout")?),
             date_from: Some(now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
             max_head: Some(usize::try_from(head.0).unwrap_or(usize::MAX).clamp(8 << 10, 1 << 20)),
-            max_sessions: Some(usize::from(number("connections"))),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             stop: Some(Stop::new()),
             ..Options::default()
         };
         let grace = span("grace")?;
-        Ok(Self { directory: directory.to_owned(), sctp, sctp_port: number("sctp-port"), options, grace })
+        Ok(Self { sctp, sctp_port: number("sctp-port"), options, grace })
     }
 }
 
@@ -91,27 +105,29 @@ pub fn reason(carrier: Carrier, why: &io::Error) -> String {
 async fn serve(
     world: OsWorld,
     site: FileSite,
-    places: Vec<Listen>,
+    doors: Vec<Door>,
     settings: Settings,
+    post: Post,
 ) -> Result<Done, Failure> {
     let site = Rc::new(site);
     let stop = settings.options.stop.clone().unwrap_or_default();
-    let mut servers = Servers::default();
-    for place in &places {
-        for opened in servers.listen(&world, place, &settings.sctp, settings.sctp_port).await? {
-            let (site, options) = (site.clone(), settings.options.clone());
+    let mut servers = Servers::new(post)?;
+    for door in doors {
+        for opened in servers.open(&world, door, &settings.sctp, settings.sctp_port).await? {
+            let site = site.clone();
+            let options = |room: Room| Options { sessions: Some(room), ..settings.options.clone() };
             match opened {
-                Opened::Tcp(listener) => {
-                    servers.start(&world, serve::run(world.clone(), listener, site, options, Unobserved));
+                Opened::Tcp(listener, room) => {
+                    let server = serve::run(world.clone(), listener, site, options(room), Unobserved);
+                    servers.start(&world, server);
                 }
-                Opened::Sctp(here, listener) => {
-                    servers.start(&world, serve::run(here, listener, site, options, Unobserved));
+                Opened::Sctp(here, listener, room) => {
+                    servers.start(&world, serve::run(here, listener, site, options(room), Unobserved));
                 }
             }
         }
     }
-    complain(&format!("serving {} on {}", settings.directory, servers.urls.join(" ")));
-    complain("traffic is in the clear: whoever is on the way can read and change it");
+    servers.ready();
     servers.until_told(&world, &stop, settings.grace).await
 }
 

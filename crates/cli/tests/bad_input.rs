@@ -52,6 +52,12 @@ const WRONG: &[(&str, &str)] = &[
         "--transport sctp:streams=0: streams=0: out of range (streams in each direction, from 1 \
          to 65535)",
     ),
+    // Threads.
+    ("serve --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=64 (see --help)"),
+    (
+        "gateway --threads 65 --origin http://127.0.0.1/",
+        "invalid value '65' for '--threads <N>': 65 is not in 1..=64 (see --help)",
+    ),
     // Units.
     (
         "race --rate 10",

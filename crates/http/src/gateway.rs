@@ -28,12 +28,14 @@ mod target;
 mod tunnel;
 mod upstream;
 
+pub use crate::room::Room;
 pub use associations::{Associations, Peer};
 pub use origins::Origins;
 pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any};
 
 use crate::closing::{self, CLOSING, Uptake};
+use crate::room::Place;
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
@@ -73,42 +75,14 @@ pub struct Options {
     pub head_timeout: Duration,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: usize,
-    /// Sessions at a time; more are turned away at once.
-    pub max_sessions: usize,
+    /// Sessions at a time, of all servers that have a clone of it; more are turned away at once.
+    pub sessions: Room,
     /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503.
     pub room: Room,
     /// Is told of every exchange when it is over.
     pub log: Option<Log>,
     /// When stopped, nothing more is taken in, and what is in flight is finished.
     pub stop: Stop,
-}
-
-/// How many may be at something at a time. A clone counts the same.
-#[derive(Clone, Debug)]
-pub struct Room {
-    left: Rc<Cell<usize>>,
-}
-
-impl Room {
-    /// Room for so many.
-    #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { left: Rc::new(Cell::new(most)) }
-    }
-
-    fn take(&self) -> Option<Place> {
-        self.left.set(self.left.get().checked_sub(1)?);
-        Some(Place(self.left.clone()))
-    }
-}
-
-/// Given back on drop.
-struct Place(Rc<Cell<usize>>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() + 1);
-    }
 }
 
 /// What all sessions of a listener share.
@@ -157,18 +131,22 @@ where
         });
         let Some(session) = next.await else { break };
         let session = session?;
-        if tasks.count() >= service.options.max_sessions {
+        let Some(place) = service.options.sessions.take() else {
             session.abort();
             continue;
-        }
-        tasks.spawn("gateway session", serve_session(service.clone(), session));
+        };
+        tasks.spawn("gateway session", serve_session(service.clone(), session, place));
     }
     drop(listener);
     tasks.idle().await;
     Ok(())
 }
 
-async fn serve_session<W: World, U: Upstream, N: Session>(service: Rc<Service<W, U>>, session: N) {
+async fn serve_session<W: World, U: Upstream, N: Session>(
+    service: Rc<Service<W, U>>,
+    session: N,
+    _place: Place,
+) {
     let world = &service.world;
     let tasks = Tasks::new(world.clone());
     let peer = service.options.log.is_some().then(|| session.peer()).flatten();

@@ -31,6 +31,7 @@ pub mod mapping;
 pub mod messages;
 pub mod observe;
 pub mod page;
+mod room;
 pub mod serve;
 pub mod throughput;
 pub mod visit;

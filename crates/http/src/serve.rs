@@ -18,6 +18,7 @@ mod stop;
 mod stream;
 mod turn;
 
+pub use crate::room::Room;
 pub use access::{Access, Log};
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::Stop;
@@ -25,6 +26,7 @@ pub(crate) use stop::Waiting;
 
 use crate::closing::{CLOSING, Uptake};
 use crate::observe::Observer;
+use crate::room::Place;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
@@ -50,8 +52,8 @@ pub struct Options {
     pub date_from: Option<u64>,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: Option<usize>,
-    /// Sessions that are served at a time; more are turned away at once.
-    pub max_sessions: Option<usize>,
+    /// Sessions that are served at a time, by all servers that have a clone of it; more are turned away at once.
+    pub sessions: Option<Room>,
     /// Is told of every exchange when it is over.
     pub log: Option<Log>,
     /// When stopped, the server takes in no more sessions and requests, finishes what is in flight, closes the
@@ -89,11 +91,12 @@ where
         });
         let Some(session) = next.await else { break };
         let session = session?;
-        if service.options.max_sessions.is_some_and(|most| tasks.count() >= most) {
+        let place = service.options.sessions.as_ref().map(Room::take);
+        if matches!(place, Some(None)) {
             session.abort();
             continue;
         }
-        tasks.spawn("http session", serve_session(service.clone(), session));
+        tasks.spawn("http session", serve_session(service.clone(), session, place.flatten()));
     }
     drop(listener);
     tasks.idle().await;
@@ -155,7 +158,7 @@ impl Activity {
     }
 }
 
-async fn serve_session<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N)
+async fn serve_session<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N, _place: Option<Place>)
 where
     W: World,
     S: Site,

@@ -38,8 +38,13 @@ impl<W: KernelTcp> KernelListener<W> {
             io::ErrorKind::AddrInUse => ListenError::PortInUse(at.port()),
             _ => ListenError::Refused(error.to_string()),
         })?;
+        Ok(Self::over(world, listening))
+    }
+
+    /// Takes in connections of a socket that listens already.
+    pub fn over(world: W, listening: W::Listening) -> Self {
         let pause = world.timer();
-        Ok(Self { world, listening, pause, paused: false })
+        Self { world, listening, pause, paused: false }
     }
 
     /// Where it listens.

@@ -60,6 +60,7 @@ pub fn command() -> Command {
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind UDP ports, here and there")))
         .arg(count(flag("connections", "N", "1024", "Connections or associations at a time, a listener")))
         .arg(count(flag("streams", "N", "100", "Streams an association")))
+        .arg(super::server_threads())
         .arg(count(flag("exchanges", "N", "4096", "Exchanges and tunnels at a time, in all")))
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
         .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))

@@ -24,6 +24,8 @@ pub struct Running {
     child: Child,
     /// URLs as it told them.
     pub urls: Vec<String>,
+    /// What it says on standard error from then on.
+    lines: mpsc::Receiver<String>,
 }
 
 impl Running {
@@ -43,7 +45,7 @@ impl Running {
         let urls: Vec<String> =
             line.split(' ').filter(|word| word.contains("://")).map(str::to_owned).collect();
         assert!(!urls.is_empty(), "{words:?} said: {line}");
-        Self { child, urls }
+        Self { child, urls, lines }
     }
 
     /// The first URL of this scheme.
@@ -84,10 +86,16 @@ impl Running {
     }
 
     /// Asks it to end, and how it did.
-    pub fn end(mut self) -> i32 {
+    pub fn end(self) -> i32 {
+        self.end_telling().0
+    }
+
+    /// The same, and what it has said since it began.
+    pub fn end_telling(mut self) -> (i32, Vec<String>) {
         let pid = i32::try_from(self.child.id()).expect("a process");
         Command::new("kill").arg("-TERM").arg(pid.to_string()).status().expect("kill");
-        self.child.wait().expect("ended").code().expect("not by a signal")
+        let code = self.child.wait().expect("ended").code().expect("not by a signal");
+        (code, self.lines.iter().collect())
     }
 
     pub fn still_runs(&mut self) -> bool {

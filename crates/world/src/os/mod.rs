@@ -37,7 +37,7 @@ pub use descriptor::give_back_memory;
 pub use packet::PacketSocket;
 pub use shards::{Group, Seat, share_udp};
 pub use signals::Signals;
-pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening};
+pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening, listen_tcp};
 pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};
 pub use usage::{processor_time, raise_open_files};

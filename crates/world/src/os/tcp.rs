@@ -99,19 +99,41 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Listens at `at`, for the world that takes it: each of several may have a clone, and takes in what it can.
+///
+/// # Errors
+/// As [`KernelTcp::listen_tcp`].
+pub fn listen_tcp(
+    at: SocketAddr,
+    backlog: u32,
+    options: &KernelOptions,
+) -> io::Result<std::net::TcpListener> {
+    let socket = socket(at, options)?;
+    // Connections of an earlier run that have not faded yet keep nobody out.
+    socket.set_reuse_address(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+impl OsWorld {
+    /// Has this world take in connections of a socket that listens.
+    ///
+    /// # Errors
+    /// The host does not let us watch it.
+    pub fn take_listener(&self, listening: std::net::TcpListener) -> io::Result<OsListening> {
+        let listener = TcpListener::from_std(listening)?;
+        let local = listener.local_addr()?;
+        Ok(OsListening { listener, local })
+    }
+}
+
 impl KernelTcp for OsWorld {
     type Listening = OsListening;
     type Connection = OsConnection;
 
     fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<OsListening> {
-        let socket = socket(at, self.kernel_options())?;
-        // Connections of an earlier run that have not faded yet keep nobody out.
-        socket.set_reuse_address(true)?;
-        socket.bind(&at.into())?;
-        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        let listener = TcpListener::from_std(socket.into())?;
-        let local = listener.local_addr()?;
-        Ok(OsListening { listener, local })
+        self.take_listener(listen_tcp(at, backlog, self.kernel_options())?)
     }
 
     fn connect_tcp(&self, to: SocketAddr) -> io::Result<OsConnection> {

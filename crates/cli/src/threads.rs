@@ -1,0 +1,188 @@
+//! A server of several threads: a world each, behind the same ports.
+//!
+//! What is listened on is opened once, before the threads begin, and each gets
+//! its part: of a UDP port a socket of its own, to which the kernel brings the
+//! packets with the thread's verification tags; of TCP the same socket, from
+//! which whoever is idle takes the next connection. IP protocol 132 has no
+//! such sharing and stays with the first thread.
+
+use crate::listen::{BACKLOG, Door, shown};
+use crate::place::{Carrier, Listen};
+use crate::{Done, Failure, complain};
+use anabranch_http::serve::Room;
+use anabranch_transport::sctp::Directory;
+use anabranch_world::os::{self, Group, KernelOptions};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+/// Says where it is listened, once all listen.
+type Announce = dyn Fn(&[String]) + Send + Sync;
+
+/// How a thread speaks of itself.
+#[derive(Clone)]
+pub struct Post {
+    number: usize,
+    announce: Arc<Announce>,
+    /// To whom, where there are others.
+    tell: Option<Sender<Told>>,
+}
+
+enum Told {
+    /// A thread listens, under these URLs.
+    Ready(Vec<String>),
+    /// It has taken in so many associations.
+    Associations(u64),
+    Ended(Result<Done, Failure>),
+}
+
+impl Post {
+    /// It listens.
+    pub fn ready(&self, urls: &[String]) {
+        match &self.tell {
+            None => (self.announce)(urls),
+            Some(tell) => {
+                let _ = tell.send(Told::Ready(urls.to_vec()));
+            }
+        }
+    }
+
+    /// It is the one that says what concerns all of them.
+    pub fn leads(&self) -> bool {
+        self.number == 0
+    }
+
+    /// It is the only one.
+    pub fn is_alone(&self) -> bool {
+        self.tell.is_none()
+    }
+
+    /// How many associations it has taken in, at the end.
+    pub fn count(&self, associations: u64) {
+        if let Some(tell) = &self.tell {
+            let _ = tell.send(Told::Associations(associations));
+        }
+    }
+}
+
+/// What one of `threads` listens on, for each of them.
+pub struct Doors {
+    each: Vec<Vec<Door>>,
+    groups: Vec<Arc<Group>>,
+}
+
+impl Doors {
+    /// Opens `places` for so many threads; each listener takes in up to `most` at a time, in all threads together.
+    pub fn open(places: &[Listen], threads: usize, most: usize) -> Result<Self, Failure> {
+        let mut doors = Self { each: (0..threads).map(|_| Vec::new()).collect(), groups: Vec::new() };
+        for place in places {
+            let failed = |why: io::Error| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
+            match place.carrier {
+                _ if threads == 1 => doors.each[0].push(Door::Place(place.clone(), most)),
+                Carrier::SctpIp => doors.each[0].push(Door::Place(place.clone(), most)),
+                Carrier::Tcp => doors.open_tcp(place, most).map_err(failed)?,
+                Carrier::SctpUdp => doors.open_udp(place, most).map_err(failed)?,
+            }
+        }
+        Ok(doors)
+    }
+
+    fn open_tcp(&mut self, place: &Listen, most: usize) -> io::Result<()> {
+        let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
+        let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
+        for &ip in wanted {
+            match os::listen_tcp(SocketAddr::new(ip, place.port), BACKLOG, &KernelOptions::default()) {
+                Ok(listener) => {
+                    let room = Room::new(most);
+                    for doors in &mut self.each {
+                        doors.push(Door::Tcp(listener.try_clone()?, room.clone()));
+                    }
+                }
+                // A host without IPv6.
+                Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
+                    complain(&format!("not on [::]:{}: {why}", place.port));
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+
+    fn open_udp(&mut self, place: &Listen, most: usize) -> io::Result<()> {
+        let count = self.each.len();
+        let none = || io::Error::from(io::ErrorKind::InvalidInput);
+        let directory = Directory::new(count as u32).ok_or_else(none)?;
+        let seats = os::share_udp(&place.addresses, place.port, count, directory.clone())?;
+        self.groups.extend(seats.first().map(os::Seat::group));
+        let room = Room::new(most);
+        for ((seat, doors), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
+            let member = directory.member(index).ok_or_else(none)?;
+            doors.push(Door::Shared { place: place.clone(), seat, member, room: room.clone() });
+        }
+        Ok(())
+    }
+
+    /// Runs `body` with the doors of each thread, and `announce` when all listen. The first failure ends all.
+    pub fn run(
+        mut self,
+        announce: impl Fn(&[String]) + Send + Sync + 'static,
+        body: impl Fn(Vec<Door>, Post) -> Result<Done, Failure> + Send + Sync + 'static,
+    ) -> Result<Done, Failure> {
+        let announce: Arc<Announce> = Arc::new(announce);
+        let count = self.each.len();
+        if count == 1 {
+            return body(self.each.remove(0), Post { number: 0, announce, tell: None });
+        }
+        let body = Arc::new(body);
+        let (tell, told) = channel();
+        for (number, doors) in self.each.into_iter().enumerate() {
+            let (body, tell) = (body.clone(), tell.clone());
+            let post = Post { number, announce: announce.clone(), tell: Some(tell.clone()) };
+            let run = move || {
+                let ended = catch_unwind(AssertUnwindSafe(|| body(doors, post)));
+                let broken = |_| Err(Failure::Internal("a thread has panicked".to_owned()));
+                let _ = tell.send(Told::Ended(ended.unwrap_or_else(broken)));
+            };
+            thread::Builder::new()
+                .name(format!("serving {number}"))
+                .spawn(run)
+                .map_err(|why| Failure::Host(format!("no {count} threads here: {why}")))?;
+        }
+        drop(tell);
+        let (mut ready, mut urls, mut associations, mut done) = (0, Vec::new(), Vec::new(), Done::Well);
+        for word in told {
+            match word {
+                Told::Ready(listening) => {
+                    ready += 1;
+                    // The first has what is not shared, too.
+                    if listening.len() > urls.len() {
+                        urls = listening;
+                    }
+                    if ready == count {
+                        announce(&urls);
+                    }
+                }
+                Told::Associations(taken) => associations.push(taken.to_string()),
+                Told::Ended(Ok(Done::Well)) => {}
+                Told::Ended(Ok(Done::Badly)) => done = Done::Badly,
+                Told::Ended(Err(failure)) => return Err(failure),
+            }
+        }
+        if done == Done::Badly {
+            complain("not everything was finished");
+        }
+        if !self.groups.is_empty() {
+            let sum = |what: fn(&Group) -> u64| self.groups.iter().map(|group| what(group)).sum::<u64>();
+            complain(&format!(
+                "associations by thread: {}; packets that one thread handed to another: {}, lost: {}",
+                associations.join(" "),
+                sum(Group::handed),
+                sum(Group::lost)
+            ));
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,392 @@
+//! A server of several threads: whatever a peer does, its packets come to the
+//! thread that has its association, and together they are one server.
+//!
+//! Peers are engines over sockets of the test: they move between addresses and
+//! ports, and lose their memory, when the test wants it.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "real programs, real time")]
+
+mod running;
+
+use anabranch_base::time::nanos;
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_transport::engines::sctp::{
+    Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message,
+};
+use running::{LONG, Running, Scratch, anabranch, noise, run};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+/// Peers of a test: one would find its thread by chance.
+const PEERS: u64 = 10;
+const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/// An engine behind sockets, one for each of its addresses.
+struct Peer {
+    engine: Endpoint,
+    begun: std::time::Instant,
+    /// Its address as the engine knows it, the socket, packets sent from there.
+    sockets: Vec<(SocketAddr, UdpSocket, usize)>,
+    /// Sockets that it had: their ports are nobody else's.
+    left: Vec<UdpSocket>,
+    port: u16,
+    events: Vec<Event>,
+}
+
+impl Peer {
+    /// With an SCTP port of its own on these addresses, behind one UDP port.
+    fn new(addresses: &[[u8; 4]], seed: u64) -> Self {
+        let sockets = loop {
+            let (mut port, mut sockets) = (0, Vec::new());
+            for &ip in addresses {
+                let Ok(socket) = UdpSocket::bind(SocketAddr::from((ip, port))) else { break };
+                let local = socket.local_addr().expect("bound");
+                port = local.port();
+                sockets.push((local, patient(socket), 0));
+            }
+            if sockets.len() == addresses.len() {
+                break sockets;
+            }
+        };
+        let (engine, begun) = (engine(&sockets, seed), std::time::Instant::now());
+        Self { engine, begun, sockets, left: Vec::new(), port: 5000 + seed as u16, events: Vec::new() }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(nanos(self.begun.elapsed()))
+    }
+
+    fn associate(&mut self, server: &[SocketAddr]) -> AssociationId {
+        let ask =
+            Associate { peer: server.to_vec(), local_port: Some(self.port), ..Associate::to(server[0], 80) };
+        self.engine.associate(self.now(), ask).expect("begun")
+    }
+
+    /// What it has known is gone; its addresses and ports are the same.
+    fn forget(&mut self, seed: u64) {
+        self.engine = engine(&self.sockets, seed);
+        self.events.clear();
+    }
+
+    /// Takes in and sends what there is.
+    fn turn(&mut self) {
+        let mut bytes = vec![0; 65_536];
+        for (target, socket, _) in &self.sockets {
+            while let Ok((length, source)) = socket.recv_from(&mut bytes) {
+                let payload = &bytes[..length];
+                let packet = Packet { source, target: *target, ecn: Ecn::NotEct, tag: 0, payload };
+                self.engine.handle_packet(self.now(), packet);
+            }
+        }
+        let now = self.now();
+        self.engine.handle_timeout(now);
+        let mut batch = Batch::new(1);
+        while self.engine.poll_transmit(now, &mut batch) {
+            let from = self.sockets.iter_mut().find(|(known, ..)| known.ip() == batch.source.ip());
+            let (_, socket, sent) = from.expect("an address of ours");
+            socket.send_to(batch.bytes(), batch.target).expect("sent");
+            *sent += 1;
+            batch.clear();
+        }
+        while let Some(event) = self.engine.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        let began = self.begun.elapsed();
+        while !done(self) {
+            assert!(self.begun.elapsed() - began < LONG, "no {what}: {:?}", self.events);
+            self.turn();
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Established { .. }))
+    }
+
+    fn closed(&self) -> Option<&CloseReason> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed { reason, .. } => Some(reason),
+            _ => None,
+        })
+    }
+
+    fn establish(&mut self, server: &[SocketAddr]) -> AssociationId {
+        let id = self.associate(server);
+        self.until("association", |peer| peer.is_established() || peer.closed().is_some());
+        assert_eq!(self.closed(), None);
+        id
+    }
+
+    fn ask(&mut self, id: AssociationId) {
+        let message = Message { ppid: 63, ..Message::default() };
+        self.engine.send(self.now(), id, message, REQUEST).expect("room");
+    }
+
+    /// A request is answered.
+    fn is_served(&mut self, id: AssociationId) {
+        self.ask(id);
+        let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
+        self.until("answer", |peer| {
+            while let Ok(Some(got)) = peer.engine.recv(peer.now(), id, 0, &mut buffer) {
+                answer.extend_from_slice(&buffer[..got.bytes]);
+            }
+            answer.len() > 1000
+        });
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
+    }
+}
+
+fn patient(socket: UdpSocket) -> UdpSocket {
+    socket.set_read_timeout(Some(Duration::from_millis(1))).expect("set");
+    socket
+}
+
+fn engine(sockets: &[(SocketAddr, UdpSocket, usize)], seed: u64) -> Endpoint {
+    let config = Config::profile("modern").expect("a profile");
+    Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
+}
+
+fn site(name: &str) -> Scratch {
+    let site = Scratch::new(name);
+    site.file("1k", noise(1000));
+    site.file("big", noise(8_000_000));
+    site
+}
+
+fn serve(site: &Scratch, words: &[&str]) -> Running {
+    Running::start(&[&["serve", site.text(), "--quiet"], words].concat())
+}
+
+/// Where it listens with SCTP.
+fn sctp(server: &Running) -> Vec<SocketAddr> {
+    let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp://"));
+    urls.map(|url| url.trim_end_matches('/').parse().expect("an address")).collect()
+}
+
+/// It ends well, and says how many associations each thread had, what was handed on, and what was lost.
+fn account(server: Running) -> (Vec<u64>, u64, u64) {
+    let (code, lines) = server.end_telling();
+    assert_eq!(code, 0, "{lines:?}");
+    let said = lines.iter().find(|line| line.contains("associations by thread")).expect("an account");
+    let numbers: Vec<u64> = said.split([' ', ',', ';']).filter_map(|word| word.parse().ok()).collect();
+    let [each @ .., handed, lost] = &numbers[..] else { panic!("{said}") };
+    (each.to_vec(), *handed, *lost)
+}
+
+/// RFC 9260 §6.4, RFC 6951 §5.4.
+#[test]
+fn other_addresses_and_other_ports_lead_to_the_same_thread() {
+    let site = site("threads-paths");
+    let server = serve(&site, &["--threads", "3", "--listen", "sctp://127.0.0.1,127.0.0.3:0"]);
+    let addresses = sctp(&server);
+    assert_eq!(addresses.len(), 2);
+    for seed in 0..PEERS {
+        let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
+        let id = peer.establish(&addresses);
+        // The other path is probed first (RFC 9260 §5.4), then used.
+        let there = SocketAddr::new(addresses[1].ip(), addresses[1].port());
+        peer.is_served(id);
+        let path =
+            peer.engine.info(id).expect("there").paths.iter().position(|path| path.address == there.ip());
+        peer.engine.set_primary(peer.now(), id, path.expect("a path")).expect("there");
+        let before = peer.sockets[1].2;
+        peer.is_served(id);
+        assert!(peer.sockets[1].2 > before, "nothing was sent from the other address");
+        // A NAT on the way forgets: the same address, another port.
+        let moved = patient(UdpSocket::bind("127.0.0.2:0").expect("a socket"));
+        peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
+        peer.is_served(id);
+        assert_eq!(peer.closed(), None);
+        peer.engine.abort(peer.now(), id);
+        peer.turn();
+    }
+    let (each, handed, lost) = account(server);
+    assert_eq!((each.len(), each.iter().sum::<u64>(), handed, lost), (3, PEERS, 0, 0), "{each:?}");
+    assert!(each.iter().filter(|&&n| n > 0).count() > 1, "{each:?}");
+}
+
+/// RFC 9260 §5.2.2, §5.2.4 A, whatever the number of threads. (HTTP has no use for half an exchange: the server ends
+/// what it had with a peer that has restarted.)
+#[test]
+fn a_peer_that_restarts_is_known_again() {
+    let site = site("threads-restart");
+    for threads in ["1", "4"] {
+        let server = serve(&site, &["--threads", threads, "--listen", "sctp://127.0.0.1:0"]);
+        let address = sctp(&server);
+        for seed in 0..PEERS {
+            let mut peer = Peer::new(&[[127, 0, 0, 1]], seed);
+            let id = peer.establish(&address);
+            peer.is_served(id);
+            peer.forget(seed + 100);
+            peer.associate(&address);
+            peer.until("end", |peer| peer.closed().is_some());
+            assert!(matches!(peer.closed(), Some(CloseReason::Aborted(_))), "{threads}: {:?}", peer.closed());
+            peer.forget(seed + 200);
+            let id = peer.establish(&address);
+            peer.is_served(id);
+            peer.engine.abort(peer.now(), id);
+            peer.turn();
+        }
+        if threads == "1" {
+            assert_eq!(server.end(), 0);
+        } else {
+            let (_, handed, lost) = account(server);
+            assert!(handed > 0 && lost == 0, "{handed} {lost}");
+        }
+    }
+}
+
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit has the peer's tag, which says nothing of threads.
+#[test]
+fn a_peer_that_knows_nothing_any_more_ends_the_association() {
+    let site = site("threads-abort");
+    for threads in ["1", "4"] {
+        let server = serve(&site, &["--threads", threads, "--listen", "sctp://127.0.0.1:0"]);
+        let address = sctp(&server);
+        let mut peers: Vec<Peer> = (0..PEERS).map(|seed| Peer::new(&[[127, 0, 0, 1]], seed)).collect();
+        for (peer, seed) in peers.iter_mut().zip(100..) {
+            let id = peer.establish(&address);
+            peer.ask(id);
+            peer.turn();
+            peer.forget(seed);
+            // The answer comes out of the blue.
+            peer.until("ABORT", |peer| peer.engine.totals().stray_sent > 0);
+        }
+        thread::sleep(Duration::from_secs(1));
+        for peer in &mut peers {
+            let id = peer.establish(&address);
+            peer.is_served(id);
+            peer.engine.abort(peer.now(), id);
+            peer.turn();
+        }
+        assert_eq!(server.end(), 0);
+    }
+}
+
+#[test]
+fn many_associations_are_spread_and_all_served() {
+    let site = site("threads-load");
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+    let server = serve(&site, &[&["--threads", "2"][..], &listen].concat());
+    for scheme in ["http", "http+sctp"] {
+        let url = format!("{}1k", server.url(scheme));
+        let words =
+            ["load", &url, "-c", "40", "--sessions", "200", "--objects-per-session", "3", "--json", "-"];
+        let output = run(anabranch().args(words));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert_eq!(told["replies"]["status"]["2xx"], 600, "{text}");
+    }
+    let (each, _, lost) = account(server);
+    assert_eq!((each.iter().sum::<u64>(), lost), (200, 0), "{each:?}");
+    assert!(each.iter().all(|&n| n > 50), "{each:?}");
+}
+
+#[test]
+fn the_end_finishes_what_is_in_flight_in_every_thread() {
+    let site = site("threads-end");
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+    let server = serve(&site, &[&["--threads", "3"][..], &listen].concat());
+    // Each stops reading in the middle, so that it is in flight for sure.
+    let mut streams: Vec<TcpStream> = (0..6).map(|_| server.connect()).collect();
+    for stream in &mut streams {
+        stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+        stream.read_exact(&mut [0; 1000]).expect("the beginning");
+    }
+    let readers: Vec<_> = streams
+        .into_iter()
+        .map(|mut stream| {
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(500));
+                let mut rest = Vec::new();
+                stream.read_to_end(&mut rest).expect("the rest");
+                rest.len() > 7_990_000 && noise(8_000_000).ends_with(&rest)
+            })
+        })
+        .collect();
+    let (each, ..) = account(server);
+    assert_eq!(each, [0, 0, 0]);
+    assert!(readers.into_iter().all(|reader| reader.join().expect("read")));
+}
+
+#[test]
+fn limits_hold_for_all_threads_together_and_ports_exclude() {
+    let site = site("threads-limits");
+    let server = serve(&site, &["--threads", "4", "--connections", "5", "--listen", "tcp://127.0.0.1:0"]);
+    let mut held: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
+    for stream in &mut held {
+        stream.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
+        stream.read_exact(&mut [0; 1000]).expect("served");
+    }
+    let mut more = server.connect();
+    // Turned away: an end or a reset, and not a byte.
+    assert!(!matches!(more.read(&mut [0; 10]), Ok(1..)));
+    drop(held);
+    for listen in [format!("tcp://{}", server.tcp()), "sctp://127.0.0.1:0".to_owned()] {
+        let other = serve(&site, &["--listen", "sctp://127.0.0.1:0", "--threads", "2"]);
+        let taken = if listen.starts_with("tcp") { listen } else { format!("sctp://{}", sctp(&other)[0]) };
+        for threads in ["1", "2"] {
+            let words = ["serve", site.text(), "--threads", threads, "--listen", &taken];
+            let output = run(anabranch().args(words).stdin(Stdio::null()));
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
+            assert!(said.contains("cannot listen on 127.0.0.1"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_gateway_of_several_threads_carries_either_way() {
+    let site = site("threads-gateway");
+    let server = serve(&site, &["--threads", "2", "--listen", "sctp://127.0.0.1:0"]);
+    let origin = server.url("http+sctp").trim_end_matches('/');
+    let near = Running::start(&[
+        "gateway",
+        "--threads",
+        "2",
+        "--quiet",
+        "--listen",
+        "tcp://127.0.0.1:0",
+        "--listen",
+        "sctp://127.0.0.1:0",
+        "--origin",
+        origin,
+    ]);
+    for scheme in ["http", "http+sctp"] {
+        let url = format!("{}1k", near.url(scheme));
+        let output = run(anabranch().args([
+            "load",
+            &url,
+            "-c",
+            "10",
+            "--sessions",
+            "40",
+            "--objects-per-session",
+            "1",
+        ]));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.code() == Some(0) && text.contains("replies 40 "), "{text}");
+    }
+    let (each, _, lost) = account(near);
+    assert_eq!((each.len(), lost), (2, 0));
+    assert_eq!(server.end(), 0);
+}
+
+/// What belongs to no thread is on its own address all the same.
+#[test]
+fn every_address_of_the_host_will_do() {
+    let site = site("threads-all");
+    let server = serve(&site, &["--threads", "2", "--listen", "sctp://*:0", "--listen", "tcp://*:0"]);
+    assert!(server.url("http+sctp").parse::<IpAddr>().is_err());
+    let port = server.tcp().port();
+    let got = run(anabranch().args(["get", "-q", &format!("http://127.0.0.1:{port}/1k")]));
+    assert_eq!(got.stdout, noise(1000));
+    assert_eq!(server.end(), 0);
+}

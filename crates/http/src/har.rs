@@ -2,8 +2,9 @@
 //! written as one.
 //!
 //! Owns the way from a HAR's log to a [`Page`]: which entries count, in which
-//! order, and what is said about the others. How large an entry is belongs to
-//! `size`, who caused it to `initiator`, writing to [`write`](mod@write).
+//! order, and what is said about the others. What of the file is kept belongs to
+//! `prune`, how large an entry is to `size`, who caused it to `initiator`, writing
+//! to [`write`](mod@write).
 //!
 //! A page is raced as a first visit. So what the recording browser took from
 //! its cache is fetched all the same; what never crossed a network (`data:`
@@ -13,6 +14,7 @@
 
 mod date;
 mod initiator;
+mod prune;
 mod size;
 pub mod write;
 
@@ -34,8 +36,7 @@ use std::time::Duration;
 pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
     let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
     let text = text.trim_start_matches('\u{feff}');
-    let har: Value =
-        serde_json::from_str(text).map_err(|why| wrong(&format!("not a HAR, not even JSON: {why}")))?;
+    let har = prune::parse(text).map_err(|why| wrong(&format!("not a HAR, not even JSON: {why}")))?;
     let log = har.get("log").ok_or_else(|| wrong("not a HAR: there is no 'log' in it"))?;
     let entries = log.get("entries").ok_or_else(|| wrong("log.entries: missing; not a HAR"))?;
     let entries = entries.as_array().ok_or_else(|| wrong("log.entries: not a list"))?;

@@ -87,47 +87,59 @@ static long number(const char *key, long otherwise)
     return text ? strtol(text, NULL, 10) : otherwise;
 }
 
-static void address(const char *text, int port, struct sockaddr_in *out)
+/* Addresses of one family, one behind the other, as the calls for several take them. */
+struct places {
+    sa_family_t family;
+    int count;
+    size_t size;
+    _Alignas(struct sockaddr_storage) unsigned char bytes[MOST_ADDRESSES * sizeof(struct sockaddr_in6)];
+};
+
+static void address(const char *text, int port, struct places *out)
 {
-    memset(out, 0, sizeof *out);
-    out->sin_family = AF_INET;
-    out->sin_port = htons((uint16_t)port);
-    if (inet_pton(AF_INET, text, &out->sin_addr) != 1) {
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+    int is_six = strchr(text, ':') != NULL;
+    if (inet_pton(is_six ? AF_INET6 : AF_INET, text, is_six ? (void *)&six.sin6_addr : (void *)&four.sin_addr) != 1) {
         errno = EINVAL;
         fail(text);
     }
+    size_t size = is_six ? sizeof six : sizeof four;
+    memcpy(out->bytes + out->size, is_six ? (void *)&six : (void *)&four, size);
+    out->family = is_six ? AF_INET6 : AF_INET;
+    out->size += size;
+    out->count++;
 }
 
-/* "A,B" with one port; how many. */
-static int addresses(const char *list, int port, struct sockaddr_in *out)
+/* "A,B" with one port. */
+static struct places addresses(const char *list, int port)
 {
     char copy[256], *rest = copy, *one;
-    int count = 0;
+    struct places all = { .count = 0 };
     snprintf(copy, sizeof copy, "%s", list);
-    while ((one = strsep(&rest, ",")) && count < MOST_ADDRESSES)
-        address(one, port, &out[count++]);
-    return count;
+    while ((one = strsep(&rest, ",")) && all.count < MOST_ADDRESSES)
+        address(one, port, &all);
+    return all;
 }
 
 /* ---- the two kinds of sockets ---- */
 
 #ifdef USRSCTP
-static handle open_socket(void)
+static handle open_socket(int family)
 {
-    return usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
+    return usrsctp_socket(family, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
 }
 
-static int bind_all(handle at, struct sockaddr_in *list, int count, int add)
+static int bind_all(handle at, struct places *list, int add)
 {
-    if (add == 0)
-        return usrsctp_bindx(at, (struct sockaddr *)list, count, SCTP_BINDX_ADD_ADDR);
-    return usrsctp_bindx(at, (struct sockaddr *)list, count, add > 0 ? SCTP_BINDX_ADD_ADDR : SCTP_BINDX_REM_ADDR);
+    int how = add >= 0 ? SCTP_BINDX_ADD_ADDR : SCTP_BINDX_REM_ADDR;
+    return usrsctp_bindx(at, (struct sockaddr *)list->bytes, list->count, how);
 }
 
-static int connect_all(handle at, struct sockaddr_in *list, int count)
+static int connect_all(handle at, struct places *list)
 {
     sctp_assoc_t id;
-    return usrsctp_connectx(at, (struct sockaddr *)list, count, &id);
+    return usrsctp_connectx(at, (struct sockaddr *)list->bytes, list->count, &id);
 }
 
 static ssize_t take(handle from, void *into, size_t room, struct sctp_rcvinfo *about, int *flags)
@@ -152,27 +164,27 @@ static ssize_t give(handle to, const void *bytes, size_t size, struct sctp_sndin
     return usrsctp_sendv(to, bytes, size, NULL, 0, &all, sizeof all, SCTP_SENDV_SPA, 0);
 }
 #else
-static handle open_socket(void)
+static handle open_socket(int family)
 {
-    return socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    return socket(family, SOCK_STREAM, IPPROTO_SCTP);
 }
 
-static int bind_all(handle at, struct sockaddr_in *list, int count, int add)
+static int bind_all(handle at, struct places *list, int add)
 {
     if (add == 0) {
-        if (bind(at, (struct sockaddr *)list, sizeof *list))
+        size_t one = list->size / (size_t)list->count;
+        if (bind(at, (struct sockaddr *)list->bytes, (socklen_t)one))
             return -1;
-        if (count == 1)
+        if (list->count == 1)
             return 0;
-        return setsockopt(at, LEVEL, SCTP_SOCKOPT_BINDX_ADD, list + 1, (socklen_t)((size_t)(count - 1) * sizeof *list));
+        return setsockopt(at, LEVEL, SCTP_SOCKOPT_BINDX_ADD, list->bytes + one, (socklen_t)(list->size - one));
     }
-    return setsockopt(at, LEVEL, add > 0 ? SCTP_SOCKOPT_BINDX_ADD : SCTP_SOCKOPT_BINDX_REM, list,
-                      (socklen_t)((size_t)count * sizeof *list));
+    return setsockopt(at, LEVEL, add > 0 ? SCTP_SOCKOPT_BINDX_ADD : SCTP_SOCKOPT_BINDX_REM, list->bytes, (socklen_t)list->size);
 }
 
-static int connect_all(handle at, struct sockaddr_in *list, int count)
+static int connect_all(handle at, struct places *list)
 {
-    int done = setsockopt(at, LEVEL, SCTP_SOCKOPT_CONNECTX, list, (socklen_t)((size_t)count * sizeof *list));
+    int done = setsockopt(at, LEVEL, SCTP_SOCKOPT_CONNECTX, list->bytes, (socklen_t)list->size);
     return done < 0 ? -1 : 0;
 }
 
@@ -230,7 +242,7 @@ static void want_value(handle at, int option, uint32_t value, const char *name)
     want(at, option, &both, sizeof both, name);
 }
 
-static void configure(handle at)
+static void configure(handle at, sa_family_t family)
 {
     static const uint16_t events[] = { SCTP_ASSOC_CHANGE, SCTP_PEER_ADDR_CHANGE, SCTP_SHUTDOWN_EVENT,
                                        SCTP_STREAM_RESET_EVENT, SCTP_STREAM_CHANGE_EVENT };
@@ -239,6 +251,7 @@ static void configure(handle at)
     struct sctp_rtoinfo rto;
     struct sctp_assocparams errors;
     struct sctp_paddrparams path;
+    (void)family;
 
     want(at, SCTP_RECVRCVINFO, &yes, sizeof yes, "SCTP_RECVRCVINFO");
     want(at, SCTP_NODELAY, &yes, sizeof yes, "SCTP_NODELAY");
@@ -269,7 +282,7 @@ static void configure(handle at)
     if (number("encap", 0)) {
         struct sctp_udpencaps encaps;
         memset(&encaps, 0, sizeof encaps);
-        encaps.sue_address.ss_family = AF_INET;
+        encaps.sue_address.ss_family = family;
         encaps.sue_port = htons((uint16_t)number("encap", 0));
         want(at, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps, "SCTP_REMOTE_UDP_ENCAPS_PORT");
     }
@@ -529,8 +542,11 @@ static void notified(const union sctp_notification *note, size_t size)
         default: name = "other"; break;
         }
         const struct sockaddr_in *at = (const void *)&note->sn_paddr_change.spc_aaddr;
+        const struct sockaddr_in6 *six = (const void *)at;
         if (at->sin_family == AF_INET)
             inet_ntop(AF_INET, &at->sin_addr, place, sizeof place);
+        if (at->sin_family == AF_INET6)
+            inet_ntop(AF_INET6, &six->sin6_addr, place, sizeof place);
         report("address %s %s", name, place);
         break;
     case SCTP_SHUTDOWN_EVENT:
@@ -630,7 +646,6 @@ static void reset(char *rest, int in)
 static void obey(char *line)
 {
     char *rest = line, *verb = strsep(&rest, " ");
-    struct sockaddr_in place;
     if (!strcmp(verb, "send")) {
         struct task one = { .kind = SEND };
         unsigned stream;
@@ -677,8 +692,8 @@ static void obey(char *line)
         if (set_option(end, LEVEL, SCTP_ADD_STREAMS, &ask, sizeof ask))
             report("fault SCTP_ADD_STREAMS: %s", strerror(errno));
     } else if (!strcmp(verb, "add") || !strcmp(verb, "remove")) {
-        address(rest, (int)number("port", 5000), &place);
-        if (bind_all(end, &place, 1, *verb == 'a' ? 1 : -1))
+        struct places place = addresses(rest, (int)number("port", 5000));
+        if (bind_all(end, &place, *verb == 'a' ? 1 : -1))
             report("fault bindx %s: %s", verb, strerror(errno));
     } else
         report("fault not understood: %s", verb);
@@ -686,14 +701,13 @@ static void obey(char *line)
 
 int main(int count, char **values)
 {
-    struct sockaddr_in local[MOST_ADDRESSES], peer[MOST_ADDRESSES];
     pthread_t thread;
     arguments = count;
     argument = values;
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     signal(SIGPIPE, SIG_IGN);
     int port = (int)number("port", 5000), to = (int)number("peer_port", 5000);
-    int here = addresses(word("local", "127.0.0.1"), port, local);
+    struct places local = addresses(word("local", "127.0.0.1"), port);
     int listens = !strcmp(word("role", "listen"), "listen");
     serves_http = listens;
 #ifdef USRSCTP
@@ -701,18 +715,18 @@ int main(int count, char **values)
     usrsctp_sysctl_set_sctp_blackhole(0);
     usrsctp_sysctl_set_sctp_mobility_base(0);
 #endif
-    handle socket = open_socket();
+    handle socket = open_socket(local.family);
     if (socket == NONE)
         fail("socket");
-    configure(socket);
-    if (bind_all(socket, local, here, 0))
+    configure(socket, local.family);
+    if (bind_all(socket, &local, 0))
         fail("bind");
     if (listens) {
 #ifdef USRSCTP
         if (usrsctp_listen(socket, 1))
             fail("listen");
         report("ready");
-        struct sockaddr_in from;
+        struct sockaddr_storage from;
         socklen_t length = sizeof from;
         end = usrsctp_accept(socket, (struct sockaddr *)&from, &length);
 #else
@@ -725,9 +739,9 @@ int main(int count, char **values)
             fail("accept");
     } else {
         report("ready");
-        int there = addresses(word("peer", "127.0.0.1"), to, peer);
+        struct places peer = addresses(word("peer", "127.0.0.1"), to);
         end = socket;
-        if (connect_all(socket, peer, there))
+        if (connect_all(socket, &peer))
             fail("connect");
     }
     report("connected");

@@ -303,7 +303,7 @@ func (e *end) obey(line string) {
 
 func main() {
 	port := number("encap", 9899)
-	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(word("local", "127.0.0.1")), Port: port})
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(word("local", "127.0.0.1")), Port: port})
 	if err != nil {
 		fail("bind", err)
 	}

@@ -56,6 +56,10 @@ pub enum Case {
     Interleaving,
     /// I-DATA, messages in fragments.
     Interleaved,
+    /// Over IPv6: the messages of [`Mixed`](Self::Mixed); whoever has begun closes.
+    V6Mixed(By),
+    /// Over IPv6: 10 MB with 2 % lost.
+    V6Bulk(By),
     /// `get` from a server of theirs.
     HttpGet,
     /// Their client at `serve`.
@@ -64,7 +68,7 @@ pub enum Case {
 
 impl Case {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 33] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
         Self::Mixed,
@@ -92,9 +96,19 @@ impl Case {
         Self::AddStreams(By::Them),
         Self::Interleaving,
         Self::Interleaved,
+        Self::V6Mixed(By::Us),
+        Self::V6Mixed(By::Them),
+        Self::V6Bulk(By::Us),
+        Self::V6Bulk(By::Them),
         Self::HttpGet,
         Self::HttpServe,
     ];
+
+    /// Over IPv6.
+    #[must_use]
+    pub const fn is_v6(self) -> bool {
+        matches!(self, Self::V6Mixed(_) | Self::V6Bulk(_))
+    }
 
     /// What a peer does not have.
     #[must_use]
@@ -158,7 +172,7 @@ impl Case {
             knobs.push(("address_types", "no".to_owned()));
         }
         let begins = match self {
-            Self::Handshake(by) | Self::Restart(by) => by,
+            Self::Handshake(by) | Self::Restart(by) | Self::V6Mixed(by) | Self::V6Bulk(by) => by,
             // Whoever knows of the other's extensions first.
             Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
                 if column.carrier == Carrier::Ip =>
@@ -175,7 +189,7 @@ impl Case {
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),
         };
-        Setup { begins, knobs, arguments, here, there }
+        Setup { begins, knobs, arguments, v6: self.is_v6(), here, there }
     }
 
     /// Runs its script; a note for the matrix.
@@ -221,6 +235,16 @@ impl Case {
                     }
                 }
             }
+            Self::V6Mixed(by) => {
+                both(e, 1000, 10).await?;
+                shutdown(e, by).await?;
+            }
+            Self::V6Bulk(by) => {
+                let note = bulk(e, by).await?;
+                e.world.road.loss_ppm.set(0);
+                shutdown(e, by).await?;
+                return Ok(note);
+            }
             Self::HttpGet | Self::HttpServe => return Err("is no association of ours".to_owned()),
         }
         Ok(String::new())
@@ -257,6 +281,10 @@ impl fmt::Display for Case {
             Self::AddStreams(By::Them) => "more streams by them",
             Self::Interleaving => "I-DATA",
             Self::Interleaved => "I-DATA, fragments",
+            Self::V6Mixed(By::Us) => "IPv6: 1000 each way, we begin",
+            Self::V6Mixed(By::Them) => "IPv6: 1000 each way, they begin",
+            Self::V6Bulk(By::Us) => "IPv6: 10 MB, 2 % loss, we send",
+            Self::V6Bulk(By::Them) => "IPv6: 10 MB, 2 % loss, they send",
             Self::HttpGet => "HTTP: get from them",
             Self::HttpServe => "HTTP: they get from serve",
         })

@@ -4,7 +4,7 @@
 //! tells one side or the other to do something, and waits, never for ever.
 
 use super::Carrier;
-use super::place::{OURS, Place, THEIRS};
+use super::place::{OURS, Place, ours, theirs};
 use super::program::Program;
 use super::road::{Field, RoadSocket};
 use crate::cases::By;
@@ -32,6 +32,8 @@ pub struct Setup {
     pub knobs: Vec<(&'static str, String)>,
     /// Their arguments, beyond those of every case.
     pub arguments: Vec<String>,
+    /// Over IPv6.
+    pub v6: bool,
     /// How many addresses we have at first.
     pub here: usize,
     /// How many they have.
@@ -143,7 +145,7 @@ impl<'a> Encounter<'a> {
 
     fn far(&self) -> Vec<SocketAddr> {
         let port = self.place.column.udp_port();
-        THEIRS[..self.setup.there].iter().map(|&ip| SocketAddr::from((ip, port))).collect()
+        theirs(self.setup.v6, self.setup.there).into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
     /// Starts our end, instead of the one there is.
@@ -189,15 +191,15 @@ impl<'a> Encounter<'a> {
     /// # Errors
     /// It does not start.
     pub fn start_them(&mut self, begins: By) -> Result<(), String> {
-        let list = |addresses: &[std::net::Ipv4Addr]| {
+        let list = |addresses: &[IpAddr]| {
             let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
             texts.join(",")
         };
         let role = if begins == By::Them { "connect" } else { "listen" };
         let mut arguments = vec![
             format!("role={role}"),
-            format!("local={}", list(&THEIRS[..self.setup.there])),
-            format!("peer={}", list(&OURS[..self.setup.here])),
+            format!("local={}", list(&theirs(self.setup.v6, self.setup.there))),
+            format!("peer={}", list(&ours(self.setup.v6, self.setup.here))),
             format!("port={PORT}"),
             format!("peer_port={PORT}"),
             format!("encap={}", self.place.column.udp_port()),
@@ -420,6 +422,6 @@ impl Theirs {
 
 /// Our addresses as the world is told them.
 #[must_use]
-pub fn our_addresses() -> Vec<IpAddr> {
-    OURS.iter().map(|&ip| IpAddr::V4(ip)).collect()
+pub fn our_addresses(v6: bool) -> Vec<IpAddr> {
+    ours(v6, OURS.len())
 }

@@ -35,7 +35,7 @@ fn command() -> Command {
 }
 
 fn setup(begins: By) -> Setup {
-    Setup { begins, knobs: Vec::new(), arguments: vec!["http=1".to_owned()], here: 1, there: 1 }
+    Setup { begins, knobs: Vec::new(), arguments: vec!["http=1".to_owned()], v6: false, here: 1, there: 1 }
 }
 
 fn place_of(scheme: &str, carrier: Carrier, host: Ipv4Addr, udp: u16) -> String {

@@ -10,7 +10,7 @@ use super::{Carrier, Column, Kind};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
@@ -19,6 +19,30 @@ use std::rc::Rc;
 pub const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 90, 0, 1), Ipv4Addr::new(10, 91, 0, 1)];
 /// The peer's.
 pub const THEIRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 90, 0, 2), Ipv4Addr::new(10, 91, 0, 2)];
+
+/// Our addresses of IPv6.
+pub const OURS_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd90, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xfd91, 0, 0, 0, 0, 0, 0, 1)];
+/// The peer's.
+pub const THEIRS_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd90, 0, 0, 0, 0, 0, 0, 2), Ipv6Addr::new(0xfd91, 0, 0, 0, 0, 0, 0, 2)];
+
+/// The first of our addresses of an IP version.
+#[must_use]
+pub fn ours(v6: bool, count: usize) -> Vec<IpAddr> {
+    first(OURS, OURS_V6, v6, count)
+}
+
+/// The first of the peer's.
+#[must_use]
+pub fn theirs(v6: bool, count: usize) -> Vec<IpAddr> {
+    first(THEIRS, THEIRS_V6, v6, count)
+}
+
+fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec<IpAddr> {
+    let all = if v6 { six.map(IpAddr::V6) } else { four.map(IpAddr::V4) };
+    all.into_iter().take(count).collect()
+}
 
 /// A peer's place.
 #[derive(Debug)]
@@ -46,6 +70,7 @@ impl Place {
                 let tap = format!("tap{number}");
                 run("ip", ["tuntap", "add", "dev", &tap, "mode", "tap"])?;
                 run("ip", ["addr", "add", &format!("{ours}/24"), "dev", &tap])?;
+                run("ip", ["addr", "add", &format!("{}/64", OURS_V6[number]), "dev", &tap, "nodad"])?;
                 run("ip", ["link", "set", &tap, "up"])?;
             }
             place.boot()?;
@@ -62,8 +87,11 @@ impl Place {
                 let (near, far) = (format!("near{number}"), format!("far{number}"));
                 run("ip", ["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", &pid])?;
                 run("ip", ["addr", "add", &format!("{ours}/24"), "dev", &near])?;
+                run("ip", ["addr", "add", &format!("{}/64", OURS_V6[number]), "dev", &near, "nodad"])?;
                 run("ip", ["link", "set", &near, "up"])?;
                 place.there(&["ip", "addr", "add", &format!("{theirs}/24"), "dev", &far])?;
+                let six = format!("{}/64", THEIRS_V6[number]);
+                place.there(&["ip", "addr", "add", &six, "dev", &far, "nodad"])?;
                 place.there(&["ip", "link", "set", &far, "up"])?;
             }
         }

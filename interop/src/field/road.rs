@@ -9,7 +9,7 @@ use super::tun::TunSocket;
 use crate::peer::Seen;
 use anabranch_base::time::Duration;
 use anabranch_base::{Batch, Ecn, Instant, Rng};
-use anabranch_wire::ip::v4;
+use anabranch_wire::ip::{v4, v6};
 use anabranch_wire::pcap;
 use anabranch_world::os::{OsSocket, OsTask, OsTimer, OsWorld};
 use anabranch_world::{Datagrams, Local, Timer, World};
@@ -109,16 +109,23 @@ impl Road {
             seen.borrow_mut().note(&packet.bytes);
         }
         let mut capture = self.capture.borrow_mut();
-        let (Some(writer), IpAddr::V4(source), IpAddr::V4(target)) =
-            (capture.as_mut(), packet.source.ip(), packet.target.ip())
-        else {
-            return;
-        };
+        let Some(writer) = capture.as_mut() else { return };
         let encapsulated = packet.source.port() != 0 && packet.protocol == SCTP;
         let (protocol, header) = if encapsulated { (17, 8) } else { (packet.protocol, 0) };
         let length = packet.bytes.len() + header;
-        let mut whole = vec![0; v4::HEADER_LEN];
-        v4::Header::new(source, target, protocol, length as u16).emit(&mut whole);
+        let mut whole = match (packet.source.ip(), packet.target.ip()) {
+            (IpAddr::V4(source), IpAddr::V4(target)) => {
+                let mut head = vec![0; v4::HEADER_LEN];
+                v4::Header::new(source, target, protocol, length as u16).emit(&mut head);
+                head
+            }
+            (IpAddr::V6(source), IpAddr::V6(target)) => {
+                let mut head = vec![0; v6::HEADER_LEN];
+                v6::Header::new(source, target, protocol, length as u16).emit(&mut head);
+                head
+            }
+            _ => return,
+        };
         if encapsulated {
             for field in [packet.source.port(), packet.target.port(), length as u16, 0] {
                 whole.extend_from_slice(&field.to_be_bytes());

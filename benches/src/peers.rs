@@ -8,21 +8,11 @@ use crate::{children_cpu, median};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A peer's speed.
-#[derive(Clone, Debug)]
-pub struct Speed {
-    /// Packets that crossed the link, data and acknowledgements.
-    pub transmissions: u64,
-    /// Link transmissions in a CPU second, one for each run.
-    pub rates: Vec<f64>,
-}
-
-impl Speed {
-    /// The median of the runs.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        median(&self.rates)
-    }
+/// A simulator that does the same transfer.
+pub struct Peer {
+    command: Box<dyn Fn(u32, &str, bool) -> Command>,
+    /// CPU seconds of its start-up.
+    startup: f64,
 }
 
 /// The folder with the peers' scripts.
@@ -31,66 +21,94 @@ pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("speed")
 }
 
-/// Runs ns-2's `agent` (tcp or sctp) for `seconds` of its time, `runs` times.
-///
-/// # Errors
-/// One line: ns-2 is not installed, or what it said.
-pub fn ns2(agent: &str, seconds: u32, runs: u32) -> Result<Speed, String> {
-    let script = scripts().join("ns2/bulk.tcl");
-    measure(seconds, runs, |seed, seconds, count| {
-        let mut command = Command::new("ns");
-        command.arg(&script).args([agent, &seed.to_string(), seconds]);
-        if count {
-            command.arg("count");
-        }
-        command
-    })
-}
-
-/// Runs ns-3's TCP for `seconds` of its time, `runs` times. The program is
-/// compiled into `folder` first.
-///
-/// # Errors
-/// One line: ns-3 or a compiler is not installed, or what it said.
-pub fn ns3(folder: &Path, seconds: u32, runs: u32, checksums: bool) -> Result<Speed, String> {
-    let binary = folder.join("ns3-bulk");
-    let libraries = [
-        "applications",
-        "internet",
-        "bridge",
-        "traffic-control",
-        "network",
-        "stats",
-        "point-to-point",
-        "core",
-    ];
-    let compiled = Command::new("g++")
-        .args(["-O2", "-o"])
-        .arg(&binary)
-        .arg(scripts().join("ns3/bulk.cc"))
-        .args(libraries.map(|name| format!("-lns3-{name}")))
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|error| format!("g++: {error}"))?;
-    if !compiled.status.success() {
-        let said = String::from_utf8_lossy(&compiled.stderr);
-        return Err(format!("ns-3 does not compile: {}", said.lines().next().unwrap_or("no reason given")));
+impl Peer {
+    /// ns-2's `agent`: tcp or sctp.
+    ///
+    /// # Errors
+    /// One line: ns-2 is not installed, or what it said.
+    pub fn ns2(agent: &str) -> Result<Self, String> {
+        let (script, agent) = (scripts().join("ns2/bulk.tcl"), agent.to_owned());
+        Self::new(move |seed, seconds, count| {
+            let mut command = Command::new("ns");
+            command.arg(&script).args([&agent, &seed.to_string(), seconds]);
+            if count {
+                command.arg("count");
+            }
+            command
+        })
     }
-    measure(seconds, runs, |seed, seconds, count| {
-        let mut command = Command::new(&binary);
-        command.args([&seed.to_string(), seconds]);
-        if count {
-            command.arg("count");
-        } else if checksums {
-            command.arg("checksum");
-        }
-        command
-    })
-}
 
-fn measure(seconds: u32, runs: u32, command: impl Fn(u32, &str, bool) -> Command) -> Result<Speed, String> {
-    let run = |seed, seconds: &str, count| -> Result<(f64, String), String> {
-        let mut command = command(seed, seconds, count);
+    /// ns-3's TCP. The program is compiled into `folder` first.
+    ///
+    /// # Errors
+    /// One line: ns-3 or a compiler is not installed, or what it said.
+    pub fn ns3(folder: &Path, checksums: bool) -> Result<Self, String> {
+        let binary = folder.join("ns3-bulk");
+        let libraries = [
+            "applications",
+            "internet",
+            "bridge",
+            "traffic-control",
+            "network",
+            "stats",
+            "point-to-point",
+            "core",
+        ];
+        let compiled = Command::new("g++")
+            .args(["-O2", "-o"])
+            .arg(&binary)
+            .arg(scripts().join("ns3/bulk.cc"))
+            .args(libraries.map(|name| format!("-lns3-{name}")))
+            .stderr(Stdio::piped())
+            .output()
+            .map_err(|error| format!("g++: {error}"))?;
+        if !compiled.status.success() {
+            let said = String::from_utf8_lossy(&compiled.stderr);
+            return Err(format!(
+                "ns-3 does not compile: {}",
+                said.lines().next().unwrap_or("no reason given")
+            ));
+        }
+        Self::new(move |seed, seconds, count| {
+            let mut command = Command::new(&binary);
+            command.args([&seed.to_string(), seconds]);
+            if count {
+                command.arg("count");
+            } else if checksums {
+                command.arg("checksum");
+            }
+            command
+        })
+    }
+
+    fn new(command: impl Fn(u32, &str, bool) -> Command + 'static) -> Result<Self, String> {
+        let mut peer = Self { command: Box::new(command), startup: 0.0 };
+        let startups: Result<Vec<f64>, String> =
+            (0..9).map(|_| peer.start(1, "0.001", false).map(|(cpu, _)| cpu)).collect();
+        peer.startup = median(&startups?);
+        Ok(peer)
+    }
+
+    /// Packets that cross the link in `seconds` of its time, data and acknowledgements, and
+    /// the CPU seconds they take.
+    ///
+    /// # Errors
+    /// One line: what it said.
+    pub fn run(&self, seed: u32, seconds: u32) -> Result<(u64, f64), String> {
+        let seconds = seconds.to_string();
+        let (_, counts) = self.start(seed, &seconds, true)?;
+        // Departures there and back; ns-2 prints bytes behind them.
+        let transmissions: u64 =
+            counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+        if transmissions == 0 {
+            return Err(format!("no counts: '{}'", counts.trim()));
+        }
+        let (cpu, _) = self.start(seed, &seconds, false)?;
+        Ok((transmissions, (cpu - self.startup).max(1e-6)))
+    }
+
+    fn start(&self, seed: u32, seconds: &str, count: bool) -> Result<(f64, String), String> {
+        let mut command = (self.command)(seed, seconds, count);
         let before = children_cpu();
         let output = command.output().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
         let cpu = children_cpu() - before;
@@ -99,23 +117,5 @@ fn measure(seconds: u32, runs: u32, command: impl Fn(u32, &str, bool) -> Command
             return Err(said.lines().next().unwrap_or("it failed without a word").to_owned());
         }
         Ok((cpu, String::from_utf8_lossy(&output.stdout).into_owned()))
-    };
-    let startups: Result<Vec<f64>, String> =
-        (0..runs).map(|_| run(1, "0.001", false).map(|(cpu, _)| cpu)).collect();
-    let startup = median(&startups?);
-    let length = seconds.to_string();
-    let mut speed = Speed { transmissions: 0, rates: Vec::new() };
-    for seed in 1..=runs {
-        let (_, counts) = run(seed, &length, true)?;
-        // Departures there and back; ns-2 prints bytes behind them.
-        let transmissions: u64 =
-            counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-        if transmissions == 0 {
-            return Err(format!("no counts: '{}'", counts.trim()));
-        }
-        let (cpu, _) = run(seed, &length, false)?;
-        speed.transmissions += transmissions;
-        speed.rates.push(transmissions as f64 / (cpu - startup).max(1e-6));
     }
-    Ok(speed)
 }

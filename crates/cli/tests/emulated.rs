@@ -167,6 +167,11 @@ fn what_rules_cannot_do_is_refused() {
         ("--transport mptcp:streams=3 --runs 1", 2, "'streams' is a key of sctp"),
         ("--transport sctp-kernel:cc=reno --runs 1", 2, "sctp-kernel:cc=reno: 'cc' is a key of tcp"),
         ("--transport mptcp:paths=2 --runs 1", 2, "paths=2: the network has 1"),
+        (
+            "--transport tcp:cc=bbr --runs 1",
+            2,
+            "tcp:cc=bbr: cc: 'bbr' is not one of reno, cubic (or a real kernel's own: add --world emulated)",
+        ),
     ] {
         let output = anabranch(&format!("race {words}"));
         let line = errors(&output);

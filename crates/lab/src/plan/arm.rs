@@ -4,7 +4,7 @@
 //! everything else is a knob of the engine, whose own table reads it and says
 //! what it accepts.
 
-use super::engine::EngineConfig;
+use super::engine::{EngineConfig, Kernel};
 use super::error::{PlanError, nearest, unknown};
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
@@ -123,6 +123,15 @@ impl ArmKey {
 /// Those whose connections carry one stream.
 const ONE_STREAM: &[Transport] = &[Transport::Tcp, Transport::Mptcp, Transport::KernelSctp];
 
+/// A congestion control of TCP that our engine has not. A real kernel may have it, which shows when it is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Foreign {
+    /// Its name, the kernel's.
+    pub name: String,
+    /// What our engine says.
+    pub refusal: String,
+}
+
 /// One contestant.
 #[derive(Clone, Debug)]
 pub struct Arm {
@@ -144,6 +153,8 @@ pub struct Arm {
     pub cost: Cost,
     /// The engine's knobs.
     pub engine: EngineConfig,
+    /// A congestion control that only a kernel can have, instead of the engine's.
+    pub foreign: Option<Foreign>,
     /// Where it stands.
     pub place: String,
 }
@@ -186,6 +197,7 @@ impl Arm {
             profile: profile.to_owned(),
             cost: Cost::default(),
             engine,
+            foreign: None,
             place: place.clone(),
         };
         for (key, value) in pairs {
@@ -225,6 +237,9 @@ impl Arm {
         let mut settings: BTreeMap<String, String> =
             self.engine.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect();
         let mut set = |key: &str, value: String| settings.insert(key.to_owned(), value);
+        if let Some(foreign) = &self.foreign {
+            set("cc", foreign.name.clone());
+        }
         set("transport", self.transport.name().to_owned());
         set("profile", self.profile.clone());
         let connections = match policy.connections {
@@ -339,9 +354,14 @@ impl Arm {
                 }
                 // The place names the contestant already.
                 let prefix = format!("{}:", self.transport.name());
-                self.engine
-                    .set(key, value)
-                    .map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned))?;
+                let set = self.engine.set(key, value);
+                let set =
+                    set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
+                if key == "cc" && self.transport == Transport::Tcp && Kernel::may_have(value) {
+                    self.foreign = set.err().map(|refusal| Foreign { name: value.to_owned(), refusal });
+                } else {
+                    set?;
+                }
             }
         }
         Ok(())

@@ -38,11 +38,16 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Whether a congestion control of a kernel's may have this name.
+    #[must_use]
+    pub fn may_have(name: &str) -> bool {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        !name.is_empty() && name.len() < LONGEST_NAME && name.bytes().all(plain)
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let named =
-            value.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
         match (key, &mut self.congestion) {
-            ("cc", Some(congestion)) if named && value.len() < LONGEST_NAME => value.clone_into(congestion),
+            ("cc", Some(congestion)) if Self::may_have(value) => value.clone_into(congestion),
             ("cc", Some(_)) => {
                 return Err(format!("cc={value}: write a name of the kernel's, such as cubic"));
             }

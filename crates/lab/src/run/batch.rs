@@ -73,6 +73,12 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     if let Some(arm) = plan.arms.iter().find(|arm| arm.transport.is_kernels()) {
         return Err(PlanError::at(&arm.place, "is a protocol of real kernels: add --world emulated"));
     }
+    for arm in &plan.arms {
+        if let Some(foreign) = &arm.foreign {
+            let what = format!("{} (or a real kernel's own: add --world emulated)", foreign.refusal);
+            return Err(PlanError::at(&arm.place, what));
+        }
+    }
     Ok(())
 }
 

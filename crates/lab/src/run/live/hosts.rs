@@ -128,11 +128,12 @@ pub fn kernel_options(arm: &Arm) -> KernelOptions {
         Transport::Mptcp => KernelProtocol::Mptcp,
         Transport::KernelSctp => KernelProtocol::Sctp,
     };
-    // The kernel has our congestion controls, under our names.
-    let named = || arm.engine.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
+    // The kernel has our congestion controls, under our names, and others.
+    let foreign = || arm.foreign.as_ref().map(|foreign| foreign.name.clone());
+    let ours = || arm.engine.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
     let congestion = match arm.transport {
         Transport::Sctp => None,
-        _ => named(),
+        _ => foreign().or_else(ours),
     };
     KernelOptions { protocol, congestion, ..KernelOptions::default() }
 }

@@ -122,8 +122,16 @@ fn all_of_it_goes_over_ipv6() {
 #[test]
 fn what_fails_is_told_in_one_line() {
     for (words, status, what) in [
-        ("tcp://127.0.0.1:9 --timeout 2s", 1, "tcp://127.0.0.1:9: cannot connect: refused"),
-        ("sctp://127.0.0.1:9 --timeout 1s", 1, "sctp://127.0.0.1:9: cannot connect: "),
+        (
+            "tcp://127.0.0.1:9 --timeout 2s",
+            1,
+            "tcp://127.0.0.1:9: cannot connect: connection refused: nothing",
+        ),
+        (
+            "sctp://127.0.0.1:9 --timeout 1s",
+            1,
+            "sctp://127.0.0.1:9: cannot connect: connection refused: nothing",
+        ),
         ("udp://127.0.0.1:9", 2, "udp://127.0.0.1:9: unknown scheme; write tcp://HOST:PORT"),
         ("tcp://127.0.0.1", 2, "tcp://127.0.0.1: no host and port; write tcp://HOST:PORT"),
         ("tcp://127.0.0.1:9 --streams 2", 2, "--streams and --unordered are for sctp://"),

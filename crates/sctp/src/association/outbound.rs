@@ -300,10 +300,10 @@ impl Association {
         }
         // RFC 9260 §3.3.10 allows ERROR with it: what the INIT ACK held that we do not know.
         self.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may ride along; RFC 8899 §4.3: not for ever, where nobody has shown yet
-        // that packets of this size pass.
+        // RFC 9260 §5.1 C: DATA may ride along; RFC 8899 §4.3: but where nobody has shown yet that packets of
+        // this size pass, it does so once. A cookie that has to wait until its packet shrinks grows stale.
         let small = self.paths.get(index).search.is_some()
-            && matches!(&self.state, State::CookieEchoed(echo) if echo.retries >= 2);
+            && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).confirmed && !small {
             let open = self.paths.get(index).flight == 0;
             let allowed = Allowed { again: open, new: open && self.cookie_takes_new() };

@@ -45,6 +45,13 @@ pub(crate) struct Echo {
     pub(crate) stale: u32,
 }
 
+impl Echo {
+    /// One has gone unanswered before, with this cookie or with one that is stale by now.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.retries > 0 || self.stale > 0
+    }
+}
+
 impl State {
     pub(crate) fn public(&self) -> AssociationState {
         match self {

@@ -269,28 +269,88 @@ fn narrower_than_base() {
 }
 
 /// RFC 9260 §5.1 C, RFC 8899 §4.3: DATA that rides with the COOKIE ECHO must not keep it from
-/// passing: the third goes alone.
+/// passing: the second goes alone.
 #[test]
 fn cookie_echo_with_too_much_data() {
     let mut script = Script::in_network(1, PROBING);
     script.net.narrow.insert(1, Narrow { mtu: 600, tells: false });
-    script.associate().send(A, 0, 900).run(3_900);
+    script.associate().send(A, 0, 900).run(1_900);
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
         0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
         0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
-        1.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
-        3.050  A ──► B   COOKIE ECHO
-        3.075          B: accepted, 10 streams out, 10 in
-        3.075  A ◄── B   COOKIE ACK
-        3.075  A ◄── B   HEARTBEAT; PAD len=1132     ✗ too big
-        3.100          A: established, 10 streams out, 10 in
-        3.100  A ──► B   HEARTBEAT; PAD len=1132     ✗ too big
-        3.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
+        1.050  A ──► B   COOKIE ECHO
+        1.075          B: accepted, 10 streams out, 10 in
+        1.075  A ◄── B   COOKIE ACK
+        1.075  A ◄── B   HEARTBEAT; PAD len=1132     ✗ too big
+        1.100          A: established, 10 streams out, 10 in
+        1.100  A ──► B   HEARTBEAT; PAD len=1132     ✗ too big
+        1.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
     "#]]);
     script.run(60_000);
     assert!(script.app(B).is_served(&Default::default()));
     assert_eq!(mtu(&script), 600);
+}
+
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than a cookie lives. The one that a stale cookie is
+/// exchanged for goes alone at once: with its DATA it would wait for T1-cookie, and be stale, for ever.
+#[test]
+fn stale_cookie_after_too_much_data() {
+    let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
+    script.net.narrow.insert(1, Narrow { mtu: 600, tells: false });
+    script.associate().send(A, 0, 900).send(A, 1, 200).run(1_900);
+    script.check_drawn(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=900 BE     ✗ too big
+        1.050  A ──► B   COOKIE ECHO
+        1.075  A ◄── B   ERROR stale-cookie(150000us)
+        1.100  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=200ms families=v4
+        1.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        1.150  A ──► B   COOKIE ECHO
+        1.175          B: accepted, 10 streams out, 10 in
+        1.175  A ◄── B   COOKIE ACK
+        1.175  A ◄── B   HEARTBEAT; PAD len=1132     ✗ too big
+        1.200          A: established, 10 streams out, 10 in
+        1.200  A ──► B   HEARTBEAT; PAD len=1132     ✗ too big
+        1.200  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=900 BE; DATA tsn=2 sid=1 ssn=0 len=200 BE     ✗ too big
+    "#]]);
+    script.run(60_000);
+    assert!(script.app(B).is_served(&Default::default()));
+    assert_eq!(mtu(&script), 600);
+}
+
+/// RFC 9260 §5.1 C: what rode with the first COOKIE ECHO and arrived, while every answer was lost, is neither
+/// delivered twice nor left without a timer: it waits for the COOKIE ACK, is sent again, and acknowledged.
+#[test]
+fn data_that_arrived_with_an_unanswered_cookie_echo() {
+    let mut script = Script::new(PROBING);
+    script.lose(B, "COOKIE ACK").associate().send(A, 0, 900).run(3_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=900 BE
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075          B: received sid=0 len=900
+        0.075  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k     ✗ lost
+        0.075  A ◄── B   HEARTBEAT; PAD len=1132
+        1.050  A ──► B   COOKIE ECHO
+        1.075  A ◄── B   COOKIE ACK
+        1.075  A ◄── B   HEARTBEAT
+        1.075  A ◄── B   HEARTBEAT; PAD len=1132
+        1.100          A: established, 10 streams out, 10 in
+        1.100  A ──► B   HEARTBEAT ACK
+        1.100  A ──► B   HEARTBEAT; PAD len=1132
+        1.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=900 BE
+        1.100  A ──► B   HEARTBEAT ACK
+        1.100  A ──► B   HEARTBEAT ACK
+        1.125  A ◄── B   HEARTBEAT ACK
+        1.125  A ◄── B   SACK          cum=1 rwnd=64k dups=1
+        1.125  A ◄── B   HEARTBEAT; PAD len=1432
+        1.150  A ──► B   HEARTBEAT; PAD len=1432
+        1.150  A ──► B   HEARTBEAT ACK
+        1.175  A ◄── B   HEARTBEAT ACK
+    "#]]);
 }
 
 /// RFC 8899 §4.6.1: messages that nobody on the path can have sent, or that say what cannot be.

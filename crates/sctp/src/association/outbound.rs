@@ -8,19 +8,16 @@
 //! Home of RFC 9260 §6.1 and §6.10.
 
 mod choice;
+mod control;
 mod plain;
 
 use super::timers::Timer;
 use super::usual::Ease;
 use super::{Association, Ctx, State};
-use crate::path::heartbeat;
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn, Instant};
-use anabranch_wire::sctp::{
-    Asconf, Chunks, CookieAck, CookieEcho, Cwr, Data, Ecne, Heartbeat, IData, Shutdown, ShutdownAck, Ssn,
-    Tsn, crc32c, packet,
-};
+use anabranch_wire::sctp::{Asconf, Chunks, Cwr, Data, Ecne, IData, Ssn, Tsn, crc32c, packet};
 use std::collections::VecDeque;
 
 /// Control chunks that are wanted.
@@ -281,109 +278,6 @@ impl Association {
             written += 1;
         }
         written
-    }
-
-    fn write_cookie_echo(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        index: usize,
-        end: usize,
-        buffer: &mut Vec<u8>,
-        tag: u64,
-    ) {
-        if let State::CookieEchoed(echo) = &self.state {
-            CookieEcho { cookie: &echo.cookie }.emit(buffer);
-        }
-        // RFC 9260 §5.4: to an unverified address only with a HEARTBEAT.
-        if !self.paths.get(index).confirmed {
-            self.write_heartbeat(ctx, index, buffer);
-        }
-        // RFC 9260 §3.3.10 allows ERROR with it: what the INIT ACK held that we do not know.
-        self.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may ride along; RFC 8899 §4.3: but where nobody has shown yet that packets of
-        // this size pass, it does so once. A cookie that has to wait until its packet shrinks grows stale.
-        let small = self.paths.get(index).search.is_some()
-            && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
-        if self.config.cookie_data && self.paths.get(index).confirmed && !small {
-            let open = self.paths.get(index).flight == 0;
-            let allowed = Allowed { again: open, new: open && self.cookie_takes_new() };
-            self.write_data(ctx, index, end, buffer, tag, allowed);
-        }
-        self.cookie_echo_sent(ctx, index);
-    }
-
-    fn write_shutdown(&mut self, ctx: &mut Ctx<'_>, index: usize, end: usize, buffer: &mut Vec<u8>) {
-        if matches!(self.state, State::ShutdownAckSent) {
-            ShutdownAck.emit(buffer);
-        } else {
-            // RFC 9260 §9.2: gaps need a SACK beside it.
-            if self.recv.needs_sack_beside_shutdown() {
-                self.emit_sack(end.saturating_sub(8), buffer);
-            }
-            Shutdown { cumulative: self.recv.cumulative() }.emit(buffer);
-            self.recv.sack_done();
-            self.timers.stop(Timer::Sack);
-        }
-        self.shutdown_sent(ctx, index);
-    }
-
-    /// Control chunks for `index`, in front of all others.
-    #[cold]
-    fn write_control(&mut self, ctx: &mut Ctx<'_>, index: usize, end: usize, buffer: &mut Vec<u8>) {
-        let begin = buffer.len();
-        if self.outbox.cookie_ack == Some(index as u8) {
-            // RFC 9260 §5.1 D: COOKIE ACK is the first chunk.
-            self.outbox.cookie_ack = None;
-            CookieAck.emit(buffer);
-            if !self.paths.get(index).confirmed {
-                // RFC 9260 §5.4: never without it.
-                self.write_heartbeat(ctx, index, buffer);
-            }
-        }
-        self.write_errors(index, end, buffer, buffer.len() == begin);
-        // It came in a packet, so it fits one, unless the way back is narrower.
-        let mut alone = buffer.len() == begin;
-        while let Some((path, chunk)) = self.outbox.heartbeat_acks.front() {
-            let fits = buffer.len() + chunk.len() <= end;
-            if *path != index || !(fits || alone) {
-                break;
-            }
-            alone = false;
-            buffer.extend_from_slice(chunk);
-            self.outbox.heartbeat_acks.pop_front();
-        }
-        self.write_reconfig(ctx, index, end, buffer, alone);
-        if self.paths.get(index).heartbeat.wanted && buffer.len() + 8 + heartbeat::INFO <= end {
-            self.write_heartbeat(ctx, index, buffer);
-        }
-    }
-
-    fn write_errors(&mut self, index: usize, end: usize, buffer: &mut Vec<u8>, alone: bool) {
-        let mut alone = alone;
-        while let Some((path, bytes)) = self.outbox.errors.first() {
-            let room = end.saturating_sub(buffer.len());
-            if *path != index || (!alone && bytes.len() > room) {
-                break;
-            }
-            let start = buffer.len();
-            buffer.extend_from_slice(bytes);
-            if bytes.len() > room {
-                // It quotes more than this path takes: the quote ends early, and so says its length.
-                buffer.truncate(start + (room & !3));
-                let chunk = (buffer.len() - start) as u16;
-                buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());
-                buffer[start + 6..start + 8].copy_from_slice(&(chunk - 4).to_be_bytes());
-            }
-            alone = false;
-            self.outbox.errors.remove(0);
-        }
-    }
-
-    pub(super) fn write_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
-        let nonce = self.rng.next_u64();
-        let info = heartbeat::write_info(index, nonce, ctx.now);
-        Heartbeat { info: &info, rest: &[] }.emit(buffer);
-        self.heartbeat_sent(ctx, index, nonce);
     }
 
     /// A SACK alone, and what belongs to it.

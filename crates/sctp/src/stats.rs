@@ -1,6 +1,6 @@
 //! Counters and views per association and per path.
 //!
-//! Home of RFC 9260 §11.1.7 (Status).
+//! Home of RFC 9260 §11.1.8 (Status).
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;

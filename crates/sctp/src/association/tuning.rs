@@ -1,6 +1,6 @@
 //! The settings of a living association change.
 //!
-//! Home of RFC 9260 §11.1.12 (Set Protocol Parameters), the association's side.
+//! Home of RFC 9260 §11.1.13 (Set Protocol Parameters), the association's side.
 
 use super::timers::Timer;
 use super::{Association, Ctx};

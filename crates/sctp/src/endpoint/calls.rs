@@ -1,17 +1,18 @@
-//! What the application may ask: associate, send, recv, shutdown and the rest.
+//! What the application may ask: associate, send, recv, shutdown.
 //!
-//! Home of RFC 9260 §11.1.
+//! What it may ask of streams is in `streams`, what it may look at in `status`,
+//! what it may set in `tuning`, `keys`, `addresses` and `encap`.
+//!
+//! Home of RFC 9260 §11.1.2 to §11.1.7.
 
 use super::demux::Pair;
 use super::{AssociationId, EPHEMERAL, Endpoint};
 use crate::association::state::Init;
 use crate::association::{Association, Start, State, path_to};
-use crate::config::{Config, SchedulerKind};
-use crate::error::{AssociateError, PrimaryError, RecvError, ResetError, SchedulerError, SendError};
-use crate::event::Direction;
+use crate::config::Config;
+use crate::error::{AssociateError, PrimaryError, RecvError, SendError};
 use crate::path::MOST;
-use crate::reliability::{Abandoned, Policy, Reliability};
-use crate::stats::{AssociationInfo, AssociationStats, Totals};
+use crate::reliability::Reliability;
 use anabranch_base::Instant;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -259,18 +260,6 @@ impl Endpoint {
         result
     }
 
-    /// How many messages were given up: on one stream or on all, by one policy
-    /// or by any (RFC 7496 §4.3, §4.4). `None` when there is no such association.
-    #[must_use]
-    pub fn abandoned(
-        &self,
-        id: AssociationId,
-        stream: Option<u16>,
-        policy: Option<Policy>,
-    ) -> Option<Abandoned> {
-        self.association(id).map(|association| association.abandoned(stream, policy))
-    }
-
     /// Reads from a stream: at most the rest of one message a call. `None`
     /// when there is nothing now.
     ///
@@ -355,6 +344,16 @@ impl Endpoint {
         if closed && bytes == 0 { Err(RecvError::Closed) } else { Ok((bytes, dry)) }
     }
 
+    /// Makes the path with this index the primary (RFC 9260 §11.1.6).
+    ///
+    /// # Errors
+    /// [`PrimaryError`].
+    pub fn set_primary(&mut self, now: Instant, id: AssociationId, path: usize) -> Result<(), PrimaryError> {
+        let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
+        self.with(now, slot, |association, _| association.set_primary(path))
+            .unwrap_or(Err(PrimaryError::Unknown))
+    }
+
     /// Closes gracefully: what was sent is delivered first. `Event::Closed`
     /// follows; when everything has been read the association is forgotten
     /// (or with [`release`](Self::release)).
@@ -399,226 +398,5 @@ impl Endpoint {
                 self.forget(slot);
             }
         }
-    }
-
-    /// Room in the send buffer, bytes.
-    ///
-    /// ```
-    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
-    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
-    /// let room = pair.a.writable_bytes(id);
-    /// pair.a.send(pair.now, id, Message::default(), &[7; 1_000])?;
-    /// assert_eq!(pair.a.writable_bytes(id), room - 1_000, "until it is acknowledged");
-    /// # Ok::<(), SendError>(())
-    /// ```
-    #[must_use]
-    pub fn writable_bytes(&self, id: AssociationId) -> usize {
-        self.association(id).map_or(0, |association| association.send.queue.writable_bytes() as usize)
-    }
-
-    /// The largest message that is not fragmented, bytes.
-    #[must_use]
-    pub fn fragment_size(&self, id: AssociationId) -> usize {
-        self.association(id).map_or(0, |association| association.largest as usize)
-    }
-
-    /// A large message does not hold up those of other streams: both ends know
-    /// I-DATA (RFC 8260). False until the peer has said so.
-    #[must_use]
-    pub fn interleaves(&self, id: AssociationId) -> bool {
-        self.association(id).is_some_and(|association| association.extensions.interleaving)
-    }
-
-    /// Bytes of `stream` that a `recv` would return now.
-    #[must_use]
-    pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
-        self.association(id).map_or(0, |association| association.recv.readable_bytes(stream))
-    }
-
-    /// The highest TSN up to which everything has arrived; 0 when nothing is known of the association.
-    pub(crate) fn cumulative_tsn(&self, id: AssociationId) -> u32 {
-        self.association(id).map_or(0, |association| association.recv.cumulative().0)
-    }
-
-    /// Makes the path with this index the primary (RFC 9260 §11.1.3).
-    ///
-    /// # Errors
-    /// [`PrimaryError`].
-    pub fn set_primary(&mut self, now: Instant, id: AssociationId, path: usize) -> Result<(), PrimaryError> {
-        let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
-        self.with(now, slot, |association, _| association.set_primary(path))
-            .unwrap_or(Err(PrimaryError::Unknown))
-    }
-
-    /// Lets `streams` (none: all) begin anew: their next ordered message has
-    /// number 0. What was given to `send` before goes out first; what is given
-    /// from now on waits until the peer has agreed. `Event::StreamsReset` or
-    /// `Event::ResetFailed` follows, one a direction, several for long lists
-    /// (RFC 6525 §6.3.2).
-    ///
-    /// ```
-    /// # use anabranch_sctp::testing::{Pair, Side};
-    /// # use anabranch_sctp::{Config, Direction, Event};
-    /// let mut config = Config::default();
-    /// config.set("reconfig", "yes")?;
-    /// let (mut pair, id, _) = Pair::associated(&config);
-    /// pair.a.reset_streams(pair.now, id, Direction::Outgoing, &[3])?;
-    /// pair.settle();
-    /// let reset = |event: &Event| matches!(event, Event::StreamsReset { streams, .. } if *streams == [3]);
-    /// assert!(pair.events(Side::A).iter().any(reset));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ResetError`]; nothing was asked.
-    pub fn reset_streams(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        direction: Direction,
-        streams: &[u16],
-    ) -> Result<(), ResetError> {
-        self.reconfigure(now, id, |association| association.reset_streams(direction, streams))
-    }
-
-    /// Gives up everything on `stream` that is not acknowledged: what has not been sent is dropped,
-    /// what has is abandoned where both sides support partial reliability (RFC 3758), else finished.
-    /// `Event::Abandoned` tells of each message. With [`reset_streams`](Self::reset_streams) behind
-    /// it the stream can be used anew, as if nothing had been on it.
-    pub fn cancel(&mut self, now: Instant, id: AssociationId, stream: u16) {
-        let Some(slot) = self.find(id) else { return };
-        self.with(now, slot, |association, _| association.cancel(stream));
-    }
-
-    /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
-    /// is acknowledged. `Event::AssociationReset` or `Event::ResetFailed`
-    /// follows (RFC 6525 §6.3.3). Once in 30 s.
-    ///
-    /// # Errors
-    /// [`ResetError`]; nothing was asked.
-    pub fn reset_association(&mut self, now: Instant, id: AssociationId) -> Result<(), ResetError> {
-        self.reconfigure(now, id, |association| association.reset_association(now))
-    }
-
-    /// Asks for more streams: to send on, and for the peer to send on.
-    /// `Event::StreamsAdded` or `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
-    ///
-    /// ```
-    /// # use anabranch_sctp::testing::Pair;
-    /// # use anabranch_sctp::Config;
-    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
-    /// let refused = pair.a.add_streams(pair.now, id, 10, 0);
-    /// assert!(refused.is_err(), "without reconfig=yes at both ends");
-    /// ```
-    ///
-    /// # Errors
-    /// [`ResetError`]; nothing was asked.
-    pub fn add_streams(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        outgoing: u16,
-        incoming: u16,
-    ) -> Result<(), ResetError> {
-        self.reconfigure(now, id, |association| association.add_streams(outgoing, incoming))
-    }
-
-    fn reconfigure(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        ask: impl FnOnce(&mut Association) -> Result<(), ResetError>,
-    ) -> Result<(), ResetError> {
-        let Some(slot) = self.find(id) else {
-            return Err(if self.is_past(id) { ResetError::Closing } else { ResetError::Unknown });
-        };
-        self.with(now, slot, |association, _| ask(association)).unwrap_or(Err(ResetError::Unknown))
-    }
-
-    /// Changes the order in which streams with something to send take turns
-    /// (RFC 8260 §4.3.2): from the next message on, or from the next chunk on
-    /// with interleaving. The configuration says how an association begins.
-    ///
-    /// # Errors
-    /// [`SchedulerError`].
-    pub fn set_scheduler(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        kind: SchedulerKind,
-    ) -> Result<(), SchedulerError> {
-        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
-        let set = self.with(now, slot, |association, _| association.send.queue.set_scheduler(kind));
-        set.ok_or(SchedulerError::Unknown)
-    }
-
-    /// A stream's priority (0 goes first) or its weight (0 counts as 1), for
-    /// the schedulers that know one (RFC 8260 §4.3.3). It is kept when the
-    /// scheduler changes.
-    ///
-    /// # Errors
-    /// [`SchedulerError`].
-    pub fn set_stream_value(
-        &mut self,
-        now: Instant,
-        id: AssociationId,
-        stream: u16,
-        value: u16,
-    ) -> Result<(), SchedulerError> {
-        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
-        self.with(now, slot, |association, _| association.set_stream_value(stream, value))
-            .unwrap_or(Err(SchedulerError::Unknown))
-    }
-
-    /// The association as it stands.
-    ///
-    /// ```
-    /// # use anabranch_sctp::{testing::Pair, AssociationState, Config};
-    /// # let (pair, id, _) = Pair::associated(&Config::default());
-    /// let info = pair.a.info(id).expect("it is up");
-    /// assert_eq!((info.state, info.peer_port), (AssociationState::Established, 80));
-    /// assert!(info.paths[0].primary);
-    /// ```
-    #[must_use]
-    pub fn info(&self, id: AssociationId) -> Option<AssociationInfo> {
-        self.association(id).map(Association::info)
-    }
-
-    /// How many associations there are, in whatever state.
-    #[must_use]
-    pub fn associations(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.association.is_some()).count()
-    }
-
-    /// What the association has done.
-    ///
-    /// ```
-    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
-    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
-    /// pair.a.send(pair.now, id, Message::default(), b"hello")?;
-    /// pair.settle();
-    /// assert_eq!(pair.b.stats(there).map(|stats| stats.data_received), Some(1));
-    /// # Ok::<(), SendError>(())
-    /// ```
-    #[must_use]
-    pub fn stats(&self, id: AssociationId) -> Option<AssociationStats> {
-        self.association(id).map(Association::stats)
-    }
-
-    /// What all associations have done, ended ones included.
-    #[must_use]
-    pub fn totals(&self) -> Totals {
-        let mut totals = self.totals.clone();
-        for association in self.slots.iter().filter_map(|slot| slot.association.as_ref()) {
-            totals.sum.add(&association.stats());
-        }
-        totals.path_changes = self.path_changes.clone();
-        totals
-    }
-
-    /// The `connection` of this association's trace records: the initiator's port.
-    #[must_use]
-    pub fn trace_key(&self, id: AssociationId) -> Option<u64> {
-        self.association(id).map(Association::trace_key)
     }
 }

@@ -1,7 +1,7 @@
 //! The host's SCTP instance: its addresses, local ports and listeners, and
 //! what all its associations share.
 //!
-//! `calls` is what the application may ask of it, `verbs` what the network and
+//! `calls`, `streams` and `status` are what the application may ask of it, `verbs` what the network and
 //! the clock tell it, `slots` where the associations are.
 
 mod addresses;
@@ -15,7 +15,9 @@ mod listen;
 mod shard;
 mod slots;
 mod spent;
+mod status;
 mod stray;
+mod streams;
 mod tuning;
 mod usual;
 mod verbs;

@@ -3,7 +3,7 @@
 //! A listening port and an association that is begun can have a configuration
 //! of their own, and that of a living association can be changed.
 //!
-//! Home of RFC 9260 §11.1.12 (Set Protocol Parameters).
+//! Home of RFC 9260 §11.1.13 (Set Protocol Parameters).
 
 use super::{Associate, AssociationId, Endpoint};
 use crate::config::Config;
@@ -51,7 +51,7 @@ impl Endpoint {
         self.association(id).map(|association| &*association.config)
     }
 
-    /// Changes the configuration of a living association (RFC 9260 §11.1.12). False when
+    /// Changes the configuration of a living association (RFC 9260 §11.1.13). False when
     /// there is none. What the handshake has settled (streams, extensions, windows) stays.
     pub fn tune(&mut self, now: Instant, id: AssociationId, change: impl FnOnce(&mut Config)) -> bool {
         let Some(slot) = self.find(id) else {

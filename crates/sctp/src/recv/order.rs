@@ -4,7 +4,7 @@
 //! one. A stream has a lane for ordered and, once used, one for unordered
 //! messages, so that neither blocks the other.
 //!
-//! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.6 (Receive).
+//! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
 
 mod anew;
 mod lent;
@@ -453,7 +453,7 @@ impl Order {
         &mut self.news
     }
 
-    /// RFC 9260 §11.1.6: at most the rest of one message.
+    /// RFC 9260 §11.1.7: at most the rest of one message.
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         const LANES_KEPT: u16 = 256;
         let slot = self.streams.find(stream)?;

@@ -1,0 +1,100 @@
+//! What the application may look at: associations as they stand, and what they have done.
+//!
+//! Home of RFC 9260 §11.1.8 (Status) and §11.1.11 (of paths).
+
+use super::{AssociationId, Endpoint};
+use crate::association::Association;
+use crate::stats::{AssociationInfo, AssociationStats, Totals};
+
+impl Endpoint {
+    /// The association as it stands.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, AssociationState, Config};
+    /// # let (pair, id, _) = Pair::associated(&Config::default());
+    /// let info = pair.a.info(id).expect("it is up");
+    /// assert_eq!((info.state, info.peer_port), (AssociationState::Established, 80));
+    /// assert!(info.paths[0].primary);
+    /// ```
+    #[must_use]
+    pub fn info(&self, id: AssociationId) -> Option<AssociationInfo> {
+        self.association(id).map(Association::info)
+    }
+
+    /// What the association has done.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// pair.a.send(pair.now, id, Message::default(), b"hello")?;
+    /// pair.settle();
+    /// assert_eq!(pair.b.stats(there).map(|stats| stats.data_received), Some(1));
+    /// # Ok::<(), SendError>(())
+    /// ```
+    #[must_use]
+    pub fn stats(&self, id: AssociationId) -> Option<AssociationStats> {
+        self.association(id).map(Association::stats)
+    }
+
+    /// How many associations there are, in whatever state.
+    #[must_use]
+    pub fn associations(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.association.is_some()).count()
+    }
+
+    /// What all associations have done, ended ones included.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals.clone();
+        for association in self.slots.iter().filter_map(|slot| slot.association.as_ref()) {
+            totals.sum.add(&association.stats());
+        }
+        totals.path_changes = self.path_changes.clone();
+        totals
+    }
+
+    /// Room in the send buffer, bytes.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// let room = pair.a.writable_bytes(id);
+    /// pair.a.send(pair.now, id, Message::default(), &[7; 1_000])?;
+    /// assert_eq!(pair.a.writable_bytes(id), room - 1_000, "until it is acknowledged");
+    /// # Ok::<(), SendError>(())
+    /// ```
+    #[must_use]
+    pub fn writable_bytes(&self, id: AssociationId) -> usize {
+        self.association(id).map_or(0, |association| association.send.queue.writable_bytes() as usize)
+    }
+
+    /// Bytes of `stream` that a `recv` would return now.
+    #[must_use]
+    pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
+        self.association(id).map_or(0, |association| association.recv.readable_bytes(stream))
+    }
+
+    /// The largest message that is not fragmented, bytes.
+    #[must_use]
+    pub fn fragment_size(&self, id: AssociationId) -> usize {
+        self.association(id).map_or(0, |association| association.largest as usize)
+    }
+
+    /// A large message does not hold up those of other streams: both ends know
+    /// I-DATA (RFC 8260). False until the peer has said so.
+    #[must_use]
+    pub fn interleaves(&self, id: AssociationId) -> bool {
+        self.association(id).is_some_and(|association| association.extensions.interleaving)
+    }
+
+    /// The highest TSN up to which everything has arrived; 0 when nothing is known of the association.
+    pub(crate) fn cumulative_tsn(&self, id: AssociationId) -> u32 {
+        self.association(id).map_or(0, |association| association.recv.cumulative().0)
+    }
+
+    /// The `connection` of this association's trace records: the initiator's port.
+    #[must_use]
+    pub fn trace_key(&self, id: AssociationId) -> Option<u64> {
+        self.association(id).map(Association::trace_key)
+    }
+}

@@ -1,0 +1,147 @@
+//! What the application may ask of an association's streams: to begin anew, to
+//! become more, to give up what is on them, and in which order they take turns.
+//!
+//! Home of RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3
+//! as far as the engine goes.
+
+use super::{AssociationId, Endpoint};
+use crate::association::Association;
+use crate::config::SchedulerKind;
+use crate::error::{ResetError, SchedulerError};
+use crate::event::Direction;
+use crate::reliability::{Abandoned, Policy};
+use anabranch_base::Instant;
+
+impl Endpoint {
+    /// How many messages were given up: on one stream or on all, by one policy
+    /// or by any (RFC 7496 §4.3, §4.4). `None` when there is no such association.
+    #[must_use]
+    pub fn abandoned(
+        &self,
+        id: AssociationId,
+        stream: Option<u16>,
+        policy: Option<Policy>,
+    ) -> Option<Abandoned> {
+        self.association(id).map(|association| association.abandoned(stream, policy))
+    }
+
+    /// Gives up everything on `stream` that is not acknowledged: what has not been sent is dropped,
+    /// what has is abandoned where both sides support partial reliability (RFC 3758), else finished.
+    /// `Event::Abandoned` tells of each message. With [`reset_streams`](Self::reset_streams) behind
+    /// it the stream can be used anew, as if nothing had been on it.
+    pub fn cancel(&mut self, now: Instant, id: AssociationId, stream: u16) {
+        let Some(slot) = self.find(id) else { return };
+        self.with(now, slot, |association, _| association.cancel(stream));
+    }
+
+    /// Lets `streams` (none: all) begin anew: their next ordered message has
+    /// number 0. What was given to `send` before goes out first; what is given
+    /// from now on waits until the peer has agreed. `Event::StreamsReset` or
+    /// `Event::ResetFailed` follows, one a direction, several for long lists
+    /// (RFC 6525 §6.3.2).
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Direction, Event};
+    /// let mut config = Config::default();
+    /// config.set("reconfig", "yes")?;
+    /// let (mut pair, id, _) = Pair::associated(&config);
+    /// pair.a.reset_streams(pair.now, id, Direction::Outgoing, &[3])?;
+    /// pair.settle();
+    /// let reset = |event: &Event| matches!(event, Event::StreamsReset { streams, .. } if *streams == [3]);
+    /// assert!(pair.events(Side::A).iter().any(reset));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn reset_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        direction: Direction,
+        streams: &[u16],
+    ) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.reset_streams(direction, streams))
+    }
+
+    /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
+    /// is acknowledged. `Event::AssociationReset` or `Event::ResetFailed`
+    /// follows (RFC 6525 §6.3.3). Once in 30 s.
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn reset_association(&mut self, now: Instant, id: AssociationId) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.reset_association(now))
+    }
+
+    /// Asks for more streams: to send on, and for the peer to send on.
+    /// `Event::StreamsAdded` or `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::Pair;
+    /// # use anabranch_sctp::Config;
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// let refused = pair.a.add_streams(pair.now, id, 10, 0);
+    /// assert!(refused.is_err(), "without reconfig=yes at both ends");
+    /// ```
+    ///
+    /// # Errors
+    /// [`ResetError`]; nothing was asked.
+    pub fn add_streams(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        outgoing: u16,
+        incoming: u16,
+    ) -> Result<(), ResetError> {
+        self.reconfigure(now, id, |association| association.add_streams(outgoing, incoming))
+    }
+
+    fn reconfigure(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        ask: impl FnOnce(&mut Association) -> Result<(), ResetError>,
+    ) -> Result<(), ResetError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { ResetError::Closing } else { ResetError::Unknown });
+        };
+        self.with(now, slot, |association, _| ask(association)).unwrap_or(Err(ResetError::Unknown))
+    }
+
+    /// Changes the order in which streams with something to send take turns
+    /// (RFC 8260 §4.3.2): from the next message on, or from the next chunk on
+    /// with interleaving. The configuration says how an association begins.
+    ///
+    /// # Errors
+    /// [`SchedulerError`].
+    pub fn set_scheduler(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        kind: SchedulerKind,
+    ) -> Result<(), SchedulerError> {
+        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
+        let set = self.with(now, slot, |association, _| association.send.queue.set_scheduler(kind));
+        set.ok_or(SchedulerError::Unknown)
+    }
+
+    /// A stream's priority (0 goes first) or its weight (0 counts as 1), for
+    /// the schedulers that know one (RFC 8260 §4.3.3). It is kept when the
+    /// scheduler changes.
+    ///
+    /// # Errors
+    /// [`SchedulerError`].
+    pub fn set_stream_value(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: u16,
+        value: u16,
+    ) -> Result<(), SchedulerError> {
+        let slot = self.find(id).ok_or(SchedulerError::Unknown)?;
+        self.with(now, slot, |association, _| association.set_stream_value(stream, value))
+            .unwrap_or(Err(SchedulerError::Unknown))
+    }
+}

@@ -95,15 +95,21 @@ impl Association {
     /// The timer of what may be lost on a path, or of its probe.
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant, index: usize) {
-        let path = self.paths.get(index);
-        let Some(control) = &path.control else { return };
+        let path = self.paths.at(index);
+        let Some(control) = &mut path.control else { return };
         if control.rack.is_none() {
             return;
         }
-        if let Some(at) = control.reorder_at.filter(|_| path.flight > 0) {
+        if path.flight == 0 {
+            // What waited for its time has arrived or gone elsewhere: what is sent here next is not late.
+            control.reorder_at = None;
+        }
+        if let Some(at) = control.reorder_at {
             self.timers.set(Timer::Loss(index), at.max(now));
             return;
         }
+        let path = self.paths.get(index);
+        let Some(control) = &path.control else { return };
         // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
         if !control.probes || control.probe.is_pending() || !self.is_quiet(index) {
             self.timers.stop(Timer::Loss(index));

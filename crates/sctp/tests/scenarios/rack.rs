@@ -1,7 +1,8 @@
 //! Losses found by time, and probes of the tail (RFC 8985).
 
-use crate::net::A;
+use crate::net::{A, B, Narrow, address};
 use crate::script::Script;
+use anabranch_base::{Batch, Engine};
 use expect_test::expect;
 
 const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
@@ -118,4 +119,32 @@ fn sent_in_one_instant() {
         1.137          B: received sid=0 len=8000
         1.337  A ◄── B   SACK          cum=6 rwnd=64k
     "#]]);
+}
+
+/// RFC 8985 §6.2: what waited for its time to be lost has gone elsewhere, as it is too large for its path by now:
+/// what is sent there next is not late from the start.
+#[test]
+fn a_time_that_nothing_waits_for() {
+    let mut script = Script::established_on(&[100, 5], &TIMED);
+    script.lose(A, "DATA tsn=1 ").duplicate_late(B, "gaps=2-3", 5).send(A, 0, 4_000).run(202);
+    script.net.narrow.insert(1, Narrow { mtu: 1_000, tells: true });
+    script.send(A, 0, 1_400).run(1_000);
+    script.check(expect![[r#"
+        4.000  A.1 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ lost
+        4.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=0 len=1452
+        4.000  A.1 ──► B.1   DATA          tsn=3 sid=0 ssn=0 len=1096 E
+        4.100  A.1 ◄── B.1   SACK          cum=0 rwnd=64084 gaps=2
+        4.100  A.1 ◄── B.1   SACK          cum=0 rwnd=62988 gaps=2-3     duplicated
+        4.202  A.1 ──► B.1   DATA          tsn=4 sid=0 ssn=1 len=1400 BE     ✗ too big, told
+        4.202  A.2 ──► B.2   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        4.202  A.2 ──► B.2   DATA          tsn=4 sid=0 ssn=1 len=1400 BE
+        4.207          B: received sid=0 len=4000
+        4.207  A.2 ◄── B.2   SACK          cum=3 rwnd=64k
+        4.207          B: received sid=0 len=1400
+        4.407  A.2 ◄── B.2   SACK          cum=4 rwnd=64k
+    "#]]);
+    script.send(A, 0, 500);
+    let (now, engine, mut batch) = (script.net.now, &mut script.net.ends[0].engine, Batch::new(1));
+    assert!(engine.poll_transmit(now, &mut batch) && batch.target == address(B, 1));
+    assert!(engine.poll_timeout().is_some_and(|at| at > now), "a timer has run out already");
 }

@@ -8,6 +8,15 @@ use anabranch_base::time::Duration;
 /// always be given up; what has been sent in part only where both sides support
 /// partial reliability (`Extensions::partial_reliability`): with other peers it
 /// is delivered in full then, as RFC 9260 §11.1.5 has it.
+///
+/// ```
+/// use anabranch_base::time::Duration;
+/// use anabranch_sctp::{Message, Policy, Reliability};
+///
+/// let voice = Message { reliability: Reliability::Lifetime(Duration::from_millis(150)), ..Message::default() };
+/// assert_eq!(voice.reliability.policy(), Some(Policy::Lifetime));
+/// assert_eq!(Reliability::default(), Reliability::Full);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reliability {
     /// Until it is acknowledged, or the association ends.

@@ -7,6 +7,13 @@
 /// Where the count of a stream's bytes goes on after a reset (RFC 6525): at the next multiple of
 /// 2^32. Sender and receiver count alike from there, although what was cancelled never arrived.
 /// Traces count so, and whoever compares with them must.
+///
+/// ```
+/// use anabranch_sctp::position_anew;
+///
+/// assert_eq!(position_anew(1_000), 1 << 32);
+/// assert_eq!(position_anew(position_anew(1_000)), 2 << 32);
+/// ```
 #[must_use]
 pub const fn position_anew(position: u64) -> u64 {
     ((position >> 32) + 1) << 32

@@ -4,6 +4,17 @@
 use std::fmt;
 
 /// Chunk types.
+///
+/// ```
+/// use anabranch_sctp::ChunkSet;
+///
+/// let mut set = ChunkSet::default();
+/// set.insert(0x00);
+/// set.insert(0x01);
+/// assert_eq!(set.kinds(), [0x00], "INIT is never authenticated");
+/// set.remove(0x00);
+/// assert!(set.is_empty());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkSet([u64; 4]);
 

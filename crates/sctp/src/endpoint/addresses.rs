@@ -45,6 +45,24 @@ impl Endpoint {
     /// This host no longer has this address. Associations with dynamic
     /// addresses tell their peers, or wait for another address if it was the
     /// last.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{address, Pair, Side};
+    /// # use anabranch_sctp::{Config, Event};
+    /// # let mut config = Config::default();
+    /// # config.set("auth", "yes")?;
+    /// # config.set("asconf", "yes")?;
+    /// # let (mut pair, here, there) = Pair::associated(&config);
+    /// # let other = "10.0.2.1:0".parse()?;
+    /// # pair.a.add_address(pair.now, other, 1500);
+    /// # pair.settle();
+    /// # let _ = here;
+    /// pair.a.remove_address(pair.now, address(Side::A, 0).ip());
+    /// pair.settle();
+    /// let gone = |event: &Event| matches!(event, Event::PathRemoved { id, .. } if *id == there);
+    /// assert!(pair.events(Side::B).iter().any(gone), "by way of the other");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn remove_address(&mut self, now: Instant, address: IpAddr) {
         self.addresses.retain(|other| other.ip() != address);
         self.locals.retain(|local| local.address.ip() != address);
@@ -60,6 +78,23 @@ impl Endpoint {
     }
 
     /// Whether one association uses a local address: the peer is told.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Event};
+    /// # let mut config = Config::default();
+    /// # config.set("auth", "yes")?;
+    /// # config.set("asconf", "yes")?;
+    /// # let (mut pair, here, there) = Pair::associated(&config);
+    /// # let other = "10.0.2.1:0".parse()?;
+    /// # pair.a.add_address(pair.now, other, 1500);
+    /// # pair.settle();
+    /// pair.a.use_address(pair.now, here, other.ip(), false)?;
+    /// pair.settle();
+    /// let gone = |event: &Event| matches!(event, Event::PathRemoved { id, .. } if *id == there);
+    /// assert!(pair.events(Side::B).iter().any(gone), "other associations keep it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`AddressError`].
@@ -78,6 +113,23 @@ impl Endpoint {
     }
 
     /// Asks the peer to send to this local address first.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Event};
+    /// # let mut config = Config::default();
+    /// # config.set("auth", "yes")?;
+    /// # config.set("asconf", "yes")?;
+    /// # let (mut pair, here, there) = Pair::associated(&config);
+    /// # let other = "10.0.2.1:0".parse()?;
+    /// # pair.a.add_address(pair.now, other, 1500);
+    /// # pair.settle();
+    /// pair.a.set_peer_primary(pair.now, here, other.ip())?;
+    /// pair.settle();
+    /// let moved = |event: &Event| matches!(event, Event::PrimaryChanged { id, .. } if *id == there);
+    /// assert!(pair.events(Side::B).iter().any(moved));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`AddressError`].

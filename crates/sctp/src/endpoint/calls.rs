@@ -346,6 +346,19 @@ impl Endpoint {
 
     /// Makes the path with this index the primary (RFC 9260 §11.1.6).
     ///
+    /// ```
+    /// # use anabranch_sctp::testing::{address, Pair, Side};
+    /// # use anabranch_sctp::{Associate, Config, PrimaryError};
+    /// # let mut pair = Pair::new(Config::default(), Config::default(), 2, 1);
+    /// # pair.b.listen(80)?;
+    /// let peer = vec![address(Side::B, 0), address(Side::B, 1)];
+    /// let id = pair.a.associate(pair.now, Associate { peer, ..Associate::to(address(Side::B, 0), 80) })?;
+    /// pair.a.set_primary(pair.now, id, 1)?;
+    /// assert!(pair.a.info(id).is_some_and(|info| info.paths[1].primary));
+    /// assert_eq!(pair.a.set_primary(pair.now, id, 2), Err(PrimaryError::Unknown));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PrimaryError`].
     pub fn set_primary(&mut self, now: Instant, id: AssociationId, path: usize) -> Result<(), PrimaryError> {
@@ -391,6 +404,15 @@ impl Endpoint {
 
     /// Forgets an ended association together with what was not read of it
     /// (aborts it if it has not ended).
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// pair.a.release(pair.now, id);
+    /// assert!(pair.a.info(id).is_none());
+    /// pair.settle();
+    /// assert_eq!(pair.b.associations(), 0, "it was not over: the peer has had an ABORT");
+    /// ```
     pub fn release(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, ctx| association.abort(ctx));

@@ -44,6 +44,17 @@ impl Endpoint {
     /// encapsulation (RFC 6951 §6.1). It holds until a packet of the peer
     /// comes from another.
     ///
+    /// ```
+    /// # use anabranch_base::{Batch, Engine};
+    /// # use anabranch_sctp::{testing::Pair, Config, Message};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// pair.a.set_encapsulation_port(pair.now, id, 0, 9_899)?;
+    /// pair.a.send(pair.now, id, Message::default(), b"hello")?;
+    /// let mut batch = Batch::new(1);
+    /// assert!(pair.a.poll_transmit(pair.now, &mut batch) && batch.target.port() == 9_899);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PrimaryError::Unknown`] when there is no such association or path.
     pub fn set_encapsulation_port(

@@ -20,6 +20,21 @@ impl Endpoint {
     /// Adds or replaces the shared key `key`: of one association, or of those
     /// that begin from now on. Key 0 is the empty one unless it is replaced.
     ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message};
+    /// let mut config = Config::default();
+    /// config.set("auth", "yes")?;
+    /// config.set("auth_chunks", "data")?;
+    /// let (mut pair, here, there) = Pair::associated(&config);
+    /// pair.b.set_key(Some(there), 1, b"secret")?;
+    /// pair.a.set_key(Some(here), 1, b"secret")?;
+    /// pair.a.activate_key(Some(here), 1)?;
+    /// pair.a.send(pair.now, here, Message::default(), b"hello")?;
+    /// pair.settle();
+    /// assert_eq!(pair.b.readable_bytes(there, 0), 5, "both know the key");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`KeyError`].
     pub fn set_key(&mut self, id: Option<AssociationId>, key: u16, secret: &[u8]) -> Result<(), KeyError> {
@@ -33,6 +48,21 @@ impl Endpoint {
     }
 
     /// Signs with the shared key `key` from now on.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, KeyError, Message};
+    /// # let mut config = Config::default();
+    /// # config.set("auth", "yes")?;
+    /// # config.set("auth_chunks", "data")?;
+    /// # let (mut pair, here, there) = Pair::associated(&config);
+    /// pair.a.set_key(Some(here), 1, b"secret")?;
+    /// pair.a.activate_key(Some(here), 1)?;
+    /// pair.a.send(pair.now, here, Message::default(), b"hello")?;
+    /// pair.settle();
+    /// assert_eq!(pair.b.readable_bytes(there, 0), 0, "the peer does not know it");
+    /// assert_eq!(pair.a.activate_key(Some(here), 2), Err(KeyError::NoSuchKey));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`KeyError`].
@@ -48,6 +78,21 @@ impl Endpoint {
     /// `Event::Key` with `KeyChange::Free` follows as soon as nothing waits or is on its way under it
     /// (RFC 6458 §8.3.4). What the peer signs with it is still taken.
     ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Event, KeyChange};
+    /// # let mut config = Config::default();
+    /// # config.set("auth", "yes")?;
+    /// # config.set("auth_chunks", "data")?;
+    /// # let (mut pair, here, _) = Pair::associated(&config);
+    /// pair.a.set_key(Some(here), 1, b"secret")?;
+    /// pair.a.activate_key(Some(here), 1)?;
+    /// pair.a.deactivate_key(pair.now, here, 0)?;
+    /// let free = |event: &Event| matches!(event, Event::Key { key: 0, change: KeyChange::Free, .. });
+    /// assert!(pair.events(Side::A).iter().any(free), "nothing waits under it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`KeyError`].
     pub fn deactivate_key(&mut self, now: Instant, id: AssociationId, key: u16) -> Result<(), KeyError> {
@@ -62,6 +107,16 @@ impl Endpoint {
     }
 
     /// Forgets the shared key `key`: what the peer signs with it counts no more.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, KeyError};
+    /// # let mut endpoint = Pair::new(Config::default(), Config::default(), 1, 1).a;
+    /// endpoint.set_key(None, 1, b"for associations to come")?;
+    /// assert_eq!(endpoint.delete_key(None, 0), Err(KeyError::Active));
+    /// endpoint.activate_key(None, 1)?;
+    /// endpoint.delete_key(None, 0)?;
+    /// # Ok::<(), KeyError>(())
+    /// ```
     ///
     /// # Errors
     /// [`KeyError`].

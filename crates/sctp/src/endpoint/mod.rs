@@ -146,6 +146,16 @@ impl Endpoint {
     /// Tells the largest IP packet that the interface of a local address takes
     /// (1500 until told; 65,535 at most). Counts for associations that begin
     /// later.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{address, Pair, Side};
+    /// # use anabranch_sctp::{Associate, AssociateError, Config};
+    /// # let Pair { mut a, now, .. } = Pair::new(Config::default(), Config::default(), 1, 1);
+    /// a.set_mtu(address(Side::A, 0).ip(), 9_000);
+    /// let id = a.associate(now, Associate::to(address(Side::B, 0), 80))?;
+    /// assert!(a.fragment_size(id) > 8_900, "jumbo frames");
+    /// # Ok::<(), AssociateError>(())
+    /// ```
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
         let mtu = addresses::largest_mtu(mtu);
         for local in &mut self.locals {

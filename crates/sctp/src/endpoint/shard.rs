@@ -87,6 +87,31 @@ impl Endpoint {
     /// the first association: its local tags, and the local ports that it
     /// chooses, are its own among them. A local port that the application
     /// chooses must be, too.
+    ///
+    /// ```
+    /// # use anabranch_base::{Batch, Engine, Rng};
+    /// # use anabranch_sctp::testing::{address, Pair, Side};
+    /// # use anabranch_sctp::{Associate, Config, Neighbours, Shard};
+    /// # use std::{net::IpAddr, sync::Arc};
+    /// #[derive(Debug)]
+    /// struct Nobody;
+    /// impl Neighbours for Nobody {
+    ///     fn have(&self, _: Shard, _: IpAddr, _: u16, _: u16) -> bool {
+    ///         false
+    ///     }
+    /// }
+    ///
+    /// # let Pair { mut a, now, .. } = Pair::new(Config::default(), Config::default(), 1, 1);
+    /// a.set_shard(Shard::new(1, 4).expect("there are four"), Arc::new(Nobody));
+    /// a.associate(now, Associate::to(address(Side::B, 0), 80))?;
+    /// let mut batch = Batch::new(1);
+    /// assert!(a.poll_transmit(now, &mut batch));
+    /// let init = batch.packets().next().expect("an INIT");
+    /// let tag = u32::from_be_bytes(init.payload[16..20].try_into()?);
+    /// assert_eq!(Shard::of_tag(tag, 4), 1, "answers find it");
+    /// assert!(a.poll_claim().is_some_and(|claim| claim.held && claim.peer_port == 80));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_shard(&mut self, shard: Shard, neighbours: Arc<dyn Neighbours>) {
         assert!(self.slots.is_empty(), "there are associations already");
         self.shard = shard;

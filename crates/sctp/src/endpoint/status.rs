@@ -43,6 +43,14 @@ impl Endpoint {
     }
 
     /// What all associations have done, ended ones included.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// pair.a.abort(pair.now, id);
+    /// assert!(pair.a.stats(id).is_none(), "it is gone");
+    /// assert_eq!(pair.a.totals().sum.packets_sent, 3, "INIT, COOKIE ECHO, ABORT");
+    /// ```
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals.clone();
@@ -75,6 +83,12 @@ impl Endpoint {
     }
 
     /// The largest message that is not fragmented, bytes.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let (pair, id, _) = Pair::associated(&Config::default());
+    /// assert_eq!(pair.a.fragment_size(id), 1_452, "1500 less IPv4, SCTP and DATA headers");
+    /// ```
     #[must_use]
     pub fn fragment_size(&self, id: AssociationId) -> usize {
         self.association(id).map_or(0, |association| association.largest as usize)
@@ -82,6 +96,15 @@ impl Endpoint {
 
     /// A large message does not hold up those of other streams: both ends know
     /// I-DATA (RFC 8260). False until the peer has said so.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, KnobError};
+    /// let mut config = Config::default();
+    /// config.set("interleaving", "yes")?;
+    /// let (pair, id, _) = Pair::associated(&config);
+    /// assert!(pair.a.interleaves(id));
+    /// # Ok::<(), KnobError>(())
+    /// ```
     #[must_use]
     pub fn interleaves(&self, id: AssociationId) -> bool {
         self.association(id).is_some_and(|association| association.extensions.interleaving)

@@ -15,6 +15,21 @@ use anabranch_base::Instant;
 impl Endpoint {
     /// How many messages were given up: on one stream or on all, by one policy
     /// or by any (RFC 7496 §4.3, §4.4). `None` when there is no such association.
+    ///
+    /// ```
+    /// # use anabranch_base::time::Duration;
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, Policy, Reliability};
+    /// let mut config = Config::default();
+    /// config.set("partial_reliability", "yes")?;
+    /// # let (mut pair, id, _) = Pair::associated(&config);
+    /// # pair.network.cut.push(0);
+    /// let reliability = Reliability::Lifetime(Duration::from_millis(50));
+    /// pair.a.send(pair.now, id, Message { reliability, ..Message::default() }, b"too late soon")?;
+    /// pair.settle();
+    /// let lost = pair.a.abandoned(id, None, Some(Policy::Lifetime)).unwrap_or_default();
+    /// assert_eq!((lost.sent, lost.unsent), (1, 0), "nothing gets through");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn abandoned(
         &self,
@@ -29,6 +44,17 @@ impl Endpoint {
     /// what has is abandoned where both sides support partial reliability (RFC 3758), else finished.
     /// `Event::Abandoned` tells of each message. With [`reset_streams`](Self::reset_streams) behind
     /// it the stream can be used anew, as if nothing had been on it.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Event, Message, SendError};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// pair.a.send(pair.now, id, Message { stream: 4, context: 7, ..Message::default() }, b"never mind")?;
+    /// pair.a.cancel(pair.now, id, 4);
+    /// let gone = |event: &Event| matches!(event, Event::Abandoned { context: 7, sent: false, .. });
+    /// assert!(pair.events(Side::A).iter().any(gone));
+    /// # Ok::<(), SendError>(())
+    /// ```
     pub fn cancel(&mut self, now: Instant, id: AssociationId, stream: u16) {
         let Some(slot) = self.find(id) else { return };
         self.with(now, slot, |association, _| association.cancel(stream));
@@ -68,6 +94,19 @@ impl Endpoint {
     /// Lets all TSNs and SSNs of both sides begin anew, once everything sent
     /// is acknowledged. `Event::AssociationReset` or `Event::ResetFailed`
     /// follows (RFC 6525 §6.3.3). Once in 30 s.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Event};
+    /// let mut config = Config::default();
+    /// config.set("reconfig", "yes")?;
+    /// let (mut pair, id, _) = Pair::associated(&config);
+    /// pair.a.reset_association(pair.now, id)?;
+    /// pair.settle();
+    /// let reset = |event: &Event| matches!(event, Event::AssociationReset { .. });
+    /// assert!(pair.events(Side::A).iter().any(reset));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ResetError`]; nothing was asked.
@@ -114,6 +153,19 @@ impl Endpoint {
     /// (RFC 8260 §4.3.2): from the next message on, or from the next chunk on
     /// with interleaving. The configuration says how an association begins.
     ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config, Message, SchedulerKind};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// pair.a.set_scheduler(pair.now, id, SchedulerKind::RoundRobin)?;
+    /// for stream in [1, 1, 2] {
+    ///     pair.a.send(pair.now, id, Message { stream, ..Message::default() }, b"hello")?;
+    /// }
+    /// pair.settle();
+    /// let mut tsn = |stream| pair.b.recv(pair.now, there, stream, &mut [0; 9]).map(|got| got.map(|got| got.tsn));
+    /// assert!(tsn(1)? < tsn(2)? && tsn(2)? < tsn(1)?, "the streams take turns");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SchedulerError`].
     pub fn set_scheduler(
@@ -130,6 +182,21 @@ impl Endpoint {
     /// A stream's priority (0 goes first) or its weight (0 counts as 1), for
     /// the schedulers that know one (RFC 8260 §4.3.3). It is kept when the
     /// scheduler changes.
+    ///
+    /// ```
+    /// # use anabranch_sctp::testing::{Pair, Side};
+    /// # use anabranch_sctp::{Config, Event, Message, SchedulerKind};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// pair.a.set_scheduler(pair.now, id, SchedulerKind::Priority)?;
+    /// pair.a.set_stream_value(pair.now, id, 1, 10)?;
+    /// for stream in [1, 2] {
+    ///     pair.a.send(pair.now, id, Message { stream, ..Message::default() }, b"hello")?;
+    /// }
+    /// pair.settle();
+    /// let first = pair.events(Side::B).into_iter().find(|event| matches!(event, Event::Readable { .. }));
+    /// assert!(matches!(first, Some(Event::Readable { stream: 2, .. })), "it has priority 0");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`SchedulerError`].

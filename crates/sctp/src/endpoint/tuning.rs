@@ -34,6 +34,19 @@ impl Endpoint {
 
     /// As [`associate`](Self::associate), with a configuration for this association.
     ///
+    /// ```
+    /// # use anabranch_sctp::testing::{address, Pair, Side};
+    /// # use anabranch_sctp::{Associate, Config};
+    /// # let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+    /// # pair.b.listen(80)?;
+    /// let mut config = pair.a.config().clone();
+    /// config.set("streams", "3")?;
+    /// let id = pair.a.associate_with(pair.now, Associate::to(address(Side::B, 0), 80), config)?;
+    /// pair.settle();
+    /// assert_eq!(pair.a.info(id).map(|info| info.outbound_streams), Some(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`AssociateError`].
     pub fn associate_with(
@@ -53,6 +66,14 @@ impl Endpoint {
 
     /// Changes the configuration of a living association (RFC 9260 §11.1.13). False when
     /// there is none. What the handshake has settled (streams, extensions, windows) stays.
+    ///
+    /// ```
+    /// # use anabranch_base::time::Duration;
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// # let (mut pair, id, _) = Pair::associated(&Config::default());
+    /// assert!(pair.a.tune(pair.now, id, |config| config.rto_min = Duration::from_millis(200)));
+    /// assert_eq!(pair.a.config_of(id).map(|config| config.rto_min), Some(Duration::from_millis(200)));
+    /// ```
     pub fn tune(&mut self, now: Instant, id: AssociationId, change: impl FnOnce(&mut Config)) -> bool {
         let Some(slot) = self.find(id) else {
             return false;

@@ -153,6 +153,23 @@ impl Sockets {
     /// `SCTP_RESET_STREAMS`, `SCTP_RESET_ASSOC` and `SCTP_ADD_STREAMS` (RFC 6525 §6.3): asks
     /// the peer; a notification says what came of it.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// let mut config = Config::default();
+    /// config.set("reconfig", "yes")?;
+    /// let (mut pair, client, _) = SocketPair::connected(&config);
+    /// let streams = |sockets: &mut Sockets| match sockets.option(client, Scope::Current, OptionName::Status) {
+    ///     Ok(SocketOption::Status(status)) => status.outbound_streams,
+    ///     other => panic!("{other:?}"),
+    /// };
+    /// let before = streams(&mut pair.a);
+    /// let more = StreamRequest::Add { outbound: 5, inbound: 0 };
+    /// pair.a.request_streams(pair.now, client, Scope::Current, &more)?;
+    /// pair.settle();
+    /// assert_eq!(streams(&mut pair.a), before + 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::NotSupported`] when it was not negotiated, [`Errno::Invalid`] for streams that
     /// do not exist or too many, [`Errno::Already`] while another request is under way,
@@ -186,6 +203,23 @@ impl Sockets {
 
     /// `SCTP_AUTH_KEY` and its relatives. Keys for associations to come are the endpoint's, and
     /// so those of all its sockets.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let mut config = Config::default();
+    /// # config.set("auth", "yes")?;
+    /// # config.set("auth_chunks", "data")?;
+    /// # let (mut pair, client, server) = SocketPair::connected(&config);
+    /// for (sockets, id) in [(&mut pair.a, client), (&mut pair.b, server)] {
+    ///     let set = KeyRequest::Set(1, b"secret".to_vec());
+    ///     sockets.request_key(pair.now, id, Scope::Current, &set)?;
+    /// }
+    /// pair.a.request_key(pair.now, client, Scope::Current, &KeyRequest::Activate(1))?;
+    /// pair.a.send(pair.now, client, b"signed", SndInfo::default())?;
+    /// pair.settle();
+    /// assert!(matches!(pair.b.recv(pair.now, server, &mut [0; 100])?, Incoming::Data { bytes: 6, .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::Invalid`] for a key that is not there or must stay, [`Errno::NotSupported`] when
@@ -221,6 +255,21 @@ impl Sockets {
 
     /// `SCTP_STREAM_SCHEDULER_VALUE` (RFC 8260 §4.3.3): a stream's priority or weight.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config, SchedulerKind};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// let by_priority = SocketOption::StreamScheduler(SchedulerKind::Priority);
+    /// pair.a.set_option(pair.now, client, Scope::Current, by_priority)?;
+    /// pair.a.set_stream_value(pair.now, client, Scope::Current, 1, 10)?;
+    /// for stream in [1, 2] {
+    ///     pair.a.send(pair.now, client, b"hello", SndInfo { stream, ..SndInfo::default() })?;
+    /// }
+    /// pair.settle();
+    /// let Incoming::Data { info, .. } = pair.b.recv(pair.now, server, &mut [0; 100])? else { panic!() };
+    /// assert_eq!(info.stream, 2, "it has priority 0");
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::Invalid`] for a stream that does not exist, [`Errno::NoAssociation`],
     /// [`Errno::BadSocket`].
@@ -240,6 +289,19 @@ impl Sockets {
     /// 0 for no encapsulation. For associations to come the port goes with the peer's address in
     /// [`connect`](Self::connect).
     ///
+    /// ```
+    /// # use anabranch_base::{Batch, Engine};
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// # let _ = server;
+    /// let peer = address(Side::B, 0).ip();
+    /// pair.a.set_remote_udp_port(pair.now, client, Scope::Current, peer, 9_899)?;
+    /// pair.a.send(pair.now, client, b"hello", SndInfo::default())?;
+    /// let mut batch = Batch::new(1);
+    /// assert!(pair.a.poll_transmit(pair.now, &mut batch) && batch.target.port() == 9_899);
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::Invalid`] for an address that is not the peer's, [`Errno::NoAssociation`],
     /// [`Errno::BadSocket`].
@@ -253,12 +315,27 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let association = self.association_of(id, scope)?;
         let info = self.endpoint.info(association).ok_or(Errno::NoAssociation)?;
-        let path = info.paths.iter().position(|path| path.address == address).ok_or(Errno::Invalid)?;
+        let path = info.paths.iter().position(|path| path.address == address && !path.removed);
+        let path = path.ok_or(Errno::Invalid)?;
         self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
     }
 
     /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): whether
     /// it uses a local address of the endpoint; the peer is told.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// let mut config = Config::default();
+    /// config.set("auth", "yes")?;
+    /// config.set("asconf", "yes")?;
+    /// let (mut pair, client, server) = SocketPair::connected(&config);
+    /// let second = address(Side::A, 1).ip();
+    /// pair.a.use_address(pair.now, client, Scope::Current, second, false)?;
+    /// pair.settle();
+    /// let SocketOption::AssocInfo(info) = pair.b.option(server, Scope::Current, OptionName::AssocInfo)? else { panic!() };
+    /// assert_eq!(info.peer_destinations, 1, "the peer knows one address less");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::NotSupported`] when its addresses are fixed, [`Errno::NoAssociation`],
@@ -280,6 +357,20 @@ impl Sockets {
     /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458 §8.3.2): asks the peer to send to this local
     /// address first.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// let mut config = Config::default();
+    /// config.set("auth", "yes")?;
+    /// config.set("asconf", "yes")?;
+    /// let (mut pair, client, server) = SocketPair::connected(&config);
+    /// let second = address(Side::A, 1).ip();
+    /// pair.a.set_peer_primary(pair.now, client, Scope::Current, second)?;
+    /// pair.settle();
+    /// let primary = pair.b.option(server, Scope::Current, OptionName::PrimaryAddress)?;
+    /// assert_eq!(primary, SocketOption::PrimaryAddress(second));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`use_address`](Self::use_address).
     pub fn set_peer_primary(
@@ -297,6 +388,19 @@ impl Sockets {
 
     /// `SCTP_PR_ASSOC_STATUS` and `SCTP_PR_STREAM_STATUS` (RFC 7496 §4.3, §4.4): how many
     /// messages were given up, on one stream or on all, by one policy or by any.
+    ///
+    /// ```
+    /// # use anabranch_base::{time::Duration, Engine};
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// # let _ = server;
+    /// let info = SendInfo { pr: PrInfo::Lifetime(50), ..SendInfo::default() };
+    /// pair.a.send(pair.now, client, b"too late", info)?;
+    /// pair.now += Duration::from_millis(100);
+    /// pair.a.handle_timeout(pair.now);
+    /// assert_eq!(pair.a.abandoned(client, Scope::Current, None, None)?.unsent, 1);
+    /// # Ok::<(), Errno>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::NoAssociation`], [`Errno::Invalid`], [`Errno::BadSocket`].

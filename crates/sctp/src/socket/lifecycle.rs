@@ -85,6 +85,20 @@ impl Sockets {
     /// `listen()`: takes associations; at most `backlog` wait for `accept` on a one-to-one
     /// socket. On a one-to-many socket 0 stops listening.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let mut pair = SocketPair::new(&Config::default(), 1);
+    /// let server = pair.b.socket(Style::OneToMany);
+    /// pair.b.bind(server, 80)?;
+    /// pair.b.listen(server, 5)?;
+    /// pair.b.listen(server, 0)?;
+    /// let client = pair.a.socket(Style::OneToOne);
+    /// assert_eq!(pair.a.connect(pair.now, client, &[address(Side::B, 0)], 80), Err(Errno::InProgress));
+    /// pair.settle();
+    /// assert!(pair.a.poll(client)?.error, "it does not listen any more");
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::Invalid`] for a one-to-one socket that has an association,
     /// [`Errno::AddressInUse`], [`Errno::AddressNotAvailable`].
@@ -115,6 +129,21 @@ impl Sockets {
 
     /// `connect()` and `sctp_connectx()`: begins an association with a peer known by these
     /// addresses (their ports: UDP encapsulation, or 0).
+    ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let mut pair = SocketPair::new(&Config::default(), 2);
+    /// # let listener = pair.b.socket(Style::OneToOne);
+    /// # pair.b.bind(listener, 80)?;
+    /// # pair.b.listen(listener, 1)?;
+    /// let client = pair.a.socket(Style::OneToOne);
+    /// let peer = [address(Side::B, 0), address(Side::B, 1)];
+    /// assert_eq!(pair.a.connect(pair.now, client, &peer, 80), Err(Errno::InProgress));
+    /// assert!(!pair.a.poll(client)?.writable);
+    /// pair.settle();
+    /// assert!(pair.a.poll(client)?.writable, "it is up");
+    /// # Ok::<(), Errno>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::InProgress`] when it has begun: that is the rule, for no call waits.
@@ -173,6 +202,22 @@ impl Sockets {
 
     /// `accept()`: a socket for the next association that waits.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let mut pair = SocketPair::new(&Config::default(), 2);
+    /// # let listener = pair.b.socket(Style::OneToOne);
+    /// # pair.b.bind(listener, 80)?;
+    /// # pair.b.listen(listener, 1)?;
+    /// # let client = pair.a.socket(Style::OneToOne);
+    /// # assert_eq!(pair.a.connect(pair.now, client, &[address(Side::B, 0)], 80), Err(Errno::InProgress));
+    /// # pair.settle();
+    /// assert!(pair.b.poll(listener)?.readable);
+    /// let server = pair.b.accept(listener)?;
+    /// assert_eq!(pair.b.associations(server).len(), 1);
+    /// assert_eq!(pair.b.accept(listener), Err(Errno::Again), "no other waits");
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::Again`] when none waits, [`Errno::Invalid`] when it does not listen,
     /// [`Errno::NotSupported`] for a one-to-many socket.
@@ -189,6 +234,22 @@ impl Sockets {
     }
 
     /// `sctp_peeloff()`: a one-to-one socket for an association of a one-to-many socket.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let mut pair = SocketPair::new(&Config::default(), 1);
+    /// # let server = pair.b.socket(Style::OneToMany);
+    /// # pair.b.bind(server, 80)?;
+    /// # pair.b.listen(server, 1)?;
+    /// # let client = pair.a.socket(Style::OneToOne);
+    /// # assert_eq!(pair.a.connect(pair.now, client, &[address(Side::B, 0)], 80), Err(Errno::InProgress));
+    /// # pair.settle();
+    /// let association = pair.b.associations(server)[0];
+    /// let own = pair.b.peel_off(server, association)?;
+    /// assert!(pair.b.associations(server).is_empty());
+    /// assert_eq!(pair.b.associations(own), [association]);
+    /// # Ok::<(), Errno>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::NotSupported`] for a one-to-one socket, [`Errno::NoAssociation`].
@@ -221,6 +282,16 @@ impl Sockets {
     }
 
     /// `shutdown()`: ends one direction of a one-to-one socket, or both.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// pair.a.shutdown(pair.now, client, How::Write)?;
+    /// assert_eq!(pair.a.send(pair.now, client, b"more", SndInfo::default()), Err(Errno::Pipe));
+    /// pair.settle();
+    /// assert_eq!(pair.b.recv(pair.now, server, &mut [0; 100])?, Incoming::EndOfFile);
+    /// # Ok::<(), Errno>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::NotConnected`], [`Errno::NotSupported`] for a one-to-many socket

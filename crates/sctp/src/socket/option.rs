@@ -296,6 +296,17 @@ pub enum OptionName {
 impl Sockets {
     /// `setsockopt()`.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// # let _ = server;
+    /// let other = address(Side::B, 1).ip();
+    /// pair.a.set_option(pair.now, client, Scope::Current, SocketOption::PrimaryAddress(other))?;
+    /// let primary = pair.a.option(client, Scope::Current, OptionName::PrimaryAddress)?;
+    /// assert_eq!(primary, SocketOption::PrimaryAddress(other));
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] for a value out of
     /// range, [`Errno::NotSupported`] for an option that can only be read.
@@ -402,7 +413,8 @@ impl Sockets {
     ) -> Result<(), Errno> {
         let association = self.association_of(id, scope)?;
         let info = self.endpoint.info(association).ok_or(Errno::NoAssociation)?;
-        let path = info.paths.iter().position(|path| path.address == address).ok_or(Errno::Invalid)?;
+        let path = info.paths.iter().position(|path| path.address == address && !path.removed);
+        let path = path.ok_or(Errno::Invalid)?;
         self.endpoint.set_primary(now, association, path).map_err(|_| Errno::Invalid)
     }
 
@@ -421,6 +433,16 @@ impl Sockets {
 
     /// `getsockopt()`, `sctp_opt_info()`.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// # let _ = server;
+    /// let SocketOption::Status(status) = pair.a.option(client, Scope::Current, OptionName::Status)? else { panic!() };
+    /// assert_eq!(status.primary.address, address(Side::B, 0).ip());
+    /// assert_eq!(status.unacknowledged, 0);
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] when the option needs an
     /// association and the scope names none.
@@ -435,7 +457,11 @@ impl Sockets {
         let socket = self.sockets.get(&id).ok_or(Errno::BadSocket)?;
         let config = association.and_then(|a| self.endpoint.config_of(a)).unwrap_or(&socket.config);
         let settings = &socket.settings;
-        let info = association.and_then(|a| self.endpoint.info(a));
+        let mut info = association.and_then(|a| self.endpoint.info(a));
+        if let Some(info) = &mut info {
+            // RFC 5061 §4.2.2: what the peer has taken away is none of its addresses any more.
+            info.paths.retain(|path| !path.removed);
+        }
         Ok(match name {
             OptionName::RtoInfo => SocketOption::RtoInfo(RtoInfo {
                 initial: Some(config.rto_initial),

@@ -12,6 +12,19 @@ impl Sockets {
     /// `send()`, `sctp_sendv()`: one whole message on the association that the socket has, or
     /// that `info` names. Returns how many bytes were taken: all of them.
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// let snd = SndInfo { stream: 2, ppid: 7, ..SndInfo::default() };
+    /// pair.a.send(pair.now, client, b"hello", snd)?;
+    /// let soon = SendInfo { snd, pr: PrInfo::Lifetime(50), auth: None };
+    /// assert_eq!(pair.a.send(pair.now, client, b"or never", soon)?, 8);
+    /// pair.settle();
+    /// let Incoming::Data { bytes, info, .. } = pair.b.recv(pair.now, server, &mut [0; 100])? else { panic!() };
+    /// assert_eq!((bytes, info.stream, info.ppid), (5, 2, 7));
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::Again`] when the send buffer has no room now, [`Errno::MessageSize`] when it
     /// never will, [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::Invalid`] for an
@@ -54,6 +67,19 @@ impl Sockets {
     /// `sendto()`, `sctp_sendmsg()` with an address: on the association with that peer, which is
     /// begun if there is none (one-to-many sockets only; RFC 6458 §3.1.5).
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let mut pair = SocketPair::new(&Config::default(), 1);
+    /// # let server = pair.b.socket(Style::OneToMany);
+    /// # pair.b.bind(server, 80)?;
+    /// # pair.b.listen(server, 1)?;
+    /// let client = pair.a.socket(Style::OneToMany);
+    /// pair.a.send_to(pair.now, client, b"hello", address(Side::B, 0), 80, SndInfo::default())?;
+    /// pair.settle();
+    /// assert!(matches!(pair.b.recv(pair.now, server, &mut [0; 100])?, Incoming::Data { bytes: 5, .. }));
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`send`](Self::send) and [`connect`](Self::connect).
     pub fn send_to(
@@ -72,7 +98,8 @@ impl Sockets {
         }
         let with_peer = |association: &&AssociationId| {
             self.endpoint.info(**association).is_some_and(|status| {
-                status.peer_port == peer_port && status.paths.iter().any(|path| path.address == peer.ip())
+                let has = |path: &crate::PathInfo| path.address == peer.ip() && !path.removed;
+                status.peer_port == peer_port && status.paths.iter().any(has)
             })
         };
         let known = socket.associations.keys().find(with_peer).copied();
@@ -133,6 +160,18 @@ impl Sockets {
 
     /// What `send` takes when nothing else is said (`SCTP_DEFAULT_SNDINFO`, `SCTP_DEFAULT_PRINFO`).
     ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// # let _ = server;
+    /// let usual = SndInfo { stream: 3, ..SndInfo::default() };
+    /// pair.a.set_option(pair.now, client, Scope::All, SocketOption::DefaultSndInfo(usual))?;
+    /// let info = pair.a.default_info(client)?;
+    /// assert_eq!(info.snd, usual);
+    /// pair.a.send(pair.now, client, b"hello", info)?;
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Errno::BadSocket`].
     pub fn default_info(&self, id: SocketId) -> Result<SendInfo, Errno> {
@@ -141,6 +180,26 @@ impl Sockets {
     }
 
     /// `recv()`, `sctp_recvv()`: the next notification, or at most the rest of one message.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{socket::*, testing::*, Config};
+    /// # let (mut pair, client, server) = SocketPair::connected(&Config::default());
+    /// let wanted = SocketOption::Event(EventKind::Shutdown, true);
+    /// pair.b.set_option(pair.now, server, Scope::Current, wanted)?;
+    /// pair.a.send(pair.now, client, b"hello", SndInfo { eof: true, ..SndInfo::default() })?;
+    /// pair.settle();
+    /// let mut buffer = [0; 3];
+    /// let mut heard = Vec::new();
+    /// loop {
+    ///     match pair.b.recv(pair.now, server, &mut buffer)? {
+    ///         Incoming::Data { bytes, .. } => heard.extend_from_slice(&buffer[..bytes]),
+    ///         Incoming::Notification(told) => assert_eq!(told.kind(), EventKind::Shutdown),
+    ///         Incoming::EndOfFile => break,
+    ///     }
+    /// }
+    /// assert_eq!(heard, b"hello");
+    /// # Ok::<(), Errno>(())
+    /// ```
     ///
     /// # Errors
     /// [`Errno::Again`] when there is nothing now, [`Errno::NotConnected`]; on a one-to-one

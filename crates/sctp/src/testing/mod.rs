@@ -3,6 +3,10 @@
 //! [`Pair`] drives two endpoints in virtual time over one or more paths with
 //! delay, loss, reordering, duplication and outages, all from one seed.
 
+mod sockets;
+
+pub use sockets::SocketPair;
+
 use crate::{Associate, AssociationId, Config, Endpoint, Event};
 use anabranch_base::time::Duration;
 use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Ratio, Rng};
@@ -83,6 +87,23 @@ pub type Observer = Box<dyn FnMut(Instant, Side, &[u8], bool)>;
 pub type Censor = Box<dyn FnMut(Side, usize, &[u8]) -> bool>;
 
 /// Two endpoints and what lies between them.
+///
+/// ```
+/// use anabranch_base::Ratio;
+/// use anabranch_sctp::{testing::Pair, Config, Message};
+///
+/// let (mut pair, id, there) = Pair::associated(&Config::default());
+/// pair.network.loss = Ratio::new(1, 10).expect("a share");
+/// for _ in 0..20 {
+///     pair.a.send(pair.now, id, Message::default(), &[7; 1_000])?;
+/// }
+/// for _ in 0..30 {
+///     pair.settle();
+/// }
+/// let read = pair.b.recv_bytes(pair.now, there, 0, &mut [0; 30_000], |_| true)?;
+/// assert_eq!(read.0, 20_000, "every byte, whatever is lost");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pair {
     /// The time.
     pub now: Instant,

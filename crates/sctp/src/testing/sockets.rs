@@ -1,0 +1,77 @@
+//! Sockets of two endpoints, for tests and examples.
+//!
+//! [`SocketPair`] carries packets between them without delay or loss; [`Pair`]
+//! has a network for those who want one.
+
+use super::{Pair, Side, address};
+use crate::Config;
+use crate::socket::{SocketId, Sockets, Style};
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Engine, Instant};
+
+/// Two endpoints' sockets, and the time.
+#[derive(Debug)]
+pub struct SocketPair {
+    /// The time.
+    pub now: Instant,
+    /// Those of the first endpoint.
+    pub a: Sockets,
+    /// Those of the second endpoint.
+    pub b: Sockets,
+}
+
+impl SocketPair {
+    /// Two endpoints with `paths` addresses each ([`address`]).
+    #[must_use]
+    pub fn new(config: &Config, paths: usize) -> Self {
+        let Pair { now, a, b, .. } = Pair::new(config.clone(), config.clone(), paths, 1);
+        Self { now, a: Sockets::new(a), b: Sockets::new(b) }
+    }
+
+    /// A one-to-one socket of either side with an association between them, over two paths.
+    ///
+    /// # Panics
+    /// When `config` lets none come up.
+    #[must_use]
+    pub fn connected(config: &Config) -> (Self, SocketId, SocketId) {
+        let mut pair = Self::new(config, 2);
+        let (client, listener) = (pair.a.socket(Style::OneToOne), pair.b.socket(Style::OneToOne));
+        let peer = [0, 1].map(|path| address(Side::B, path));
+        let listens = pair.b.bind(listener, 80).and_then(|()| pair.b.listen(listener, 1)).is_ok();
+        let asked = pair.a.connect(pair.now, client, &peer, 80);
+        pair.settle();
+        match pair.b.accept(listener) {
+            Ok(server) => (pair, client, server),
+            Err(error) => panic!("no association comes up: {listens}, {asked:?}, {error}"),
+        }
+    }
+
+    /// Goes on for a second.
+    pub fn settle(&mut self) {
+        let end = self.now + Duration::from_secs(1);
+        let mut batch = Batch::new(1);
+        loop {
+            let now = self.now;
+            let [mut from, mut to] = [&mut self.a, &mut self.b];
+            let mut silent = 0;
+            while silent < 2 {
+                batch.clear();
+                if from.poll_transmit(now, &mut batch) {
+                    silent = 0;
+                    batch.packets().for_each(|packet| to.handle_packet(now, packet));
+                } else {
+                    silent += 1;
+                    (from, to) = (to, from);
+                }
+            }
+            let deadlines = [self.a.poll_timeout(), self.b.poll_timeout()];
+            let Some(next) = deadlines.into_iter().flatten().min().filter(|&next| next <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = now.max(next);
+            self.a.handle_timeout(self.now);
+            self.b.handle_timeout(self.now);
+        }
+    }
+}

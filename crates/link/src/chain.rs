@@ -119,6 +119,9 @@ impl<P: Carried> Chain<P> {
             return None;
         }
         let (_, packet) = self.arrivals.pop_front()?;
+        if let Some((_, next)) = self.arrivals.front() {
+            next.approach();
+        }
         self.meter.left.add(packet.wire_len());
         Some(packet)
     }

@@ -24,6 +24,10 @@ pub trait Carried: Sized {
     /// fair queueing. Need not be mixed: the queue does that.
     fn flow(&self) -> u64;
 
+    /// It will leave next: a packet that has been under way for long may wish to be near.
+    #[inline]
+    fn approach(&self) {}
+
     /// A copy, as a faulty network would deliver it.
     #[must_use]
     fn duplicate(&self) -> Self;

@@ -12,6 +12,7 @@ use anabranch_base::{Ecn, Rng};
 use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
+use std::hint::black_box;
 use std::ops::{Deref, DerefMut};
 
 /// A packet under way.
@@ -69,6 +70,12 @@ impl Carried for Parcel {
     #[inline]
     fn wire_len(&self) -> usize {
         self.buffer.len() - self.start as usize
+    }
+
+    /// Has the caches fetch what is looked at first, by reading it.
+    #[inline]
+    fn approach(&self) {
+        black_box(self.bytes().first().copied());
     }
 
     fn ecn(&self) -> Ecn {

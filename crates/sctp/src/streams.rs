@@ -22,12 +22,17 @@ pub const fn position_anew(position: u64) -> u64 {
 /// Streams per page of the index.
 const PAGE: usize = 64;
 
+/// Streams whose index lies nearest.
+const NEAR: usize = 4;
+
 /// Slots in one piece.
 const FIRST: usize = 64;
 
 /// State of type `T` for each stream in use.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
+    /// The index of the first streams, which are those that most associations use.
+    near: [u16; NEAR],
     /// Slot number plus one, 0 for none.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
     /// The first [`FIRST`] slots, which most associations never go beyond.
@@ -49,14 +54,17 @@ impl<T> Default for Streams<T> {
 
 impl<T> Streams<T> {
     pub(crate) fn new() -> Self {
-        Self { pages: Vec::new(), first: Vec::new(), more: None }
+        Self { near: [0; NEAR], pages: Vec::new(), first: Vec::new(), more: None }
     }
 
     /// The slot of `stream`, if it is in use.
     #[inline]
     pub(crate) fn find(&self, stream: u16) -> Option<usize> {
-        let page = self.pages.get(usize::from(stream) / PAGE)?.as_ref()?;
-        (page[usize::from(stream) % PAGE] as usize).checked_sub(1)
+        let entry = match self.near.get(usize::from(stream)) {
+            Some(&entry) => entry,
+            None => self.pages.get(usize::from(stream) / PAGE)?.as_ref()?[usize::from(stream) % PAGE],
+        };
+        usize::from(entry).checked_sub(1)
     }
 
     /// The slot of `stream`, taken into use with `begin` if it was not.
@@ -98,6 +106,9 @@ impl<T> Streams<T> {
         }
         let entry = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]));
         entry[usize::from(stream) % PAGE] = slot as u16 + 1;
+        if let Some(near) = self.near.get_mut(usize::from(stream)) {
+            *near = slot as u16 + 1;
+        }
         slot
     }
 

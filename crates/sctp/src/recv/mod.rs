@@ -148,7 +148,7 @@ impl RecvHalf {
 
     /// Takes in a chunk if it is a whole message in order, the one that comes next, and nothing is
     /// missing or waits. Its offset, and whether its stream has become readable by it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_next(&mut self, data: &Data<'_>) -> Option<(u64, bool)> {
         let whole = data.begin && data.end && !data.unordered && !data.payload.is_empty();
         let fits = data.stream < self.streams && !self.window.is_full();

@@ -309,7 +309,7 @@ impl Order {
 
     /// A complete ordered message into its lane, if it is the one that comes next there and none
     /// waits for it. Whether the stream has become readable by it, which nobody has been told.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_next(&mut self, to: Delivery, payload: &[u8]) -> Option<bool> {
         let slot = self.streams.find(to.stream)?;
         let state = self.streams.at(slot);

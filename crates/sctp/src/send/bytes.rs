@@ -22,6 +22,9 @@ const AHEAD: u64 = 16 << 10;
 /// So many are kept ahead of what is sent at least: more than a packet has.
 const LEAD: u64 = 2 << 10;
 
+/// A queue of no more has not left the caches.
+const SHORT: u64 = 512 << 10;
+
 /// A stream's bytes.
 #[derive(Debug, Default)]
 pub(super) struct StreamBytes {
@@ -114,7 +117,7 @@ impl StreamBytes {
     /// All before `place` has been sent: what lies behind it is next.
     #[inline]
     pub(super) fn approach(&mut self, place: u64) {
-        if place + LEAD > self.near {
+        if place + LEAD > self.near && self.end() > place + SHORT {
             self.fetch(place);
         }
     }

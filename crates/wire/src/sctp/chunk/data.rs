@@ -57,7 +57,7 @@ impl<'a> Data<'a> {
     ///
     /// # Errors
     /// Shorter than the fixed part.
-    #[inline]
+    #[inline(always)]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[t0, t1, t2, t3, s0, s1, n0, n1, p0, p1, p2, p3], payload)) =
             raw.value.split_first_chunk::<12>()

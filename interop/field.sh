@@ -5,7 +5,8 @@
 #   interop/field.sh [PEER[,PEER..] [CASE]]
 #
 # PEER: usrsctp, pion, linux; all when none is named. CASE: a part of a row's
-# name. Without arguments our TCP meets this kernel's, too. What fails is tried again
+# name. Without arguments our TCP meets this kernel's, too, and the guest's kernel
+# takes part in an emulated race (race.sh). What fails is tried again
 # alone, twice at most. Needs root: each peer gets network namespaces of its own, which go with
 # it. FIELD_CAPTURES names a directory for the packets of what fails, FIELD_KEEP=1
 # keeps those of the rest, FIELD_TALK=1 shows what the programs say.
@@ -34,5 +35,7 @@ status=0
 if [ $# -eq 0 ]; then
   echo
   unshare --net --pid --fork --kill-child --mount-proc "$target/debug/field" tcp || status=1
+  echo
+  ./race.sh || status=1
 fi
 exit $status

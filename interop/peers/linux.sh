@@ -6,7 +6,7 @@ set -euo pipefail
 into=$1/guest
 cd "$(dirname "$0")"
 [ -c /dev/net/tun ] || { echo "linux: there is no /dev/net/tun, by which the guest is reached" >&2; exit 1; }
-[ -e "$into/initrd" ] && [ "$into/initrd" -nt socket.c ] && [ "$into/initrd" -nt guest/init ] && [ "$into/initrd" -nt linux.sh ] && exit
+[ -e "$into/initrd" ] && [ "$into/initrd" -nt socket.c ] && [ "$into/initrd" -nt guest/init ] && [ "$into/initrd" -nt guest/race ] && [ "$into/initrd" -nt linux.sh ] && exit
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
@@ -21,8 +21,8 @@ modules=$(echo "$work"/kernel/usr/lib/uml/modules/*)
 root=$work/root
 mkdir -p "$root"/{bin,proc,sys,dev,modules}
 cp "$work/busybox/bin/busybox" "$root/bin/"
-cp guest/init "$root/init"
-chmod 755 "$root/init"
+cp guest/init guest/race "$root/"
+chmod 755 "$root/init" "$root/race"
 gcc -std=gnu11 -O2 -Wall -Wextra -static socket.c -o "$root/peer" -lpthread
 # Each module after those it needs.
 declare -A known=()
@@ -34,11 +34,13 @@ take() {
   cp "$modules/$module" "$root/modules/"
   basename "$module" >>"$root/modules/order"
 }
-for name in hmac sha1_generic sha256_generic crc32c_generic sctp; do
+for name in hmac sha1_generic sha256_generic crc32c_generic sctp tun; do
   module=$(sed -n "s|^\([^:]*/$name\.ko\):.*|\1|p" "$modules/modules.dep")
   [ -z "$module" ] || take "$module"
 done
-grep -q '^sctp.ko$' "$root/modules/order" || { echo "linux: this user-mode-linux has no SCTP" >&2; exit 1; }
+for needed in sctp tun; do
+  grep -q "^$needed.ko\$" "$root/modules/order" || { echo "linux: this user-mode-linux has no $needed" >&2; exit 1; }
+done
 cp "$work/kernel/usr/bin/linux.uml" "$into/linux.new"
 mv "$into/linux.new" "$into/linux"
 python3 - "$root" "$into/initrd" <<'END'

@@ -435,6 +435,7 @@ mod verb {
                         }
                     }
                     Knobs::Sctp(config) => {
+                        crate::dial::beside_the_kernel(place.carrier);
                         let (carrier, port) = match place.carrier {
                             Carrier::SctpIp => (SctpCarrier::Ip, place.port),
                             _ => (SctpCarrier::Udp { port: place.port }, self.sctp_port),

@@ -1,14 +1,15 @@
 //! How a client reaches its server: SCTP made ready for it, and waits that end.
 
-use crate::Failure;
 use crate::place::Carrier;
 use crate::serve::reason;
+use crate::{Failure, complain};
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer};
-use anabranch_world::os::OsWorld;
+use anabranch_world::os::{OsWorld, kernel_has_sctp};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Once;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ impl Sctp {
             }
             _ => Vec::new(),
         };
+        beside_the_kernel(self.carrier);
         let (bound, port) = match self.carrier {
             Carrier::SctpIp => {
                 let port = self.addresses.first().map_or(0, SocketAddr::port);
@@ -58,6 +60,19 @@ impl Sctp {
         let host = made.map_err(told)?;
         let server = SctpServer { addresses: self.addresses, port };
         Ok((host.clone(), SctpConnector::new(host, vec![server])))
+    }
+}
+
+/// Says once that the kernel's SCTP will answer packets that are ours.
+pub fn beside_the_kernel(carrier: Carrier) {
+    static ONCE: Once = Once::new();
+    if carrier == Carrier::SctpIp && kernel_has_sctp() {
+        ONCE.call_once(|| {
+            complain(
+                "warning: this kernel's own SCTP is loaded, and aborts associations of ours over protocol 132; unload \
+                 it (rmmod sctp), or use UDP",
+            );
+        });
     }
 }
 

@@ -124,6 +124,7 @@ impl Servers {
         most: usize,
     ) -> Result<Opened, Failure> {
         let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
+        crate::dial::beside_the_kernel(place.carrier);
         let (carrier, port) = match place.carrier {
             Carrier::SctpIp => (SctpCarrier::Ip, place.port),
             _ => (SctpCarrier::Udp { port: place.port }, sctp_port),

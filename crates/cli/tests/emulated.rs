@@ -109,11 +109,21 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert_eq!(found["plan"]["loss-by"], "iptables");
     assert!(found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; loss by iptables")));
     let told = found["warnings"].to_string();
-    assert!(told.contains("loss by iptables: ") && told.contains("were dropped there"), "{told}");
+    assert!(told.contains("loss by iptables is behind the links"), "{told}");
     let all = runs(&found);
     assert_eq!(all.len(), 4);
     for (arm, run) in &all {
         assert_eq!(run["outcome"], "done", "{arm}");
+        let of = |way: &str| {
+            let ours = all.iter().filter(|(name, _)| name == arm).map(|(_, run)| &run["rules"][way]);
+            ours.fold((0, 0), |(a, b), rules| (a + number(&rules["packets"]), b + number(&rules["dropped"])))
+        };
+        let ((came_up, lost_up), (came_down, lost_down)) = (of("up"), of("down"));
+        let line = format!(
+            "{arm}: loss by iptables: up {lost_up} of {came_up} packets dropped, down {lost_down} of {came_down} \
+             packets dropped"
+        );
+        assert!(told.contains(&line), "{line}: {told}");
         for way in ["up", "down"] {
             let (packets, rules) = (&run["packets"][way], &run["rules"][way]);
             let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
@@ -244,6 +254,25 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     let shares = down(run);
     assert!((20_000..1_200_000).contains(&shares[0]) && shares[1] > 1_500_000, "{shares:?}");
     println!("cut: {shares:?}, {} ms", number(&run["page_ns"]) / 1_000_000);
+
+    // Whether connections stayed what they were meant to be is told, and in numbers.
+    for found in [&found, &cut] {
+        for (arm, run) in runs(found) {
+            let seen = &run["multipath"];
+            assert_eq!((number(&seen["connections"]), number(&seen["fallbacks"])), (1, 0), "{arm}");
+            let line = format!("{arm}: none of 1 connections fell back to plain TCP");
+            assert!(found["warnings"].to_string().contains(&line), "{line}: {}", found["warnings"]);
+        }
+    }
+    // A network that takes away what asks for MPTCP: the first SYNs, after which newer kernels ask no more. Others
+    // ask on; what is told is what the kernel counts, and agrees with itself.
+    let asked = race(&format!("--bulk 100kB --transport mptcp --up-loss list:1/2/3 {two}"));
+    let (_, run) = &runs(&asked)[0];
+    assert_eq!(run["outcome"], "done", "{run}");
+    let count = number(&run["multipath"]["fallbacks"]);
+    let line = if count == 0 { "mptcp: none of 1" } else { "mptcp: 1 of 1 connections fell back" };
+    assert!(count <= 1 && asked["warnings"].to_string().contains(line), "{count}: {}", asked["warnings"]);
+    println!("fallbacks after three lost SYNs: {count}");
 }
 
 #[test]

@@ -345,6 +345,33 @@ impl Wiring {
         Ok(())
     }
 
+    /// Has the kernel's own SCTP say nothing at both ends: it would answer the packets of an SCTP in user space over
+    /// protocol 132, of which it knows nothing, with an ABORT (RFC 9260 §8.4). Its packets find no route; those that
+    /// carry `mark` do.
+    ///
+    /// # Errors
+    /// `ip` or the kernel does not know such a rule.
+    pub fn silence_sctp(&self, mark: u32) -> Result<(), EmuError> {
+        let rule = format!("rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE}\n");
+        for end in [End::Near, End::Far] {
+            let told = self.namespace(end).run(|| {
+                ip(&[], &rule)?;
+                // A host may be without IPv6.
+                let _ = ip(&["-6", "-force"], &rule);
+                Ok::<(), EmuError>(())
+            });
+            let told =
+                told.map_err(|error| EmuError::Failed(format!("a namespace cannot be entered: {error}")))?;
+            told.map_err(|error| {
+                EmuError::Impossible(format!(
+                    "this kernel's SCTP cannot be kept from answering for ours ({error}); unload it (rmmod sctp), or \
+                     race sctp:encap=udp"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Packets that the kernel dropped at the two ends' interfaces of a link before it saw them: up, down.
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
@@ -441,6 +468,8 @@ pub const MOST_SUBFLOWS: usize = 8;
 const DEPTHS: u8 = 16;
 /// Links side by side.
 pub const MOST_LINKS: usize = 63;
+/// Of the rule that keeps the kernel's SCTP silent: before those that lead packets to their links.
+const SILENCE: u32 = 50;
 /// Routing tables below are the host's.
 const FIRST_TABLE: u32 = 0x6162_0000;
 

@@ -132,6 +132,9 @@ pub struct Run {
     /// What rules of iptables counted, where they took the links' place in losing packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
+    /// Whether connections of Multipath TCP stayed that; absent for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multipath: Option<Multipath>,
     /// What the senders had to do about loss.
     pub events: Events,
     /// IP bytes the hosts handed to the paths, by direction.
@@ -336,6 +339,15 @@ pub struct Rules {
     pub packets: u64,
     /// Of these, dropped; among the direction's lost packets, too.
     pub dropped: u64,
+}
+
+/// What became of connections of Multipath TCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Multipath {
+    /// Connections begun.
+    pub connections: u64,
+    /// Of these, gone on as plain TCP; null where the kernel does not tell.
+    pub fallbacks: Option<u64>,
 }
 
 /// What the senders of both sides had to do about loss.

@@ -88,6 +88,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         connect_ns: Some(80 * MS),
         failover_ns: None,
         rules: None,
+        multipath: None,
         path_events: Vec::new(),
         connections: slow,
         objects: all,

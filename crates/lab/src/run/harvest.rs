@@ -78,6 +78,7 @@ pub fn run(
         objects,
         packets: traffic.packets,
         rules: None,
+        multipath: None,
         events: Events {
             timeouts: hosts().map(super::host::Host::timeouts).sum(),
             fast: everyone().map(|trace| retransmitted(trace, fast)).sum(),

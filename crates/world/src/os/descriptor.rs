@@ -5,7 +5,7 @@
 
 use rustix::ioctl::{Getter, Updater};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -43,6 +43,21 @@ pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
     #[expect(unsafe_code, reason = "an ioctl of sockets, which no crate of ours wraps")]
     let count = unsafe { rustix::ioctl::ioctl(connection, Getter::<{ SIOCOUTQ }, std::ffi::c_int>::new()) }?;
     Ok(u64::try_from(count).unwrap_or(0))
+}
+
+/// Has a socket of the kernel's SCTP send what is small without waiting for the acknowledgement of what is under way
+/// (RFC 6458 §8.1.5).
+pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
+    let on: std::ffi::c_int = 1;
+    let (level, option) = (nix::libc::IPPROTO_SCTP, nix::libc::SCTP_NODELAY);
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: the option is read from `on`, an `int` of the size that is told, which outlives the call.
+    #[expect(unsafe_code, reason = "an option of SCTP's, which no crate of ours wraps")]
+    let done = unsafe {
+        let (value, size) = (std::ptr::from_ref(&on).cast(), size_of_val(&on) as nix::libc::socklen_t);
+        nix::libc::setsockopt(descriptor, level, option, value, size)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives memory that was freed back to the host. An allocator keeps what lies below anything that is still in use: a

@@ -37,7 +37,7 @@ pub use descriptor::give_back_memory;
 pub use packet::PacketSocket;
 pub use shards::{Group, Seat, share_udp};
 pub use signals::Signals;
-pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening, listen_tcp};
+pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening, kernel_has_sctp, listen_tcp};
 pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};
 pub use usage::{processor_time, raise_open_files};
@@ -81,6 +81,7 @@ struct Inner {
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
     single_packets: bool,
+    mark: Option<u32>,
     kernel: KernelOptions,
 }
 
@@ -113,8 +114,8 @@ impl OsWorld {
         };
         let timers = Timers::begin()?;
         let addresses = Rc::new(Addresses::new(options.addresses)?);
-        let (single_packets, kernel) = (false, KernelOptions::default());
-        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses, single_packets, kernel }) })
+        let (single_packets, mark, kernel) = (false, None, KernelOptions::default());
+        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses, single_packets, mark, kernel }) })
     }
 
     /// The same world and clock, seen from other addresses of the host (see [`Options::addresses`]).
@@ -133,6 +134,13 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { single_packets: true, ..self.beside() }) }
     }
 
+    /// The same world, whose packets of raw sockets carry a mark (`SO_MARK`) by which the host's rules of routing know
+    /// them. Takes the right to administer the network namespace.
+    #[must_use]
+    pub fn marked(&self, mark: u32) -> Self {
+        Self { inner: Rc::new(Inner { mark: Some(mark), ..self.beside() }) }
+    }
+
     /// The same world, with the kernel's connections made in this way.
     #[must_use]
     pub fn with_kernel(&self, options: KernelOptions) -> Self {
@@ -149,6 +157,7 @@ impl OsWorld {
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),
             single_packets: inner.single_packets,
+            mark: inner.mark,
             kernel: inner.kernel.clone(),
         }
     }
@@ -215,7 +224,9 @@ impl World for OsWorld {
             Local::Udp { port } => {
                 OsSocket::Udp(Box::new(udp::Udp::bind(addresses, port, self.inner.single_packets)?))
             }
-            Local::Ip { protocol } => OsSocket::Raw(Box::new(raw::Raw::bind(addresses, protocol)?)),
+            Local::Ip { protocol } => {
+                OsSocket::Raw(Box::new(raw::Raw::bind(addresses, protocol, self.inner.mark)?))
+            }
         })
     }
 }

@@ -53,12 +53,16 @@ impl std::fmt::Debug for Version {
 }
 
 impl Raw {
-    pub(super) fn bind(addresses: Rc<Addresses>, protocol: u8) -> io::Result<Self> {
+    pub(super) fn bind(addresses: Rc<Addresses>, protocol: u8, mark: Option<u32>) -> io::Result<Self> {
         let list = addresses.list();
         let mut sockets = Vec::new();
         for v4 in [true, false] {
             if list.iter().any(|ip| ip.is_ipv4() == v4) {
-                sockets.push(Version::new(v4, protocol)?);
+                let version = Version::new(v4, protocol)?;
+                if let Some(mark) = mark {
+                    setsockopt(version.socket.get_ref(), sockopt::Mark, &mark)?;
+                }
+                sockets.push(version);
             }
         }
         if sockets.is_empty() {

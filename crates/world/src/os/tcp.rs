@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub struct OsListening {
     listener: TcpListener,
     local: SocketAddr,
+    protocol: KernelProtocol,
 }
 
 /// A connection.
@@ -26,6 +27,8 @@ pub struct OsConnection {
     stream: TcpStream,
     local: SocketAddr,
     remote: SocketAddr,
+    /// A read that does not fill its room has taken all there was: of bytes, not of messages, which come one a read.
+    drains: bool,
 }
 
 /// Which of the kernel's protocols, and how its sockets are set.
@@ -93,10 +96,22 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     if let Some(bytes) = options.rcvbuf {
         socket.set_recv_buffer_size(bytes)?;
     }
+    // As TCP_NODELAY below; what a listening socket takes in has it from there.
+    if options.protocol == KernelProtocol::Sctp {
+        super::descriptor::send_at_once(&socket)?;
+    }
     if let Some(name) = &options.congestion {
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
     }
     Ok(socket)
+}
+
+/// Whether the kernel's SCTP is there at the moment. It comes with the first socket that anybody asks it for, and answers
+/// from then on for all of protocol 132, with an ABORT where no socket of its own is meant (RFC 9260 §8.4).
+#[must_use]
+pub fn kernel_has_sctp() -> bool {
+    let protocols = std::fs::read_to_string("/proc/net/protocols").unwrap_or_default();
+    protocols.lines().any(|line| line.split_whitespace().next() == Some("SCTP"))
 }
 
 /// Listens at `at`, for the world that takes it: each of several may have a clone, and takes in what it can.
@@ -124,7 +139,7 @@ impl OsWorld {
     pub fn take_listener(&self, listening: std::net::TcpListener) -> io::Result<OsListening> {
         let listener = TcpListener::from_std(listening)?;
         let local = listener.local_addr()?;
-        Ok(OsListening { listener, local })
+        Ok(OsListening { listener, local, protocol: self.kernel_options().protocol })
     }
 }
 
@@ -143,17 +158,16 @@ impl KernelTcp for OsWorld {
             Err(error) if error.raw_os_error() != under_way => return Err(error),
             _ => {}
         }
-        OsConnection::new(TcpStream::from_std(socket.into())?, to)
+        OsConnection::new(TcpStream::from_std(socket.into())?, to, self.kernel_options().protocol)
     }
 }
 
 impl OsConnection {
-    fn new(stream: TcpStream, remote: SocketAddr) -> io::Result<Self> {
+    fn new(stream: TcpStream, remote: SocketAddr, protocol: KernelProtocol) -> io::Result<Self> {
         // Requests and answers are written whole; none should wait for the acknowledgement of another.
-        // (SCTP has another option for that, and no such wait for whole packets.)
         let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
-        Ok(Self { stream, local, remote })
+        Ok(Self { stream, local, remote, drains: protocol != KernelProtocol::Sctp })
     }
 }
 
@@ -182,7 +196,7 @@ impl Listening for OsListening {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<OsConnection>> {
         self.listener.poll_accept(cx).map(|accepted| {
             let (stream, remote) = accepted?;
-            OsConnection::new(stream, remote)
+            OsConnection::new(stream, remote, self.protocol)
         })
     }
 
@@ -214,7 +228,7 @@ impl Connection for OsConnection {
                 read => {
                     // That was all there is: the next look need not ask the kernel for nothing. What comes later, and
                     // an end, sets the readiness anew.
-                    if read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
+                    if self.drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = self.stream.try_io(Interest::READABLE, nothing);
                     }

@@ -16,6 +16,8 @@ pub struct Counters {
     pub fast: u64,
     /// Timeouts that were found to have been needless.
     pub spurious: u64,
+    /// Connections of Multipath TCP that went on as plain TCP; none where the kernel does not count them.
+    pub fallbacks: Option<u64>,
 }
 
 impl Counters {
@@ -33,9 +35,29 @@ impl Counters {
             timeouts: field(&more, "TcpExt:", "TCPTimeouts") + sum(&late),
             fast: field(&more, "TcpExt:", "TCPFastRetrans") + sum(&resent[1..]),
             spurious: field(&more, "TcpExt:", "TCPSpuriousRTOs"),
+            fallbacks: more
+                .contains("MPTcpExt:")
+                .then(|| FALLBACKS.iter().map(|name| field(&more, "MPTcpExt:", name)).sum()),
         }
     }
 }
+
+/// What makes a connection of Multipath TCP a plain one (RFC 8684 §3.7), each counted by a connection's end that finds
+/// it out; kernels know more of them from version to version.
+const FALLBACKS: [&str; 12] = [
+    "MPCapableFallbackACK",
+    "MPCapableFallbackSYNACK",
+    "MPCapableSYNTXDrop",
+    "MPCapableSYNTXDisabled",
+    "MPCapableDataFallback",
+    "MPFallbackTokenInit",
+    "DSSCorruptionFallback",
+    "DssFallback",
+    "MD5SigFallback",
+    "SimultConnectFallback",
+    "InfiniteMapTx",
+    "InfiniteMapRx",
+];
 
 /// A number that stands behind its name, a line each.
 fn line(text: &str, name: &str) -> u64 {

@@ -3,7 +3,8 @@
 use super::hosts::{Ended, Seen};
 use crate::plan::{Arm, PointPlan, Transport};
 use crate::results::{
-    BUCKET_NS, Directions, Events, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run, Series, Side,
+    BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
+    Series, Side,
 };
 use crate::run::{bound, harvest, traffic};
 use anabranch_base::time::nanos;
@@ -95,6 +96,7 @@ pub fn run(
         objects,
         packets: Directions { up: packets(up, seen, dropped.up), down: packets(down, served, dropped.down) },
         rules,
+        multipath: (arm.transport == Transport::Mptcp).then(|| multipath(fetched.connections as u64, both)),
         events: Events {
             timeouts: both
                 .iter()
@@ -114,6 +116,12 @@ pub fn run(
         wire_bytes: Directions { up: bytes(up), down: bytes(down) },
         series,
     })
+}
+
+/// How many connections stayed what they were meant to be: either end may be the one that finds out.
+fn multipath(connections: u64, ends: [&Seen; 2]) -> Multipath {
+    let most = ends.iter().filter_map(|host| host.kernel.fallbacks).max();
+    Multipath { connections, fallbacks: most.map(|count| count.min(connections)) }
 }
 
 fn up(path: &Driven) -> &DirectionReport {

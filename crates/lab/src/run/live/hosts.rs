@@ -32,6 +32,8 @@ pub struct Task {
     seed: u64,
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
+    /// What its packets are marked with, where others of its protocol are to be told apart.
+    mark: Option<u32>,
 }
 
 /// What a host's engine has seen.
@@ -72,10 +74,16 @@ impl Task {
     ///
     /// # Errors
     /// One line when the arm contradicts the workload.
-    pub fn new(point: &PointPlan, arm: &Arm, seed: u64, place: Place) -> Result<Self, String> {
+    pub fn new(
+        point: &PointPlan,
+        arm: &Arm,
+        seed: u64,
+        place: Place,
+        mark: Option<u32>,
+    ) -> Result<Self, String> {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
-        let task = Self { point: point.clone(), arm: arm.clone(), seed, client, server };
+        let task = Self { point: point.clone(), arm: arm.clone(), seed, client, server, mark };
         task.job()?;
         Ok(task)
     }
@@ -102,8 +110,10 @@ impl Task {
         be_prompt();
         let seed = self.seed.wrapping_mul(2).wrapping_add(side);
         let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed) };
-        let ended =
-            os::run(options, async |world| program(world.with_kernel(kernel_options(&self.arm))).await);
+        let ended = os::run(options, async |world| {
+            let world = world.with_kernel(kernel_options(&self.arm));
+            program(self.mark.map_or(world.clone(), |mark| world.marked(mark))).await
+        });
         ended.map_err(wrong)?
     }
 

@@ -10,15 +10,17 @@
 //! - [`hosts`]: what runs in the two namespaces
 //! - [`counters`]: what the kernel counts of its TCP
 //! - [`gather`]: from all that to a [`Run`]
+//! - [`notes`]: what there is to say beside the figures
 
 mod counters;
 mod gather;
 mod hosts;
+mod notes;
 
 use super::batch::{self, Options, RaceError};
 use super::one::{Kept, Scenario};
 use crate::plan::{Arm, LossBy, Plan, PlanError, Transport, arm};
-use crate::results::{self, Race, Run, World};
+use crate::results::{Race, Run, World};
 use anabranch_base::Rng;
 use anabranch_emu::device::{Choice, Clock};
 use anabranch_emu::netns::Namespace;
@@ -26,6 +28,7 @@ use anabranch_emu::record::{self, Keep};
 use anabranch_emu::relay::{Outcome, Relay};
 use anabranch_emu::rules::{self, Rules};
 use anabranch_emu::wiring::{MOST_SUBFLOWS, Place, Wiring};
+use anabranch_world::os::kernel_has_sctp;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -62,10 +65,8 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
             }
         }
     }
-    race.warnings.push(kernel_sctp());
-    if let Some(line) = ruled(&race) {
-        race.warnings.push(line);
-    }
+    let notes = notes::of(&race, plan);
+    race.warnings.extend(notes);
     Ok((race, kept.into_inner().unwrap_or_default()))
 }
 
@@ -163,7 +164,12 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
     if arm.transport == Transport::Mptcp {
         wiring.announce(arm.paths.unwrap_or(links.len())).map_err(|e| wrong(&e))?;
     }
-    let task = hosts::Task::new(scenario.point, arm, scenario.seed, place)?;
+    // Two that speak for protocol 132 on one host: ours is to be heard alone.
+    let beside = arm.transport == Transport::Sctp && !arm.encapsulated && kernel_has_sctp();
+    if beside {
+        wiring.silence_sctp(MARK).map_err(|e| wrong(&e))?;
+    }
+    let task = hosts::Task::new(scenario.point, arm, scenario.seed, place, beside.then_some(MARK))?;
     let serving = hosts::Serving::start(&wiring.far, &task)?;
 
     // The network begins with the client, so that what is to happen at a time happens at the client's.
@@ -202,35 +208,14 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
     Ok((run, captures))
 }
 
-/// What there is to say of the rules that lost packets.
-fn ruled(race: &Race) -> Option<String> {
-    let runs = race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs);
-    let ways: Vec<_> = runs.filter_map(|run| run.rules).flat_map(|rules| [rules.up, rules.down]).collect();
-    let sum = |of: fn(&results::Rules) -> u64| ways.iter().map(of).sum::<u64>();
-    (!ways.is_empty()).then(|| {
-        format!(
-            "loss by iptables: {} packets came to its rules, {} were dropped there, behind the links (captures show \
-             them still; chance is the kernel's and knows no seed)",
-            sum(|way| way.packets),
-            sum(|way| way.dropped)
-        )
-    })
-}
-
 /// The kernel, as it names itself.
 fn kernel() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim())
 }
 
-/// What there is to say of the kernel's own SCTP.
-fn kernel_sctp() -> String {
-    let protocols = fs::read_to_string("/proc/net/protocols").unwrap_or_default();
-    let present = protocols.lines().any(|line| line.starts_with("SCTP"));
-    let which = if present { "has SCTP of its own, which is sctp-kernel" } else { "has no SCTP of its own" };
-    format!("sctp is ours, in the emulated world, too: this kernel {which}")
-}
-
 /// Settings that mean something for the kernel's TCP.
 const KERNEL_KEYS: [&str; 8] =
     ["transport", "connections", "objects-per-connection", "pipeline", "http", "cc", "paths", "profile"];
+/// What packets of our SCTP are marked with beside the kernel's.
+const MARK: u32 = 0x6162;

@@ -1,0 +1,137 @@
+//! What there is to say of an emulated race beside its figures: a line each,
+//! among the result's warnings.
+
+use crate::plan::{Plan, Transport};
+use crate::results::{Arm, Directions, Multipath, Outcome, Race, Rules};
+use anabranch_world::os::kernel_has_sctp;
+
+/// Every line.
+pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
+    let mut lines = vec![kernel_sctp()];
+    let points = race.points.len();
+    for (number, point) in race.points.iter().enumerate() {
+        // Where networks differ, so do their losses: each is told by what sets it apart.
+        let factors: Vec<_> = point.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let place = if points > 1 { format!(" ({})", factors.join(", ")) } else { String::new() };
+        for (arm, planned) in point.arms.iter().zip(&plan.arms) {
+            let name = format!("{}{place}", arm.arm);
+            lines.extend(failed(&name, arm));
+            if planned.transport == Transport::Mptcp {
+                let told: Vec<_> = arm.runs.iter().filter_map(|run| run.multipath).collect();
+                lines.extend(multipath(&name, &told));
+            }
+            let told: Vec<_> = arm.runs.iter().filter_map(|run| run.rules).collect();
+            lines.extend(ruled(&name, &told));
+        }
+        let ruled = point.arms.iter().flat_map(|arm| &arm.runs).any(|run| run.rules.is_some());
+        if ruled && number + 1 == points {
+            lines.push(BEHIND.to_owned());
+        }
+    }
+    lines
+}
+
+/// Whose SCTP it is.
+fn kernel_sctp() -> String {
+    let which = if kernel_has_sctp() {
+        "has SCTP of its own, which is sctp-kernel"
+    } else {
+        "has no SCTP of its own"
+    };
+    format!("sctp is ours, in the emulated world, too: this kernel {which}")
+}
+
+/// Why a contestant did not finish.
+fn failed(name: &str, arm: &Arm) -> Option<String> {
+    let failed: Vec<_> = arm.runs.iter().filter(|run| run.outcome != Outcome::Done).collect();
+    let run = failed.first()?;
+    let whys: Vec<_> = run.objects.iter().filter_map(|object| object.failure.as_deref()).collect();
+    let first = whys.first().copied().unwrap_or("no reason was given");
+    Some(format!(
+        "{name}: {} of {} runs did not finish; seed {}, {} of {} objects: {first}",
+        failed.len(),
+        arm.runs.len(),
+        run.seed,
+        whys.len(),
+        run.objects.len()
+    ))
+}
+
+/// Whether connections of Multipath TCP stayed that.
+fn multipath(name: &str, told: &[Multipath]) -> Option<String> {
+    let connections: u64 = told.iter().map(|run| run.connections).sum();
+    let Some(fallbacks) = told.iter().map(|run| run.fallbacks).sum::<Option<u64>>() else {
+        return Some(format!(
+            "{name}: this kernel does not tell whether its connections fell back to plain TCP"
+        ));
+    };
+    let within = told.iter().filter(|run| run.fallbacks.is_some_and(|count| count > 0)).count();
+    (!told.is_empty()).then(|| match fallbacks {
+        0 => format!("{name}: none of {connections} connections fell back to plain TCP"),
+        _ => format!(
+            "{name}: {fallbacks} of {connections} connections fell back to plain TCP, in {within} of {} runs: these \
+             figures are not those of Multipath TCP alone",
+            told.len()
+        ),
+    })
+}
+
+/// What the rules that lost packets have counted.
+fn ruled(name: &str, told: &[Directions<Rules>]) -> Option<String> {
+    if told.is_empty() {
+        return None;
+    }
+    let sum = |of: fn(&Directions<Rules>) -> Rules| {
+        told.iter().map(of).fold(Rules::default(), |sum, way| Rules {
+            packets: sum.packets + way.packets,
+            dropped: sum.dropped + way.dropped,
+        })
+    };
+    let (up, down) = (sum(|rules| rules.up), sum(|rules| rules.down));
+    let way = |which: &str, way: Rules| match way.packets {
+        0 => format!("{which} no packet came to a rule"),
+        packets => format!("{which} {} of {packets} packets dropped", way.dropped),
+    };
+    Some(format!("{name}: loss by iptables: {}, {}", way("up", up), way("down", down)))
+}
+
+/// Where rules stand.
+const BEHIND: &str = "loss by iptables is behind the links: captures still show what was dropped; chance is the \
+                      kernel's and knows no seed";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fallbacks_are_counted_over_runs() {
+        let line = |runs: &[(u64, Option<u64>)]| {
+            let told: Vec<_> =
+                runs.iter().map(|&(connections, fallbacks)| Multipath { connections, fallbacks }).collect();
+            multipath("mptcp", &told).unwrap_or_default()
+        };
+        assert_eq!(
+            line(&[(1, Some(0)), (2, Some(0))]),
+            "mptcp: none of 3 connections fell back to plain TCP"
+        );
+        let told = line(&[(1, Some(1)), (2, Some(0)), (2, Some(2))]);
+        assert!(
+            told.starts_with("mptcp: 3 of 5 connections fell back to plain TCP, in 2 of 3 runs: "),
+            "{told}"
+        );
+        assert!(line(&[(1, None)]).contains("does not tell"));
+        assert_eq!(line(&[]), "");
+    }
+
+    #[test]
+    fn rules_that_matched_nothing_are_told() {
+        let way = |packets, dropped| Rules { packets, dropped };
+        let runs = [(10, 1), (20, 2)]
+            .map(|(packets, dropped)| Directions { up: way(packets, dropped), down: Rules::default() });
+        assert_eq!(
+            ruled("tcp", &runs).as_deref(),
+            Some("tcp: loss by iptables: up 3 of 30 packets dropped, down no packet came to a rule")
+        );
+        assert_eq!(ruled("tcp", &[]), None);
+    }
+}

@@ -1,0 +1,215 @@
+//! Extensions: messages that may be given up, addresses and streams that come
+//! and go, interleaved messages.
+
+use super::super::Kind;
+use super::super::encounter::{Encounter, PATIENCE};
+use super::super::place::{OURS, THEIRS};
+use super::plain::{both, must_show, on};
+use crate::cases::By;
+use crate::peer::How;
+use anabranch_base::time::Duration;
+use anabranch_sctp::{AddressChange, Direction, Event, Reliability};
+use std::net::{IpAddr, SocketAddr};
+
+/// Messages on ten streams; large ones from them first, so that it shows whose fragments are wrong.
+pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Result<(), String> {
+    for by in [By::Them, By::Us] {
+        for number in 0..50 {
+            let size = if fragments { 5_000 } else { 4 + e.rng.below(1_000) as usize };
+            e.post(by, How { unordered: number % 4 == 0, ..on(number % 10) }, size);
+        }
+        e.until("the messages", PATIENCE, Encounter::all_arrived).await?;
+    }
+    Ok(())
+}
+
+/// Messages that may be given up among some that may not be, with loss.
+pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
+    e.world.road.delay.set(Duration::from_millis(2));
+    e.world.road.loss_ppm.set(50_000);
+    for _ in 0..20 {
+        for _ in 0..20 {
+            let stream = e.rng.below(6) as u16;
+            let reliability = match stream {
+                5 => Reliability::Full,
+                stream if stream % 2 == 0 => Reliability::Retransmissions(0),
+                _ => Reliability::Lifetime(Duration::from_millis(20 + e.rng.below(50))),
+            };
+            let how = How { stream, unordered: stream == 1 || stream == 2, reliability };
+            // One packet each: what peers do with parts of a message is a matter of its own.
+            let size = 4 + e.rng.below(1000) as usize;
+            e.post(by, how, size);
+        }
+        e.pause(Duration::from_millis(40)).await?;
+    }
+    e.world.road.loss_ppm.set(0);
+    e.until("the messages that must arrive", PATIENCE, Encounter::all_arrived).await?;
+    e.pause(Duration::from_secs(2)).await?;
+    for stream in 0..6 {
+        e.post(by, on(stream), 10);
+    }
+    e.until("the messages at the end", PATIENCE, Encounter::all_arrived).await?;
+    let (seen, who, inbox) = match by {
+        By::Us => (e.world.road.from_us.borrow(), "us", e.theirs.inbox.outstanding()),
+        By::Them => (e.world.road.from_them.borrow(), "them", e.ours().inbox.outstanding()),
+    };
+    must_show(&seen, &[FORWARD_TSN], who)?;
+    Ok(format!("{inbox} given up"))
+}
+
+/// A second address joins, the first leaves, and messages go on.
+pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
+    both(e, 10, 10).await?;
+    let port = e.place.column.udp_port();
+    match by {
+        By::Us => {
+            let (old, new) = (IpAddr::V4(OURS[0]), IpAddr::V4(OURS[1]));
+            let is = |event: &Event, address: IpAddr, wanted: AddressChange| matches!(event, Event::LocalAddress { address: told, change, .. } if *told == address && *change == wanted);
+            e.tell_ours(|endpoint, now, _| endpoint.add_address(now, SocketAddr::new(new, port), 1500));
+            e.until("the peer's word on the new address", PATIENCE, |e| {
+                e.ours().heard.iter().any(|event| is(event, new, AddressChange::Added))
+            })
+            .await?;
+            both(e, 10, 10).await?;
+            e.tell_ours(|endpoint, now, _| endpoint.remove_address(now, old));
+            e.until("the peer's word on the old address", PATIENCE, |e| {
+                e.ours().heard.iter().any(|event| is(event, old, AddressChange::Removed))
+            })
+            .await?;
+            e.world.road.cut.borrow_mut().insert(old);
+            both(e, 10, 10).await?;
+            must_show(&e.world.road.from_them.borrow(), &[ASCONF_ACK], "them")
+        }
+        By::Them => {
+            let (old, new) = (THEIRS[0], THEIRS[1]);
+            e.tell_theirs(&format!("add {new}"));
+            e.until("their new address", PATIENCE, |e| {
+                e.ours()
+                    .heard
+                    .iter()
+                    .any(|event| matches!(event, Event::PathAdded { address, .. } if *address == new))
+            })
+            .await?;
+            e.until("it to work", PATIENCE, |e| {
+                e.ours()
+                    .heard
+                    .iter()
+                    .any(|event| matches!(event, Event::PathUp { address, .. } if *address == new))
+            })
+            .await?;
+            both(e, 10, 10).await?;
+            e.tell_theirs(&format!("remove {old}"));
+            e.until("their old address to go", PATIENCE, |e| {
+                e.ours()
+                    .heard
+                    .iter()
+                    .any(|event| matches!(event, Event::PathRemoved { address, .. } if *address == old))
+            })
+            .await?;
+            e.world.road.cut.borrow_mut().insert(IpAddr::V4(old));
+            both(e, 10, 10).await?;
+            must_show(&e.world.road.from_them.borrow(), &[ASCONF], "them")
+        }
+    }
+}
+
+/// Two of four streams begin anew; the other side is told; the order goes on from zero.
+pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
+    for round in 0..2 {
+        for stream in 0..4 {
+            for _ in 0..5 {
+                e.post(By::Us, on(stream), 100);
+                e.post(By::Them, on(stream), 100);
+            }
+        }
+        e.until("the messages before the reset", PATIENCE, Encounter::all_arrived).await?;
+        let pion = e.place.column.kind == Kind::Pion;
+        match by {
+            By::Us => {
+                reset_ours(e, round + 1).await?;
+                let told = |e: &Encounter<'_>| {
+                    let lines = e.theirs.said.iter().filter_map(|line| line.strip_prefix("reset in"));
+                    lines.map(|streams| streams.split_whitespace().count()).sum::<usize>()
+                };
+                e.until("them to notice", PATIENCE, |e| told(e) >= 2 * (round + 1)).await?;
+                if pion {
+                    // RFC 8831 §6.7: a data channel closes both ways, theirs in answer.
+                    reset_theirs(e, round + 1).await?;
+                }
+            }
+            By::Them => {
+                e.tell_theirs("reset 1 2");
+                reset_theirs(e, round + 1).await?;
+                if pion {
+                    reset_ours(e, round + 1).await?;
+                }
+            }
+        }
+        e.pause(Duration::from_millis(500)).await?;
+    }
+    for stream in 0..4 {
+        e.post(By::Us, on(stream), 1000);
+        e.post(By::Them, on(stream), 1000);
+    }
+    e.until("the messages after the reset", PATIENCE, Encounter::all_arrived).await?;
+    let seen = if by == By::Us { &e.world.road.from_us } else { &e.world.road.from_them };
+    must_show(&seen.borrow(), &[RE_CONFIG], "whoever asked")
+}
+
+async fn reset_ours(e: &mut Encounter<'_>, rounds: usize) -> Result<(), String> {
+    e.tell_ours(|endpoint, now, id| endpoint.reset_streams(now, id, Direction::Outgoing, &[1, 2]))
+        .map_err(|error| error.to_string())?;
+    e.until("our reset", PATIENCE, |e| {
+        let ours = e.ours();
+        ours.refused > 0
+            || ours.resets.iter().filter(|reset| reset.0 == Direction::Outgoing).count() >= rounds
+    })
+    .await?;
+    if e.ours().refused > 0 { Err("they refused our reset".to_owned()) } else { Ok(()) }
+}
+
+async fn reset_theirs(e: &mut Encounter<'_>, rounds: usize) -> Result<(), String> {
+    e.until("their reset", PATIENCE, |e| {
+        let ours = e.ours();
+        let theirs = ours.resets.iter().filter(|reset| reset.0 == Direction::Incoming);
+        theirs.map(|reset| reset.1.len()).sum::<usize>() >= 2 * rounds
+    })
+    .await
+}
+
+/// Four more streams, and a message on the last.
+pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
+    both(e, 10, 10).await?;
+    match by {
+        By::Us => {
+            e.tell_ours(|endpoint, now, id| endpoint.add_streams(now, id, 4, 0))
+                .map_err(|error| error.to_string())?;
+            e.until("their word", PATIENCE, |e| {
+                e.ours()
+                    .heard
+                    .iter()
+                    .any(|event| matches!(event, Event::StreamsAdded { .. } | Event::AddFailed { .. }))
+            })
+            .await?;
+        }
+        By::Them => {
+            e.tell_theirs("streams 4");
+            e.until("their wish", PATIENCE, |e| {
+                e.ours().heard.iter().any(|event| matches!(event, Event::StreamsAdded { .. }))
+            })
+            .await?;
+            // They have to hear our answer before they may use them.
+            e.until("our answer", PATIENCE, |e| e.theirs.has_said("streams")).await?;
+        }
+    }
+    if let Some(failed) = e.ours().heard.iter().find(|event| matches!(event, Event::AddFailed { .. })) {
+        return Err(format!("{failed:?}"));
+    }
+    e.post(by, on(19), 1000);
+    e.until("the message on the new stream", PATIENCE, Encounter::all_arrived).await
+}
+
+const RE_CONFIG: u8 = 0x82;
+const FORWARD_TSN: u8 = 0xc0;
+const ASCONF: u8 = 0xc1;
+const ASCONF_ACK: u8 = 0x80;

@@ -1,0 +1,320 @@
+//! What is tried with every peer on a real network, and what has to hold.
+//!
+//! Common to all: each message is delivered intact and once, in order where
+//! order was asked for, and none is missing but those that could be given up;
+//! nothing takes for ever. What a case adds is said at its script.
+//!
+//! Here are the list of them, and what each begins with; the scripts are in
+//! `plain`, `faults` and `extensions`.
+
+mod extensions;
+mod faults;
+mod plain;
+
+use super::encounter::{Encounter, PATIENCE, Setup};
+use super::http;
+use super::{Carrier, Column, Kind};
+use crate::cases::By;
+use extensions::{add_streams, asconf, interleaved, partial, reset};
+use faults::{killed, primary_cut, restart};
+use plain::{abort, both, bulk, heartbeat, must_show, on, shutdown};
+use std::fmt;
+
+/// What is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Case {
+    /// Who sends the INIT.
+    Handshake(By),
+    /// 1000 messages each way, of all sizes, on 10 streams, some unordered.
+    Mixed,
+    /// 10 MB with 2 % lost.
+    Bulk(By),
+    /// Messages of 200 kB.
+    Fragments,
+    /// Graceful close with data on its way.
+    Shutdown(By),
+    /// ABORT.
+    Abort(By),
+    /// One end begins again without a word: the other notices (RFC 9260 §5.2.4 A).
+    Restart(By),
+    /// The program is killed in the middle of a transfer.
+    Killed,
+    /// The same, and another one waits in its place.
+    Replaced,
+    /// The way to the primary address is cut in the middle of a transfer.
+    PrimaryCut,
+    /// Idle, both ends ask whether the other is still there.
+    Heartbeat,
+    /// Messages that may be given up (RFC 3758).
+    Partial(By),
+    /// DATA is authenticated (RFC 4895).
+    Auth,
+    /// An address is added, another removed (RFC 5061).
+    Asconf(By),
+    /// Streams begin anew (RFC 6525).
+    Reset(By),
+    /// More streams (RFC 6525).
+    AddStreams(By),
+    /// I-DATA (RFC 8260), a chunk a message.
+    Interleaving,
+    /// I-DATA, messages in fragments.
+    Interleaved,
+    /// Over IPv6: the messages of [`Mixed`](Self::Mixed); whoever has begun closes.
+    V6Mixed(By),
+    /// Over IPv6: 10 MB with 2 % lost.
+    V6Bulk(By),
+    /// `get` from a server of theirs.
+    HttpGet,
+    /// Their client at `serve`.
+    HttpServe,
+}
+
+impl Case {
+    /// All of them, in the order of the matrix.
+    pub const ALL: [Self; 33] = [
+        Self::Handshake(By::Us),
+        Self::Handshake(By::Them),
+        Self::Mixed,
+        Self::Bulk(By::Us),
+        Self::Bulk(By::Them),
+        Self::Fragments,
+        Self::Shutdown(By::Us),
+        Self::Shutdown(By::Them),
+        Self::Abort(By::Us),
+        Self::Abort(By::Them),
+        Self::Restart(By::Us),
+        Self::Restart(By::Them),
+        Self::Killed,
+        Self::Replaced,
+        Self::PrimaryCut,
+        Self::Heartbeat,
+        Self::Partial(By::Us),
+        Self::Partial(By::Them),
+        Self::Auth,
+        Self::Asconf(By::Us),
+        Self::Asconf(By::Them),
+        Self::Reset(By::Us),
+        Self::Reset(By::Them),
+        Self::AddStreams(By::Us),
+        Self::AddStreams(By::Them),
+        Self::Interleaving,
+        Self::Interleaved,
+        Self::V6Mixed(By::Us),
+        Self::V6Mixed(By::Them),
+        Self::V6Bulk(By::Us),
+        Self::V6Bulk(By::Them),
+        Self::HttpGet,
+        Self::HttpServe,
+    ];
+
+    /// Over IPv6.
+    #[must_use]
+    pub const fn is_v6(self) -> bool {
+        matches!(self, Self::V6Mixed(_) | Self::V6Bulk(_))
+    }
+
+    /// What a peer does not have.
+    #[must_use]
+    pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
+        match (column.kind, self) {
+            (Kind::Pion, Self::PrimaryCut) => Some("one address"),
+            (Kind::Pion, Self::Auth) => Some("no AUTH"),
+            (Kind::Pion, Self::Asconf(_)) => Some("no ASCONF"),
+            (Kind::Pion, Self::AddStreams(_)) => Some("none to add"),
+            (Kind::Pion, Self::Restart(By::Us)) => Some("no restart"),
+            _ => None,
+        }
+    }
+
+    /// What is known to go wrong by the peer's fault: its number in `README.md`, and how the run
+    /// says so.
+    #[must_use]
+    pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
+        match (column.kind, self) {
+            (Kind::Pion, Self::HttpGet) => Some((7, "no connection within")),
+            (Kind::Linux, Self::Interleaved) => Some((9, "RFC 8260 2.1: a fragment number")),
+            (Kind::Usrsctp, Self::Asconf(By::Them)) if matches!(column.carrier, Carrier::Udp) => {
+                Some((8, "closed Some(Aborted(None))"))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the association is begun with.
+    #[must_use]
+    pub fn setup(self, column: Column) -> Setup {
+        let mut knobs: Vec<(&'static str, String)> = Vec::new();
+        let mut arguments: Vec<String> = Vec::new();
+        let mut turn_on = |ours: &[&'static str], theirs: &[&str]| {
+            knobs.extend(ours.iter().map(|key| (*key, "yes".to_owned())));
+            arguments.extend(theirs.iter().map(|key| format!("{key}=1")));
+        };
+        match self {
+            Self::Partial(_) => turn_on(&["partial_reliability"], &["pr"]),
+            Self::Auth => turn_on(&["auth"], &["auth", "auth_data"]),
+            Self::Asconf(_) => turn_on(&["auth", "asconf"], &["auth", "asconf"]),
+            Self::Reset(_) | Self::AddStreams(_) => turn_on(&["reconfig"], &["reconfig"]),
+            Self::Interleaving | Self::Interleaved => turn_on(&["interleaving"], &["idata"]),
+            Self::HttpGet | Self::HttpServe => turn_on(&[], &["http"]),
+            _ => {}
+        }
+        match self {
+            Self::Auth => knobs.push(("auth_chunks", "data".to_owned())),
+            Self::Heartbeat => {
+                knobs.push(("hb_interval", "500ms".to_owned()));
+                arguments.push("hb=500".to_owned());
+            }
+            Self::PrimaryCut => {
+                // A loaded machine answers late: what is late must not look lost.
+                knobs.extend([("rto_min", "1s".to_owned()), ("rto_max", "2s".to_owned())]);
+                arguments.extend(["rto_min=1000".to_owned(), "rto_max=2000".to_owned()]);
+            }
+            _ => {}
+        }
+        if column.kind == Kind::Pion {
+            knobs.push(("address_types", "no".to_owned()));
+        }
+        let begins = match self {
+            Self::Handshake(by) | Self::Restart(by) | Self::V6Mixed(by) | Self::V6Bulk(by) => by,
+            // Whoever knows of the other's extensions first.
+            Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
+                if column.carrier == Carrier::Ip =>
+            {
+                By::Them
+            }
+            Self::Bulk(By::Them) | Self::Partial(By::Them) | Self::Shutdown(By::Them) => By::Them,
+            _ => By::Us,
+        };
+        let (here, there) = match self {
+            Self::PrimaryCut => (2, 2),
+            Self::Heartbeat if column.kind != Kind::Pion => (2, 2),
+            // usrsctp sends UDP from whatever address the kernel takes for the way there.
+            Self::Asconf(By::Us) => (1, 2),
+            _ => (1, 1),
+        };
+        Setup { begins, knobs, arguments, v6: self.is_v6(), here, there }
+    }
+
+    /// Runs its script; a note for the matrix.
+    ///
+    /// # Errors
+    /// What did not hold.
+    pub async fn run(self, e: &mut Encounter<'_>) -> Result<String, String> {
+        e.up().await?;
+        match self {
+            Self::Handshake(_) => both(e, 1, 1).await?,
+            Self::Mixed => both(e, 1000, 10).await?,
+            Self::Bulk(by) => return bulk(e, by).await,
+            Self::Fragments => {
+                for number in 0..10 {
+                    for by in [By::Us, By::Them] {
+                        e.post(by, on(number % 3), 200_000);
+                    }
+                }
+                e.until("the messages", PATIENCE, Encounter::all_arrived).await?;
+            }
+            Self::Shutdown(by) => shutdown(e, by).await?,
+            Self::Abort(by) => abort(e, by).await?,
+            Self::Restart(by) => restart(e, by).await?,
+            Self::Killed => return killed(e, false).await,
+            Self::Replaced => return killed(e, true).await,
+            Self::PrimaryCut => return primary_cut(e).await,
+            Self::Heartbeat => return heartbeat(e).await,
+            Self::Partial(by) => return partial(e, by).await,
+            Self::Auth => {
+                both(e, 100, 10).await?;
+                must_show(&e.world.road.from_us.borrow(), &[AUTH], "us")?;
+                must_show(&e.world.road.from_them.borrow(), &[AUTH], "them")?;
+            }
+            Self::Asconf(by) => asconf(e, by).await?,
+            Self::Reset(by) => reset(e, by).await?,
+            Self::AddStreams(by) => add_streams(e, by).await?,
+            Self::Interleaving | Self::Interleaved => {
+                interleaved(e, self == Self::Interleaved).await?;
+                for (seen, who) in [(&e.world.road.from_us, "us"), (&e.world.road.from_them, "them")] {
+                    must_show(&seen.borrow(), &[I_DATA], who)?;
+                    if seen.borrow().count(DATA) > 0 {
+                        return Err(format!("DATA from {who} where it was to be I-DATA"));
+                    }
+                }
+            }
+            Self::V6Mixed(by) => {
+                both(e, 1000, 10).await?;
+                shutdown(e, by).await?;
+            }
+            Self::V6Bulk(by) => {
+                let note = bulk(e, by).await?;
+                e.world.road.loss_ppm.set(0);
+                shutdown(e, by).await?;
+                return Ok(note);
+            }
+            Self::HttpGet | Self::HttpServe => return Err("is no association of ours".to_owned()),
+        }
+        Ok(String::new())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Handshake(By::Us) => "handshake, we begin",
+            Self::Handshake(By::Them) => "handshake, they begin",
+            Self::Mixed => "1000 messages each way, 10 streams",
+            Self::Bulk(By::Us) => "10 MB, 2 % loss, we send",
+            Self::Bulk(By::Them) => "10 MB, 2 % loss, they send",
+            Self::Fragments => "messages of 200 kB",
+            Self::Shutdown(By::Us) => "shutdown by us",
+            Self::Shutdown(By::Them) => "shutdown by them",
+            Self::Abort(By::Us) => "abort by us",
+            Self::Abort(By::Them) => "abort by them",
+            Self::Restart(By::Us) => "restart by us",
+            Self::Restart(By::Them) => "restart by them",
+            Self::Killed => "peer killed in a transfer",
+            Self::Replaced => "peer replaced in a transfer",
+            Self::PrimaryCut => "two paths, the primary cut",
+            Self::Heartbeat => "heartbeat",
+            Self::Partial(By::Us) => "PR-SCTP, we send",
+            Self::Partial(By::Them) => "PR-SCTP, they send",
+            Self::Auth => "AUTH",
+            Self::Asconf(By::Us) => "ASCONF by us",
+            Self::Asconf(By::Them) => "ASCONF by them",
+            Self::Reset(By::Us) => "stream reset by us",
+            Self::Reset(By::Them) => "stream reset by them",
+            Self::AddStreams(By::Us) => "more streams by us",
+            Self::AddStreams(By::Them) => "more streams by them",
+            Self::Interleaving => "I-DATA",
+            Self::Interleaved => "I-DATA, fragments",
+            Self::V6Mixed(By::Us) => "IPv6: 1000 each way, we begin",
+            Self::V6Mixed(By::Them) => "IPv6: 1000 each way, they begin",
+            Self::V6Bulk(By::Us) => "IPv6: 10 MB, 2 % loss, we send",
+            Self::V6Bulk(By::Them) => "IPv6: 10 MB, 2 % loss, they send",
+            Self::HttpGet => "HTTP: get from them",
+            Self::HttpServe => "HTTP: they get from serve",
+        })
+    }
+}
+
+/// What is not an association of ours is of `http`.
+///
+/// # Errors
+/// What did not hold.
+pub async fn run(
+    case: Case,
+    world: super::road::Field,
+    place: &mut super::place::Place,
+) -> Result<String, String> {
+    match case {
+        Case::HttpGet => return http::get(world, place).await,
+        Case::HttpServe => return http::serve(world, place).await,
+        _ => {}
+    }
+    let setup = case.setup(place.column);
+    let mut encounter = Encounter::begin(world, place, setup).await?;
+    let outcome = case.run(&mut encounter).await;
+    encounter.end().await;
+    outcome
+}
+
+const DATA: u8 = 0x00;
+const AUTH: u8 = 0x0f;
+const I_DATA: u8 = 0x40;

@@ -48,12 +48,11 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
         let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
-        let failover = run.failover_ns.map_or(String::new(), |ns| {
-            format!(" <span class=\"meta\">failover {}</span>", span(ns as f64 / 1e6))
-        });
+        let failover =
+            run.failover_ns.map_or(String::new(), |ns| format!("; failover {}", span(ns as f64 / 1e6)));
         let _ = writeln!(
             out,
-            "<h3>{} <span class=\"meta\">seed {}{own}</span>{failover}</h3>",
+            "<h3>{} <span class=\"meta\">seed {}{own}{failover}</span></h3>",
             svg::name(&arm.arm),
             run.seed
         );
@@ -118,7 +117,7 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
     {
         let x = scale.at(first + failover as f64 / 1e6);
         svg::line(out, "ends", (x, 2.0), (x, whole - 20.0));
-        svg::text(out, "small", (x + 3.0, 10.0), "delivery goes on");
+        beside(out, "small", (x, 10.0), "delivery goes on");
     }
     out.push_str("</svg>");
 }
@@ -135,9 +134,21 @@ fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y:
         };
         let x = scale.at(event.at_ns as f64 / 1e6);
         svg::line(out, "ends", (x, y), (x, y + tall));
-        svg::text(out, "small", (x + 3.0, y + tall - down), name);
+        beside(out, "small", (x, y + tall - down), name);
     }
 }
+
+/// A small label to the right of a line, or to its left where the plot has no room for it there.
+fn beside(out: &mut String, class: &str, (x, y): (f64, f64), label: &str) {
+    if x + 3.0 + label.chars().count() as f64 * SMALL_LETTER > WIDTH {
+        svg::text(out, &format!("{class} end"), (x - 3.0, y), label);
+    } else {
+        svg::text(out, class, (x + 3.0, y), label);
+    }
+}
+
+/// As wide as a letter of a small label is at most, on average.
+const SMALL_LETTER: f64 = 5.2;
 
 /// The most marks of one path.
 const MARKS: usize = 20;
@@ -199,13 +210,13 @@ impl Failure {
         let x = scale.at(self.at_ms);
         svg::line(out, "mark", (x, y), (x, y + tall));
         if named {
-            svg::text(out, "marked small", (x + 3.0, y + 18.0), "path fails");
+            beside(out, "marked small", (x, y + 18.0), "path fails");
         }
         if let Some(until) = self.until_ms {
             let x = scale.at(until);
             svg::line(out, "mark", (x, y), (x, y + tall));
             if named {
-                svg::text(out, "marked small", (x + 3.0, y + 30.0), "works again");
+                beside(out, "marked small", (x, y + 30.0), "works again");
             }
         }
     }
@@ -236,4 +247,21 @@ fn failures(plan: &serde_json::Value) -> Vec<Failure> {
         })
     };
     entries.iter().filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_stays_within_the_plot() {
+        let shown = |x| {
+            let mut out = String::new();
+            beside(&mut out, "small", (x, 10.0), "declared failed");
+            out
+        };
+        assert!(!shown(500.0).contains("end") && shown(500.0).contains("503"), "{}", shown(500.0));
+        let last = shown(WIDTH - 12.0);
+        assert!(last.contains("small end") && last.contains("1025"), "{last}");
+    }
 }

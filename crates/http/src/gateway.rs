@@ -32,7 +32,7 @@ pub use crate::room::Room;
 pub use associations::{Associations, Peer};
 pub use origins::Origins;
 pub use target::Authority;
-pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any};
+pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
 use crate::closing::{self, CLOSING, Uptake};
 use crate::room::Place;

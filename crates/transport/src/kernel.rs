@@ -426,6 +426,10 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
         self.held.state.borrow().written
     }
 
+    fn unacknowledged(&self) -> u64 {
+        self.held.connection.unacknowledged().unwrap_or(0)
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let mut state = self.held.state.borrow_mut();
         self.held.lose_patience(&mut state, cx);

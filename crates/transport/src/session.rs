@@ -208,6 +208,12 @@ pub trait Stream: 'static {
     /// reset from the next multiple of 2^32.
     fn bytes_written(&self) -> u64;
 
+    /// What of its whole session is not acknowledged ([`Session::unacknowledged`]), for who holds but the stream;
+    /// 0 where that is not known.
+    fn unacknowledged(&self) -> u64 {
+        0
+    }
+
     /// Reads what has arrived, at most `into.len()` bytes; 0 is the end of the
     /// stream (or an empty `into`).
     ///

@@ -12,7 +12,7 @@
 
 use super::allow::Rules;
 use super::target::Authority;
-use super::upstream::{Crowd, Ending, Lease, ReachError, Upstream, begun_anew, connect_any};
+use super::upstream::{Crowd, Ending, Lease, ReachError, Upstream, begun_anew, connect_in_turn};
 use anabranch_base::time::Duration;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};
@@ -154,7 +154,8 @@ impl<W: World, C: Connector> Pool<W, C> {
 
     async fn connect(&self) -> Result<(), ReachError> {
         let guard = Connecting::begin(self);
-        let session = connect_any(&self.world, &self.connector, self.servers, self.timeout).await?;
+        let session = connect_in_turn(&self.world, &self.connector, self.servers, self.timeout).await;
+        let session = session.map_err(|mut whys| whys.pop().unwrap_or(ReachError::Timeout))?;
         let association = Association {
             session,
             free: RefCell::default(),

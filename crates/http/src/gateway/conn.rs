@@ -87,6 +87,11 @@ impl<T: Stream> Conn<T> {
         Self { stream: RefCell::new(stream), held: RefCell::default() }
     }
 
+    /// What its session has sent, or is to send, and the peer has not acknowledged.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        self.stream.borrow().unacknowledged()
+    }
+
     pub(super) fn into_stream(self) -> T {
         self.stream.into_inner()
     }

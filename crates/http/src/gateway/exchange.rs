@@ -232,7 +232,8 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     };
     let receiving = receive(service, down, &up, request, progress, &moved, access);
     let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: service.options.half_close };
-    let whole = watched(service, &moved, progress, crowds, both(sending, receiving)).await;
+    let left = || up.unacknowledged();
+    let whole = watched(service, &moved, progress, crowds, left, both(sending, receiving)).await;
     let again = whole.as_ref().is_some_and(Result::is_ok) && progress.up.done.get() && up.is_clean();
     let result = match whole {
         None => Err(Failed::Timeout),
@@ -365,12 +366,14 @@ pub(super) struct Crowds<'a> {
     pub(super) half_close: bool,
 }
 
-/// `None`: nothing has moved for too long, or for so long that others should not wait any more.
+/// `None`: nothing has moved for too long, or for so long that others should not wait any more. What was written moves
+/// for as long as the peer acknowledges it: `left` is what it has not, on the whole session.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     moved: &Moved<W>,
     progress: &Progress,
     crowds: Crowds<'_>,
+    left: impl Fn() -> u64,
     wait: impl Future<Output = T>,
 ) -> Option<T> {
     let idle = service.options.idle;
@@ -379,11 +382,15 @@ pub(super) async fn watched<W: World, U, T>(
     let mut timer = service.world.timer();
     timer.set(Some(service.world.now() + tick));
     let mut mark = Stuck { crowd: crowds.ours, marked: false };
+    let mut under_way = UnderWay::default();
     poll_fn(|cx| {
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(Some(result));
         }
         while timer.poll(cx).is_ready() {
+            if under_way.has_moved(moved.still() < tick, left()) {
+                moved.now();
+            }
             let still = moved.still();
             // The client does not take what comes on a window that others share; or the peer, what the client sends.
             let blocks_ours = progress.down.stuck.get() && still >= tick;
@@ -398,6 +405,31 @@ pub(super) async fn watched<W: World, U, T>(
         Poll::Pending
     })
     .await
+}
+
+/// What an exchange has written and its peer is still taking.
+#[derive(Default)]
+struct UnderWay {
+    /// Unacknowledged on the session at the last look.
+    left: u64,
+    /// What has to be acknowledged there at most until all of the exchange's own is.
+    owed: u64,
+}
+
+impl UnderWay {
+    /// Whether some of it was acknowledged since the last look; `written`: the exchange itself has moved since. Others
+    /// share the session: what becomes fewer is theirs as soon as it is more than was owed, so that a peer that is
+    /// silent is not waited for because others are not.
+    fn has_moved(&mut self, written: bool, left: u64) -> bool {
+        let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
+        if written {
+            self.owed = left;
+            return false;
+        }
+        let ours = fewer.min(self.owed);
+        self.owed -= ours;
+        ours > 0
+    }
 }
 
 /// Marks an association as one where a stream is stuck.
@@ -468,3 +500,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_PIPELINED: usize = 16 * 1024;
 /// The head of an answer may have this many bytes in any case.
 const LEAST_HEAD: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_acknowledged_counts_until_it_is_all() {
+        let mut under_way = UnderWay::default();
+        assert!(!under_way.has_moved(true, 3000), "the exchange's own doing");
+        assert!(under_way.has_moved(false, 2000));
+        assert!(!under_way.has_moved(false, 2000), "nothing was");
+        // Others write, and theirs is acknowledged, too.
+        assert!(!under_way.has_moved(false, 9000));
+        assert!(under_way.has_moved(false, 6000));
+        assert!(!under_way.has_moved(false, 1000), "ours has gone");
+        assert!(!under_way.has_moved(true, 0) && !under_way.has_moved(false, 0));
+    }
+}

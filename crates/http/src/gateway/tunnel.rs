@@ -59,7 +59,8 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
         Ok(())
     };
     let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: near };
-    let whole = watched(service, &moved, &progress, crowds, both(upward, downward)).await;
+    let left = || up.unacknowledged();
+    let whole = watched(service, &moved, &progress, crowds, left, both(upward, downward)).await;
     access.bytes = progress.down.carried.get();
     let clean = up.is_clean();
     let lease = up.into_stream();

@@ -133,6 +133,10 @@ impl<T: Stream> Stream for Lease<T> {
         self.stream.as_ref().map_or(0, Stream::bytes_written)
     }
 
+    fn unacknowledged(&self) -> u64 {
+        self.stream.as_ref().map_or(0, Stream::unacknowledged)
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_read(cx, into))
     }
@@ -216,6 +220,42 @@ pub async fn connect_any<W: World, C: Connector>(
         session.abort();
     }
     found
+}
+
+/// A session with one of `count` servers, each tried when the one before has failed: for transports whose handshake goes
+/// to all addresses of a server by itself (RFC 9260 §5.1), but ends when one of them refuses it.
+///
+/// # Errors
+/// Why none was had, of each that was tried; there is always one.
+pub async fn connect_in_turn<W: World, C: Connector>(
+    world: &W,
+    connector: &C,
+    count: usize,
+    timeout: Duration,
+) -> Result<C::Session, Vec<ReachError>> {
+    let deadline = world.now() + timeout;
+    let mut failed = Vec::new();
+    for server in 0..count.max(1) {
+        let session = match connector.connect(server) {
+            Ok(session) => session,
+            Err(why) => {
+                failed.push(ReachError::Connect(why));
+                continue;
+            }
+        };
+        let now = world.now();
+        let left = if deadline > now { deadline - now } else { Duration::ZERO };
+        match within(world, left, session.established()).await {
+            Some(Ok(())) => return Ok(session),
+            Some(Err(why)) => failed.push(ReachError::Closed(why)),
+            None => {
+                session.abort();
+                failed.push(ReachError::Timeout);
+                break;
+            }
+        }
+    }
+    Err(failed)
 }
 
 /// `None`: it took longer than `span`.

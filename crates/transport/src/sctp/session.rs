@@ -344,6 +344,11 @@ impl<W: World> Stream for SctpStream<W> {
         self.position(|lane| lane.written)
     }
 
+    fn unacknowledged(&self) -> u64 {
+        let shared = self.held.host.shared.borrow();
+        shared.engine.info(self.held.id).map_or(0, |info| info.buffered)
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         let (id, stream) = (self.held.id, self.number);
         let now = self.held.host.world.now();

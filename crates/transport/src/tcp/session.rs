@@ -197,6 +197,10 @@ impl<W: World> Stream for TcpStream<W> {
         self.position(|connection| connection.written)
     }
 
+    fn unacknowledged(&self) -> u64 {
+        self.held.host.shared.borrow().engine.buffered_bytes(self.held.id) as u64
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
         if into.is_empty() {
             return Poll::Ready(Ok(0));

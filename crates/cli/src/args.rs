@@ -150,7 +150,7 @@ fn serve() -> Command {
                 .help("Where: tcp://, sctp:// (in UDP) or sctp-ip:// with ADDRESS[,ADDRESS..][:PORT]; * is every address"),
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
-        .arg(count(flag("connections", "N", "1024", "Connections or associations at a time, a listener")))
+        .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
         .arg(count(flag("streams", "N", "100", "Streams an association")))
         .arg(server_threads())
         .arg(crate::knobs::set())
@@ -209,8 +209,10 @@ fn get() -> Command {
             Arg::new("timeout")
                 .long("timeout")
                 .value_name("TIME")
-                .default_value("30s")
-                .help("Give up when nothing comes for so long"),
+                .help(
+                    "Give up when nothing comes for so long, a connection or more of an answer \
+                     [default: 30s for a connection, then 2min]",
+                ),
         )
         .arg(
             Arg::new("sctp-port")
@@ -318,6 +320,11 @@ pub fn threads(matches: &ArgMatches) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     matches.get_one::<u16>("threads").map_or_else(cores, |n| usize::from(*n))
 }
+
+/// What `--connections` bounds, and with it memory: told where it is set.
+const CONNECTIONS: &str = "Connections or associations at a time, a listener. What an association's peers do not take, or send \
+                           out of order, is kept: at worst sndbuf + rcvbuf each, 8 MiB (8 GiB for 1024); \
+                           --set sndbuf=256KiB --set rcvbuf=256KiB makes that 512 MiB";
 
 #[cfg(test)]
 mod tests {

@@ -328,8 +328,8 @@ mod verb {
                         port: self.sctp_port,
                         config: (**config).clone(),
                     };
-                    let (host, connector) = to.host(&world).await?;
-                    let done = self.perform(world.clone(), connector, outputs, probe).await;
+                    let (host, ways) = to.host(&world).await?;
+                    let done = self.perform(world.clone(), ways.connector, outputs, probe).await;
                     let _ = within(&world, CLOSING, host.idle()).await;
                     done
                 }

@@ -3,8 +3,10 @@
 use crate::place::Carrier;
 use crate::serve::reason;
 use crate::{Failure, complain};
+use anabranch_http::gateway::{ReachError, connect_in_turn};
 use anabranch_transport::engines::sctp::Config;
-use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer};
+use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer, SctpSession};
+use anabranch_transport::{Connector, Session};
 use anabranch_world::os::{OsWorld, kernel_has_sctp};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
@@ -26,11 +28,8 @@ pub struct Sctp {
 }
 
 impl Sctp {
-    /// This host's SCTP, from addresses that the server can answer to, and what opens associations to it.
-    pub async fn host(
-        mut self,
-        world: &OsWorld,
-    ) -> Result<(SctpHost<OsWorld>, SctpConnector<OsWorld>), Failure> {
+    /// This host's SCTP, from addresses that the server can answer to, and the ways to it.
+    pub async fn host(mut self, world: &OsWorld) -> Result<(SctpHost<OsWorld>, Ways), Failure> {
         // Who talks to a host on the loopback interface talks from there; who does not, from everywhere else.
         let near = |ip: IpAddr| ip.is_loopback();
         let local: Vec<IpAddr> = match self.addresses.first() {
@@ -58,9 +57,72 @@ impl Sctp {
         };
         let told = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, &why)));
         let host = made.map_err(told)?;
-        let server = SctpServer { addresses: self.addresses, port };
-        Ok((host.clone(), SctpConnector::new(host, vec![server])))
+        let servers = by_family(&self.addresses);
+        let first = servers.iter().filter_map(|addresses| addresses.first().copied()).collect();
+        let servers = servers.into_iter().map(|addresses| SctpServer { addresses, port }).collect();
+        Ok((host.clone(), Ways { connector: SctpConnector::new(host, servers), first }))
     }
+}
+
+/// What opens associations to a server: the same one in several ways, by the address that the handshake begins at.
+pub struct Ways {
+    /// Its servers are the ways.
+    pub connector: SctpConnector<OsWorld>,
+    /// Where each begins.
+    pub first: Vec<SocketAddr>,
+}
+
+impl Ways {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.first.len()
+    }
+
+    /// An association that is established, or why there is none, way by way.
+    pub async fn session(&self, world: &OsWorld, timeout: Duration) -> Result<SctpSession<OsWorld>, String> {
+        let whys = match connect_in_turn(world, &self.connector, self.count(), timeout).await {
+            Ok(session) => return Ok(session),
+            Err(whys) => whys,
+        };
+        let told = |why: &ReachError| match why {
+            ReachError::Timeout => format!("no connection within {} s", timeout.as_secs_f32()),
+            ReachError::Closed(why) => why.to_string(),
+            why => why.to_string(),
+        };
+        let several = whys.len() > 1;
+        let each = whys.iter().zip(&self.first).map(|(why, at)| match several {
+            true => format!("{}: {}", at.ip(), told(why)),
+            false => told(why),
+        });
+        Err(each.collect::<Vec<_>>().join("; "))
+    }
+
+    /// The first way by which the server answers; the last where it does by none.
+    pub async fn answering(&self, world: &OsWorld, timeout: Duration) -> usize {
+        // The last needs no asking: there is no other left.
+        let last = self.count().saturating_sub(1);
+        for way in 0..last {
+            let Ok(session) = self.connector.connect(way) else { continue };
+            if let Some(Ok(())) = within(world, timeout, session.established()).await {
+                session.close();
+                return way;
+            }
+            session.abort();
+        }
+        last
+    }
+}
+
+/// The addresses in their order, and once more with another IP version's in front, where there are both: an ICMP message
+/// at one of them ends a handshake that would have reached the others (RFC 9260 §10, RFC 6951 §5.5).
+fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
+    let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);
+    let mut ways = vec![addresses.to_vec()];
+    if !other.is_empty() {
+        ways.push(other.into_iter().chain(like).collect());
+    }
+    ways
 }
 
 /// Says once that the kernel's SCTP will answer packets that are ours.
@@ -99,4 +161,21 @@ pub async fn within<T>(world: &OsWorld, span: Duration, wait: impl Future<Output
         Poll::Pending => timer.poll(cx).map(|()| None),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_both_ip_versions_has_two_ways() {
+        let all = |text: &str| -> Vec<SocketAddr> {
+            text.split_whitespace().map(|one| one.parse().expect("an address")).collect()
+        };
+        let both = all("[::1]:1 10.0.0.1:1 [::2]:1 10.0.0.2:1");
+        let turned = all("10.0.0.1:1 10.0.0.2:1 [::1]:1 [::2]:1");
+        assert_eq!(by_family(&both), [both.clone(), turned]);
+        let one = all("10.0.0.1:1 10.0.0.2:1");
+        assert_eq!(by_family(&one), std::slice::from_ref(&one));
+    }
 }

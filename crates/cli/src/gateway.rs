@@ -184,13 +184,13 @@ async fn carry(world: OsWorld, doors: Vec<Door>, settings: Settings, post: Post)
             listen(&world, doors, &settings, Rc::new(origins), servers).await
         }
         Onward::Origin(url) | Onward::Via(url, _) => {
-            let (host, connector) = connector(settings.sctp(url)?).await?;
+            let (host, ways) = connector(settings.sctp(url)?).await?;
             let peer = match &settings.onward {
                 Onward::Via(_, rules) => Peer::Gateway(rules.clone()),
                 _ => Peer::Origin(authority(url)),
             };
             servers.also_close(host);
-            let associations = Associations::new(&world, connector, 1, peer, connect);
+            let associations = Associations::new(&world, ways.connector.clone(), ways.count(), peer, connect);
             listen(&world, doors, &settings, Rc::new(associations), servers).await
         }
     }

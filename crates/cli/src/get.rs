@@ -20,7 +20,7 @@ use anabranch_http::get::{Answer, GetError, get_telling};
 use anabranch_http::visit::{Place, resolve};
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::{CloseReason, Connector, Session};
+use anabranch_transport::{CloseReason, Session};
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -37,11 +37,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         urls.push(Url::parse(text).map_err(Failure::Usage)?);
     }
     let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
-    let text = matches.get_one::<String>("timeout").map_or("", String::as_str);
-    let timeout = parse_span(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}")))?;
+    let given = matches
+        .get_one::<String>("timeout")
+        .map(|text| parse_span(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}"))));
+    let given = given.transpose()?;
+    let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
     if matches.get_flag("page") {
-        return whole_page(matches, urls, &outputs, timeout, sctp_port);
+        return whole_page(matches, urls, &outputs, (connect, timeout), sctp_port);
     }
     // A directory takes any number of objects.
     let directory = outputs.first().map(|name| Path::new(name.as_str())).filter(|path| path.is_dir());
@@ -64,6 +67,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         wanted.push(Wanted { url, file, moves: 0 });
     }
     let settings = Settings {
+        connect,
         timeout,
         sctp: knobs::from(matches)?,
         sctp_port,
@@ -78,7 +82,7 @@ fn whole_page(
     matches: &ArgMatches,
     urls: Vec<Url>,
     outputs: &[&String],
-    timeout: Duration,
+    (connect, timeout): (Duration, Duration),
     sctp_port: u16,
 ) -> Result<Done, Failure> {
     let mut urls = urls.into_iter();
@@ -88,7 +92,8 @@ fn whole_page(
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
     let har = matches.get_one::<String>("har").map(|name| Reserved::new(Path::new(name))).transpose()?;
     let quiet = matches.get_flag("quiet");
-    let asked = page::Asked { url, directory, har, quiet, timeout, sctp: knobs::from(matches)?, sctp_port };
+    let sctp = knobs::from(matches)?;
+    let asked = page::Asked { url, directory, har, quiet, connect, timeout, sctp, sctp_port };
     let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
@@ -110,6 +115,7 @@ struct Wanted {
 }
 
 struct Settings {
+    connect: Duration,
     timeout: Duration,
     sctp: Config,
     sctp_port: u16,
@@ -177,7 +183,7 @@ async fn over_tcp(
     for one in wanted {
         if kept.is_none() {
             // Of several addresses the first that answers.
-            match connect_any(world, &connector, count, settings.timeout).await {
+            match connect_any(world, &connector, count, settings.connect).await {
                 Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
                 Err(why) => {
                     ended.push(Ended::Failed(why.to_string()));
@@ -203,11 +209,11 @@ async fn over_sctp(
     settings: &Rc<Settings>,
 ) -> Vec<Ended> {
     let to = Sctp { carrier, addresses, port: settings.sctp_port, config: settings.sctp.clone() };
-    let (host, connector) = match to.host(world).await {
+    let (host, ways) = match to.host(world).await {
         Ok(made) => made,
         Err(failure) => return vec![Ended::Host(failure)],
     };
-    let session = match begin(world, &connector, 0, settings.timeout).await {
+    let session = match ways.session(world, settings.connect).await {
         Ok(session) => session,
         Err(why) => return vec![Ended::Failed(why)],
     };
@@ -238,24 +244,6 @@ async fn over_sctp(
     drop(session);
     let _ = within(world, CLOSING, host.idle()).await;
     ended
-}
-
-/// A session that is established, or why there is none.
-async fn begin<C: Connector>(
-    world: &OsWorld,
-    connector: &C,
-    number: usize,
-    timeout: Duration,
-) -> Result<C::Session, String> {
-    let session = connector.connect(number).map_err(|why| why.to_string())?;
-    match within(world, timeout, session.established()).await {
-        Some(Ok(())) => Ok(session),
-        Some(Err(why)) => Err(why.to_string()),
-        None => {
-            session.abort();
-            Err(format!("no connection within {} s", timeout.as_secs_f32()))
-        }
-    }
 }
 
 /// Gets one object; and whether the stream is of use for another.
@@ -323,5 +311,10 @@ fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
 
 /// How often an object may be somewhere else.
 const MOST_MOVES: u32 = 10;
+/// How long a connection may take, unless told otherwise.
+const CONNECT: Duration = Duration::from_secs(30);
+/// How long an answer may be silent, unless told otherwise. After a path was cut for 60 s its packets are sent again within
+/// 63 s of the cut: retransmission timers double from 1 s on (RFC 9260 §6.3.3 E2).
+const SILENCE: Duration = Duration::from_secs(120);
 /// What a peer has to answer that we are done.
 const CLOSING: Duration = Duration::from_secs(2);

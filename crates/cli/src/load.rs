@@ -225,8 +225,9 @@ mod verb {
             port: settings.sctp_port,
             config: settings.config.clone(),
         };
-        let (host, connector) = to.host(&world).await?;
-        let done = perform(world.clone(), connector, 0, settings, outputs).await;
+        let (host, ways) = to.host(&world).await?;
+        let way = ways.answering(&world, settings.plan.timeout).await;
+        let done = perform(world.clone(), ways.connector, way, settings, outputs).await;
         let _ = within(&world, CLOSING, host.idle()).await;
         done
     }

@@ -58,7 +58,7 @@ pub fn command() -> Command {
                 .help("What may be reached: HOST, *.DOMAIN, ADDRESS[/BITS] or *, each with [:PORT] [default: nothing; with --via what the next gateway allows]"),
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind UDP ports, here and there")))
-        .arg(count(flag("connections", "N", "1024", "Connections or associations at a time, a listener")))
+        .arg(count(flag("connections", "N", "1024", super::CONNECTIONS)))
         .arg(count(flag("streams", "N", "100", "Streams an association")))
         .arg(super::server_threads())
         .arg(count(flag("exchanges", "N", "4096", "Exchanges and tunnels at a time, in all")))

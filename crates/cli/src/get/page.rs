@@ -29,6 +29,9 @@ pub struct Asked {
     pub har: Option<Reserved>,
     /// No waterfall.
     pub quiet: bool,
+    /// For a connection.
+    pub connect: Duration,
+    /// For an object that does not move.
     pub timeout: Duration,
     pub sctp: Config,
     pub sctp_port: u16,
@@ -36,7 +39,7 @@ pub struct Asked {
 
 /// Gets the page.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
-    let Asked { url, directory, har, quiet, timeout, mut sctp, sctp_port } = asked;
+    let Asked { url, directory, har, quiet, connect, timeout, mut sctp, sctp_port } = asked;
     // An object that is given up takes its stream with it, not the association (RFC 6525).
     sctp.reconfig = true;
     if let Some(directory) = &directory {
@@ -55,15 +58,16 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         timeout,
     };
     let come = if url.carrier == Carrier::Tcp {
-        let origins = Rc::new(Origins::new(world, Some(authority.clone()), Rules::default(), timeout));
+        let origins = Rc::new(Origins::new(world, Some(authority.clone()), Rules::default(), connect));
         visit(world, origins, plan(CONNECTIONS), keeper).await
     } else {
         let addresses = url.resolve().map_err(Failure::Host)?;
         let at_once = usize::from(sctp.streams);
         let to = Sctp { carrier: url.carrier, addresses, port: sctp_port, config: sctp };
-        let (host, connector) = to.host(world).await?;
+        let (host, ways) = to.host(world).await?;
         let peer = Peer::Origin(authority.clone());
-        let associations = Rc::new(Associations::new(world, connector, 1, peer, timeout));
+        let associations =
+            Rc::new(Associations::new(world, ways.connector.clone(), ways.count(), peer, connect));
         let come = visit(world, associations.clone(), plan(at_once), keeper).await;
         associations.close();
         let _ = within(world, CLOSING, host.idle()).await;

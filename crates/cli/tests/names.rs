@@ -1,0 +1,75 @@
+//! Names with addresses of both IP versions, of which one is refused (RFC 6951 §5.5): `get` and `load` over SCTP go on
+//! with the other.
+//!
+//! Behind `link`, whose command may see another `/etc/hosts` where it is root; elsewhere the tests say so and pass,
+//! unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Scratch, anabranch, emulated_links, errors, run};
+use std::process::Output;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+
+/// Runs `words` where `twofold` has both addresses of the far end, at which `far` runs with them as `$FOUR` and `$SIX`.
+fn twofold(place: &Scratch, far: &str, words: &str) -> Output {
+    let of = |which: &str, end: u8| {
+        format!(
+            "FOUR=${{ANABRANCH_{which}}}; SIX=$(ip -6 -o addr show dev path1 scope global | \
+             sed -n 's,.*inet6 \\([0-9a-f:]*\\)::[12]/64.*,\\1::{end},p')"
+        )
+    };
+    let near = format!(
+        "{}; printf '%s twofold\\n%s twofold\\n' $SIX $FOUR > hosts\n\
+         mount --bind hosts /etc/hosts 2>/dev/null || exit 77\n{words}",
+        of("FAR", 1)
+    );
+    let far = format!("{}; {far}", of("FAR", 1));
+    let mut command = anabranch();
+    command
+        .current_dir(&place.0)
+        .args(["link", "--quiet", "--rtt", "4ms", "--far", &far, "--", "sh", "-c", &near]);
+    run(&mut command)
+}
+
+#[test]
+fn the_address_that_answers_is_found() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("twofold");
+    place.file("site/page", b"both ways");
+    for listen in ["$FOUR", "[$SIX]"] {
+        let far = format!("exec {PROGRAM} serve site --quiet --listen sctp://{listen}:9899");
+        let words = format!(
+            "{PROGRAM} get --quiet --timeout 20s http+sctp://twofold:9899/page || exit 1\n\
+             {PROGRAM} get --quiet --timeout 20s --page http+sctp://twofold:9899/page -o page || exit 2\n\
+             cmp page/page site/page || exit 3\n\
+             {PROGRAM} load --quiet -c 1 --requests 5 http+sctp://twofold:9899/page > report || exit 4"
+        );
+        let output = twofold(&place, &far, &words);
+        if output.status.code() == Some(77) {
+            let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
+            assert!(!required, "/etc/hosts cannot be replaced in a namespace here");
+            println!("not tested here: /etc/hosts cannot be replaced");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(0), "{listen}: {}", errors(&output));
+        assert_eq!(output.stdout, b"both ways", "{listen}");
+    }
+    // Nobody anywhere: one line, which names both.
+    let words = format!("exec {PROGRAM} get --quiet --timeout 20s http+sctp://twofold:9899/page");
+    let output = twofold(&place, "exec sleep 60", &words);
+    let told = errors(&output);
+    if output.status.code() == Some(77) {
+        return;
+    }
+    assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{told}");
+    assert!(
+        told.starts_with("anabranch: twofold: ") && told.matches("connection refused").count() == 2,
+        "{told}"
+    );
+    assert!(told.contains("fd61:") && told.contains("100."), "{told}");
+}

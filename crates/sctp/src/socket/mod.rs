@@ -59,6 +59,7 @@ mod lifecycle;
 mod notification;
 mod option;
 mod settings;
+mod sockopt;
 mod transfer;
 
 #[cfg(test)]

@@ -397,6 +397,15 @@ impl Batch {
         self.count = 1;
         std::mem::swap(&mut self.buffer, buffer);
     }
+
+    /// The same for packets of `stride` bytes each, the last perhaps shorter.
+    pub fn exchange_in_segments(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
+        assert!(stride > 0, "an empty packet");
+        self.exchange_in(buffer, start);
+        let bytes = self.stride;
+        self.stride = stride.min(bytes);
+        self.count = bytes.div_ceil(self.stride);
+    }
 }
 
 #[cfg(test)]

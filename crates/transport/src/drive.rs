@@ -117,6 +117,7 @@ impl<W: World> Driver<W> {
 
     #[inline(always)]
     fn turn<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> io::Result<()> {
+        let mut taken = 0;
         for _ in 0..ROUNDS_PER_POLL {
             // A real clock goes on: an engine that has sent what one instant allows must see the answer come later.
             let now = self.world.now();
@@ -127,6 +128,7 @@ impl<W: World> Driver<W> {
                 more = self.receive(cx, now, driven.engine())?;
                 bytes += self.input.bytes().len().max(1);
             }
+            taken += bytes;
             if driven.engine().poll_timeout().is_some_and(|at| at <= now) {
                 driven.engine().handle_timeout(now);
             }
@@ -139,6 +141,10 @@ impl<W: World> Driver<W> {
             if !more {
                 self.rearm(cx, now, driven.engine().poll_timeout());
                 return Ok(());
+            }
+            // Whoever reads finds it in the caches.
+            if taken >= BYTES_PER_POLL {
+                break;
             }
         }
         // Let others run before the rest.
@@ -272,5 +278,7 @@ fn has_no_way(error: &io::Error) -> bool {
 
 /// Batches taken in before other tasks get their turn.
 const ROUNDS_PER_POLL: usize = 256;
+/// Bytes taken in before they do: what is large does not lie until it has left the caches.
+const BYTES_PER_POLL: usize = 128 * 1024;
 /// Bytes that may come in before anything goes out: acknowledgements must not wait for a whole window.
 const MOST_AT_ONCE: usize = 16 * 1024;

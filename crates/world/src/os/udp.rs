@@ -13,6 +13,7 @@ use super::addresses::Addresses;
 use super::bind;
 use super::outbox::{self, Outbox, Train};
 use super::reports::{self, Report};
+use anabranch_base::engine::HEADROOM;
 use anabranch_base::{Batch, Ecn, IcmpKind};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
@@ -77,7 +78,12 @@ impl std::fmt::Debug for Bound {
 /// What one call has brought and nobody has taken yet.
 #[derive(Debug)]
 struct Received {
+    /// For many that are small, which are copied out of it.
     storage: Vec<u8>,
+    /// For trains, which are taken as they are, by exchange; each begins behind a batch's headroom.
+    trains: [Vec<u8>; TRAINS],
+    /// Trains are what comes.
+    long: bool,
     metas: [RecvMeta; BUFFERS],
     socket: usize,
     next: usize,
@@ -100,6 +106,8 @@ impl Udp {
         let bound = |(ip, socket)| Bound::new(ip, socket, single_packets);
         let received = Received {
             storage: vec![0; BUFFERS * BUFFER_BYTES],
+            trains: Default::default(),
+            long: false,
             metas: [RecvMeta::default(); BUFFERS],
             socket: 0,
             next: 0,
@@ -327,24 +335,27 @@ impl Udp {
     fn receive(&self, cx: &mut Context<'_>, number: usize) -> io::Result<bool> {
         let bound = &self.sockets[number];
         let mut received = self.received.borrow_mut();
-        let Received { storage, metas, socket, next, count } = &mut *received;
+        let Received { storage, trains, long, metas, socket, next, count } = &mut *received;
         loop {
             match bound.socket.poll_recv_ready(cx) {
                 Poll::Pending => return Ok(false),
                 Poll::Ready(ready) => ready?,
             }
-            let mut buffers = storage.chunks_mut(BUFFER_BYTES).map(IoSliceMut::new);
-            let mut buffers: [IoSliceMut<'_>; BUFFERS] =
-                std::array::from_fn(|_| buffers.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
+            let most = if *long { TRAINS } else { BUFFERS };
+            let mut pieces = storage.chunks_mut(BUFFER_BYTES);
+            let mut whole = trains.iter_mut();
+            let mut buffers: [IoSliceMut<'_>; BUFFERS] = std::array::from_fn(|_| {
+                let buffer = if *long { whole.next().map(Received::whole) } else { pieces.next() };
+                IoSliceMut::new(buffer.unwrap_or_default())
+            });
             let state = bound.state.borrow();
-            let got = bound
-                .socket
-                .try_io(Interest::READABLE, || state.recv((&*bound.socket).into(), &mut buffers, metas));
+            let call = || state.recv((&*bound.socket).into(), &mut buffers[..most], &mut metas[..most]);
+            let got = bound.socket.try_io(Interest::READABLE, call);
             match got {
                 Ok(0) => {}
                 Ok(got) => {
                     (*socket, *next, *count) = (number, 0, got);
-                    if got < BUFFERS {
+                    if got < most {
                         // That was all. Another call would say so; what comes from here on is an event that the
                         // loop has not looked at yet.
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
@@ -400,7 +411,7 @@ impl Udp {
 
     fn take_received(&self, batch: &mut Batch) -> bool {
         let mut received = self.received.borrow_mut();
-        let Received { storage, metas, socket, next, count } = &mut *received;
+        let Received { storage, trains, long, metas, socket, next, count } = &mut *received;
         while *next < *count {
             let number = *next;
             *next += 1;
@@ -409,9 +420,18 @@ impl Udp {
             if meta.len == 0 || meta.stride == 0 {
                 continue;
             }
-            let begin = number * BUFFER_BYTES;
+            let length = meta.len.min(BUFFER_BYTES);
             batch.clear();
-            batch.put_segments(&storage[begin..begin + meta.len.min(BUFFER_BYTES)], meta.stride);
+            if *long {
+                trains[number].truncate(HEADROOM + length);
+                batch.exchange_in_segments(&mut trains[number], HEADROOM, meta.stride);
+            } else {
+                let begin = number * BUFFER_BYTES;
+                batch.put_segments(&storage[begin..begin + length], meta.stride);
+            }
+            if *next == *count {
+                *long = metas[..*count].iter().any(|meta| meta.len >= LONG);
+            }
             let target = meta.dst_ip.unwrap_or(self.sockets[*socket].ip);
             batch.source = meta.addr;
             batch.target = SocketAddr::new(target, self.port);
@@ -419,6 +439,14 @@ impl Udp {
             return true;
         }
         false
+    }
+}
+
+impl Received {
+    /// Room for a train of any length. What the last one there was has left is not cleared again.
+    fn whole(train: &mut Vec<u8>) -> &mut [u8] {
+        train.resize(HEADROOM + BUFFER_BYTES, 0);
+        &mut train[HEADROOM..]
     }
 }
 
@@ -578,6 +606,10 @@ fn is_unreachable(error: &io::Error) -> bool {
 
 /// Datagrams, or trains of them, that one call may bring: what `quinn-udp` takes at most.
 const BUFFERS: usize = 32;
+/// Trains that one call may bring: those that fit the caches next to the processor, and what is made of them.
+const TRAINS: usize = 4;
+/// From here on it is a train: less is sooner copied than cleared.
+const LONG: usize = 32 * 1024;
 /// Packets that one call takes where they are not joined.
 const MOST_MESSAGES: usize = 64;
 /// What GRO joins at most is one UDP payload.

@@ -119,7 +119,7 @@ fn in_virtual_time<T: 'static, F: Future<Output = T>>(program: impl FnOnce(SimWo
 
 /// A program that waits for ever fails.
 fn on_the_loopback<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
-    let options = os::Options { addresses: vec![LOOPBACK], seed: Some(1) };
+    let options = os::Options { addresses: vec![LOOPBACK], seed: Some(1), ..os::Options::default() };
     let bounded = async |world: OsWorld| {
         let late = world.clone();
         let _watch = world.spawn("watch", async move {

@@ -153,6 +153,7 @@ fn serve() -> Command {
         .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
         .arg(count(flag("streams", "N", "100", "Streams an association")))
         .arg(server_threads())
+        .arg(crate::busy_poll::flag("off"))
         .arg(crate::knobs::set())
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
         .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))

@@ -60,6 +60,7 @@ pub fn command() -> Command {
             "no-offload",
             "UDP packet by packet at this end, as on a host without GSO and GRO: what they gain is seen beside it",
         ))
+        .arg(crate::busy_poll::flag("on"))
         .arg(crate::knobs::set().help(
             "Knobs: of SCTP as `race` names them (profile=rfc9260,rcvbuf=8MiB); of the kernel's protocols cc, \
              sndbuf and rcvbuf",
@@ -76,6 +77,7 @@ pub fn command() -> Command {
 
 #[cfg(target_os = "linux")]
 mod verb {
+    use crate::busy_poll::options;
     use crate::dial::{Sctp, within};
     use crate::outputs::{Outputs, command_line};
     use crate::place::{Carrier, Listen, Url};
@@ -125,7 +127,7 @@ mod verb {
             }
             let once = matches.get_flag("once");
             let server = Server { places, sctp_port, timeout, once };
-            let served = os::run(os::Options::default(), async |world| server.run(view(world)).await);
+            let served = os::run(options(matches), async |world| server.run(view(world)).await);
             return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
         }
         let text = matches.get_one::<String>("server").map_or("", String::as_str);
@@ -180,7 +182,7 @@ mod verb {
             interrupted: false,
         };
         let client = Client { url, plan, knobs: made, sctp_port, quiet: matches.get_flag("quiet"), framing };
-        let done = os::run(os::Options::default(), async |world| client.run(view(world), outputs).await);
+        let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
         done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
     }
 

@@ -5,7 +5,7 @@ use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::serve::log;
 use crate::threads::{Doors, Post};
-use crate::{Done, Failure, complain, knobs};
+use crate::{Done, Failure, busy_poll, complain, knobs};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::gateway::allow::{Rule, Rules};
 use anabranch_http::gateway::{self, Associations, Authority, Options, Origins, Peer, Room, Route, Upstream};
@@ -37,7 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let room = Room::new(number("exchanges"));
     doors.run(announce, move |doors, post| {
         let settings = Settings { room: room.clone(), ..Settings::read(&matches)? };
-        let carried = os::run(os::Options::default(), async |world| {
+        let carried = os::run(busy_poll::options(&matches), async |world| {
             // Nobody else is called so.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();

@@ -70,6 +70,7 @@ pub fn command() -> Command {
             count(flag("max-sessions", "N", "Most sessions open at a time with --rate; more fail"))
                 .default_value("10000"),
         )
+        .arg(crate::busy_poll::flag("on"))
         .arg(crate::knobs::set())
         .arg(
             flag("sctp-port", "N", "The server's SCTP port behind its UDP port")
@@ -88,7 +89,7 @@ mod verb {
     use crate::outputs::{Outputs, command_line};
     use crate::place::{Carrier, Url};
     use crate::progress::Ticker;
-    use crate::{Done, Failure};
+    use crate::{Done, Failure, busy_poll};
     use anabranch_base::units::{parse_interval, parse_span};
     use anabranch_http::load::report::{self, Framing};
     use anabranch_http::load::{Load, Pace, Plan};
@@ -123,7 +124,7 @@ mod verb {
             url,
             plan,
         };
-        let done = os::run(os::Options::default(), async |world| reach(world, settings, outputs).await);
+        let done = os::run(busy_poll::options(matches), async |world| reach(world, settings, outputs).await);
         done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
     }
 

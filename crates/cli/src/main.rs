@@ -5,6 +5,7 @@
 
 mod args;
 mod bulk;
+mod busy_poll;
 mod decode;
 #[cfg(target_os = "linux")]
 mod dial;

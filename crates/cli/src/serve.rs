@@ -3,7 +3,7 @@
 use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen};
 use crate::threads::{Doors, Post};
-use crate::{Done, Failure, complain, knobs, say};
+use crate::{Done, Failure, busy_poll, complain, knobs, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
@@ -39,8 +39,9 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?;
         let settings = Settings::read(&matches)?;
-        let served =
-            os::run(os::Options::default(), async |world| serve(world, site, doors, settings, post).await);
+        let served = os::run(busy_poll::options(&matches), async |world| {
+            serve(world, site, doors, settings, post).await
+        });
         served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
     })
 }

@@ -58,7 +58,11 @@ fn is_served(target: &Running) {
 
 /// Runs a hostile client in a world of its own; one that waits for ever fails.
 fn attack<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
-    let options = os::Options { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], seed: None };
+    let options = os::Options {
+        addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        seed: None,
+        ..os::Options::default()
+    };
     os::run(options, program).expect("a world")
 }
 

@@ -83,7 +83,7 @@ impl Endpoint {
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (give, accepted) = mpsc::channel(ACCEPTED);
         let (begun, beginning) = oneshot::channel();
-        let world = os::Options { addresses: options.addresses.clone(), seed: None };
+        let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
         std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
             // Without a world `begun` is dropped with the program, and the one who waits is told.
             os::run(world, async |world| driver::endpoint(world, options, asked, give, begun).await)

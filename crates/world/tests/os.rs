@@ -21,7 +21,7 @@ const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// Runs `program` on these addresses; a program that waits for ever fails.
 fn on<T>(addresses: &[IpAddr], program: impl AsyncFnOnce(OsWorld) -> T) -> T {
-    let options = Options { addresses: addresses.to_vec(), seed: Some(1) };
+    let options = Options { addresses: addresses.to_vec(), seed: Some(1), ..Options::default() };
     os::run(options, async |world| within(&world, 60, program(world.clone())).await).expect("a world")
 }
 

@@ -52,7 +52,7 @@ fn seats(found: Option<IpAddr>) -> Vec<Seat> {
 
 /// One world takes all the seats: what each of them gets is all that matters.
 fn on<T>(seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
-    let options = Options { addresses: vec![HERE], seed: Some(1) };
+    let options = Options { addresses: vec![HERE], seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
         let sockets = seats.into_iter().map(|seat| world.take_seat(seat).expect("a socket")).collect();
         program(world, sockets).await

@@ -80,7 +80,7 @@ fn one(case: Case, place: &mut Place, attempt: usize) -> Result<String, String> 
     let name = format!("{}-{case}", place.column).replace(['/', ' ', ',', ':', '%'], "-");
     let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
     road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
-    let options = Options { addresses: our_addresses(case.is_v6()), seed: Some(1) };
+    let options = Options { addresses: our_addresses(case.is_v6()), seed: Some(1), ..Options::default() };
     let outcome = os::run(options, async |world| {
         let field = Field::new(world, road.clone());
         cases::run(case, field, place).await

@@ -168,7 +168,7 @@ fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, 
     let name = format!("tcp-{case}-{begins:?}").replace([' ', ',', '%'], "-");
     let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
     road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
-    let options = Options { addresses: vec![THEIRS.into()], seed: Some(number as u64) };
+    let options = Options { addresses: vec![THEIRS.into()], seed: Some(number as u64), ..Options::default() };
     // The device is there before the world asks for its address.
     let outcome = prepare().and_then(|()| {
         os::run(options, async |world| {

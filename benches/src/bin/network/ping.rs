@@ -1,5 +1,6 @@
 //! A message there and back, between two programs of ours.
 
+use crate::floor::own_cpu;
 use anabranch_sctp::Config;
 use anabranch_transport::sctp::{Carrier, SctpHost};
 use anabranch_transport::{Listener, Session, Stream};
@@ -17,7 +18,7 @@ pub fn run(words: &[String]) {
         _ => panic!("ping echo ADDRESS, or ping send FROM TO SIZE COUNT"),
     };
     let at: IpAddr = at.parse().expect("an address");
-    let options = os::Options { addresses: vec![at], seed: None };
+    let options = os::Options { addresses: vec![at], seed: None, ..os::Options::default() };
     let done = os::run(options, async |world| match rest {
         None => echo(world).await,
         Some((to, size, count)) => {
@@ -65,7 +66,8 @@ async fn send(world: OsWorld, to: SocketAddr, size: usize, count: usize) {
     let mut spans = spans.split_off(count / 10);
     spans.sort_unstable();
     let at = |rank: usize| spans[spans.len() * rank / 100].as_nanos() as f64 / 1e3;
-    println!("{:.2} {:.2}", at(50), at(99));
+    let cpu = own_cpu() * 1e6 / (count + count / 10) as f64;
+    println!("{:.2} {:.2} {cpu:.3}", at(50), at(99));
 }
 
 const SCTP_PORT: u16 = 5201;

@@ -61,6 +61,7 @@ pub fn command() -> Command {
         .arg(count(flag("connections", "N", "1024", super::CONNECTIONS)))
         .arg(count(flag("streams", "N", "100", "Streams an association")))
         .arg(super::server_threads())
+        .arg(crate::busy_poll::flag("off"))
         .arg(count(flag("exchanges", "N", "4096", "Exchanges and tunnels at a time, in all")))
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
         .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))

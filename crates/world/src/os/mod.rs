@@ -6,6 +6,7 @@
 //! privilege, unless raw sockets are asked for.
 //!
 //! - `timers`: one timerfd for all timers of the world
+//! - `busy_poll`: looking for packets once more before sleep
 //! - `addresses`: the host's addresses, and how they change
 //! - `udp`, `raw`: sockets; `bind`: how UDP's come to a port; `outbox`: packets that leave together
 //! - `shards`: several worlds behind one UDP port; `steer`: what the kernel is told of them
@@ -18,6 +19,7 @@
 
 mod addresses;
 mod bind;
+mod busy_poll;
 mod descriptor;
 mod names;
 mod outbox;
@@ -45,14 +47,16 @@ pub use usage::{processor_time, raise_open_files};
 use crate::{Datagrams, Detach, Local, World};
 use addresses::Addresses;
 use anabranch_base::{Batch, Instant, Rng};
+use busy_poll::BusyPoll;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use timers::Timers;
 use tokio::task::{JoinHandle, LocalSet};
@@ -65,6 +69,11 @@ pub struct Options {
     pub addresses: Vec<IpAddr>,
     /// The seed of all randomness; `None`: from the operating system.
     pub seed: Option<u64>,
+    /// Sleep as soon as there is nothing to do. Else a world to which small
+    /// packets come one by one, each within 100 us of the last, looks for the
+    /// next one for as long: that saves being woken, and takes a processor for
+    /// as long as it goes on.
+    pub sleep_at_once: bool,
 }
 
 /// The operating system as programs see it. Lives inside [`run`].
@@ -80,6 +89,7 @@ struct Inner {
     /// Generators given out, where no seed asks for the same ones again.
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
+    busy_poll: Arc<BusyPoll>,
     single_packets: bool,
     mark: Option<u32>,
     kernel: KernelOptions,
@@ -90,11 +100,21 @@ struct Inner {
 /// # Errors
 /// The operating system gives no event queue, no timer, or no such address.
 pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::Result<T> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().max_blocking_threads(RESOLVERS).build()?;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_io().max_blocking_threads(RESOLVERS);
+    let (busy_poll, sleep_at_once) = (BusyPoll::new(), options.sleep_at_once);
+    if !sleep_at_once {
+        let busy_poll = busy_poll.clone();
+        builder.on_thread_park(move || busy_poll.about_to_sleep());
+    }
+    let runtime = builder.build()?;
     let tasks = LocalSet::new();
     let ended = tasks.block_on(&runtime, async {
-        let world = OsWorld::begin(options)?;
+        if !sleep_at_once {
+            let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+            busy_poll.begin(waker);
+        }
+        let world = OsWorld::begin(options, busy_poll)?;
         Ok(program(world).await)
     });
     // Tasks are dropped while the runtime is there: they deregister their sockets.
@@ -107,7 +127,7 @@ pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::
 }
 
 impl OsWorld {
-    fn begin(options: Options) -> io::Result<Self> {
+    fn begin(options: Options, busy_poll: Arc<BusyPoll>) -> io::Result<Self> {
         let (rng, drawn) = match options.seed {
             Some(seed) => (Rng::new(seed), None),
             None => (Rng::keyed(secret()?, hmac_sha256), Some(Cell::new(0))),
@@ -115,7 +135,8 @@ impl OsWorld {
         let timers = Timers::begin()?;
         let addresses = Rc::new(Addresses::new(options.addresses)?);
         let (single_packets, mark, kernel) = (false, None, KernelOptions::default());
-        Ok(Self { inner: Rc::new(Inner { timers, rng, drawn, addresses, single_packets, mark, kernel }) })
+        let inner = Inner { timers, rng, drawn, addresses, busy_poll, single_packets, mark, kernel };
+        Ok(Self { inner: Rc::new(inner) })
     }
 
     /// The same world and clock, seen from other addresses of the host (see [`Options::addresses`]).
@@ -156,6 +177,7 @@ impl OsWorld {
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),
+            busy_poll: inner.busy_poll.clone(),
             single_packets: inner.single_packets,
             mark: inner.mark,
             kernel: inner.kernel.clone(),
@@ -221,9 +243,7 @@ impl World for OsWorld {
     async fn bind(&self, at: Local) -> io::Result<OsSocket> {
         let addresses = self.inner.addresses.clone();
         Ok(match at {
-            Local::Udp { port } => {
-                OsSocket::Udp(Box::new(udp::Udp::bind(addresses, port, self.inner.single_packets)?))
-            }
+            Local::Udp { port } => OsSocket::Udp(Box::new(udp::Udp::bind(self, port)?)),
             Local::Ip { protocol } => {
                 OsSocket::Raw(Box::new(raw::Raw::bind(addresses, protocol, self.inner.mark)?))
             }

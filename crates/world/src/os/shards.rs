@@ -111,7 +111,7 @@ impl OsWorld {
     /// The host gives no offloads, or no event queue.
     pub fn take_seat(&self, seat: Seat) -> io::Result<OsSocket> {
         let Seat { index, port, sockets, group } = seat;
-        let udp = Udp::over(self.inner.addresses.clone(), port, sockets, self.inner.single_packets)?;
+        let udp = Udp::over(self, port, sockets)?;
         let sorted = RefCell::new(vec![Vec::new(); group.inboxes.len()]);
         Ok(OsSocket::Shared(Box::new(Shared { udp, index, group, from_others: Cell::new(false), sorted })))
     }

@@ -8,11 +8,12 @@
 //!
 //! Home of RFC 6951 §5.2 and §5.3 as far as sockets go.
 
-use super::LARGEST_PACKET;
 use super::addresses::Addresses;
 use super::bind;
+use super::busy_poll::BusyPoll;
 use super::outbox::{self, Outbox, Train};
 use super::reports::{self, Report};
+use super::{Inner, LARGEST_PACKET, OsWorld};
 use anabranch_base::engine::HEADROOM;
 use anabranch_base::{Batch, Ecn, IcmpKind};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
@@ -26,6 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -35,6 +37,7 @@ use tokio::net::UdpSocket;
 pub struct Udp {
     port: u16,
     addresses: Rc<Addresses>,
+    busy_poll: Arc<BusyPoll>,
     sockets: Vec<Bound>,
     /// Who is asked first next time.
     turn: Cell<usize>,
@@ -91,18 +94,15 @@ struct Received {
 }
 
 impl Udp {
-    pub(super) fn bind(addresses: Rc<Addresses>, port: u16, single_packets: bool) -> io::Result<Self> {
-        let (port, sockets) = bind::all(addresses.fixed(), port)?;
-        Self::over(addresses, port, sockets, single_packets)
+    pub(super) fn bind(world: &OsWorld, port: u16) -> io::Result<Self> {
+        let (port, sockets) = bind::all(world.inner.addresses.fixed(), port)?;
+        Self::over(world, port, sockets)
     }
 
     /// Over sockets that are bound to `port` and these addresses.
-    pub(super) fn over(
-        addresses: Rc<Addresses>,
-        port: u16,
-        sockets: Vec<(IpAddr, Socket)>,
-        single_packets: bool,
-    ) -> io::Result<Self> {
+    pub(super) fn over(world: &OsWorld, port: u16, sockets: Vec<(IpAddr, Socket)>) -> io::Result<Self> {
+        let Inner { addresses, busy_poll, single_packets, .. } = &*world.inner;
+        let single_packets = *single_packets;
         let bound = |(ip, socket)| Bound::new(ip, socket, single_packets);
         let received = Received {
             storage: vec![0; BUFFERS * BUFFER_BYTES],
@@ -115,7 +115,8 @@ impl Udp {
         };
         Ok(Self {
             port,
-            addresses,
+            addresses: addresses.clone(),
+            busy_poll: busy_poll.clone(),
             sockets: sockets.into_iter().map(bound).collect::<io::Result<_>>()?,
             turn: Cell::new(0),
             received: RefCell::new(received),
@@ -185,6 +186,7 @@ impl Udp {
                 if let Ok(gone @ 1..) =
                     ready!(bound.send_many(cx, self.source(bound, train.source), train.ecn, &packets))
                 {
+                    self.busy_poll.sent(packets[..gone].iter().map(|(packet, _)| packet.len()).sum());
                     outbox.leave(gone);
                     continue;
                 }
@@ -235,6 +237,7 @@ impl Udp {
                     bytes[at..].chunks(stride).take(MOST_MESSAGES).map(|packet| (packet, target)).collect();
                 if let Ok(gone @ 1..) = ready!(bound.send_many(cx, src_ip, ecn, &packets)) {
                     self.sent.set(bytes.len().min(at + gone * stride));
+                    self.busy_poll.sent(gone * stride);
                     continue;
                 }
                 // Why not is told by the first of them alone.
@@ -249,7 +252,10 @@ impl Udp {
             };
             match bound.send(cx, &transmit, may_fragment) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => self.sent.set(end),
+                Poll::Ready(Ok(())) => {
+                    self.sent.set(end);
+                    self.busy_poll.sent(end - at);
+                }
                 Poll::Ready(Err(error)) => match Refusal::of(&error) {
                     // Of a report that waited, not of this packet.
                     Refusal::Earlier if refusals < MOST_REFUSALS => refusals += 1,
@@ -355,6 +361,7 @@ impl Udp {
                 Ok(0) => {}
                 Ok(got) => {
                     (*socket, *next, *count) = (number, 0, got);
+                    self.busy_poll.received(metas[..got].iter().map(|meta| meta.len).sum());
                     if got < most {
                         // That was all. Another call would say so; what comes from here on is an event that the
                         // loop has not looked at yet.

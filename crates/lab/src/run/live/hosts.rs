@@ -109,7 +109,7 @@ impl Task {
         // Engines in user space share the machine with whatever else runs; a kernel's TCP does not wait for it.
         be_prompt();
         let seed = self.seed.wrapping_mul(2).wrapping_add(side);
-        let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed) };
+        let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed), sleep_at_once: true };
         let ended = os::run(options, async |world| {
             let world = world.with_kernel(kernel_options(&self.arm));
             program(self.mark.map_or(world.clone(), |mark| world.marked(mark))).await

@@ -1,0 +1,23 @@
+//! `--busy-poll`: whether a world looks for packets once more before it sleeps.
+//!
+//! On for those who ask and wait for the answer. A server shares its machine
+//! with others more often than not, and is told.
+
+use clap::{Arg, ArgMatches};
+
+/// The flag.
+pub fn flag(default: &'static str) -> Arg {
+    Arg::new("busy-poll")
+        .long("busy-poll")
+        .value_name("on|off")
+        .value_parser(["on", "off"])
+        .default_value(default)
+        .help("While small packets come less than 100 us apart, look for the next one instead of sleeping")
+}
+
+/// A world by the flag.
+#[cfg(target_os = "linux")]
+pub fn options(matches: &ArgMatches) -> anabranch_world::os::Options {
+    let on = matches.get_one::<String>("busy-poll").is_some_and(|told| told == "on");
+    anabranch_world::os::Options { sleep_at_once: !on, ..anabranch_world::os::Options::default() }
+}

@@ -30,12 +30,13 @@ use crate::room::Place;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 /// How a server behaves.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +124,7 @@ struct Activity {
     /// Whose turn it is, where requests are worked on one at a time.
     turns: turn::Turns,
     /// Whom the session is with; asked for only where there is a log.
-    peer: Option<SocketAddr>,
+    peer: Option<Box<SocketAddr>>,
     /// The server is ending; the streams that want to know it.
     ending: Cell<bool>,
     streams: RefCell<BTreeMap<u16, Waker>>,
@@ -158,65 +159,88 @@ impl Activity {
     }
 }
 
-async fn serve_session<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N, _place: Option<Place>)
+/// One task does it all: there may be thousands of sessions that do nothing.
+#[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
+fn serve_session<W, S, O, N>(
+    service: Rc<Service<W, S, O>>,
+    session: N,
+    place: Option<Place>,
+) -> impl Future<Output = ()>
 where
     W: World,
     S: Site,
     O: Observer + 'static,
     N: Session,
 {
-    let peer = if service.options.log.is_some() { session.peer() } else { None };
-    let activity = Rc::new(Activity { peer, ..Activity::default() });
-    activity.moved.set(service.world.now());
-    let mut watch = Watch::new(&service.world, &service.options);
-    let mut served = std::pin::pin!(serve_streams(&service, &session, &activity));
-    // One task for both: thousands of sessions may have nothing else than that.
-    poll_fn(|cx| {
-        if let Some(watch) = &mut watch {
-            watch.poll(cx, &service.world, &session, &activity);
-        }
-        served.as_mut().poll(cx)
-    })
-    .await;
+    async move {
+        let peer = if service.options.log.is_some() { session.peer() } else { None };
+        let activity = Rc::new(Activity { peer: peer.map(Box::new), ..Activity::default() });
+        activity.moved.set(service.world.now());
+        let mut watch = Watch::new(&service.world, &service.options);
+        let mut served = std::pin::pin!(serve_streams(&service, &session, &activity));
+        poll_fn(|cx| {
+            if let Some(watch) = &mut watch {
+                watch.poll(cx, &service.world, &service.options, &session, &activity);
+            }
+            served.as_mut().poll(cx)
+        })
+        .await;
+        drop(place);
+    }
 }
 
-async fn serve_streams<W, S, O, N>(service: &Rc<Service<W, S, O>>, session: &N, activity: &Rc<Activity>)
+/// The streams that a session has had.
+struct Begun<W: World> {
+    tasks: Tasks<W>,
+    /// A stream number can come again: its exchanges are counted on.
+    logs: BTreeMap<u16, Rc<stream::Log>>,
+}
+
+#[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
+fn serve_streams<W, S, O, N>(
+    service: &Rc<Service<W, S, O>>,
+    session: &N,
+    activity: &Rc<Activity>,
+) -> impl Future<Output = ()>
 where
     W: World,
     S: Site,
     O: Observer + 'static,
     N: Session,
 {
-    let tasks = Tasks::new(service.world.clone());
-    // A stream number can come again: its exchanges are counted on.
-    let mut logs = BTreeMap::new();
-    let stop = service.options.stop.as_ref().map(Stop::wait);
-    loop {
-        let next = poll_fn(|cx| {
-            if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
-                return Poll::Ready(None);
-            }
-            session.poll_accept(cx).map(Some)
-        });
-        let stream = match next.await {
-            Some(Ok(stream)) => stream,
-            Some(Err(_)) => return,
-            None => break,
-        };
-        let log = stream::Log::of(&mut logs, session.id(), &stream);
-        let task = stream::serve(service.clone(), log, stream, activity.clone());
-        tasks.spawn("http served stream", task);
+    async move {
+        let mut begun: Option<Box<Begun<W>>> = None;
+        let stop = service.options.stop.as_ref().map(Stop::wait);
+        loop {
+            let next = poll_fn(|cx| {
+                if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
+                    return Poll::Ready(None);
+                }
+                session.poll_accept(cx).map(Some)
+            });
+            let stream = match next.await {
+                Some(Ok(stream)) => stream,
+                Some(Err(_)) => return,
+                None => break,
+            };
+            let Begun { tasks, logs } = &mut **begun.get_or_insert_with(|| {
+                Box::new(Begun { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
+            });
+            let log = stream::Log::of(logs, session.id(), &stream);
+            let task = stream::serve(service.clone(), log, stream, activity.clone());
+            tasks.spawn("http served stream", task);
+        }
+        activity.end();
+        if let Some(begun) = &begun {
+            begun.tasks.idle().await;
+        }
+        session.close();
+        session.closed().await;
     }
-    activity.end();
-    tasks.idle().await;
-    session.close();
-    session.closed().await;
 }
 
 /// Ends a session that stands still.
 struct Watch<W: World> {
-    idle: Option<Duration>,
-    head: Option<Duration>,
     timer: W::Timer,
     /// The timer is set.
     armed: bool,
@@ -229,32 +253,37 @@ struct Watch<W: World> {
 impl<W: World> Watch<W> {
     /// `None` where sessions may stand still.
     fn new(world: &W, options: &Options) -> Option<Self> {
-        let (idle, head) = (options.idle_timeout, options.head_timeout);
-        if idle.is_none() && head.is_none() {
+        if options.idle_timeout.is_none() && options.head_timeout.is_none() {
             return None;
         }
-        Some(Self {
-            idle,
-            head,
-            timer: world.timer(),
-            armed: false,
-            closing: None,
-            uptake: Uptake::default(),
-        })
+        Some(Self { timer: world.timer(), armed: false, closing: None, uptake: Uptake::default() })
     }
 
     /// Does what is due, and is looked at again when there may be more.
-    fn poll<N: Session>(&mut self, cx: &mut Context<'_>, world: &W, session: &N, activity: &Activity) {
+    fn poll<N: Session>(
+        &mut self,
+        cx: &mut Context<'_>,
+        world: &W,
+        options: &Options,
+        session: &N,
+        activity: &Activity,
+    ) {
         while !self.armed || self.timer.poll(cx).is_ready() {
             let now = world.now();
-            let due = self.look(now, session, activity);
+            let due = self.look(now, options, session, activity);
             self.timer.set(Some(due.max(now.plus_nanos(1))));
             self.armed = true;
         }
     }
 
     /// When to look again.
-    fn look<N: Session>(&mut self, now: Instant, session: &N, activity: &Activity) -> Instant {
+    fn look<N: Session>(
+        &mut self,
+        now: Instant,
+        options: &Options,
+        session: &N,
+        activity: &Activity,
+    ) -> Instant {
         let far = Duration::from_secs(3600);
         if let Some(until) = self.closing {
             // A peer that does not take what is left, or the end, is not waited for.
@@ -269,7 +298,7 @@ impl<W: World> Watch<W> {
             return now + CLOSING;
         }
         let head_since = activity.head_since.get();
-        if let (Some(since), Some(head)) = (head_since, self.head)
+        if let (Some(since), Some(head)) = (head_since, options.head_timeout)
             && since + head <= now
         {
             session.abort();
@@ -280,14 +309,14 @@ impl<W: World> Watch<W> {
             activity.moved.set(now);
         }
         let busy = activity.serving.get() > 0;
-        let idle = self.idle.unwrap_or(far);
-        if self.idle.is_some() && !busy && activity.moved.get() + idle <= now {
+        let idle = options.idle_timeout.unwrap_or(far);
+        if options.idle_timeout.is_some() && !busy && activity.moved.get() + idle <= now {
             session.close();
             self.closing = Some(now + CLOSING);
             return now + CLOSING;
         }
         let idle_due = if busy { now + idle } else { activity.moved.get() + idle };
-        let head_due = head_since.unwrap_or(now) + self.head.unwrap_or(far);
+        let head_due = head_since.unwrap_or(now) + options.head_timeout.unwrap_or(far);
         idle_due.min(head_due)
     }
 }
@@ -297,7 +326,8 @@ impl<W: World> Watch<W> {
 pub(crate) struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,
-    finished: Rc<Finished>,
+    /// Once there was one: thousands of sessions may never have a stream.
+    finished: OnceCell<Rc<Finished>>,
     next: Cell<u64>,
 }
 
@@ -308,23 +338,36 @@ struct Finished {
     waiting: RefCell<Option<Waker>>,
 }
 
+/// A task that says when it is done. The task itself is in a place of its own: an executor's tasks come in sizes of 128
+/// bytes, and this much fits the smallest.
+struct Noted<F> {
+    task: Pin<Box<F>>,
+    finished: Rc<Finished>,
+    id: u64,
+}
+
+impl<F: Future<Output = ()>> Future for Noted<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.task.as_mut().poll(cx));
+        self.finished.tasks.borrow_mut().push(self.id);
+        if let Some(waker) = self.finished.waiting.take() {
+            waker.wake();
+        }
+        Poll::Ready(())
+    }
+}
+
 impl<W: World> Tasks<W> {
     pub(crate) fn new(world: W) -> Self {
-        Self { world, running: RefCell::default(), finished: Rc::default(), next: Cell::new(0) }
+        Self { world, running: RefCell::default(), finished: OnceCell::new(), next: Cell::new(0) }
     }
 
     pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
         let id = self.next.replace(self.next.get() + 1);
-        let finished = self.finished.clone();
-        // In a place of its own: a block that waits for what it was given keeps room for it twice.
-        let task = Box::pin(task);
-        let handle = self.world.spawn(name, async move {
-            task.await;
-            finished.tasks.borrow_mut().push(id);
-            if let Some(waker) = finished.waiting.take() {
-                waker.wake();
-            }
-        });
+        let finished = self.finished.get_or_init(Rc::default).clone();
+        let handle = self.world.spawn(name, Noted { task: Box::pin(task), finished, id });
         self.count();
         self.running.borrow_mut().insert(id, handle);
     }
@@ -332,8 +375,10 @@ impl<W: World> Tasks<W> {
     /// How many still run.
     pub(crate) fn count(&self) -> usize {
         let mut running = self.running.borrow_mut();
-        for done in self.finished.tasks.borrow_mut().drain(..) {
-            running.remove(&done);
+        if let Some(finished) = self.finished.get() {
+            for done in finished.tasks.borrow_mut().drain(..) {
+                running.remove(&done);
+            }
         }
         running.len()
     }
@@ -344,7 +389,9 @@ impl<W: World> Tasks<W> {
             if self.count() == 0 {
                 return Poll::Ready(());
             }
-            *self.finished.waiting.borrow_mut() = Some(cx.waker().clone());
+            // There has been one.
+            let finished = self.finished.get_or_init(Rc::default);
+            *finished.waiting.borrow_mut() = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;

@@ -1,7 +1,6 @@
 //! Ending a server in good order.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -15,8 +14,10 @@ pub struct Stop {
 #[derive(Debug, Default)]
 struct Inner {
     stopped: Cell<bool>,
-    waiting: RefCell<BTreeMap<u64, Waker>>,
-    next: Cell<u64>,
+    /// By place. What waits is mostly thousands of sessions.
+    waiting: RefCell<Vec<Option<Waker>>>,
+    /// Places that are free.
+    free: RefCell<Vec<u32>>,
 }
 
 impl Stop {
@@ -29,15 +30,19 @@ impl Stop {
     /// Stops.
     pub fn stop(&self) {
         self.inner.stopped.set(true);
-        for waker in std::mem::take(&mut *self.inner.waiting.borrow_mut()).into_values() {
-            waker.wake();
-        }
+        let woken: Vec<Waker> = self.inner.waiting.borrow_mut().iter_mut().filter_map(Option::take).collect();
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// A place to wait in.
     pub(crate) fn wait(&self) -> Waiting {
         let inner = self.inner.clone();
-        let place = inner.next.replace(inner.next.get() + 1);
+        let free = inner.free.borrow_mut().pop();
+        let place = free.unwrap_or_else(|| {
+            let mut waiting = inner.waiting.borrow_mut();
+            waiting.push(None);
+            (waiting.len() - 1) as u32
+        });
         Waiting { inner, place }
     }
 }
@@ -46,7 +51,7 @@ impl Stop {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     inner: Rc<Inner>,
-    place: u64,
+    place: u32,
 }
 
 impl Waiting {
@@ -54,12 +59,9 @@ impl Waiting {
         if self.inner.stopped.get() {
             return Poll::Ready(());
         }
-        let mut waiting = self.inner.waiting.borrow_mut();
-        match waiting.get_mut(&self.place) {
+        match &mut self.inner.waiting.borrow_mut()[self.place as usize] {
             Some(waker) => waker.clone_from(cx.waker()),
-            None => {
-                waiting.insert(self.place, cx.waker().clone());
-            }
+            none => *none = Some(cx.waker().clone()),
         }
         Poll::Pending
     }
@@ -67,6 +69,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.inner.waiting.borrow_mut().remove(&self.place);
+        self.inner.waiting.borrow_mut()[self.place as usize] = None;
+        self.inner.free.borrow_mut().push(self.place);
     }
 }

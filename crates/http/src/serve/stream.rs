@@ -132,7 +132,7 @@ where
     response.body_mut().turn = turn;
     if let Some(log) = &service.options.log {
         let access = Access {
-            peer: activity.peer,
+            peer: activity.peer.as_deref().copied(),
             stream: exchange.stream,
             method: request.method().to_string(),
             target: request.uri().to_string(),

@@ -3,16 +3,16 @@
 //! A server with one process for each client (thttpd, Apache's children of
 //! old) works on one request of a connection at a time; so does one with this.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 /// Hands out turns.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// Tickets in the order they were drawn; the first has the turn.
-    queue: Rc<RefCell<Queue>>,
+    /// Tickets in the order they were drawn; the first has the turn. Most sessions never ask for one.
+    queue: OnceCell<Rc<RefCell<Queue>>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,15 +32,16 @@ pub(super) struct Turn {
 impl Turns {
     /// Waits for the turn.
     pub(super) async fn take(&self) -> Turn {
+        let shared = self.queue.get_or_init(Rc::default);
         let turn = {
-            let mut queue = self.queue.borrow_mut();
+            let mut queue = shared.borrow_mut();
             let ticket = queue.next;
             queue.next += 1;
             queue.tickets.insert(ticket, None);
-            Turn { ticket, queue: self.queue.clone() }
+            Turn { ticket, queue: shared.clone() }
         };
         std::future::poll_fn(|cx| {
-            let mut queue = self.queue.borrow_mut();
+            let mut queue = shared.borrow_mut();
             if queue.tickets.keys().next() == Some(&turn.ticket) {
                 return Poll::Ready(());
             }

@@ -159,8 +159,9 @@ impl Endpoint {
         }
         place.changes = association.paths.changes();
         let present = association.paths.iter().filter(|path| !path.removed);
-        let pairs: Vec<_> =
-            present.map(|path| Pair { peer: path.address.ip(), peer_port, local_port }).collect();
+        // Mostly it is one, of very many associations.
+        let mut pairs = Vec::with_capacity(association.paths.len());
+        pairs.extend(present.map(|path| Pair { peer: path.address.ip(), peer_port, local_port }));
         let before = std::mem::take(&mut place.pairs);
         for &pair in before.iter().filter(|pair| !pairs.contains(pair)) {
             if self.demux.remove_pair(pair, slot) {

@@ -45,7 +45,7 @@ impl RecvHalf {
 
     /// RFC 6525 §5.2.4 G4: the peer goes on with TSN `next`; what was missing will not come.
     pub(crate) fn renumber(&mut self, next: u32) {
-        if self.is_unfinished() && self.interleaved.is_none() {
+        if self.is_unfinished() && !self.interleaves {
             self.order.drop_tails();
             self.reassembly = Reassembly::default();
         }

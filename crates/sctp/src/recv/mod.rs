@@ -46,7 +46,9 @@ pub(crate) struct RecvHalf {
     ack: Ack,
     window: Window,
     reassembly: Reassembly,
-    /// With interleaving: what takes the place of `reassembly`.
+    /// RFC 8260 §2.2.1: messages come as I-DATA.
+    interleaves: bool,
+    /// Once there was one: what takes the place of `reassembly` then.
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
@@ -62,6 +64,7 @@ impl RecvHalf {
             ack: Ack::new(config.ack_every, !config.delack.is_zero()),
             window: Window::new(config.rcvbuf, segment),
             reassembly: Reassembly::default(),
+            interleaves: false,
             interleaved: None,
             order: Order::new(config.partial_delivery),
             streams,
@@ -71,7 +74,8 @@ impl RecvHalf {
 
     /// RFC 8260 §2.2.1: messages come as I-DATA, or as DATA.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
-        self.interleaved = on.then(Box::default);
+        self.interleaves = on;
+        self.interleaved = None;
     }
 
     /// What becomes of a chunk with these numbers; it is new only if it is to be put together.
@@ -111,10 +115,11 @@ impl RecvHalf {
     pub(crate) fn on_idata(&mut self, data: &IData<'_>) -> Result<Taken, Violation> {
         let crowded = self.interleaved.as_ref().is_some_and(|interleaved| interleaved.is_crowded());
         let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), crowded);
-        let (Taken::New(offset), Some(interleaved)) = (taken, &mut self.interleaved) else {
+        let (Taken::New(offset), true) = (taken, self.interleaves) else {
             return Ok(taken);
         };
         let eager = self.window.is_pressed();
+        let interleaved = self.interleaved.get_or_insert_default();
         interleaved.accept(data, offset, self.tracker.next(), &mut self.order, eager)?;
         self.credit_dropped();
         Ok(taken)

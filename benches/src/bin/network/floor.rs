@@ -33,7 +33,8 @@ pub fn run(words: &[String]) {
     }
 }
 
-fn own_cpu() -> f64 {
+/// Processor time of this process, seconds.
+pub fn own_cpu() -> f64 {
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)
         .expect("Linux has this call");
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

@@ -3,7 +3,7 @@
 use crate::aims::Aim::{AtLeast, AtMost};
 use crate::floor::{self, PACKET};
 use crate::usrsctp::Usrsctp;
-use crate::{Bench, number, numbers, this_program};
+use crate::{Bench, Running, number, numbers, this_program};
 use anabranch_benches::median;
 
 /// What one measurement gave.
@@ -100,23 +100,24 @@ impl Bench {
             let what = format!("{size}, CPU-s/GB, both ends");
             self.aims.beside(&what, mine, &name, other, AtMost(1.0 / 13.0));
         }
-        let mut spans = [const { Vec::new() }; 2];
+        let mut spans = [const { Vec::<Ping>::new() }; 2];
         for _ in 0..self.runs {
             spans[0].push(self.ping());
             spans[1].extend(peer.as_ref().ok().and_then(|peer| peer.ping(self)));
         }
-        let p50 = |spans: &[[f64; 2]], at: usize| {
-            let values: Vec<f64> = spans.iter().map(|span| span[at]).collect();
-            (!values.is_empty()).then(|| median(&values))
+        let of = |spans: &[Ping], value: fn(&Ping) -> f64| {
+            (!spans.is_empty()).then(|| median(&spans.iter().map(value).collect::<Vec<_>>()))
         };
-        println!("\n64 B there and back, us      median        99 %");
+        println!("\n64 B there and back, us      median        99 %   processor, both ends");
         for (name, spans) in ["ours", "usrsctp"].iter().zip(&spans) {
-            if let (Some(p50), Some(p99)) = (p50(spans, 0), p50(spans, 1)) {
-                println!("{name:<22}{p50:>12.1}{p99:>12.1}");
+            let values: [fn(&Ping) -> f64; 3] = [|ping| ping.median, |ping| ping.most, |ping| ping.cpu];
+            if let [Some(p50), Some(p99), Some(cpu)] = values.map(|value| of(spans, value)) {
+                println!("{name:<22}{p50:>12.1}{p99:>12.1}{cpu:>23.1}");
             }
         }
-        let ours = p50(&spans[0], 0).unwrap_or(0.0);
-        self.aims.beside("64 B there and back, median us", ours, &name, p50(&spans[1], 0), AtMost(0.7));
+        let median = |at: usize| of(&spans[at], |ping| ping.median);
+        let (what, ours) = ("64 B there and back, median us", median(0).unwrap_or(0.0));
+        self.aims.beside(what, ours, &name, median(1), AtMost(0.7));
     }
 
     /// Without GSO and GRO, beside UDP with a call for each datagram.
@@ -171,19 +172,38 @@ impl Bench {
         floor::flow(*bytes, *seconds, spent + cost, PACKET)
     }
 
-    /// Median and 99th percentile of a message of 64 bytes there and back, us.
-    fn ping(&self) -> [f64; 2] {
+    /// A message of 64 bytes there and back.
+    fn ping(&self) -> Ping {
         let this = this_program();
         let mut echo = self.net.server(&this);
         echo.args(["ping", "echo", self.net.server_address()]);
-        let (_echo, _lines, at) = self.ready(echo);
+        let (echo, _lines, at) = self.ready(echo);
         let mut client = self.net.client(&this);
         let client = client.args(["ping", "send", self.net.client_address(), &at, "64", PINGS]);
         let output = client.output().expect("it runs");
         let told = String::from_utf8_lossy(&output.stdout);
-        numbers(&told)
-            .try_into()
-            .unwrap_or_else(|_| panic!("ping said {told} {}", String::from_utf8_lossy(&output.stderr)))
+        Ping::of(&numbers(&told), &echo)
+            .unwrap_or_else(|| panic!("ping said {told} {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+/// A message there and back, us.
+#[derive(Clone, Copy, Debug)]
+pub struct Ping {
+    /// The median.
+    median: f64,
+    /// The 99th percentile.
+    most: f64,
+    /// Processor time of both ends.
+    cpu: f64,
+}
+
+impl Ping {
+    /// From what the client told: median, 99th percentile and its processor time. The other end still runs.
+    pub fn of(told: &[f64], echo: &Running) -> Option<Self> {
+        let &[median, most, cpu] = told else { return None };
+        let rounds = PINGS.parse::<f64>().ok()? * 1.1;
+        Some(Self { median, most, cpu: cpu + echo.cpu() * 1e6 / rounds })
     }
 }
 

@@ -38,7 +38,6 @@ fn main() {
     }
     let flag = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
     let number = |name: &str, default: u32| flag(name).map_or(default, |text| text.parse().expect(name));
-    // Before the namespaces are made: they outlive a panic.
     let anabranch: PathBuf = flag("--anabranch").map_or("../target/release/anabranch".into(), PathBuf::from);
     assert!(anabranch.is_file(), "no {}; build it, or say --anabranch FILE", anabranch.display());
     let only = flag("--only").map_or("", String::as_str);
@@ -143,6 +142,18 @@ fn wait(span: Duration) {
 /// A child that ends with this.
 struct Running(Child);
 
+impl Running {
+    /// Processor time of all its threads so far, seconds.
+    fn cpu(&self) -> f64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).into_iter().flatten().flatten();
+        let nanos = |task: fs::DirEntry| {
+            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<f64>().ok()
+        };
+        tasks.filter_map(nanos).sum::<f64>() / 1e9
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -156,10 +167,9 @@ struct Server {
 }
 
 impl Server {
-    /// Processor time so far, seconds: it has one thread.
+    /// Processor time so far, seconds.
     fn cpu(&self) -> f64 {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.child.0.id())).unwrap_or_default();
-        text.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+        self.child.cpu()
     }
 
     /// Resident memory, kB (of 1000 bytes).

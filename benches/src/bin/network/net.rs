@@ -1,4 +1,8 @@
 //! Where the programs run: two network namespaces joined by a veth pair, or the loopback interface.
+//!
+//! Namespaces outlive who made them, and here a panic unwinds nothing: they, and
+//! what runs in them, are removed by a hook; those of a run that was killed, by
+//! the next one.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,6 +18,7 @@ impl Net {
         if loopback {
             return Self { names: None };
         }
+        sweep();
         let id = std::process::id();
         let names = [format!("ab-{id}-c"), format!("ab-{id}-s")];
         let [client, server] = &names;
@@ -34,6 +39,12 @@ impl Net {
             && [client, server].iter().all(|name| {
                 ip(format!("-n {name} link set eth0 up")) && ip(format!("-n {name} link set lo up"))
             });
+        let told = std::panic::take_hook();
+        let made_here = names.clone();
+        std::panic::set_hook(Box::new(move |info| {
+            told(info);
+            made_here.iter().for_each(|name| remove(name));
+        }));
         let net = Self { names: Some(names) };
         // What was made half-way goes with it.
         if made { net } else { Self { names: None } }
@@ -73,8 +84,29 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        for name in self.names.iter().flatten() {
-            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+        self.names.iter().flatten().for_each(|name| remove(name));
+    }
+}
+
+/// Ends what runs in a namespace of ours, and the namespace.
+fn remove(name: &str) {
+    let ip = |words: &[&str]| Command::new("ip").args(words).stderr(Stdio::null()).output();
+    if let Ok(inside) = ip(&["netns", "pids", name]) {
+        for id in String::from_utf8_lossy(&inside.stdout).split_whitespace() {
+            let _ = Command::new("kill").args(["-KILL", id]).stderr(Stdio::null()).status();
+        }
+    }
+    let _ = ip(&["netns", "del", name]);
+}
+
+/// Removes the namespaces of runs that are no more.
+fn sweep() {
+    let Ok(listed) = Command::new("ip").args(["netns", "list"]).output() else { return };
+    for line in String::from_utf8_lossy(&listed.stdout).lines() {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let id = name.strip_prefix("ab-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if id.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+            remove(name);
         }
     }
 }

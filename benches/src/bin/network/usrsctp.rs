@@ -1,6 +1,6 @@
 //! usrsctp's part: the program `network/usrsctp.c` on Debian's library.
 
-use crate::flows::{Flow, PINGS};
+use crate::flows::{Flow, PINGS, Ping};
 use crate::{Bench, floor, numbers, scripts};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -41,13 +41,14 @@ impl Usrsctp {
         Some(floor::flow(bytes, seconds, spent + cost, size as usize))
     }
 
-    /// Median and 99th percentile of a message of 64 bytes there and back, us.
-    pub fn ping(&self, bench: &Bench) -> Option<[f64; 2]> {
+    /// A message of 64 bytes there and back.
+    pub fn ping(&self, bench: &Bench) -> Option<Ping> {
         let port = (PORT + 10).to_string();
         let mut echo = bench.net.server(&self.program);
         echo.args(["echo", bench.net.server_address(), &port]);
-        let (_echo, _lines, _) = bench.ready(echo);
-        self.client(bench, &["ping", bench.net.server_address(), &port, "64", PINGS])?.try_into().ok()
+        let (echo, _lines, _) = bench.ready(echo);
+        let told = self.client(bench, &["ping", bench.net.server_address(), &port, "64", PINGS])?;
+        Ping::of(&told, &echo)
     }
 
     /// What a client says; it is given up where nothing moves.

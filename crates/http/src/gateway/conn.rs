@@ -65,6 +65,11 @@ impl<W: World> Moved<W> {
         self.at.set(self.world.now());
     }
 
+    /// When.
+    pub(super) fn last(&self) -> Instant {
+        self.at.get()
+    }
+
     /// For how long nothing has.
     pub(super) fn still(&self) -> Duration {
         self.world.now() - self.at.get()

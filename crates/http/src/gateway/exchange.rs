@@ -13,7 +13,7 @@ use super::target::{Authority, Target};
 use super::upstream::{Ending, Lease, ReachError, Upstream};
 use super::{Route, Service, tunnel};
 use crate::serve::Access;
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Timer, World};
 use http::StatusCode;
@@ -388,8 +388,9 @@ pub(super) async fn watched<W: World, U, T>(
             return Poll::Ready(Some(result));
         }
         while timer.poll(cx).is_ready() {
-            if under_way.has_moved(moved.still() < tick, left()) {
+            if under_way.has_moved(moved.last(), left()) {
                 moved.now();
+                under_way.seen = Some(moved.last());
             }
             let still = moved.still();
             // The client does not take what comes on a window that others share; or the peer, what the client sends.
@@ -410,21 +411,23 @@ pub(super) async fn watched<W: World, U, T>(
 /// What an exchange has written and its peer is still taking.
 #[derive(Default)]
 struct UnderWay {
-    /// Unacknowledged on the session at the last look.
+    /// When the exchange itself had moved last, at the last look.
+    seen: Option<Instant>,
+    /// Unacknowledged on the session then.
     left: u64,
     /// What has to be acknowledged there at most until all of the exchange's own is.
     owed: u64,
 }
 
 impl UnderWay {
-    /// Whether some of it was acknowledged since the last look; `written`: the exchange itself has moved since. Others
-    /// share the session: what becomes fewer is theirs as soon as it is more than was owed, so that a peer that is
-    /// silent is not waited for because others are not.
-    fn has_moved(&mut self, written: bool, left: u64) -> bool {
+    /// Whether some of it was acknowledged since the last look, or may have been since it was written at `moved`.
+    /// Others share the session: what becomes fewer is theirs as soon as it is more than was owed, so that a peer that
+    /// is silent is not waited for because others are not.
+    fn has_moved(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
-        if written {
+        if self.seen.replace(moved) != Some(moved) {
             self.owed = left;
-            return false;
+            return left > 0;
         }
         let ours = fewer.min(self.owed);
         self.owed -= ours;
@@ -508,13 +511,15 @@ mod tests {
     #[test]
     fn what_is_acknowledged_counts_until_it_is_all() {
         let mut under_way = UnderWay::default();
-        assert!(!under_way.has_moved(true, 3000), "the exchange's own doing");
-        assert!(under_way.has_moved(false, 2000));
-        assert!(!under_way.has_moved(false, 2000), "nothing was");
+        let written = Instant::from_millis(1);
+        assert!(under_way.has_moved(written, 3000), "it has only just been written");
+        assert!(under_way.has_moved(written, 2000));
+        assert!(!under_way.has_moved(written, 2000), "nothing was");
         // Others write, and theirs is acknowledged, too.
-        assert!(!under_way.has_moved(false, 9000));
-        assert!(under_way.has_moved(false, 6000));
-        assert!(!under_way.has_moved(false, 1000), "ours has gone");
-        assert!(!under_way.has_moved(true, 0) && !under_way.has_moved(false, 0));
+        assert!(!under_way.has_moved(written, 9000));
+        assert!(under_way.has_moved(written, 6000));
+        assert!(!under_way.has_moved(written, 1000), "ours has gone");
+        let again = Instant::from_millis(2);
+        assert!(!under_way.has_moved(again, 0) && !under_way.has_moved(again, 0), "nothing is under way");
     }
 }

@@ -162,7 +162,16 @@ impl Wiring {
         let pipes = match choice {
             Choice::Tun => wiring.tuns()?,
             Choice::Veth => wiring.ethernets()?,
-            Choice::Auto => wiring.tuns().or_else(|_| wiring.ethernets())?,
+            Choice::Auto => match wiring.tuns() {
+                Ok(pipes) => pipes,
+                // Both are told: what mends one of them is enough.
+                Err(no_tun) => wiring.ethernets().map_err(|no_ethernet| match (no_tun, no_ethernet) {
+                    (EmuError::Impossible(tun), EmuError::Impossible(why) | EmuError::Failed(why)) => {
+                        EmuError::Impossible(format!("{tun}; nor a pair of Ethernet interfaces: {why}"))
+                    }
+                    (_, other) => other,
+                })?,
+            },
         };
         wiring.settle(links, End::Near)?;
         wiring.settle(links, End::Far)?;

@@ -131,8 +131,8 @@ pub fn beside_the_kernel(carrier: Carrier) {
     if carrier == Carrier::SctpIp && kernel_has_sctp() {
         ONCE.call_once(|| {
             complain(
-                "warning: this kernel's own SCTP is loaded, and aborts associations of ours over protocol 132; unload \
-                 it (rmmod sctp), or use UDP",
+                "warning: this kernel's own SCTP is loaded, hears what is ours over protocol 132, and may abort it; \
+                 unload it (rmmod sctp), or use UDP",
             );
         });
     }

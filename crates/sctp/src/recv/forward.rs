@@ -57,9 +57,9 @@ impl RecvHalf {
         streams: impl ExactSizeIterator<Item = SkippedMessage>,
     ) -> Result<Forwarded, Violation> {
         let (forwarded, _) = self.skip_tsns(cumulative, streams.len());
-        if forwarded == Forwarded::New
-            && let Some(interleaved) = &mut self.interleaved
-        {
+        if forwarded == Forwarded::New && self.interleaves {
+            // It may be the first that is heard of any message.
+            let interleaved = self.interleaved.get_or_insert_default();
             for SkippedMessage { stream, unordered, mid } in streams {
                 if stream < self.streams {
                     interleaved.skip_to(stream, unordered, mid, &mut self.order)?;

@@ -4,7 +4,7 @@ use super::super::{RecvHalf, Taken};
 use super::*;
 use crate::config::Config;
 use anabranch_base::Rng;
-use anabranch_wire::sctp::Tsn;
+use anabranch_wire::sctp::{SkippedMessage, Tsn};
 
 /// A message of the model.
 struct Sent {
@@ -98,7 +98,7 @@ fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<Sent> {
 
 /// Moves a half to where `rounds` times 2^32 messages and more have passed on every stream.
 fn age(half: &mut RecvHalf, mid: u32) {
-    let interleaved = half.interleaved.as_mut().expect("interleaving is on");
+    let interleaved = half.interleaved.get_or_insert_default();
     for stream in 0..4 {
         let slot = interleaved.slot(stream);
         let state = interleaved.streams.at(slot);
@@ -178,7 +178,7 @@ fn fragment_numbers_wrap() {
         ..IData::default()
     };
     half.on_idata(&data(1, 0, b"first ")).expect("a good peer");
-    let interleaved = half.interleaved.as_mut().expect("interleaving is on");
+    let interleaved = half.interleaved.get_or_insert_default();
     let lane = &mut interleaved.streams.at(0).ordered;
     lane.messages.get_mut(&FIRST).expect("the message").next = u64::from(u32::MAX);
     for (tsn, fsn, payload) in
@@ -306,7 +306,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
                 break;
             }
             if rng.below(10) == 0 {
-                let interleaved = half.interleaved.as_mut().expect("interleaving is on");
+                let interleaved = half.interleaved.get_or_insert_default();
                 let mid = near.wrapping_add(rng.below(6) as u32);
                 let stream = rng.below(3) as u16;
                 if interleaved.skip_to(stream, rng.below(2) == 0, mid, &mut half.order).is_err() {
@@ -420,7 +420,7 @@ fn skipping() {
         }
         // A sender skips a message after all those before it have been acknowledged or skipped.
         skips.drain(..).for_each(|n| {
-            let interleaved = half.interleaved.as_mut().expect("interleaving is on");
+            let interleaved = half.interleaved.get_or_insert_default();
             let message = &sent[n];
             interleaved
                 .skip_to(message.stream, message.unordered, message.mid, &mut half.order)
@@ -440,4 +440,26 @@ fn skipping() {
             assert!(got.iter().filter(|m| !m.0).map(|m| m.1).is_sorted(), "seed {seed}");
         }
     }
+}
+
+#[test]
+fn what_is_given_up_may_be_the_first_that_is_heard_of_a_stream() {
+    let mut half = RecvHalf::new(&Config::default(), 10, 3, 100);
+    half.set_interleaving(true);
+    let skipped = SkippedMessage { stream: 1, unordered: false, mid: 4 };
+    half.on_iforward(Tsn(14), std::iter::once(skipped)).expect("a good peer");
+    let data = IData {
+        tsn: Tsn(15),
+        stream: 1,
+        mid: 5,
+        begin: true,
+        end: true,
+        ppid: 7,
+        payload: b"next",
+        ..IData::default()
+    };
+    assert_eq!(half.on_idata(&data), Ok(Taken::New(5)));
+    let mut reader = Reader::default();
+    reader.read(&mut half);
+    assert_eq!(reader.got[1], [(false, 7, b"next".to_vec())]);
 }

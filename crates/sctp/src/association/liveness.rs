@@ -80,6 +80,7 @@ impl Association {
         let path = self.paths.at(index);
         path.heartbeat.wanted = false;
         path.heartbeat.outstanding = Some((nonce, ctx.now));
+        path.heartbeat.counted = false;
         path.last_used = ctx.now;
         path.stats.heartbeats_sent += 1;
         let rto = path.rto();
@@ -119,9 +120,17 @@ impl Association {
         }
         let most = self.config.path_max_retrans;
         let path = self.paths.at(index);
-        if path.suspect && path.flight > 0 {
-            // RFC 7829 §3 (6): T3-rtx of the data there says as much.
-            path.heartbeat.wanted = true;
+        // Data that is sent there tells as much, and T3-rtx counts for both (RFC 9260 §8.3: a HEARTBEAT asks of an
+        // idle address; §6.3.3 E2: an expiry doubles the RTO once). T3-rtx may have run just before, at this instant.
+        let told = path.flight > 0 || path.heartbeat.counted;
+        if told && path.suspect {
+            // RFC 7829 §3 (5), (6): once an RTO.
+            path.heartbeat.wanted = self.config.hb_interval.is_some();
+            return;
+        }
+        if told && !path.active && path.pf_max.is_some() {
+            // RFC 7829 §4.1 (3): where all have failed, their errors say which is tried.
+            self.schedule_heartbeat(ctx, index);
             return;
         }
         let confirmed = path.confirmed;

@@ -22,6 +22,7 @@ pub(crate) enum Health {
 impl Path {
     /// T3-rtx ran out, or a HEARTBEAT was not answered within the RTO.
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
+        self.heartbeat.counted = true;
         if !self.active {
             // RFC 9260 §8.3: a failed path is probed on, but no longer counted; RFC 7829 §4.1 (3)
             // tells failed paths apart by their errors, up to ten times as many.

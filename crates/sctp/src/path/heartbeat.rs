@@ -17,6 +17,8 @@ pub(crate) struct Heartbeat {
     pub(crate) wanted: bool,
     /// The nonce of the outstanding one and when it was sent.
     pub(crate) outstanding: Option<(u64, Instant)>,
+    /// Since it was sent the path has been found silent once more, by this one or by a timer of what is sent there.
+    pub(crate) counted: bool,
 }
 
 /// Bytes of our heartbeat information.

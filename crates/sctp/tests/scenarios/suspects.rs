@@ -111,11 +111,57 @@ fn all_may_have_failed() {
         13.000  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
         13.035  A.2 ◄── B.2   HEARTBEAT ACK
         13.070          A: path to 10.0.2.2 is up
+        14.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+        17.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        17.035          B: received sid=0 len=100
+        17.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
         18.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
-        21.000  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=100 BE
-        21.035          B: received sid=0 len=100
-        21.235  A.2 ◄── B.2   SACK          cum=2 rwnd=64k
         26.000  A.1 ──► B.1   HEARTBEAT     ✗ lost
+    "#]]);
+}
+
+/// One path, that may have failed: T3-rtx of the data and the HEARTBEAT run out at the same instant, but the RTO doubles
+/// once (RFC 9260 §6.3.3 E2) and one error is counted (§8.2), so that it takes as many as without RFC 7829.
+#[test]
+fn data_and_heartbeat_count_once() {
+    let expirations = |pf_max_retrans: &str| {
+        let set = [("pf_max_retrans", pf_max_retrans), ("hb_interval", "1000s"), ("path_max_retrans", "3")];
+        let mut script = Script::established_on(&[25], &set);
+        script.send(A, 0, 8).run(1_000);
+        script.forget();
+        script.kill(1).send(A, 0, 100).run(40_000).heal(1).run(40_000);
+        script
+    };
+    expirations("off").check(expect![[r#"
+         5.000          network 1 fails
+         5.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         8.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        12.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        20.000          A: path to 10.0.1.2 is down
+        20.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        36.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        45.000          network 1 is back
+        68.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        68.025          B: received sid=0 len=100
+        68.225  A ◄── B   SACK          cum=2 rwnd=64k
+        68.250          A: path to 10.0.1.2 is up
+    "#]]);
+    expirations("0").check(expect![[r#"
+         5.000          network 1 fails
+         5.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         6.000          A: path to 10.0.1.2 may have failed
+         6.000  A ──► B   HEARTBEAT; DATA tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         8.000  A ──► B   HEARTBEAT; DATA tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        12.000  A ──► B   HEARTBEAT; DATA tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        20.000          A: path to 10.0.1.2 is down
+        20.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        36.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        45.000          network 1 is back
+        68.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        68.025          B: received sid=0 len=100
+        68.225  A ◄── B   SACK          cum=2 rwnd=64k
+        68.250          A: path to 10.0.1.2 is up
     "#]]);
 }
 

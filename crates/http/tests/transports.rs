@@ -7,10 +7,10 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_http::fetch::End;
 use anabranch_http::mapping::Choices;
-use anabranch_http::observe::FetchError;
+use anabranch_http::observe::{FetchError, ObjectRecord};
 use anabranch_http::page::{Page, shipped};
 use anabranch_http::{bulk, serve};
-use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector};
+use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost};
 use anabranch_transport::tcp::TcpConnector;
 use rig::page;
 use rig::sim::{Arm, Rig, arms, fetch_page, load, sctp, sctp_hosts, sctp_server, tcp, tcp_hosts, tcp_server};
@@ -246,6 +246,41 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
         let outcome = rig.network.run(run, Instant::MAX).expect_done();
         assert_eq!(outcome.end, End::Done, "{carrier:?} {links} {outage}: {outcome:?}");
         assert_eq!((outcome.body_bytes, outcome.connections), (page.body_bytes(), 1));
+    }
+}
+
+/// Streams that can be used are the smaller of both directions, of what both sides want, and requests ride with the
+/// handshake, before that is known: those on streams that there are not go on those that there are.
+#[test]
+fn what_rides_early_on_streams_that_are_not_there_rides_again() {
+    let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));
+    let [few_in, few_out, many] = [(10, Some(5)), (5, Some(10)), (10, None)];
+    for (client, server) in
+        [(few_in, few_in), (few_out, few_out), (many, few_in), (many, few_out), (few_in, many)]
+    {
+        let rig = Rig::new(&[DEFAULT], 1);
+        let config = |(streams, inbound)| {
+            let mut config = anabranch_sctp::Config::default();
+            (config.streams, config.inbound) = (streams, inbound);
+            config
+        };
+        let run = async {
+            let carrier = Carrier::Ip;
+            let near =
+                SctpHost::new(rig.client.clone(), config(client), carrier, None).await.expect("a host");
+            let far = SctpHost::new(rig.server.clone(), config(server), carrier, None).await.expect("a host");
+            let connector = SctpConnector::new(near, vec![sctp_server(&rig, carrier)]);
+            let listener = far.listen(80).expect("listening");
+            let policy = sctp(10).policy();
+            fetch_page(&rig, connector, listener, &page, policy, serve::Options::default()).await
+        };
+        let (outcome, record) = rig.network.run(run, Instant::MAX).expect_done();
+        assert_eq!(outcome.end, End::Done, "{client:?} {server:?}: {outcome:?}");
+        assert_eq!((outcome.body_bytes, outcome.connections), (page.body_bytes(), 1));
+        assert!(outcome.elapsed() < Duration::from_secs(2), "{client:?} {server:?}: {:?}", outcome.elapsed());
+        let beyond =
+            |object: &&ObjectRecord| object.assigned.as_ref().expect("assigned").exchange.stream >= 5;
+        assert_eq!(record.objects.iter().filter(beyond).count(), 0, "{client:?} {server:?}");
     }
 }
 

@@ -112,7 +112,8 @@ impl<W: World> SctpHost<W> {
     ) -> Self {
         let mut addresses = socket.local();
         addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
-        let (streams, early_data) = (config.streams, config.cookie_data);
+        // Answers come back on the streams of their requests: it takes both directions.
+        let (streams, early_data) = (config.streams.min(config.inbound_streams()), config.cookie_data);
         let dynamic = config.auth && config.asconf;
         let mut engine = Endpoint::new(config, addresses.clone(), world.rng("sctp"));
         for address in addresses {

@@ -121,8 +121,9 @@ pub trait Session: Clone + 'static {
     /// with COOKIE ECHO), so a client gains by not waiting.
     fn early_data(&self) -> bool;
 
-    /// How many stream pairs can be used: what was asked for, and once
-    /// established the smaller of both directions.
+    /// How many stream pairs can be used: what is asked for in both directions, and
+    /// once established what the peer grants in both. That can be less, and what
+    /// was written before on streams beyond is lost.
     fn streams(&self) -> u16;
 
     /// Asks for `more` stream pairs, where the transport can add them to a

@@ -32,6 +32,8 @@ pub(super) struct Lane {
     pub(super) moved: Instant,
     /// Since when what is in flight is to be cancelled.
     pub(super) cancelled: Option<Instant>,
+    /// There is no such stream: nothing comes of what was put in.
+    void: bool,
     waker: Option<Waker>,
 }
 
@@ -55,7 +57,16 @@ impl Lane {
             in_flight: VecDeque::new(),
             moved: now,
             cancelled: None,
+            void: false,
             waker: None,
+        }
+    }
+
+    /// There turns out to be no such stream.
+    pub(super) fn annul(&mut self) {
+        self.void = true;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
         }
     }
 
@@ -80,7 +91,7 @@ impl Lane {
 
 /// How a lane's stream came to its end.
 pub(super) enum LaneEnd {
-    /// The session has ended; its own task reports that.
+    /// The session has ended, its own task reports that; or there is no such stream.
     Closed,
     /// The server will send nothing more on it.
     Finished,
@@ -145,6 +156,9 @@ struct Resetting {
 impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<LaneEnd> {
         loop {
+            if self.lane.borrow().void {
+                return Poll::Ready(LaneEnd::Closed);
+            }
             if let Err(why) = self.reset(cx) {
                 return Poll::Ready(LaneEnd::Bad(why));
             }

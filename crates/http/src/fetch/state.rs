@@ -478,8 +478,20 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             return;
         }
         let server = connection.server;
+        let streams = connection.session.streams();
+        for lane in connection.lanes.split_off(&streams).values() {
+            lane.borrow_mut().annul();
+        }
         self.servers[server].failures = 0;
-        self.servers[server].mapping.established(name, connection.session.streams());
+        self.servers[server].mapping.established(name, streams);
+        // What rode with the handshake on streams that the server has not granted goes on others.
+        for (i, object) in self.objects.iter_mut().enumerate().rev() {
+            if matches!(object.state, State::Riding { connection, stream, .. } if connection == name && stream >= streams)
+            {
+                object.state = State::Queued { since: now };
+                self.servers[server].queue.push_front(i);
+            }
+        }
         self.dispatch(server);
     }
 

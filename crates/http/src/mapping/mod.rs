@@ -105,10 +105,15 @@ impl Mapping {
         });
     }
 
-    /// The connection is established, with so many stream pairs.
+    /// The connection is established, with so many stream pairs. What rode with the handshake on streams beyond them
+    /// is in flight no longer, and has used nothing up: it has to ride again.
     pub fn established(&mut self, name: usize, streams: u16) {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
+            let there = connection.in_flight.len().min(usize::from(connection.streams));
+            let in_vain: u32 = connection.in_flight.drain(there..).sum();
+            connection.used -= in_vain;
+            connection.lowest_free = connection.lowest_free.min(connection.streams);
             connection.usable = true;
             connection.settled = false;
         }
@@ -312,6 +317,24 @@ mod tests {
         assert!(!mapping.finished(0, 1));
         assert!(!mapping.finished(0, 0));
         assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 0), ride(0, 1)]);
+    }
+
+    /// What rode early on streams that the server has not granted frees its places, those of the allowance too.
+    #[test]
+    fn what_rode_on_streams_that_are_not_there_rides_again() {
+        let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
+        mapping.opened(0, 4, true);
+        let last = Choice::Ride { connection: 0, stream: 3, last: true };
+        let early = [mapping.choose(), mapping.choose(), mapping.choose(), mapping.choose()];
+        assert_eq!(early, [ride(0, 0), ride(0, 1), ride(0, 2), last]);
+        mapping.established(0, 2);
+        assert_eq!(mapping.choose(), Choice::Wait, "two streams, two exchanges");
+        assert!(!mapping.finished(0, 1));
+        assert_eq!((mapping.choose(), mapping.choose()), (ride(0, 1), Choice::Wait));
+        assert!(!mapping.finished(0, 0));
+        assert_eq!(mapping.choose(), Choice::Ride { connection: 0, stream: 0, last: true });
+        assert!(!mapping.finished(0, 1));
+        assert!(mapping.finished(0, 0), "four in all");
     }
 
     #[test]

@@ -226,8 +226,11 @@ impl Arm {
     /// How many objects a connection of it carries at once: its streams.
     #[must_use]
     pub fn streams(&self) -> usize {
-        let streams = self.engine.knobs().into_iter().find(|knob| knob.key == "streams");
-        streams.and_then(|knob| knob.value.parse().ok()).unwrap_or(1)
+        match &self.engine {
+            // Of both directions the smaller one.
+            EngineConfig::Sctp(config) => usize::from(config.streams.min(config.inbound_streams())),
+            EngineConfig::Tcp(_) | EngineConfig::Kernel(_) => 1,
+        }
     }
 
     /// Everything it runs with, as text.

@@ -41,6 +41,28 @@ const WRONG: &[(&str, &str)] = &[
         "--transport sctp:profile=rfc1: unknown profile 'rfc1'; accepted: rfc9260, rfc2960, \
          kame-2002, lksctp-2.6, ns2, modern",
     ),
+    // Bounds of the RTO that contradict each other, or its first value.
+    (
+        "race --transport sctp:rto_min=3s,rto_max=1s",
+        "--transport sctp:rto_min=3s,rto_max=1s: sctp:rto_min=3s is more than rto_max=1s",
+    ),
+    (
+        "race --transport sctp:rto_min=61s",
+        "--transport sctp:rto_min=61s: sctp:rto_min=61s is more than rto_max=60s",
+    ),
+    (
+        "race --transport sctp:rto_max=10ms",
+        "--transport sctp:rto_max=10ms: sctp:rto_min=1s is more than rto_max=10ms",
+    ),
+    (
+        "race --transport sctp:rto_initial=2min",
+        "--transport sctp:rto_initial=2min: sctp:rto_initial=120s is more than rto_max=60s",
+    ),
+    (
+        "race --transport tcp:rto_min=3s,rto_max=1s",
+        "--transport tcp:rto_min=3s,rto_max=1s: tcp:rto_min=3s is more than rto_max=1s",
+    ),
+    ("serve --set rto_min=61s", "--set sctp:rto_min=61s is more than rto_max=60s"),
     // Too many streams.
     (
         "race --transport sctp:streams=70000",

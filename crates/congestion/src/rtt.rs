@@ -27,6 +27,15 @@ struct Bounds {
     granularity: u64,
 }
 
+impl Bounds {
+    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7. Where the two contradict each other the maximum counts: whoever
+    /// set them should have been told, and a wait must end.
+    #[inline]
+    fn within(self, rto: u64) -> u64 {
+        rto.max(self.min).min(self.max)
+    }
+}
+
 /// Smoothed round-trip time and the timeout that follows from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
@@ -60,7 +69,7 @@ impl RttEstimator {
         };
         self.smoothed = Some((srtt, var));
         let margin = (4 * var).max(self.bounds.granularity);
-        self.rto = (srtt + margin).clamp(self.bounds.min, self.bounds.max);
+        self.rto = self.bounds.within(srtt + margin);
     }
 
     /// RFC 6298 §5.5, RFC 9260 §6.3.3 E2: doubles the RTO, up to its maximum.
@@ -101,7 +110,7 @@ impl RttEstimator {
         let (initial, min, max) = (nanos(initial), nanos(min), nanos(max));
         self.bounds = Bounds { initial, min, max, ..self.bounds };
         let rto = if untouched { initial } else { self.rto };
-        self.rto = rto.max(min).min(max);
+        self.rto = self.bounds.within(rto);
     }
 
     /// The constants.
@@ -114,5 +123,30 @@ impl RttEstimator {
             rto_max: Duration::from_nanos(max),
             granularity: Duration::from_nanos(granularity),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever configures it may contradict himself; a measurement must not end the program for it.
+    #[test]
+    fn bounds_that_contradict_each_other_end_no_wait_and_no_program() {
+        let seconds = Duration::from_secs;
+        let config = RttConfig {
+            rto_initial: seconds(1),
+            rto_min: seconds(61),
+            rto_max: seconds(60),
+            granularity: Duration::from_millis(1),
+        };
+        let mut rtt = RttEstimator::new(config);
+        rtt.on_sample(Duration::from_millis(40));
+        assert_eq!(rtt.rto(), seconds(60));
+        rtt.set_bounds(seconds(1), seconds(3), seconds(2));
+        assert_eq!(rtt.rto(), seconds(2));
+        rtt.on_sample(seconds(86_400));
+        rtt.on_sample(Duration::ZERO);
+        assert_eq!(rtt.rto(), seconds(2));
     }
 }

@@ -158,7 +158,8 @@ impl EngineConfig {
     /// One line that names them.
     pub fn check(&self) -> Result<(), String> {
         match self {
-            Self::Tcp(_) | Self::Kernel(_) => Ok(()),
+            Self::Kernel(_) => Ok(()),
+            Self::Tcp(config) => config.check().map_err(|error| error.to_string()),
             Self::Sctp(config) => config.check().map_err(|error| error.to_string()),
         }
     }

@@ -8,10 +8,15 @@ use crate::config::Config;
 use std::sync::Arc;
 
 impl Association {
-    /// Changes the configuration and whatever was derived from it.
-    pub(crate) fn tune(&mut self, ctx: &mut Ctx<'_>, change: impl FnOnce(&mut Config)) {
+    /// Changes the configuration and whatever was derived from it. False, and nothing has changed: it would
+    /// contradict itself.
+    pub(crate) fn tune(&mut self, ctx: &mut Ctx<'_>, change: impl FnOnce(&mut Config)) -> bool {
         let before = self.config.clone();
         change(Arc::make_mut(&mut self.config));
+        if self.config.check().is_err() {
+            self.config = before;
+            return false;
+        }
         let config = self.config.clone();
         for index in 0..self.paths.len() {
             let path = self.paths.at(index);
@@ -34,5 +39,6 @@ impl Association {
                 }
             }
         }
+        true
     }
 }

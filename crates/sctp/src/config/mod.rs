@@ -14,6 +14,7 @@ pub use chunks::ChunkSet;
 pub use profiles::PROFILES;
 
 use anabranch_base::time::Duration;
+use anabranch_base::units::format_span;
 use knobs::{KNOBS, position};
 
 /// Which congestion controller a path gets.
@@ -285,6 +286,15 @@ impl Config {
         if self.asconf && !self.auth {
             return Err(KnobError("sctp:asconf=yes needs auth=yes (RFC 5061 §4.1.1)".to_owned()));
         }
+        // RFC 6458 §8.1.1: the bounds hold for all RTOs. RTO.Initial may be below RTO.Min, which bounds what is
+        // computed (RFC 9260 §6.3.1 C6), but nothing ever waits for longer than RTO.Max.
+        let [min, initial, max] = [self.rto_min, self.rto_initial, self.rto_max].map(format_span);
+        if self.rto_min > self.rto_max {
+            return Err(KnobError(format!("sctp:rto_min={min} is more than rto_max={max}")));
+        }
+        if self.rto_initial > self.rto_max {
+            return Err(KnobError(format!("sctp:rto_initial={initial} is more than rto_max={max}")));
+        }
         Ok(())
     }
 
@@ -411,6 +421,32 @@ mod tests {
                 assert!(!source.is_empty());
             }
         }
+    }
+
+    /// What the RTO would be with a minimum, or a first value, beyond its maximum is nobody's guess.
+    #[test]
+    fn bounds_of_the_rto_that_contradict_each_other_are_named() {
+        for (set, line) in [
+            (&[("rto_min", "3s"), ("rto_max", "1s")][..], "sctp:rto_min=3s is more than rto_max=1s"),
+            (&[("rto_min", "61s")], "sctp:rto_min=61s is more than rto_max=60s"),
+            (&[("rto_max", "10ms")], "sctp:rto_min=1s is more than rto_max=10ms"),
+            (&[("rto_min", "200ms"), ("rto_max", "800ms")], "sctp:rto_initial=1s is more than rto_max=800ms"),
+        ] {
+            let mut config = Config::default();
+            set.iter().for_each(|(key, value)| config.set(key, value).expect("a time"));
+            assert_eq!(config.check().expect_err(line).to_string(), line);
+        }
+        for set in [
+            &[("rto_min", "60s")][..],
+            &[("rto_max", "1s")],
+            &[("rto_initial", "100ms")],
+            &[("rto_initial", "60s")],
+        ] {
+            let mut config = Config::default();
+            set.iter().for_each(|(key, value)| config.set(key, value).expect("a time"));
+            assert_eq!(config.check(), Ok(()), "{set:?}");
+        }
+        assert!(PROFILES.iter().all(|name| Config::profile(name).expect(name).check().is_ok()));
     }
 
     #[test]

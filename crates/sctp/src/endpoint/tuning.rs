@@ -64,8 +64,8 @@ impl Endpoint {
         self.association(id).map(|association| &*association.config)
     }
 
-    /// Changes the configuration of a living association (RFC 9260 §11.1.13). False when
-    /// there is none. What the handshake has settled (streams, extensions, windows) stays.
+    /// Changes the configuration of a living association (RFC 9260 §11.1.13). False, and nothing is changed, when
+    /// there is none, or when the change does not pass [`Config::check`]. What the handshake has settled (streams, extensions, windows) stays.
     ///
     /// ```
     /// # use anabranch_base::time::Duration;
@@ -73,12 +73,15 @@ impl Endpoint {
     /// # let (mut pair, id, _) = Pair::associated(&Config::default());
     /// assert!(pair.a.tune(pair.now, id, |config| config.rto_min = Duration::from_millis(200)));
     /// assert_eq!(pair.a.config_of(id).map(|config| config.rto_min), Some(Duration::from_millis(200)));
+    /// // More than RTO.Max.
+    /// assert!(!pair.a.tune(pair.now, id, |config| config.rto_min = Duration::from_secs(61)));
+    /// assert_eq!(pair.a.config_of(id).map(|config| config.rto_min), Some(Duration::from_millis(200)));
     /// ```
     pub fn tune(&mut self, now: Instant, id: AssociationId, change: impl FnOnce(&mut Config)) -> bool {
         let Some(slot) = self.find(id) else {
             return false;
         };
-        self.with(now, slot, |association, ctx| association.tune(ctx, change)).is_some()
+        self.with(now, slot, |association, ctx| association.tune(ctx, change)) == Some(true)
     }
 
     /// The configuration that counts for associations of a listening port.

@@ -93,8 +93,13 @@ impl Sockets {
         {
             socket.settings.max_init_timeout = init.max_timeout;
         }
+        // Associations that it is of may have other settings than those to come.
+        let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
-        apply(option, &mut changed)?;
+        let possible = apply(option, &mut changed);
+        if !of_some {
+            possible?;
+        }
         let single = socket.single().map(|(association, _)| association);
         let targets: Vec<AssociationId> = match scope {
             Scope::One(association) => {
@@ -106,7 +111,15 @@ impl Sockets {
             Scope::Current | Scope::All => socket.associations.keys().copied().collect(),
             Scope::Future => single.into_iter().collect(),
         };
-        if !matches!(scope, Scope::One(_) | Scope::Current) {
+        // RFC 6525 §6.3.1 and its like: what the handshake has settled stays.
+        let settled = matches!(option, SocketOption::Supported(..));
+        if !settled {
+            for config in targets.iter().filter_map(|&association| self.endpoint.config_of(association)) {
+                apply(option, &mut config.clone())?;
+            }
+        }
+        if !of_some {
+            let socket = self.socket_at(id)?;
             socket.config = changed.clone();
             if socket.backlog.is_some() {
                 let port = socket.port;
@@ -114,8 +127,6 @@ impl Sockets {
                 self.endpoint.listen_with(port, changed).map_err(|_| Errno::AddressInUse)?;
             }
         }
-        // RFC 6525 §6.3.1 and its like: what the handshake has settled stays.
-        let settled = matches!(option, SocketOption::Supported(..));
         for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
                 // The same change was possible a moment ago.

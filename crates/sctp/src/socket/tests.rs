@@ -158,6 +158,18 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
     let wrong = RtoInfo { min: Some(Duration::from_secs(90)), ..RtoInfo::default() };
     let set = ends[0].set_option(NOW, client, Scope::Future, SocketOption::RtoInfo(wrong));
     assert_eq!(set, Err(Errno::Invalid));
+    // RFC 6458 §8.1.1: of an association, which may have other bounds than those to come.
+    let association = ends[0].associations(client)[0];
+    let bound = |min: Option<u64>, max: Option<u64>| {
+        let [initial, min, max] = [max, min, max].map(|ms| ms.map(Duration::from_millis));
+        SocketOption::RtoInfo(RtoInfo { initial, min, max })
+    };
+    let one = Scope::One(association);
+    assert_eq!(ends[0].set_option(NOW, client, one, bound(Some(100), Some(500))), Ok(()));
+    assert_eq!(ends[0].set_option(NOW, client, one, bound(Some(1_000), None)), Err(Errno::Invalid));
+    assert_eq!(ends[0].set_option(NOW, client, one, bound(None, Some(50))), Err(Errno::Invalid));
+    let bounds = ends[0].endpoint().config_of(association).map(|config| (config.rto_min, config.rto_max));
+    assert_eq!(bounds, Some((Duration::from_millis(100), Duration::from_millis(500))));
     let params = PeerAddrParams { heartbeats: Some(false), ..PeerAddrParams::default() };
     ends[0].set_option(NOW, client, Scope::Future, SocketOption::PeerAddrParams(params)).expect("an option");
     // Deadlines that were stopped may still wake the driver, but nothing comes of it.

@@ -210,6 +210,21 @@ impl Config {
         Ok(())
     }
 
+    /// Finds what two knobs together make impossible.
+    ///
+    /// # Errors
+    /// [`KnobError`]: one line that names both.
+    pub fn check(&self) -> Result<(), KnobError> {
+        // RFC 6298 §2.4, §2.5: the bounds of what is computed. The first RTO may be below the minimum.
+        for (key, rto) in [("rto_min", self.rto_min), ("rto_initial", self.rto_initial)] {
+            if rto > self.rto_max {
+                let [rto, max] = [rto, self.rto_max].map(|span| show_span(&span));
+                return Err(KnobError(format!("tcp:{key}={rto} is more than rto_max={max}")));
+            }
+        }
+        Ok(())
+    }
+
     /// Every knob with its value and where that comes from.
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
@@ -226,7 +241,7 @@ impl Config {
         RttConfig {
             rto_initial: self.rto_initial,
             rto_min: self.rto_min,
-            rto_max: self.rto_max.max(self.rto_min),
+            rto_max: self.rto_max,
             granularity: self.tick.max(self.rto_var_min),
         }
     }
@@ -545,6 +560,21 @@ mod tests {
             config.set("max_burst", text).expect("no limit");
             assert_eq!(config.max_burst, None);
         }
+    }
+
+    /// As of sctp's: what two knobs together make impossible is told, not mended in silence.
+    #[test]
+    fn bounds_of_the_rto_that_contradict_each_other_are_named() {
+        for (set, line) in [
+            (&[("rto_min", "3s"), ("rto_max", "1s")][..], "tcp:rto_min=3s is more than rto_max=1s"),
+            (&[("rto_min", "121s")], "tcp:rto_min=121s is more than rto_max=120s"),
+            (&[("rto_max", "500ms")], "tcp:rto_initial=1s is more than rto_max=500ms"),
+        ] {
+            let mut config = Config::profile("modern").expect("a profile");
+            set.iter().for_each(|(key, value)| config.set(key, value).expect("a time"));
+            assert_eq!(config.check().expect_err(line).to_string(), line);
+        }
+        assert!(PROFILES.iter().all(|name| Config::profile(name).expect(name).check().is_ok()));
     }
 
     #[test]

@@ -150,3 +150,51 @@ fn wrong_messages_are_answered_in_one_line() {
     "#]]
     .assert_eq(&(lines.join("\n") + "\n"));
 }
+
+/// The parts of every message that came, where others of its stream were given up before and after they were sent.
+fn sound_though_given_up(race: &Race) {
+    for run in runs(race) {
+        assert_eq!(run.outcome, Outcome::Done);
+        let given_up = run.objects.iter().filter(|object| object.delivered_ns.is_none()).count();
+        assert!(given_up > 50, "{given_up}");
+        for object in run.objects.iter().filter(|object| object.delivered_ns.is_some()) {
+            let whole = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
+            let why = object.why.expect("why");
+            assert!(why.parts().iter().all(Option::is_some), "{}: {why:?}", object.name);
+            assert_eq!(why.sum(), whole, "{}", object.name);
+        }
+    }
+}
+
+/// What is given up is counted by its sender and seen by nobody: the parts of what came are found all the same.
+#[test]
+fn the_parts_are_known_where_others_are_given_up() {
+    let expiring = race(&[
+        ("messages", "200/s"),
+        ("size", "300B"),
+        ("for", "6s"),
+        ("rate", "1mbit"),
+        ("rtt", "20ms"),
+        ("loss", "0"),
+        ("bulk", "200kB"),
+        ("runs", "1"),
+        ("seed", "654237"),
+        (
+            "transport",
+            "sctp:profile=rfc9260,partial_reliability=yes,lifetime=100ms,streams=2,unordered=yes,interleaving=no",
+        ),
+    ]);
+    sound_though_given_up(&expiring);
+    let failing = race(&[
+        ("messages", "100/s"),
+        ("size", "300B"),
+        ("for", "10s"),
+        ("path", "rate=10mbit,rtt=40ms"),
+        ("path", "rate=5mbit,rtt=90ms"),
+        ("fail", "path=1,at=2s,for=4s"),
+        ("runs", "2"),
+        ("transport", "sctp:paths=2,partial_reliability=yes,lifetime=500ms,unordered=yes"),
+        ("transport", "sctp:paths=2,partial_reliability=yes,lifetime=500ms,streams=1"),
+    ]);
+    sound_though_given_up(&failing);
+}

@@ -42,7 +42,7 @@ pub(crate) struct Stored {
     pub(crate) key: Option<u16>,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
-    /// Where it begins in what was ever sent on its stream.
+    /// Where it begins in what was ever given on its stream.
     pub(crate) begins: u64,
     /// Where its stream's state lies.
     slot: u32,
@@ -113,9 +113,20 @@ pub(crate) struct Cut {
 struct Stream {
     next_ordered: u32,
     next_unordered: u32,
-    /// Bytes of the messages that have a number.
-    sent: u64,
+    /// Bytes that were ever given, whatever became of them.
+    given: u64,
     bytes: StreamBytes,
+}
+
+impl Stream {
+    /// So many more bytes are given: how many were before them. They count from here on even if they are given up before
+    /// they are sent: whoever gave them has counted them.
+    #[inline]
+    fn count_given(&mut self, bytes: usize) -> u64 {
+        let before = self.given;
+        self.given += bytes as u64;
+        before
+    }
 }
 
 /// The send buffer.
@@ -191,13 +202,15 @@ impl Queue {
     pub(crate) fn push(&mut self, message: Message, payload: &[u8]) -> Result<(), SendError> {
         self.check(payload.len(), payload.len())?;
         let slot = self.streams.slot(message.stream, Stream::default);
-        let place = self.streams.at(slot).bytes.end();
+        let stream = self.streams.at(slot);
+        let place = stream.bytes.end();
+        let begins = stream.count_given(payload.len());
         let promise = Promise::of(&message);
         let index = if promise == Promise::Full {
             self.store(slot, payload);
-            self.enlist(&message, slot, place, payload.len())
+            self.enlist(&message, slot, (place, begins), payload.len())
         } else {
-            let index = self.enlist(&message, slot, place, payload.len());
+            let index = self.enlist(&message, slot, (place, begins), payload.len());
             let stored = &mut self.messages[index as usize];
             stored.promise = promise;
             stored.own = Some(payload.into());
@@ -218,12 +231,15 @@ impl Queue {
         let room = self.check(payload.len(), piece.min(payload.len()))?;
         let taken = if payload.len() <= room { payload.len() } else { room - room % piece };
         let slot = self.streams.slot(message.stream, Stream::default);
-        let begin = self.streams.at(slot).bytes.end();
+        let stream = self.streams.at(slot);
+        let begin = stream.bytes.end();
+        let begins = stream.count_given(taken);
         self.store(slot, &payload[..taken]);
         let mut place = 0;
         while place < taken {
             let length = piece.min(taken - place);
-            self.enlist(&message, slot, begin + place as u64, length);
+            let within = place as u64;
+            self.enlist(&message, slot, (begin + within, begins + within), length);
             place += length;
         }
         if taken < payload.len() {
@@ -272,9 +288,10 @@ impl Queue {
         (self.messages.len() - 1) as u32
     }
 
-    /// A message of `length` bytes waits from here on; its number.
+    /// A message of `length` bytes waits from here on, whose bytes lie at `place` and whose stream had been given so many
+    /// before it (`begins`); its number.
     #[inline(always)]
-    fn enlist(&mut self, message: &Message, slot: usize, place: u64, length: usize) -> u32 {
+    fn enlist(&mut self, message: &Message, slot: usize, (place, begins): (u64, u64), length: usize) -> u32 {
         let index = match self.free.pop(&self.messages) {
             Some(index) => index,
             None => self.fresh(),
@@ -283,6 +300,7 @@ impl Queue {
         stored.length = length as u32;
         stored.slot = slot as u32;
         stored.place = place;
+        stored.begins = begins;
         stored.stream = message.stream;
         stored.ppid = message.ppid;
         stored.context = message.context;
@@ -316,8 +334,6 @@ impl Queue {
         let next = if stored.unordered { &mut stream.next_unordered } else { &mut stream.next_ordered };
         stored.mid = *next;
         *next = next.wrapping_add(1);
-        stored.begins = stream.sent;
-        stream.sent += u64::from(stored.length);
     }
 
     #[inline]

@@ -80,6 +80,6 @@ impl Stream {
     /// After a reset bytes are counted from the next multiple of 2^32, so that both sides count
     /// alike, whatever was never sent of what came before.
     pub(super) fn begin_new_life(&mut self) {
-        self.sent = crate::position_anew(self.sent);
+        self.given = crate::position_anew(self.given);
     }
 }

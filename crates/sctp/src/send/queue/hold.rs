@@ -115,6 +115,13 @@ impl Queue {
                     self.streams.at(slot).begin_anew();
                 }
             }
+            // What was kept back is the first of what comes after the reset, and is counted so.
+            for &message in &hold.waiting {
+                let stored = &mut self.messages[message as usize];
+                if hold.ticket(stored.stream) == Some(ticket) {
+                    stored.begins = self.streams.at(stored.slot as usize).count_given(stored.length as usize);
+                }
+            }
         }
         hold.before.remove(&ticket);
         hold.streams.retain(|_, t| *t != ticket);

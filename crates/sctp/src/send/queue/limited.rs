@@ -128,3 +128,58 @@ impl Queue {
         self.messages[message as usize].promise == Promise::Limited
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SchedulerKind;
+
+    fn give(queue: &mut Queue, reliability: Reliability, bytes: usize) -> u32 {
+        let message = Message { reliability, ..Message::default() };
+        queue.push_limited(message, &vec![0; bytes]).expect("room")
+    }
+
+    /// Sends the next message whole; where it begins on its stream.
+    fn send(queue: &mut Queue) -> u64 {
+        let cut = queue.next_cut(1_000, 1_400).expect("a message");
+        queue.number(cut);
+        queue.commit(cut);
+        queue.message(cut.message).begins
+    }
+
+    /// Traces count what the application has written, and it has written what was given up as well.
+    #[test]
+    fn what_is_given_up_unsent_keeps_its_place_in_the_stream() {
+        let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
+        give(&mut queue, Reliability::Full, 100);
+        let first = give(&mut queue, Reliability::Retransmissions(0), 20);
+        give(&mut queue, Reliability::Full, 300);
+        let second = give(&mut queue, Reliability::Retransmissions(0), 7);
+        queue.abandon(first, 0);
+        assert_eq!(send(&mut queue), 0);
+        assert_eq!(send(&mut queue), 120);
+        queue.abandon(second, 0);
+        give(&mut queue, Reliability::Full, 1);
+        assert_eq!(send(&mut queue), 427);
+        assert_eq!(queue.message(first).mid, 0, "but takes no number");
+    }
+
+    /// RFC 6525 §5.1.2: what is kept back belongs to what comes after the reset, which is counted anew.
+    #[test]
+    fn what_is_kept_back_is_counted_from_the_reset() {
+        let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
+        give(&mut queue, Reliability::Full, 100);
+        send(&mut queue);
+        for anew in [true, false] {
+            queue.hold(1, &[0]);
+            give(&mut queue, Reliability::Full, 10);
+            give(&mut queue, Reliability::Full, 10);
+            assert_eq!(queue.next_cut(1_000, 1_400), None);
+            queue.resume(1, anew);
+            give(&mut queue, Reliability::Full, 10);
+            let begin = (1 << 32) + if anew { 0 } else { 30 };
+            let begins: Vec<u64> = (0..3).map(|_| send(&mut queue)).collect();
+            assert_eq!(begins, [begin, begin + 10, begin + 20], "{anew}");
+        }
+    }
+}

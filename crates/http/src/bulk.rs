@@ -143,6 +143,12 @@ async fn receive<W: World, N: Session, O: Observer>(
     let request = 0..REQUEST_BYTES as u64;
     observer.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
+    if session.early_data() {
+        // The request rides with the handshake; nothing is answered before it is done.
+        let done = patience.wait(begun, |cx| session.poll_established(cx)).await?;
+        done.map_err(FetchError::Closed)?;
+        observer.established(session.id(), world.now());
+    }
 
     let pattern = Pattern::of(NAME);
     let mut buffer = vec![0; 64 * 1024];
@@ -162,6 +168,7 @@ async fn receive<W: World, N: Session, O: Observer>(
         pattern
             .check(got, &buffer[..read])
             .map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))?;
+        observer.read(ask.object, moved, read as u64);
         got += read as u64;
     }
     if got > ask.bytes {
@@ -254,22 +261,28 @@ async fn send<W: World, N: Session, O: Observer>(
     observer.serving(exchange, world.now());
     let pattern = Pattern::of(NAME);
     let mut message = Vec::new();
-    let mut sent = 0;
+    let (mut sent, mut begun) = (0, false);
     while sent < ask.bytes {
         let size = (ask.message_size as u64).min(ask.bytes - sent);
         let piece = pattern.bytes(sent, size);
-        if piece.len() as u64 == size {
-            stream.write_message(&piece).await?;
+        let mut left = if piece.len() as u64 == size {
+            &piece[..]
         } else {
             message.clear();
             while (message.len() as u64) < size {
                 let at = sent + message.len() as u64;
                 message.extend_from_slice(&pattern.bytes(at, size - message.len() as u64));
             }
-            stream.write_message(&message).await?;
-        }
-        if sent == 0 {
-            observer.written(exchange, world.now());
+            &message[..]
+        };
+        while !left.is_empty() {
+            let taken = poll_fn(|cx| stream.poll_write_message(cx, left)).await?;
+            if !begun {
+                // With its first byte, however long the transport takes over the rest.
+                observer.written(exchange, world.now());
+                begun = true;
+            }
+            left = &left[taken..];
         }
         sent += size;
     }

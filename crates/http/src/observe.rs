@@ -120,6 +120,10 @@ pub trait Observer {
     fn first_byte(&self, object: usize, at: Instant) {
         let _ = (object, at);
     }
+    /// So many more bytes of its body were read.
+    fn read(&self, object: usize, at: Instant, bytes: u64) {
+        let _ = (object, at, bytes);
+    }
     /// All of it was read.
     fn delivered(&self, object: usize, delivered: Delivered) {
         let _ = (object, delivered);
@@ -168,6 +172,9 @@ impl<O: Observer + ?Sized> Observer for Rc<O> {
     fn first_byte(&self, object: usize, at: Instant) {
         (**self).first_byte(object, at);
     }
+    fn read(&self, object: usize, at: Instant, bytes: u64) {
+        (**self).read(object, at, bytes);
+    }
     fn delivered(&self, object: usize, delivered: Delivered) {
         (**self).delivered(object, delivered);
     }
@@ -194,6 +201,9 @@ pub struct ObjectRecord {
     pub assigned: Option<Assigned>,
     /// When its first response byte was read.
     pub first_byte: Option<Instant>,
+    /// How many bytes of its body were read when, since its last assignment: the reads of a millisecond are one, at the
+    /// instant of the first.
+    pub read: Vec<(Instant, u64)>,
     /// Where its sender put it on its stream, where that was told.
     pub placed: Option<Range<u64>>,
     /// Its end, when it was delivered.
@@ -287,10 +297,18 @@ impl Observer for Recorder {
         self.object(object, |o| {
             o.assigned = Some(assigned);
             o.first_byte = None;
+            o.read.clear();
         });
     }
     fn first_byte(&self, object: usize, at: Instant) {
         self.object(object, |o| o.first_byte = Some(at));
+    }
+    fn read(&self, object: usize, at: Instant, bytes: u64) {
+        let millisecond = |at: Instant| at.as_nanos() / 1_000_000;
+        self.object(object, |o| match o.read.last_mut() {
+            Some((first, sum)) if millisecond(*first) == millisecond(at) => *sum += bytes,
+            _ => o.read.push((at, bytes)),
+        });
     }
     fn delivered(&self, object: usize, delivered: Delivered) {
         self.object(object, |o| o.delivered = Some(delivered));

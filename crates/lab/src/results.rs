@@ -271,6 +271,12 @@ impl Why {
         ]
     }
 
+    /// None of the parts is unknown.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.parts().iter().all(Option::is_some)
+    }
+
     /// All parts together, unknown ones as zero; nanoseconds.
     #[must_use]
     pub fn sum(&self) -> u64 {
@@ -368,7 +374,7 @@ pub struct Series {
     pub bucket_ns: u64,
     /// The paths, in order.
     pub paths: Vec<Directions<PathSeries>>,
-    /// Body bytes of the objects completed.
+    /// Body bytes as the receiving application read them; a response that was fetched anew counts from its second begin.
     pub application: Vec<u64>,
 }
 

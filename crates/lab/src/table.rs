@@ -75,7 +75,7 @@ pub fn point_table(point: &Point, style: Style) -> String {
         out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
     }
     for arm in &point.arms {
-        if let Some(told) = path_events(arm) {
+        for told in [path_events(arm), verdict::shortfall(arm)].into_iter().flatten() {
             out += &wrapped(&told, 2);
         }
     }

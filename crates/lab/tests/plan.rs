@@ -259,6 +259,8 @@ fn wrong_contestants_and_runs() {
             "--transport sctp:profile=rfc1234",
             "--transport sctp:paths=2",
             "--bulk 1MB --message-size 64KiB --transport tcp --transport sctp:profile=kame-2002",
+            "--bulk 1B --transport tcp --transport tcp:connections=6",
+            "--bulk 0B --transport tcp",
             "--transport tcp --transport tcp",
             "--transport tcp:per-object=yes,pipeline=yes",
             "--transport tcp:connections=2,connections=3",
@@ -285,6 +287,8 @@ fn wrong_contestants_and_runs() {
             --transport sctp:profile=rfc1234: unknown profile 'rfc1234'; accepted: rfc9260, rfc2960, kame-2002, lksctp-2.6, ns2, modern
             --transport sctp:paths=2: paths=2: the network has 1
             --transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, sndbuf=32768B
+            --transport tcp:connections=6: connections=6: more than there are bytes in --bulk 1B
+            --transport tcp: connections=1: more than there are bytes in --bulk 0B
             --transport: 'tcp' is given twice
             --transport tcp:per-object=yes,pipeline=yes: pipeline=yes needs more than one object a connection
             --transport tcp:connections=2,connections=3: 'connections' is given twice

@@ -163,3 +163,56 @@ fn tables_fit_a_hundred_columns_and_csv_has_a_row_an_object() {
     let objects: usize = runs(&found).map(|run| run.objects.len()).sum();
     assert_eq!(csv::render(&found).lines().count(), 1 + objects);
 }
+
+/// What is read counts when it is read, not when the last byte of its object is; and a connection's set-up is a time of
+/// every transport.
+#[test]
+fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
+    let found = race(&[
+        ("bulk", "5MB"),
+        ("rtt", "80ms"),
+        ("rate", "20mbit"),
+        ("loss", "0"),
+        ("runs", "1"),
+        ("transport", "tcp"),
+        ("transport", "sctp"),
+        ("transport", "sctp:connections=3"),
+    ]);
+    for run in runs(&found) {
+        let read = &run.series.application;
+        assert_eq!(read.iter().sum::<u64>(), 5_000_000);
+        // 20 Mbit/s are 250 kB in 100 ms; what waited for a repair of the queue's losses comes at once.
+        assert!(read.iter().all(|&bytes| bytes <= 1_000_000), "{read:?}");
+        assert!(read.iter().filter(|&&bytes| bytes > 0).count() >= 15, "{read:?}");
+        for object in &run.objects {
+            let (why, instants) = (object.why.expect("why"), object.instants.expect("instants"));
+            assert_eq!(why.server_ns, Some(0), "no --server-time was given");
+            let (first, written) = (object.first_byte_ns.expect("read"), instants.written_ns);
+            assert!(written < first, "written at {written}, read at {first}");
+        }
+    }
+    // RFC 9293 §3.5: one round trip; RFC 9260 §5.1: two, though data rides with the second.
+    let times: Vec<_> = runs(&found).map(|run| run.connect_ns.expect("connected") / 1_000_000).collect();
+    assert!((80..=82).contains(&times[0]), "{times:?}");
+    assert!(times[1..].iter().all(|ms| (160..=164).contains(ms)), "{times:?}");
+    assert!(found.points[0].arms.iter().all(|arm| arm.summary.connect_ms.n == 1));
+}
+
+/// Every workload's reads add up to what was delivered.
+#[test]
+fn what_was_read_adds_up_to_what_was_delivered() {
+    let contestants = [("runs", "1"), ("transport", "tcp:connections=6"), ("transport", "sctp")];
+    let workloads: [&[(&str, &str)]; 3] = [
+        &[("page", "osterdahl-gallery"), ("loss", "2%")],
+        &[("objects", "3x100kB")],
+        &[("messages", "50/s"), ("for", "2s"), ("bulk", "100kB")],
+    ];
+    for workload in workloads {
+        let flags: Vec<_> = workload.iter().chain(&contestants).copied().collect();
+        for run in runs(&race(&flags)) {
+            assert_eq!(run.outcome, Outcome::Done);
+            let delivered: u64 = run.objects.iter().map(|object| object.bytes).sum();
+            assert_eq!(run.series.application.iter().sum::<u64>(), delivered, "{workload:?}");
+        }
+    }
+}

@@ -284,6 +284,11 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                     {
                         current.wrong = Some(FetchError::Corrupt(format!("byte {at} is wrong")));
                     }
+                    if let Some(exchange) = lane.in_flight.front().filter(|exchange| !exchange.abandoned)
+                        && current.wrong.is_none()
+                    {
+                        fetch.borrow().read(exchange.object, bytes.len() as u64);
+                    }
                     current.body += bytes.len() as u64;
                 }
                 Step::End => self.complete(fetch, now),

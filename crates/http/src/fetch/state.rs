@@ -188,6 +188,11 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.first_byte(object, self.moved);
     }
 
+    /// So much of the object's body was among what has just been read.
+    pub(super) fn read(&self, object: usize, bytes: u64) {
+        self.observer.read(object, self.moved, bytes);
+    }
+
     /// The response to the front exchange of a lane has been read.
     pub(super) fn completed(
         &mut self,

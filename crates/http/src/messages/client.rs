@@ -176,9 +176,12 @@ impl Partial {
             self.head[self.read..self.read + some].copy_from_slice(&bytes[..some]);
             self.read += some;
             let rest = &bytes[some..];
-            if self.read == HEADER && self.length() == HEADER {
-                self.read = 0;
-                inbox.complete(self.number(), HEADER, now)?;
+            if self.read == HEADER {
+                inbox.began(self.number(), now);
+                if self.length() == HEADER {
+                    self.read = 0;
+                    inbox.complete(self.number(), HEADER, now)?;
+                }
             }
             return Ok(rest);
         }
@@ -233,7 +236,18 @@ impl<O: Observer> Inbox<O> {
         self.delivered.len() - usize::from(self.bulk > 0)
     }
 
+    /// The head of a message was read: of one of the flow it is a part.
+    fn began(&self, number: u32, now: Instant) {
+        if (number as usize) < self.messages() {
+            self.observer.read(number as usize, now, HEADER as u64);
+        }
+    }
+
     fn check(&mut self, number: u32, offset: u64, bytes: &[u8], now: Instant) -> Result<(), FetchError> {
+        let object = if number == BULK { self.messages() } else { number as usize };
+        if object < self.delivered.len() {
+            self.observer.read(object, now, bytes.len() as u64);
+        }
         let checked = if number == BULK {
             if self.bulk_got == 0 && offset == 0 {
                 self.observer.first_byte(self.messages(), now);

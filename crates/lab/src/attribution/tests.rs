@@ -54,10 +54,8 @@ impl Story {
         self.record.objects.push(ObjectRecord {
             issued: Some(at(issued)),
             assigned: Some(Assigned { at: at(assigned), exchange, request, attempt: 0 }),
-            first_byte: None,
-            placed: None,
             delivered: Some(Delivered { at: at(delivered), response, body: 0 }),
-            failed: None,
+            ..ObjectRecord::default()
         });
         let served = ServedRecord { serving: Some(at(serving)), written: Some(at(written)) };
         self.record.served.insert(exchange, served);

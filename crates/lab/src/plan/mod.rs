@@ -103,6 +103,14 @@ impl Plan {
                                 byte, in order";
                     return Err(PlanError::at(&arm.place, what));
                 }
+                if let Some(size) = point.workload.bulk.filter(|_| point.workload.messages.is_none())
+                    && arm.connections() as u64 > size
+                {
+                    let (connections, size) = (arm.connections(), Bytes(size));
+                    let what =
+                        format!("connections={connections}: more than there are bytes in --bulk {size}");
+                    return Err(PlanError::at(&arm.place, what));
+                }
                 if let (Some(size), Some(most)) = (point.workload.message_size, arm.engine.largest_message())
                     && size > most
                 {

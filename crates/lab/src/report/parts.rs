@@ -3,6 +3,7 @@
 
 use super::svg::{self, Scale, escape, figure, px};
 use crate::results::{Arm, Point, SendDetail, Why};
+use crate::verdict;
 use std::fmt::Write;
 
 /// A part as it is drawn: name of its colour in the style sheet, label, meaning.
@@ -67,11 +68,11 @@ pub(super) fn legend(out: &mut String, present: [bool; 12]) {
     out.push_str("</ul>\n");
 }
 
-/// Mean milliseconds of each part over all objects of all runs; `None` if nothing is known.
+/// Mean milliseconds of each part over the objects of all runs of which every part is known; `None` if that is none.
 fn means(arm: &Arm) -> Option<[f64; 12]> {
     let (mut sums, mut n) = ([0.0; 12], 0_u64);
     for object in arm.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
-        let Some(why) = &object.why else { continue };
+        let Some(why) = object.why.as_ref().filter(|why| why.is_whole()) else { continue };
         n += 1;
         for (sum, part) in sums.iter_mut().zip(values(why, object.send_detail.as_ref())) {
             *sum += part as f64 / 1e6;
@@ -140,9 +141,15 @@ pub(super) fn render(out: &mut String, point: &Point) {
         }
         let _ = write!(out, "<td>{}</td></tr>", figure(parts.iter().sum::<f64>()));
     }
-    out.push_str(
-        "</tbody></table></div>\n<p class=\"note\">Over all delivered objects of all runs. The parts of each object add \
-         up to its response time to the nanosecond. Meanings stand at the end.</p>\n",
+    let short: Vec<String> = point.arms.iter().filter_map(verdict::shortfall).collect();
+    let over = match short.as_slice() {
+        [] => "Over all delivered objects of all runs.".to_owned(),
+        short => format!("Over the objects whose parts are known. {}.", escape(&short.join("; "))),
+    };
+    let _ = write!(
+        out,
+        "</tbody></table></div>\n<p class=\"note\">{over} The parts of each object add up to its response time to the \
+         nanosecond. Meanings stand at the end.</p>\n",
     );
 }
 

@@ -316,6 +316,27 @@ fn several_points_have_an_overview() {
 }
 
 #[test]
+fn means_over_some_of_the_objects_say_so() {
+    let mut race = race(vec![point(12, 3, 1)]);
+    let whole = page("whole", &race);
+    assert!(whole.contains("Over all delivered objects of all runs."));
+    let arm = &mut race.points[0].arms[0];
+    let before = crate::verdict::mean_parts(arm).expect("known");
+    let (run, name) = (&mut arm.runs[0], arm.arm.clone());
+    // Counted as nothing they would pull every mean down.
+    run.objects[1].why = Some(Why { send_ns: None, ..run.objects[1].why.expect("known") });
+    run.objects[2].why = None;
+    let objects: usize = arm.runs.iter().map(|run| run.objects.len()).sum();
+    let told = format!("{name}: where time went is known for {} of {objects} delivered objects", objects - 2);
+    let kept = crate::verdict::mean_parts(arm).expect("known");
+    assert!((kept[8] - before[8]).abs() < 0.2 * before[8], "the wire's: {} and {}", kept[8], before[8]);
+    assert!(page("some", &race).contains(&svg::escape(&told)));
+    let shown = crate::table::render(&race, crate::table::Style::default());
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains(&told.split_whitespace().collect::<Vec<_>>().join(" ")), "{shown}");
+}
+
+#[test]
 fn holes_in_the_results_are_survived() {
     let mut race = race(vec![point(12, 3, 1)]);
     let arms = &mut race.points[0].arms;

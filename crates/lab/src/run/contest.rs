@@ -148,7 +148,8 @@ pub fn bulk_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Bulk> 
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(arm.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        connections: policy.connections.min(BACKLOG as usize),
+        // One that carries nothing would be an object that is delivered before it begins.
+        connections: policy.connections.min(BACKLOG as usize).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
     })

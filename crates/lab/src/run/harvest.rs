@@ -57,11 +57,7 @@ pub fn run(
     let spurious =
         |trace: &Vec<TraceRecord>| trace.iter().filter(|r| r.event == TraceEvent::Spurious).count();
     let hosts = || std::iter::once(&contest.client).chain(&contest.servers);
-    for object in &objects {
-        if let Some(at) = object.delivered_ns {
-            traffic::add(&mut traffic.series.application, at, object.bytes);
-        }
-    }
+    traffic.series.application = traffic::application(&record.objects, Instant::ZERO);
     Ok(Run {
         seed,
         outcome: match fetched.end {

@@ -2,6 +2,8 @@
 
 use super::topology::{Built, Lane};
 use crate::results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
+use anabranch_base::Instant;
+use anabranch_http::observe::ObjectRecord;
 use anabranch_sim::{Direction, Fate, Passage};
 
 /// Packets, bytes and bytes over time.
@@ -54,6 +56,16 @@ pub fn of(built: &Built, lane: &Lane, passages: &[Passage]) -> Traffic {
         }
     }
     traffic
+}
+
+/// What the application has read of the objects in each bucket, counted from `begun`.
+#[must_use]
+pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
+    let mut buckets = Vec::new();
+    for &(at, bytes) in objects.iter().flat_map(|object| &object.read) {
+        add(&mut buckets, at.as_nanos().saturating_sub(begun.as_nanos()), bytes);
+    }
+    buckets
 }
 
 /// Adds `bytes` to the bucket of `at`.

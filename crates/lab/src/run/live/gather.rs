@@ -47,16 +47,11 @@ pub fn run(
             ..object
         })
         .collect();
-    let mut series = Series {
+    let series = Series {
         bucket_ns: BUCKET_NS,
         paths: driven.iter().map(path_series).collect(),
-        application: Vec::new(),
+        application: traffic::application(&record.objects, fetched.started),
     };
-    for object in &objects {
-        if let Some(at) = object.delivered_ns {
-            traffic::add(&mut series.application, at, object.bytes);
-        }
-    }
     let kernels = arm.transport != Transport::Sctp;
     let resent = |host: &Seen| {
         if kernels { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }

@@ -18,7 +18,7 @@ mod prune;
 mod size;
 pub mod write;
 
-use crate::page::{MAX_OBJECTS, Object, Page, PageError};
+use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use initiator::Entry;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -137,6 +137,9 @@ fn build(
         if let Some(note) = bytes.note {
             notes.add(note, entry.index, entry.url);
         }
+        if bytes.request.max(bytes.head) > MAX_HEAD {
+            notes.add("a head of more than 32 KiB, of which so much is sent", entry.index, entry.url);
+        }
         let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
         if method != "GET" {
             notes.add("not a GET: fetched as a GET of the same sizes", entry.index, entry.url);
@@ -157,8 +160,8 @@ fn build(
         objects.push(Object {
             name: target,
             host,
-            request_head: bytes.request.max(least),
-            response_head: bytes.head,
+            request_head: bounded_head(bytes.request.max(least)),
+            response_head: bounded_head(bytes.head),
             body: bytes.body,
             content_type: media_type(content_type),
             initiator: cause.map(|(_, object)| object),

@@ -21,6 +21,14 @@ pub const RESPONSE_HEAD: u64 = 300;
 pub const MAX_OBJECTS: usize = 100_000;
 /// The largest object, in bytes.
 pub const MAX_BODY: u64 = 1 << 40;
+/// The largest head that is sent, in bytes: servers and clients refuse much larger ones.
+pub const MAX_HEAD: u64 = 32 * 1024;
+
+/// The size that a head of `size` bytes is sent with, and counts with: the bound a race has is that of what is sent.
+#[must_use]
+pub const fn bounded_head(size: u64) -> u64 {
+    if size < MAX_HEAD { size } else { MAX_HEAD }
+}
 
 /// One page: what a browser fetches to show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -182,8 +190,11 @@ impl Page {
                 let initiator = object.initiator.unwrap_or_default();
                 return Err(wrong(format!("its initiator, object {initiator}, does not stand before it")));
             }
-            if object.body > MAX_BODY || object.request_head > MAX_BODY || object.response_head > MAX_BODY {
+            if object.body > MAX_BODY {
                 return Err(wrong(format!("larger than {MAX_BODY} bytes")));
+            }
+            if object.request_head > MAX_HEAD || object.response_head > MAX_HEAD {
+                return Err(wrong(format!("a head larger than {MAX_HEAD} bytes")));
             }
         }
         Ok(())

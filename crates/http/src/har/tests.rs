@@ -356,3 +356,12 @@ fn a_page_load_is_written_as_a_har_that_reads_back() {
     let text = write(&page, &[failed], 0, "0.1.0", "");
     assert!(text.contains("no progress") && text.contains("\"status\": 0"));
 }
+
+#[test]
+fn heads_beyond_what_is_sent_are_cut_counted_and_named() {
+    let large = with(entry(1, "https://news.example/large"), "/response/headersSize", json!(3_000_000));
+    let page = page(vec![document(), large]);
+    assert_eq!((page.objects[0].response_head, page.objects[1].response_head), (310, MAX_HEAD));
+    let told: Vec<&String> = page.warnings.iter().filter(|line| line.contains("32 KiB")).collect();
+    assert!(matches!(told.as_slice(), [line] if line.starts_with("1 of 2 entries: ")), "{:?}", page.warnings);
+}

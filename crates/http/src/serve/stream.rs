@@ -7,6 +7,7 @@ use super::{Activity, Service};
 use crate::fetch::lane::first_of_life;
 use crate::fetch::request::PADDING_FIELD;
 use crate::observe::{ExchangeId, Observer};
+use crate::page::bounded_head;
 use anabranch_transport::Stream;
 use anabranch_world::World;
 use bytes::Bytes;
@@ -198,8 +199,8 @@ fn respond<W: World, S: Site, O>(
     let least = status_line
         + 2
         + fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
-    let wanted = resource.head.map_or(least, |head| usize::try_from(head).unwrap_or(usize::MAX));
-    let gap = wanted.saturating_sub(least).min(MAX_PADDING);
+    let wanted = resource.head.map_or(least, |head| bounded_head(head) as usize);
+    let gap = wanted.saturating_sub(least);
     let padded = pad(fields, gap);
     (response, (least + padded) as u64)
 }
@@ -391,8 +392,6 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
 const MAX_BUFFER: usize = 64 * 1024;
 /// hyper wants this much at least.
 const LEAST_BUFFER: usize = 8 * 1024;
-/// Padding stops where clients would refuse the head.
-const MAX_PADDING: usize = 32 * 1024;
 const READ_BYTES: usize = 8 * 1024;
 
 #[cfg(test)]

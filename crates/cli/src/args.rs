@@ -7,6 +7,18 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 /// The whole command.
 pub fn command() -> Command {
+    all().mut_subcommands(|verb| verb.mut_args(hyphened))
+}
+
+/// A value may begin with a hyphen, so that a wrong one such as `-1%` is answered by the flag's own line. Not where a
+/// file is written: `--json --quiet` would be one of that name.
+fn hyphened(arg: Arg) -> Arg {
+    let writes = ["json", "csv", "out", "output", "har"].contains(&arg.get_id().as_str());
+    let takes = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
+    if takes && !writes { arg.allow_hyphen_values(true) } else { arg }
+}
+
+fn all() -> Command {
     Command::new("anabranch")
         .version(env!("CARGO_PKG_VERSION"))
         .about("HTTP over SCTP, raced against its rivals in a deterministic virtual network")
@@ -86,6 +98,7 @@ fn race() -> Command {
             .long("list")
             .value_name("WHAT")
             .value_parser(["profiles", "pages", "presets", "transports"])
+            .exclusive(true)
             .help("List what can be named, and end"),
     )
 }

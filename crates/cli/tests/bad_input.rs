@@ -140,6 +140,56 @@ const WRONG: &[(&str, &str)] = &[
         "--transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, \
          sndbuf=32768B",
     ),
+    // Below zero.
+    (
+        "race --loss -1%",
+        "--loss: '-1%': a number was expected; write a share such as 1%, 0.05% or 0 (from 0% to 100%)",
+    ),
+    (
+        "race --rate -3mbit",
+        "--rate: '-3mbit': a number was expected; write a rate such as 56kbit, 10mbit, 1gbit or 300bit (bits per second)",
+    ),
+    ("race --runs -1", "--runs: '-1': write a number from 1 to 1000000"),
+    ("race --seed -1", "--seed: '-1': write a number from 0 to 4294967295"),
+    ("race --threads -1", "invalid value '-1' for '--threads <N>': -1 is not in 1..=4096 (see --help)"),
+    (
+        "load http://127.0.0.1/ --rate -1/s",
+        "--rate '-1/s': not a number; write how often, such as 25/s, 0.5/s or 90/min",
+    ),
+    // Without effect.
+    ("race --timeout 0s", "--timeout: no time; write one such as 15s, or leave it out for none"),
+    (
+        "race --fail path=1,at=1s,for=0s",
+        "--fail: for=0s: no time; write how long, such as for=5s, or leave it out: for good",
+    ),
+    ("race --bulk 0B", "--bulk: nothing to transfer; write a size such as 100MB"),
+    ("race --arrivals-of connections", "--arrivals-of: goes with arrivals only; write --arrivals 25/s"),
+    (
+        "race --objects 1kB --origins keep",
+        "--origins: keep goes with a page, which has them; --objects has none",
+    ),
+    (
+        "race --bulk 1MB --think recorded",
+        "--think: recorded goes with a page, which has them; --bulk has none",
+    ),
+    (
+        "race --bulk 1MB --message-size 2kB --transport tcp",
+        "--message-size: the size of writes to SCTP, and no contestant is SCTP",
+    ),
+    (
+        "race --list pages --runs 3",
+        "the argument '--list <WHAT>' cannot be used with one or more of the other specified arguments (see --help)",
+    ),
+    // No end.
+    (
+        "race --messages 1/s --for 700s",
+        "--for: messages are sent for 700s, and a run ends after 600s; write a --deadline that is later, or fewer \
+         messages",
+    ),
+    (
+        "race --rate unlimited --rtt 0 --cross tcp:flows=1",
+        "--cross: traffic that never ends needs a path that takes time; give the network a rate or a delay",
+    ),
     // Pages.
     (
         "race --page nothing.har",

@@ -219,6 +219,8 @@ fn wrong_workloads() {
             "--origins many",
             "--timeout 15",
             "--deadline 0",
+            "--timeout 0s",
+            "--messages 1/s --for 700s",
             "--server-time -1s",
         ],
         expect![[r#"
@@ -237,6 +239,8 @@ fn wrong_workloads() {
             --origins: 'many': write merge or keep
             --timeout: '15': the unit is missing; write a time such as 40ms, 1.08s, 250us, 10ns or 2min
             --deadline: a run of no time; write a time such as 600s
+            --timeout: no time; write one such as 15s, or leave it out for none
+            --for: messages are sent for 700s, and a run ends after 600s; write a --deadline that is later, or fewer messages
             --server-time: '-1s': a number was expected; write a time such as 40ms, 1.08s, 250us, 10ns or 2min
         "#]],
     );

@@ -292,7 +292,8 @@ impl<O: Observer> Inbox<O> {
     ) -> Outcome {
         let last = self.delivered.iter().flatten().copied().max();
         let partial = messages.delivery.reliability != Reliability::Full;
-        let mut failed = broken.is_some();
+        // A connection that broke has failed the messages that it owed. One that owed none has failed nothing.
+        let mut failed = matches!(broken, Some(FetchError::Corrupt(_)));
         let mut objects = Vec::with_capacity(self.delivered.len());
         for (object, delivered) in self.delivered.iter().enumerate() {
             let error = match delivered {

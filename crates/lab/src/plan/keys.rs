@@ -214,7 +214,7 @@ pub static KEYS: &[Key] = &[
     contestants("together", "", Several::No, "All contestants share the network at once"),
     contestants("cross", "tcp:flows=N", Several::No, "Background traffic: N endless downloads over TCP"),
     runs("runs", "N", "Seeds, each a run of every contestant [default: 30]"),
-    runs("seed", "N", "The first seed [default: 1]"),
+    runs("seed", "N", "The first seed, up to 4294967295 [default: 1]"),
     Key {
         name: "loss-by",
         value: "WHO",

@@ -119,6 +119,13 @@ impl Plan {
                     return Err(PlanError::at(&arm.place, what));
                 }
             }
+            let writes = |arm: &Arm| matches!(arm.transport, Transport::Sctp | Transport::KernelSctp);
+            if let Some(setting) = first.setting("message-size")
+                && !arms.iter().any(writes)
+            {
+                let what = "the size of writes to SCTP, and no contestant is SCTP";
+                return Err(PlanError::at(&setting.place, what));
+            }
             points.push(point);
         }
         let seeds = seeds(&first)?;
@@ -127,7 +134,15 @@ impl Plan {
         let factors: Vec<String> = points.first().map_or(Vec::new(), |p| p.factors.keys().cloned().collect());
         let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
         let expects = expects.collect::<Result<_, _>>()?;
-        let cross = first.setting("cross").map(|setting| Cross::parse(&setting.value, &setting.place));
+        let cross = first.setting("cross").map(|setting| {
+            let cross = Cross::parse(&setting.value, &setting.place)?;
+            let timeless = |point: &PointPlan| point.network.paths.first().is_some_and(network::takes_no_time);
+            if points.iter().any(timeless) {
+                let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";
+                return Err(PlanError::at(&setting.place, what));
+            }
+            Ok(cross)
+        });
         Ok(Self {
             points,
             together: switch(&first, "together")?,
@@ -161,6 +176,29 @@ impl Plan {
                 let warning = format!("{}: {line}", page.name);
                 if !warnings.contains(&warning) {
                     warnings.push(warning);
+                }
+            }
+            let mut add = |warning: String| {
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+            };
+            if point.workload.keep_origins && page.hosts.len() == 1 {
+                add(format!(
+                    "{}: all of it comes from one host, so --origins keep changes nothing",
+                    page.name
+                ));
+            }
+            if point.workload.think && page.objects.iter().all(|object| object.think.is_zero()) {
+                add(format!(
+                    "{}: no think times are recorded, so --think recorded changes nothing",
+                    page.name
+                ));
+            }
+            if point.workload.messages.is_some() || point.workload.bulk.is_some() {
+                let most = crate::run::contest::BACKLOG as usize;
+                for arm in self.arms.iter().filter(|arm| arm.connections() > most) {
+                    add(format!("{}: messages and bulk transfers open {most} connections at most", arm.text));
                 }
             }
         }

@@ -31,6 +31,13 @@ impl LossBy {
     }
 }
 
+/// Packets cross this path and come back while no time passes.
+pub(super) fn takes_no_time(path: &LinkSpec) -> bool {
+    [&path.up, &path.down].into_iter().all(|side| {
+        side.rate.first().is_none() && side.trace.is_none() && side.delay.is_zero() && side.jitter.is_zero()
+    })
+}
+
 /// The network of one point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
@@ -76,6 +83,10 @@ impl Network {
                     if n == 1 { "there is one path".to_owned() } else { format!("there are {n} paths") };
                 return Err(PlanError::at(place, format!("path {}: {some}, numbered from 1", fail.path)));
             };
+            if fail.span.is_some_and(|span| span.is_zero()) {
+                let what = "for=0s: no time; write how long, such as for=5s, or leave it out: for good";
+                return Err(PlanError::at(place, what));
+            }
             path.fail(&fail);
             fails.push(fail);
         }

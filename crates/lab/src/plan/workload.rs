@@ -90,6 +90,9 @@ impl Workload {
         if let (Some(_), Some(setting)) = (bulk, concrete.setting("arrivals")) {
             return Err(PlanError::at(&setting.place, "goes with a page or objects, not with bulk"));
         }
+        if let (Some(0), Some(setting)) = (bulk, concrete.setting("bulk")) {
+            return Err(PlanError::at(&setting.place, "nothing to transfer; write a size such as 100MB"));
+        }
         let span = |name: &str| concrete.setting(name).map(time).transpose();
         let choice = |name: &str, off: &str, on: &str| match concrete.setting(name) {
             None => Ok(false),
@@ -105,6 +108,7 @@ impl Workload {
                 return Err(PlanError::at(&setting.place, "goes with a page or objects, not with messages"));
             }
         }
+        without_effect(concrete)?;
         let workload = Self {
             page,
             bulk,
@@ -116,7 +120,7 @@ impl Workload {
             server_time: span("server-time")?.unwrap_or(Duration::ZERO),
             serial_server: choice("server", "parallel", "serial")?,
             keep_origins: choice("origins", "merge", "keep")?,
-            timeout: span("timeout")?.filter(|span| !span.is_zero()),
+            timeout: span("timeout")?,
             deadline: span("deadline")?.unwrap_or(Duration::from_secs(600)),
         };
         if workload.deadline.is_zero() {
@@ -126,6 +130,22 @@ impl Workload {
         if workload.deadline > MOST_DEADLINE {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
             return Err(PlanError::at(place, "more than a day of the run's clock; write at most 1440min"));
+        }
+        if workload.timeout.is_some_and(|span| span.is_zero()) {
+            let place = concrete.setting("timeout").map_or("timeout", |setting| &setting.place);
+            return Err(PlanError::at(place, "no time; write one such as 15s, or leave it out for none"));
+        }
+        if let Some(flow) = workload.messages
+            && flow.interval.saturating_mul(flow.count - 1) >= workload.deadline
+        {
+            let place = ["for", "messages"].iter().find_map(|name| concrete.setting(name));
+            let last = flow.interval.saturating_mul(flow.count);
+            let what = format!(
+                "messages are sent for {}, and a run ends after {}; write a --deadline that is later, or fewer messages",
+                format_span(last),
+                format_span(workload.deadline)
+            );
+            return Err(PlanError::at(place.map_or("messages", |setting| &setting.place), what));
         }
         Ok(workload)
     }
@@ -173,11 +193,34 @@ impl Workload {
         if self.serial_server {
             text += ", one request of a connection at a time";
         }
-        if self.keep_origins && page.hosts.len() > 1 {
-            text += &format!(", {} servers", page.hosts.len());
+        if self.keep_origins {
+            let servers = if page.hosts.len() == 1 { "server" } else { "servers" };
+            text += &format!(", origins kept ({} {servers})", page.hosts.len());
+        }
+        if let Some(span) = self.timeout {
+            text += &format!(", timeout {}", format_span(span));
         }
         text
     }
+}
+
+/// Refuses what would change nothing, which is not what whoever wrote it meant.
+fn without_effect(concrete: &Concrete) -> Result<(), PlanError> {
+    if let Some(setting) = concrete.setting("arrivals-of").filter(|setting| setting.value != "objects")
+        && concrete.setting("arrivals").is_none()
+    {
+        return Err(PlanError::at(&setting.place, "goes with arrivals only; write --arrivals 25/s"));
+    }
+    let sizes = ["objects", "bulk"].iter().find_map(|name| concrete.setting(name));
+    for (name, value) in [("origins", "keep"), ("think", "recorded")] {
+        if let (Some(setting), Some(sizes)) = (concrete.setting(name), sizes)
+            && setting.value == value
+        {
+            let what = format!("{value} goes with a page, which has them; {} has none", sizes.place);
+            return Err(PlanError::at(&setting.place, what));
+        }
+    }
+    Ok(())
 }
 
 /// `1.24 MB`: three figures, decimal units.

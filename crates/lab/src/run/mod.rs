@@ -7,7 +7,7 @@
 
 pub mod batch;
 mod bound;
-mod contest;
+pub(crate) mod contest;
 mod harvest;
 mod host;
 #[cfg(target_os = "linux")]

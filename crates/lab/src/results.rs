@@ -8,6 +8,8 @@
 //! maps in alphabetical order, so equal results are equal bytes; facts of the
 //! host stand in [`Host`] and nowhere else.
 
+pub mod label;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -5,6 +5,7 @@
 //! terms on which each contestant raced, because six connections and one
 //! association are different bids for bandwidth. At most 100 columns.
 
+use crate::results::label::{labels, shortened};
 use crate::results::{Arm, PathEvent, PathState, Point, Race, Side, Stat};
 use crate::verdict;
 use std::fmt::Write;
@@ -95,7 +96,7 @@ fn times(point: &Point, style: Style) -> String {
         ),
         |line| style.faint(line),
     );
-    for arm in &point.arms {
+    for (arm, name) in point.arms.iter().zip(names(point)) {
         let page = &arm.summary.page_ms;
         // An interval may begin below zero where runs are few: a hyphen would be read as a minus.
         let interval = page.ci95.map_or("-".to_owned(), |[low, high]| {
@@ -106,7 +107,7 @@ fn times(point: &Point, style: Style) -> String {
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>7}  {interval:>15}  {:>7}  {ratio:>22}  {:>7}  {:>8}",
-            shortened(&arm.arm, name_width),
+            name,
             optional(page.mean),
             optional(page.median),
             arm.summary.limit_ratio.mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
@@ -129,12 +130,12 @@ fn delays(point: &Point, style: Style) -> String {
         ),
         |line| style.faint(line),
     );
-    for arm in &point.arms {
+    for (arm, name) in point.arms.iter().zip(names(point)) {
         let summary = &arm.summary;
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>22}  {:>11}",
-            shortened(&arm.arm, name_width),
+            name,
             mean(&summary.object_p50_ms),
             mean(&summary.object_p95_ms),
             mean(&summary.object_p99_ms),
@@ -169,7 +170,7 @@ fn work(point: &Point, style: Style) -> String {
         ),
         |line| style.faint(line),
     );
-    for arm in &point.arms {
+    for (arm, name) in point.arms.iter().zip(names(point)) {
         let per_run = |count: fn(&crate::results::Run) -> u64| {
             let n = arm.runs.len().max(1) as f64;
             figure(arm.runs.iter().map(count).sum::<u64>() as f64 / n)
@@ -184,7 +185,7 @@ fn work(point: &Point, style: Style) -> String {
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {extra}{}",
-            shortened(&arm.arm, name_width),
+            name,
             per_run(|run| run.connections),
             mean(&arm.summary.packets_lost),
             mean(&arm.summary.retransmitted),
@@ -268,20 +269,14 @@ pub fn terms(arm: &Arm) -> String {
     format!("{}: {}", arm.arm, terms.join(", "))
 }
 
-fn name_width(point: &Point) -> usize {
-    point.arms.iter().map(|arm| arm.arm.chars().count()).max().unwrap_or(0).clamp(10, 22)
+/// The contestants' names as the rows have them.
+fn names(point: &Point) -> Vec<String> {
+    let names: Vec<&str> = point.arms.iter().map(|arm| arm.arm.as_str()).collect();
+    labels(&names, name_width(point))
 }
 
-/// The text, or its two ends around an ellipsis.
-fn shortened(text: &str, width: usize) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    if chars.len() <= width {
-        return text.to_owned();
-    }
-    let tail = (width - 1) / 2;
-    let head = width - 1 - tail;
-    let ends = (chars[..head].iter(), chars[chars.len() - tail..].iter());
-    ends.0.collect::<String>() + "…" + &ends.1.collect::<String>()
+fn name_width(point: &Point) -> usize {
+    point.arms.iter().map(|arm| arm.arm.chars().count()).max().unwrap_or(0).clamp(10, 22)
 }
 
 fn optional(value: Option<f64>) -> String {

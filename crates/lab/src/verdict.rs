@@ -67,7 +67,13 @@ pub fn dominant(arm: &Arm, most: usize) -> String {
 pub fn sentence(point: &Point) -> String {
     let messages = point.workload.messages;
     let metric = if messages { "object_p95_ms" } else { "page_ms" };
-    let does = if messages { "delivers 95 % of messages" } else { "loads the page" };
+    // A bulk transfer is one object of that name.
+    let bulk = point.workload.objects == 1 && point.workload.name.starts_with("bulk ");
+    let does = match (messages, bulk) {
+        (true, _) => "delivers 95 % of messages",
+        (false, true) => "delivers the transfer",
+        (false, false) => "loads the page",
+    };
     let mean_of = |arm: &Arm| arm.summary.metric(metric).and_then(|stat| stat.mean);
     let mut ranked: Vec<(&Arm, f64)> =
         point.arms.iter().filter_map(|arm| Some((arm, mean_of(arm)?))).collect();

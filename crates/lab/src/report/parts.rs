@@ -2,6 +2,7 @@
 //! and how much of each a contestant's objects had.
 
 use super::svg::{self, Scale, escape, figure, px};
+use crate::results::label::labels;
 use crate::results::{Arm, Point, SendDetail, Why};
 use crate::verdict;
 use std::fmt::Write;
@@ -106,9 +107,11 @@ pub(super) fn render(out: &mut String, point: &Point) {
         svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height - 20.0));
         svg::text(out, "mid", (scale.at(*tick), height - 6.0), &label);
     }
-    for (i, (arm, parts)) in known.iter().enumerate() {
+    let names: Vec<&str> = known.iter().map(|(arm, _)| arm.arm.as_str()).collect();
+    let names = labels(&names, 26);
+    for (i, (_, parts)) in known.iter().enumerate() {
         let y = row * i as f64 + row / 2.0;
-        svg::text(out, "obj end", (left - 8.0, y + 4.0), &svg::shortened(&arm.arm, 26));
+        svg::text(out, "obj end", (left - 8.0, y + 4.0), &names[i]);
         let mut from = 0.0;
         for ((key, name, _), ms) in PARTS.iter().zip(parts) {
             if *ms > 0.0 {
@@ -133,11 +136,23 @@ pub(super) fn render(out: &mut String, point: &Point) {
     for ((_, name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(out, "<th>{name}</th>");
     }
+    // What is too small for a colour has one column together, so that a row adds up.
+    let rest = |parts: &[f64; 12]| -> f64 {
+        parts.iter().zip(present).filter(|(_, present)| !present).map(|(ms, _)| ms).sum()
+    };
+    let others = known.iter().any(|(_, parts)| rest(parts) >= 0.005);
+    if others {
+        let small = PARTS.iter().zip(present).filter(|(_, present)| !present).map(|((_, name, _), _)| *name);
+        let _ = write!(out, "<th title=\"{}\">other</th>", small.collect::<Vec<_>>().join(", "));
+    }
     out.push_str("<th>in all</th></tr></thead><tbody>");
     for (arm, parts) in &known {
         let _ = write!(out, "<tr><th>{}</th>", svg::name(&arm.arm));
         for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
             let _ = write!(out, "<td>{}</td>", figure(*ms));
+        }
+        if others {
+            let _ = write!(out, "<td>{}</td>", figure(rest(parts)));
         }
         let _ = write!(out, "<td>{}</td></tr>", figure(parts.iter().sum::<f64>()));
     }

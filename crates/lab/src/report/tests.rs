@@ -304,6 +304,19 @@ fn a_failover_is_marked() {
 }
 
 #[test]
+fn like_labels_of_a_path_do_not_cover_each_other() {
+    let mut race = race(vec![point(8, 4, 2)]);
+    let arms = race.points[0].arms.len();
+    for run in race.points[0].arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+        let state = PathState::PotentiallyFailed;
+        let event = |at| PathEvent { path: 1, at_ns: at * MS, state, by: Side::Server, connection: 49152 };
+        run.path_events = vec![event(300), event(310), event(900)];
+    }
+    let html = page("labels", &race);
+    assert_eq!(html.matches(">may have failed<").count(), 2 * arms);
+}
+
+#[test]
 fn several_points_have_an_overview() {
     let points = ["0", "1%", "2%", "5%"].map(|loss| {
         let mut point = point(20, 6, 1);

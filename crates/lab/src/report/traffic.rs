@@ -126,25 +126,41 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
 fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y: f64, tall: f64) {
     let here = |e: &&PathEvent| e.path == path && e.by == by;
     let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
+    // Where the last label of each row begins: the next one like it needs room, or does without.
+    let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
-        let (name, down) = match event.state {
-            PathState::PotentiallyFailed => ("may have failed", 32.0),
-            PathState::Failed => ("declared failed", 8.0),
-            PathState::Active => ("active again", 20.0),
+        let (name, row) = match event.state {
+            PathState::PotentiallyFailed => ("may have failed", 2),
+            PathState::Failed => ("declared failed", 0),
+            PathState::Active => ("active again", 1),
         };
         let x = scale.at(event.at_ns as f64 / 1e6);
         svg::line(out, "ends", (x, y), (x, y + tall));
-        beside(out, "small", (x, y + tall - down), name);
+        let room = label_width(name) * if is_last(x, name) { 2.0 } else { 1.0 };
+        if x - last[row] >= room {
+            beside(out, "small", (x, y + tall - 8.0 - 12.0 * row as f64), name);
+            last[row] = x;
+        }
     }
 }
 
 /// A small label to the right of a line, or to its left where the plot has no room for it there.
 fn beside(out: &mut String, class: &str, (x, y): (f64, f64), label: &str) {
-    if x + 3.0 + label.chars().count() as f64 * SMALL_LETTER > WIDTH {
+    if is_last(x, label) {
         svg::text(out, &format!("{class} end"), (x - 3.0, y), label);
     } else {
         svg::text(out, class, (x + 3.0, y), label);
     }
+}
+
+/// No room is left for the label to the right of `x`.
+fn is_last(x: f64, label: &str) -> bool {
+    x + label_width(label) > WIDTH
+}
+
+/// A small label and the gap to its line.
+fn label_width(label: &str) -> f64 {
+    3.0 + label.chars().count() as f64 * SMALL_LETTER
 }
 
 /// As wide as a letter of a small label is at most, on average.

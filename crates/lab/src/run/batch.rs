@@ -5,7 +5,7 @@
 //! their results are put together: that of the plan.
 
 use super::one::{self, Scenario};
-use crate::plan::{LossBy, Plan, PlanError};
+use crate::plan::{LossBy, Plan, PlanError, PointPlan};
 use crate::results::{Arm, Comparison, Host, Point, Race, Run, SCHEMA, Workload, World};
 use crate::stats::metrics;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -207,10 +207,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             .collect();
         points.push(Point {
             factors: planned.factors.clone(),
-            network: match planned.loss_by {
-                LossBy::Link => planned.network.describe(),
-                LossBy::Iptables => format!("{}; loss by iptables", planned.network.describe()),
-            },
+            network: network(plan, planned),
             workload: Workload {
                 name: planned.workload.describe(),
                 objects: planned.workload.page.objects.len() as u64,
@@ -234,6 +231,26 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         expectations: expectations.collect(),
         points,
     }
+}
+
+/// The network in one line, and who is on it besides a contestant.
+fn network(plan: &Plan, point: &PointPlan) -> String {
+    let mut text = point.network.describe();
+    if point.loss_by == LossBy::Iptables {
+        text += "; loss by iptables";
+    }
+    if let Some(cross) = &plan.cross {
+        let downloads = if cross.flows == 1 {
+            "1 endless download".to_owned()
+        } else {
+            format!("{} endless downloads", cross.flows)
+        };
+        text += &format!("; beside {downloads} over TCP");
+    }
+    if plan.together {
+        text += "; all contestants at once";
+    }
+    text
 }
 
 fn comparisons(arms: &[Arm]) -> Vec<Comparison> {

@@ -1,0 +1,73 @@
+//! Short names of contestants, for tables and figures, that stay distinct.
+
+/// `names` cut to `width` characters each: two ends around an ellipsis, and where that would make several alike only what
+/// tells them apart, else a number.
+#[must_use]
+pub fn labels(names: &[&str], width: usize) -> Vec<String> {
+    let mut labels: Vec<String> = names.iter().map(|name| shortened(name, width)).collect();
+    let first = labels.clone();
+    for i in alike(&first) {
+        let group: Vec<&str> = (0..names.len()).filter(|&j| first[j] == first[i]).map(|j| names[j]).collect();
+        labels[i] = shortened(&own(names[i], &group), width);
+    }
+    for i in alike(&labels) {
+        let number = format!(" #{}", i + 1);
+        labels[i] = shortened(names[i], width.saturating_sub(number.len())) + &number;
+    }
+    labels
+}
+
+/// Which labels others have, too.
+fn alike(labels: &[String]) -> Vec<usize> {
+    (0..labels.len()).filter(|&i| labels.iter().filter(|other| **other == labels[i]).count() > 1).collect()
+}
+
+/// A contestant without the settings that all of its `group` have.
+fn own(name: &str, group: &[&str]) -> String {
+    let settings = |name: &str| -> Vec<String> {
+        let rest = name.split_once(':').map_or("", |(_, rest)| rest);
+        rest.split(',').map(str::to_owned).collect()
+    };
+    let all = settings(name);
+    let shared = |setting: &&String| group.iter().all(|other| settings(other).contains(setting));
+    let mut own: Vec<&str> = all.iter().filter(|setting| !shared(setting)).map(String::as_str).collect();
+    if own.len() < all.len() {
+        own.push("…");
+    }
+    let transport = name.split_once(':').map_or(name, |(transport, _)| transport);
+    format!("{transport}:{}", own.join(","))
+}
+
+/// The text, or its two ends around an ellipsis.
+#[must_use]
+pub fn shortened(text: &str, width: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= width || width < 3 {
+        return text.to_owned();
+    }
+    let tail = (width - 1) / 2;
+    let head = width - 1 - tail;
+    let ends = (chars[..head].iter(), chars[chars.len() - tail..].iter());
+    ends.0.collect::<String>() + "…" + &ends.1.collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_stays_distinct() {
+        let full = ["spf", "rr", "wait"].map(|full| format!("sctp:when-full={full},streams=2"));
+        let names: Vec<&str> = full.iter().map(String::as_str).chain(["tcp"]).collect();
+        let expected = ["sctp:when-full=spf,…", "sctp:when-full=rr,…", "sctp:when-full=wait,…", "tcp"];
+        assert_eq!(labels(&names, 22), expected);
+
+        let long = ["10ms", "20ms"].map(|at| format!("sctp:rto_initial=1000ms,rto_min=1000{at},rto_max=60s"));
+        let names: Vec<&str> = long.iter().map(String::as_str).collect();
+        let labels = labels(&names, 22);
+        assert!(
+            labels[0] != labels[1] && labels.iter().all(|label| label.chars().count() <= 22),
+            "{labels:?}"
+        );
+    }
+}

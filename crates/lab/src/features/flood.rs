@@ -5,6 +5,7 @@ use super::talk::{A, B, Carrier, How, PORT, Place, Talk};
 use super::{Cell, Kind};
 use anabranch_base::Batch;
 use anabranch_sim::SimWorld;
+use anabranch_transport::engines::tcp;
 use anabranch_wire::sctp::{Init, Tsn, packet};
 use anabranch_wire::tcp::{Flags, Header, Seq, seal};
 use anabranch_world::{Datagrams, Local, World};
@@ -16,10 +17,15 @@ use std::task::{Context, Poll, Waker};
 const PACKETS: u32 = 20_000;
 const AT_ONCE: u32 = 20;
 
-/// What a listener under the flood kept and did.
+/// How long after it is looked again, milliseconds: half-open connections have been given up by then.
+const LATER: u64 = 120_000;
+
+/// What a listener under the flood kept and did. The honest client's own connection does not count.
 struct Seen {
-    /// Connections and half-open connections it holds at the end of the flood.
-    kept: usize,
+    /// Connections, half-open ones too, before the flood, the most while it lasts, and [`LATER`] after it.
+    kept: [usize; 3],
+    /// What one of them takes.
+    bytes: usize,
     /// Milliseconds until the honest client was connected; `None`: not within 10 s.
     connected: Option<u64>,
 }
@@ -40,7 +46,7 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
 impl Seen {
     /// Little is kept, and service goes on.
     fn holds(&self) -> bool {
-        self.kept <= 2_000 && self.connected.is_some_and(|ms| ms < 1_000)
+        self.kept[1] <= 2_000 && self.connected.is_some_and(|ms| ms < 1_000)
     }
 
     fn tell(&self) -> String {
@@ -48,7 +54,17 @@ impl Seen {
             Some(ms) => format!("an honest client is connected after {ms} ms"),
             None => "no honest client gets through".to_owned(),
         };
-        format!("{PACKETS} of them leave {} connections in the listener, {service}", self.kept)
+        let held = |kept: usize| match kept {
+            0 => "0 B".to_owned(),
+            n if self.bytes == 0 => format!("{n} associations"),
+            1 => format!("{} B (1 connection)", self.bytes),
+            n => format!("{} B ({n} half-open connections)", n * self.bytes),
+        };
+        let [before, most, after] = self.kept.map(held);
+        format!(
+            "the listener holds {before} before {PACKETS} of them, {most} at most meanwhile, {after} two minutes later, and \
+             {service}"
+        )
     }
 }
 
@@ -62,21 +78,25 @@ fn flood(kind: Kind, carrier: &Carrier) -> Result<Seen, String> {
         let mut talk = Talk::start(&place, carrier).await?;
         let protocol = if kind == Kind::Tcp { 6 } else { 132 };
         let socket = attacker.bind(Local::Ip { protocol }).await?;
-        let mut sent = 0;
+        let (before, mut most, mut sent) = (talk.held(B), 0, 0);
         while sent < PACKETS {
             for _ in 0..AT_ONCE {
                 attack(&attacker, &socket, kind, target, sent)?;
                 sent += 1;
             }
             talk.pass(1).await;
+            most = most.max(talk.held(B));
         }
         let begun = talk.now();
         let up = talk.connect().await;
         let connected = up.then(|| (talk.now() - begun).as_millis() as u64);
         talk.send(A, b"hello", How::default());
         talk.pass(10).await;
-        let kept = talk.held(B);
-        Ok(Seen { kept, connected })
+        talk.sleep(LATER).await;
+        let after = talk.held(B).saturating_sub(usize::from(talk.up[B]));
+        // A listener of SCTP keeps nothing before a cookie has come back (RFC 9260 §5.1.3): there is nothing to weigh.
+        let bytes = if kind == Kind::Tcp { tcp::Endpoint::connection_bytes() } else { 0 };
+        Ok(Seen { kept: [before, most, after], bytes, connected })
     })
 }
 

@@ -7,6 +7,7 @@
 
 mod deck;
 mod flood;
+mod forge;
 mod further;
 mod ladders;
 mod reasons;

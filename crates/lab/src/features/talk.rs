@@ -252,7 +252,7 @@ impl Place {
 }
 
 /// Source, target and what an IPv4 packet carries.
-fn v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
+pub fn v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let length = usize::from(packet.first()? & 15) * 4;
     let address =
         |at: usize| packet.get(at..at + 4).and_then(|b| <[u8; 4]>::try_from(b).ok()).map(Ipv4Addr::from);
@@ -443,6 +443,13 @@ impl Talk {
     /// Lets `milliseconds` pass.
     pub async fn pass(&mut self, milliseconds: u64) {
         self.until(milliseconds, |_| false).await;
+    }
+
+    /// Lets `milliseconds` pass at one stroke; what came is read at their end.
+    pub async fn sleep(&mut self, milliseconds: u64) {
+        let next = self.now() + Duration::from_millis(milliseconds);
+        self.worlds[A].sleep_until(next).await;
+        self.take();
     }
 
     /// Lets time pass until `enough`, at most so many milliseconds; what comes is read.

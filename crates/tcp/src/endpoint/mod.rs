@@ -296,6 +296,12 @@ impl Endpoint {
         self.slots.iter().filter(|slot| slot.connection.is_some()).count()
     }
 
+    /// Bytes that a connection takes before anything is buffered for it, half-open or not.
+    #[must_use]
+    pub const fn connection_bytes() -> usize {
+        size_of::<Slot>() + size_of::<Connection>()
+    }
+
     /// From now on everything goes the long way.
     #[cfg(test)]
     pub(crate) fn go_the_long_way(&mut self) {

@@ -1,0 +1,100 @@
+//! The forger: a third host that sends a packet as if it were A, to a B that has no key to tell the two apart by.
+
+use super::deck::{numbered, numbers};
+use super::talk::{A, B, How, PORT, Place, Talk, v4};
+use super::{Cell, Kind};
+use anabranch_base::Batch;
+use anabranch_link::LinkSpec;
+use anabranch_sim::{Network, NodeId};
+use anabranch_wire::pcap;
+use anabranch_wire::tcp::seal;
+use anabranch_world::{Datagrams, Local, World};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll, Waker};
+
+/// Bytes of a message, and the number of the forged one.
+const SIZE: usize = 50;
+const FORGED: u32 = 666;
+
+/// Whether B takes a packet for A's that is not.
+pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
+    let (place, forger) = place()?;
+    let came = place.run(async {
+        let mut talk = Talk::start(&place, &kind.carrier(&[])).await?;
+        talk.connect().await;
+        talk.send(A, &numbered(1, SIZE), How::default());
+        talk.pass(500).await;
+        inject(&place, forger, kind).await?;
+        talk.pass(500).await;
+        Ok(numbers(&talk.got[B], SIZE))
+    })?;
+    let what = match kind {
+        Kind::Udp => "a datagram that a third host sends with A's address and port",
+        _ => "a segment that a third host sends with A's address, ports and next sequence number",
+    };
+    let taken = came.contains(&FORGED);
+    let word = if taken { "comes to B as A's" } else { "does not come to B" };
+    Ok(Cell::of(came.contains(&1) && !taken, format!("it takes no key; {what} {word}")))
+}
+
+/// A and B with a router between, and beside A a host that claims A's address, too.
+fn place() -> Result<(Place, NodeId), String> {
+    let network = Network::new(1);
+    let addresses: [Vec<IpAddr>; 2] =
+        [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
+    // Made first: what is sent to the address goes to the host that has it last.
+    let forger = network.host("C", &addresses[A]);
+    let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
+    let router = network.router("router");
+    let mut links = Vec::new();
+    let spec = LinkSpec::parse("rate=10mbit,rtt=20ms,queue=100p").map_err(|error| error.to_string())?;
+    for host in [nodes[A], nodes[B], forger] {
+        links.push(network.link(host, router, &spec).map_err(|error| error.to_string())?);
+    }
+    network.answers_strays(forger, false);
+    network.capture(nodes[A]);
+    Ok((Place { network, nodes, addresses, links, router: Some(router) }, forger))
+}
+
+/// Sends what A might send next.
+async fn inject(place: &Place, forger: NodeId, kind: Kind) -> io::Result<()> {
+    let [source, target] = [place.addresses[A][0], place.addresses[B][0]];
+    let message = numbered(FORGED, SIZE);
+    let (local, ports, bytes) = if kind == Kind::Udp {
+        let ports = [PORT + A as u16, PORT + B as u16];
+        (Local::Udp { port: ports[A] }, ports, message)
+    } else {
+        (Local::Ip { protocol: 6 }, [0, 0], next_segment(place, source, target, &message)?)
+    };
+    let socket = place.network.world(forger).bind(local).await?;
+    let mut batch = Batch::new(1);
+    (batch.source, batch.target) = (SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]));
+    batch.push(&bytes);
+    match socket.poll_send(&mut Context::from_waker(Waker::noop()), &mut batch) {
+        Poll::Ready(sent) => sent,
+        Poll::Pending => Ok(()),
+    }
+}
+
+/// The last segment with data that A sent, as whoever saw it pass could go on from it.
+fn next_segment(place: &Place, source: IpAddr, target: IpAddr, message: &[u8]) -> io::Result<Vec<u8>> {
+    let seen = place.network.finish_capture(place.nodes[A])?;
+    let mut reader = pcap::Reader::new(&seen).map_err(io::Error::other)?;
+    let mut last = None;
+    while let Some(record) = reader.next_packet().map_err(io::Error::other)? {
+        let Some((from, _, segment)) = v4(record.packet) else { continue };
+        // RFC 9293 §3.1: the data offset counts words of four bytes.
+        let head = segment.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
+        if from == source && segment.len() == head + SIZE {
+            last = Some((segment.to_vec(), head));
+        }
+    }
+    let (mut segment, head) = last.ok_or_else(|| io::Error::other("A sent no data"))?;
+    let seq = segment[4..].first_chunk().map_or(0, |seq| u32::from_be_bytes(*seq));
+    segment[4..8].copy_from_slice(&seq.wrapping_add(SIZE as u32).to_be_bytes());
+    segment[head..].copy_from_slice(message);
+    segment[16..18].fill(0);
+    seal(&mut segment, source, target);
+    Ok(segment)
+}

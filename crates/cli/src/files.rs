@@ -54,6 +54,11 @@ impl Reserved {
         Ok(Self { named: named.to_owned(), target, partial: Some(partial), file: Some(file) })
     }
 
+    /// As the user wrote it.
+    pub fn named(&self) -> &Path {
+        &self.named
+    }
+
     /// Both would be written to the same place.
     pub fn same_place(&self, other: &Self) -> bool {
         self.target == other.target && self.partial.is_some()

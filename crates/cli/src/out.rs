@@ -72,6 +72,21 @@ pub fn fill(
     Ok(files)
 }
 
+/// Captures and page loads in `directory` that an earlier race left: none of `files`. They stay, since nobody asked for
+/// their end.
+pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let ours = |name: &String| {
+        name.contains(".seed-")
+            && (name.ends_with(".pcapng") || name.ends_with(".har"))
+            && !files.iter().any(|file| file.named().file_name().is_some_and(|new| *new == **name))
+    };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut old: Vec<String> = names.filter(ours).collect();
+    old.sort();
+    old
+}
+
 /// Runs a seed again, this time with its packets.
 fn capture(
     plan: &Plan,

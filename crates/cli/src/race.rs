@@ -2,7 +2,7 @@
 
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
-use crate::{Done, Failure, args, list, out, say};
+use crate::{Done, Failure, args, complain, list, out, say};
 use anabranch_lab::plan::{self, Plan};
 use anabranch_lab::results::{Host, Outcome, Race};
 use anabranch_lab::run::batch::{self, Options, RaceError};
@@ -197,7 +197,17 @@ impl<'a> Outputs<'a> {
             });
         }
         if let Some(directory) = self.out {
-            files.extend(out::fill(directory, plan, race, &text, (self.pcap, kept))?);
+            let new = out::fill(directory, plan, race, &text, (self.pcap, kept))?;
+            let old = out::left_over(directory, &new);
+            if let [first, ..] = old.as_slice() {
+                complain(&format!(
+                    "'{}' holds {} captures or page loads of an earlier race, too, such as {first}; results.json tells \
+                     nothing of them",
+                    directory.display(),
+                    old.len()
+                ));
+            }
+            files.extend(new);
         }
         files::publish(files)?;
         let to_stdout = [self.json, self.csv].contains(&Some("-"));

@@ -336,7 +336,8 @@ pub fn threads(matches: &ArgMatches) -> usize {
 }
 
 /// What `--connections` bounds, and with it memory: told where it is set.
-const CONNECTIONS: &str = "Connections or associations at a time, a listener. What an association's peers do not take, or send \
+const CONNECTIONS: &str = "Connections or associations at a time, a listener: for one more, the one that has waited longest \
+                           for a request, or the rest of its head, ends. What an association's peers do not take, or send \
                            out of order, is kept: at worst sndbuf + rcvbuf each, 8 MiB (8 GiB for 1024); \
                            --set sndbuf=256KiB --set rcvbuf=256KiB makes that 512 MiB";
 

@@ -15,8 +15,7 @@ use anabranch_world::os::{self, OsWorld};
 use running::{LONG, Running, Scratch, anabranch, noise, run};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
@@ -72,15 +71,21 @@ async fn associate(
     target: &Running,
     streams: u16,
 ) -> (SctpHost<OsWorld>, SctpSession<OsWorld>) {
-    let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
-    let address: SocketAddr = url.parse().expect("an address");
     let mut config = Config::default();
     (config.streams, config.reconfig) = (streams, true);
     let host = SctpHost::new(world.clone(), config, Carrier::Udp { port: 0 }, None).await.expect("a host");
+    let session = again(&host, target).await;
+    (host, session)
+}
+
+/// One more association of the same host.
+async fn again(host: &SctpHost<OsWorld>, target: &Running) -> SctpSession<OsWorld> {
+    let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
+    let address: SocketAddr = url.parse().expect("an address");
     let connector = SctpConnector::new(host.clone(), vec![SctpServer { addresses: vec![address], port: 80 }]);
     let session = connector.connect(0).expect("begun");
     session.established().await.expect("established");
-    (host, session)
+    session
 }
 
 /// Whether the association ends by itself.
@@ -178,23 +183,72 @@ fn windows_stuffed_shut() {
 #[test]
 fn more_connections_than_there_is_room_for() {
     let site = site("hostile-many");
-    let (targets, _behind) =
-        targets(&site, &["--connections", "20", "--header-timeout", "2s", "--idle", "2s"]);
+    // Nothing ends by itself while this runs.
+    let limits = ["--connections", "20", "--header-timeout", "10min", "--idle", "10min"];
+    let (targets, _behind) = targets(&site, &limits);
     for mut target in targets {
-        let held: Vec<TcpStream> =
-            (0..60).map(|_| TcpStream::connect(target.tcp()).expect("connected")).collect();
-        // No room on TCP now: others hear so at once, or wait for the idle ones to go; SCTP has its own room.
-        let got = run(anabranch().args(["get", "-q", target.url("http+sctp")]));
-        assert_eq!(got.stdout, b"<p>home");
-        let began = Instant::now();
-        while run(anabranch().args(["get", "-q", target.url("http")])).status.code() != Some(0) {
-            assert!(began.elapsed() < LONG, "idle connections keep the honest out");
-            thread::sleep(Duration::from_millis(200));
-        }
-        drop(held);
+        attack(async |world| {
+            // Theirs is under way all the time, and the longest of all.
+            let mut patient = TcpStream::connect(target.tcp()).expect("connected");
+            patient.write_all(BIG).expect("sent");
+            let (_own, session) = associate(&world, &target, 10).await;
+            let mut stream = session.open(0).expect("a stream");
+            stream.write_all(BIG).await.expect("sent");
+            let mut first = [0; 100];
+            patient.read_exact(&mut first).expect("an answer");
+            assert!(stream.read(&mut first).await.expect("an answer") > 0);
+            // Half heads, idle connections and idle associations, three times as many as there is room for.
+            let mut held = Vec::new();
+            for number in 0..60 {
+                let mut slow = TcpStream::connect(target.tcp()).expect("connected");
+                if number % 3 > 0 {
+                    let _ = slow.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX: ");
+                }
+                held.push(slow);
+            }
+            let (host, first) = associate(&world, &target, 1).await;
+            let mut idle = vec![first];
+            for _ in 0..60 {
+                idle.push(again(&host, &target).await);
+            }
+            for _ in 0..2 {
+                is_served(&target);
+            }
+            patient.set_read_timeout(Some(LONG)).expect("a deadline");
+            patient.read_exact(&mut vec![0; 8_000_000]).expect("the request under way goes on");
+            let (mut read, mut piece) = (0, vec![0; 65_536]);
+            while read < 8_000_000 - 100 {
+                let more = stream.read(&mut piece).await.expect("the request under way goes on");
+                assert!(more > 0, "the answer is not whole");
+                read += more;
+            }
+        });
         assert!(target.still_runs());
     }
 }
+
+/// Who is being served is not ended in favour of others.
+#[test]
+fn no_room_where_all_are_being_served() {
+    let site = site("hostile-full");
+    let (targets, _behind) = targets(&site, &["--connections", "1"]);
+    for mut target in targets {
+        let mut patient = TcpStream::connect(target.tcp()).expect("connected");
+        patient.write_all(BIG).expect("sent");
+        patient.read_exact(&mut [0; 100]).expect("an answer");
+        let refused = run(anabranch().args(["get", "-q", target.url("http")]));
+        assert_eq!(refused.status.code(), Some(1), "{}", running::errors(&refused));
+        patient.set_read_timeout(Some(LONG)).expect("a deadline");
+        patient.read_exact(&mut vec![0; 8_000_000]).expect("the rest");
+        // Idle, once the last of it is acknowledged: it goes.
+        std::thread::sleep(Duration::from_millis(500));
+        is_served(&target);
+        is_served(&target);
+        assert!(target.still_runs());
+    }
+}
+
+const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
 fn nothing_outside_the_directory_in_any_spelling() {

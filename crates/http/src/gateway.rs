@@ -35,7 +35,7 @@ pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
 use crate::closing::{self, CLOSING, Uptake};
-use crate::room::Place;
+use crate::room::{Seat, Seats, Spot};
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
@@ -75,7 +75,9 @@ pub struct Options {
     pub head_timeout: Duration,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: usize,
-    /// Sessions at a time, of all servers that have a clone of it; more are turned away at once.
+    /// Sessions at a time, of all servers that have a clone of it. For one more, that session of this listener ends
+    /// that has waited longest for a request, or for the rest of its head; while all have requests under way, it is
+    /// turned away at once.
     pub sessions: Room,
     /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503.
     pub room: Room,
@@ -100,6 +102,9 @@ struct Activity {
     active: Cell<u32>,
     /// When the last of them ended.
     since: Cell<Instant>,
+    /// Requests under way, and where that counts.
+    under_way: Cell<u32>,
+    spot: Spot,
     peer: Option<SocketAddr>,
 }
 
@@ -121,6 +126,7 @@ where
 {
     let service = Rc::new(Service { world: world.clone(), upstream, options, scratch: conn::scratch() });
     let tasks = Tasks::new(world);
+    let seats = Seats::new(service.options.sessions.clone());
     let stop = service.options.stop.wait();
     loop {
         let next = poll_fn(|cx| {
@@ -131,11 +137,11 @@ where
         });
         let Some(session) = next.await else { break };
         let session = session?;
-        let Some(place) = service.options.sessions.take() else {
+        let Some(seat) = seats.take(&session) else {
             session.abort();
             continue;
         };
-        tasks.spawn("gateway session", serve_session(service.clone(), session, place));
+        tasks.spawn("gateway session", serve_session(service.clone(), session, seat));
     }
     drop(listener);
     tasks.idle().await;
@@ -145,12 +151,13 @@ where
 async fn serve_session<W: World, U: Upstream, N: Session>(
     service: Rc<Service<W, U>>,
     session: N,
-    _place: Place,
+    seat: Seat<N>,
 ) {
     let world = &service.world;
     let tasks = Tasks::new(world.clone());
     let peer = service.options.log.is_some().then(|| session.peer()).flatten();
-    let activity = Rc::new(Activity { active: Cell::new(0), since: Cell::new(world.now()), peer });
+    let (active, since) = (Cell::new(0), Cell::new(world.now()));
+    let activity = Rc::new(Activity { active, since, under_way: Cell::new(0), spot: seat.spot(), peer });
     let stop = service.options.stop.wait();
     let idle = service.options.idle;
     let (mut timer, mut uptake) = (world.timer(), Uptake::default());
@@ -186,6 +193,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     }
     tasks.idle().await;
     closing::close(world, &session).await;
+    drop(seat);
 }
 
 /// A stream is being served, as long as this lives.
@@ -195,6 +203,26 @@ impl<W: World> Drop for Active<W> {
     fn drop(&mut self) {
         self.0.active.set(self.0.active.get() - 1);
         self.0.since.set(self.1.now());
+    }
+}
+
+/// A request is under way, as long as this lives.
+struct UnderWay(Rc<Activity>);
+
+impl UnderWay {
+    fn begin(activity: &Rc<Activity>) -> Self {
+        activity.under_way.set(activity.under_way.get() + 1);
+        activity.spot.busy();
+        Self(activity.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.set(self.0.under_way.get() - 1);
+        if self.0.under_way.get() == 0 {
+            self.0.spot.waits();
+        }
     }
 }
 
@@ -212,6 +240,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     let after = loop {
         match next_request(&service, &conn, &stop).await {
             Next::Request(request) => {
+                let under_way = UnderWay::begin(&activity);
                 let mut access = Access {
                     peer: activity.peer,
                     stream: number,
@@ -232,6 +261,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 if let Some(log) = &service.options.log {
                     log.write(&access);
                 }
+                drop(under_way);
                 if after != After::Again {
                     break after;
                 }

@@ -26,7 +26,7 @@ pub(crate) use stop::Waiting;
 
 use crate::closing::{CLOSING, Uptake};
 use crate::observe::Observer;
-use crate::room::Place;
+use crate::room::{Seat, Seats, Spot};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
@@ -53,7 +53,9 @@ pub struct Options {
     pub date_from: Option<u64>,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: Option<usize>,
-    /// Sessions that are served at a time, by all servers that have a clone of it; more are turned away at once.
+    /// Sessions that are served at a time, by all servers that have a clone of it. For one more, that session of this
+    /// server ends that has waited longest for a request, or for the rest of its head; while all have requests under
+    /// way, it is turned away at once.
     pub sessions: Option<Room>,
     /// Is told of every exchange when it is over.
     pub log: Option<Log>,
@@ -82,6 +84,7 @@ where
 {
     let service = Rc::new(Service { world: world.clone(), site, options, observer });
     let tasks = Tasks::new(world);
+    let seats = service.options.sessions.clone().map(Seats::new);
     let stop = service.options.stop.as_ref().map(Stop::wait);
     loop {
         let next = poll_fn(|cx| {
@@ -92,12 +95,12 @@ where
         });
         let Some(session) = next.await else { break };
         let session = session?;
-        let place = service.options.sessions.as_ref().map(Room::take);
-        if matches!(place, Some(None)) {
+        let seat = seats.as_ref().map(|seats| seats.take(&session));
+        if matches!(seat, Some(None)) {
             session.abort();
             continue;
         }
-        tasks.spawn("http session", serve_session(service.clone(), session, place.flatten()));
+        tasks.spawn("http session", serve_session(service.clone(), session, seat.flatten()));
     }
     drop(listener);
     tasks.idle().await;
@@ -119,6 +122,10 @@ struct Activity {
     moved: Cell<Instant>,
     /// Requests being served.
     serving: Cell<u32>,
+    /// Streams on which a request is under way, from its head to the last byte of its answer.
+    under_way: Cell<u32>,
+    /// Where that counts.
+    spot: Option<Spot>,
     /// Since when a request is incomplete on some stream.
     head_since: Cell<Option<Instant>>,
     /// Whose turn it is, where requests are worked on one at a time.
@@ -131,6 +138,22 @@ struct Activity {
 }
 
 impl Activity {
+    /// A stream has a request under way.
+    fn begin(&self) {
+        self.under_way.set(self.under_way.get() + 1);
+        if let Some(spot) = &self.spot {
+            spot.busy();
+        }
+    }
+
+    /// It has none any more.
+    fn done(&self) {
+        self.under_way.set(self.under_way.get() - 1);
+        if let Some(spot) = self.spot.as_ref().filter(|_| self.under_way.get() == 0) {
+            spot.waits();
+        }
+    }
+
     /// Ready when the server is ending.
     fn poll_ending(&self, stream: u16, cx: &Context<'_>) -> Poll<()> {
         if self.ending.get() {
@@ -164,7 +187,7 @@ impl Activity {
 fn serve_session<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
     session: N,
-    place: Option<Place>,
+    seat: Option<Seat<N>>,
 ) -> impl Future<Output = ()>
 where
     W: World,
@@ -174,7 +197,8 @@ where
 {
     async move {
         let peer = if service.options.log.is_some() { session.peer() } else { None };
-        let activity = Rc::new(Activity { peer: peer.map(Box::new), ..Activity::default() });
+        let spot = seat.as_ref().map(Seat::spot);
+        let activity = Rc::new(Activity { peer: peer.map(Box::new), spot, ..Activity::default() });
         activity.moved.set(service.world.now());
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(serve_streams(&service, &session, &activity));
@@ -185,7 +209,7 @@ where
             served.as_mut().poll(cx)
         })
         .await;
-        drop(place);
+        drop(seat);
     }
 }
 

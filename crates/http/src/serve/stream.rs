@@ -37,6 +37,10 @@ pub(super) struct Log {
     unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
     /// How often the client has let the stream begin anew.
     life: Cell<u64>,
+    /// Requests whose answer hyper has not taken whole.
+    answering: Cell<u32>,
+    /// There was one, and its answer is not written.
+    under_way: Cell<bool>,
 }
 
 impl Log {
@@ -52,6 +56,8 @@ impl Log {
                 end: Cell::new(stream.bytes_written()),
                 unwritten: RefCell::default(),
                 life: Cell::new(0),
+                answering: Cell::new(0),
+                under_way: Cell::new(false),
             })
         });
         // What was cancelled does not count on: the stream has begun anew.
@@ -61,6 +67,33 @@ impl Log {
         log.end.set(stream.bytes_written());
         log.unwritten.borrow_mut().clear();
         log.clone()
+    }
+
+    /// What hyper had of answers is written: nothing is under way, unless there is more of one.
+    fn flushed(&self, activity: &Activity) {
+        if self.answering.get() == 0 && self.under_way.replace(false) {
+            activity.done();
+        }
+    }
+}
+
+/// A request's answer is not taken whole, as long as this lives.
+#[derive(Debug)]
+struct Answering(Rc<Log>);
+
+impl Answering {
+    fn begin(log: &Rc<Log>, activity: &Activity) -> Self {
+        log.answering.set(log.answering.get() + 1);
+        if !log.under_way.replace(true) {
+            activity.begin();
+        }
+        Self(log.clone())
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.answering.set(self.0.answering.get() - 1);
     }
 }
 
@@ -120,6 +153,7 @@ where
     S: Site,
     O: Observer,
 {
+    let answering = Answering::begin(&log, &activity);
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
     let turn = if service.options.serial { Some(activity.turns.take().await) } else { None };
@@ -131,6 +165,7 @@ where
     }
     let (mut response, head) = respond(&service, &request);
     response.body_mut().turn = turn;
+    response.body_mut().answering = Some(answering);
     if let Some(log) = &service.options.log {
         let access = Access {
             peer: activity.peer.as_deref().copied(),
@@ -173,8 +208,13 @@ fn respond<W: World, S: Site, O>(
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let asked = Asked { method: request.method(), target, fields: request.headers() };
     let Answer { status, fields, resource } = service.site.answer(&asked);
-    let mut response =
-        Response::new(ContentBody { content: resource.content, at: 0, turn: None, entry: None });
+    let mut response = Response::new(ContentBody {
+        content: resource.content,
+        at: 0,
+        turn: None,
+        entry: None,
+        answering: None,
+    });
     *response.status_mut() = status;
     let length = response.body().content.length();
     *response.headers_mut() = fields;
@@ -267,6 +307,8 @@ struct ContentBody {
     turn: Option<Turn>,
     /// Written when the body is gone, sent or not.
     entry: Option<Entry>,
+    /// Until hyper has taken the whole body.
+    answering: Option<Answering>,
 }
 
 impl Drop for ContentBody {
@@ -325,6 +367,14 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
     }
 }
 
+impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
+    fn drop(&mut self) {
+        if self.log.under_way.replace(false) {
+            self.activity.done();
+        }
+    }
+}
+
 // Nothing in it is pinned: all is reached through plain references.
 impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
 
@@ -379,6 +429,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.log.flushed(&self.activity);
         Poll::Ready(Ok(()))
     }
 

@@ -34,7 +34,22 @@ pub fn command() -> Command {
         .arg(Arg::new("server").value_name("URL").help("The server: tcp://HOST:PORT, sctp://HOST:PORT, .."))
         .arg(
             flag("listen", "URL", "Be a server there; * is every address, port 0 a free one")
-                .action(ArgAction::Append),
+                .action(ArgAction::Append)
+                // What the client asks for, and what only the client tells.
+                .conflicts_with_all([
+                    "for",
+                    "size",
+                    "message-size",
+                    "streams",
+                    "connections",
+                    "unordered",
+                    "reverse",
+                    "both",
+                    "interval",
+                    "json",
+                    "csv",
+                    "quiet",
+                ]),
         )
         .group(ArgGroup::new("role").args(["server", "listen"]).required(true))
         .arg(switch("once", "End after the first session").requires("listen"))
@@ -446,7 +461,7 @@ mod verb {
                         config.streams = MOST_STREAMS;
                         let here = world.at(place.addresses.clone()).map_err(|why| at(&why.to_string()))?;
                         let host = SctpHost::new(here.clone(), config, carrier, None).await;
-                        let host = host.map_err(|why| at(&reason(place.carrier, &why)))?;
+                        let host = host.map_err(|why| at(&reason(place.carrier, Some(place.port), &why)))?;
                         let listener = host.listen(port).map_err(|why| at(&why.to_string()))?;
                         for address in host.inspect(|engine| engine.addresses().to_vec()) {
                             let port = if place.carrier == Carrier::SctpIp { port } else { address.port() };

@@ -1,9 +1,10 @@
 //! `anabranch decode`: what a capture says of the associations and connections in it.
 
 use crate::files::{self, Reserved};
-use crate::{Done, Failure, say};
+use crate::{Done, Failure, complain, say};
 use anabranch_lab::capture::{self, ENCAPSULATION, Settings, table};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
@@ -27,7 +28,10 @@ pub fn command() -> Command {
              after as long a silence as a retransmission timer waits, 'spurious' when the receiver had it already: \
              its acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
         )
-        .after_long_help("Exit: 0 done, 2 no capture, or a damaged one, 3 the file cannot be read.")
+        .after_long_help(
+            "Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is told), 2 no such file, no \
+             capture, or a damaged one, 3 the file cannot be read here.",
+        )
         .arg(Arg::new("file").value_name("FILE").required(true).help("A capture; - for standard input"))
         .arg(
             Arg::new("ladder")
@@ -78,8 +82,13 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let input = open(file)?;
     let place =
         json.filter(|target| *target != "-").map(|target| Reserved::new(Path::new(target))).transpose()?;
-    let mut decoded = capture::decode(file, BufReader::with_capacity(1 << 16, input), &settings)
-        .map_err(|error| Failure::Usage(format!("{file}: {error}")))?;
+    let mut decoded =
+        capture::decode(file, BufReader::with_capacity(1 << 16, input), &settings).map_err(|error| {
+            // The host's own word is at the bottom of it when reading failed.
+            let host = error.source().and_then(Error::source).is_some_and(|why| why.is::<io::Error>());
+            let told = format!("{file}: {error}");
+            if host { Failure::Host(told) } else { Failure::Usage(told) }
+        })?;
     if asked.is_none() && decoded.packets > SHORT as u64 {
         for conversation in &mut decoded.conversations {
             conversation.ladder.clear();
@@ -95,14 +104,19 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     } else {
         say(&text)?;
     }
-    Ok(Done::Well)
+    let Some(at) = decoded.cut_at else { return Ok(Done::Well) };
+    complain(&format!("{file}: ends in the middle of a packet, at byte {at}: read to there"));
+    Ok(Done::Badly)
 }
 
 fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
     if file == "-" {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let failed = |error: io::Error| Failure::Usage(format!("{file}: {error}"));
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Usage(format!("{file}: {error}")),
+        _ => Failure::Host(format!("{file}: {error}")),
+    };
     let opened = File::open(file).map_err(failed)?;
     if opened.metadata().map_err(failed)?.is_dir() {
         return Err(Failure::Usage(format!("{file}: a directory; a capture was expected")));

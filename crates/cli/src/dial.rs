@@ -55,7 +55,7 @@ impl Sctp {
             Ok(here) => SctpHost::new(here, self.config, bound, None).await,
             Err(why) => Err(why),
         };
-        let told = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, &why)));
+        let told = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, None, &why)));
         let host = made.map_err(told)?;
         let servers = by_family(&self.addresses);
         let first = servers.iter().filter_map(|addresses| addresses.first().copied()).collect();

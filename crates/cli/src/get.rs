@@ -57,13 +57,20 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         );
         return Err(Failure::Usage(told));
     }
-    let mut wanted = Vec::new();
+    let mut wanted: Vec<Wanted> = Vec::new();
     for (number, url) in urls.into_iter().enumerate() {
         let file = match (directory, outputs.get(number)) {
             (Some(directory), _) => Some(Reserved::new(&directory.join(last_name(&url.target)))?),
             (None, Some(name)) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
             _ => None,
         };
+        let same =
+            |other: &&Wanted| other.file.as_ref().zip(file.as_ref()).is_some_and(|(a, b)| a.same_place(b));
+        if let Some(other) = wanted.iter().find(same) {
+            let told =
+                format!("{} and {} would be one file; write -o FILE once for each", other.url.text, url.text);
+            return Err(Failure::Usage(told));
+        }
         wanted.push(Wanted { url, file, moves: 0 });
     }
     let settings = Settings {

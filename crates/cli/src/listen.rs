@@ -132,7 +132,7 @@ impl Servers {
         let here = world.at(place.addresses.clone()).map_err(|why| failed(why.to_string()))?;
         let host = SctpHost::new(here.clone(), config.clone(), carrier, None)
             .await
-            .map_err(|why| failed(reason(place.carrier, &why)))?;
+            .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
         self.take_in(here, host, place, port, Room::new(most))
     }
 

@@ -118,9 +118,20 @@ impl Url {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
         let (host, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = bracketed.unwrap_or(host);
         if host.is_empty() || host.contains('@') {
             return Err(wrong("there is no host, or more than a host"));
+        }
+        // RFC 3986 §3.2.2: colons are for addresses in brackets.
+        if host.contains(['[', ']']) || bracketed.is_none() && host.contains(':') {
+            return Err(wrong("an IPv6 address is written in brackets, as [::1]"));
+        }
+        if bracketed.is_some_and(|host| !host.contains(':')) {
+            return Err(wrong("in brackets is no IPv6 address"));
+        }
+        if port == Some(0) {
+            return Err(wrong("port 0 is nobody's"));
         }
         // What HTTP has no room for is written as RFC 3986 §2.1 says.
         let mut written = String::from(if target.starts_with('/') { "" } else { "/" });
@@ -206,6 +217,14 @@ mod tests {
             ["host/x", "ftp://x/", "https://x/", "http:///x", "http://u@x/", "http://x:y/", "http://x:99999/"]
         {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
+        }
+        for wrong in
+            ["http://[::1", "http://::1]/", "http://[[::1]]/", "http://fe80::1/", "http://[x]/", "http://[]/"]
+        {
+            assert!(Url::parse(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["http://x:0/", "http+sctp://127.0.0.1:0/", "http+sctp-ip://[::1]:0/"] {
+            assert!(Url::parse(wrong).expect_err("no port").contains("port 0"), "{wrong}");
         }
     }
 }

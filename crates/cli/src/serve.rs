@@ -8,6 +8,7 @@ use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Options, Room, Stop};
+use anabranch_transport::ListenError;
 use anabranch_transport::engines::sctp::Config;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -93,9 +94,12 @@ pub fn config() -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// What the host says when it does not let us, and what would help.
-pub fn reason(carrier: Carrier, why: &io::Error) -> String {
+/// What the host says when it does not let us listen or send, at `port` if one was asked for; and what would help.
+pub fn reason(carrier: Carrier, port: Option<u16>, why: &io::Error) -> String {
     match (carrier, why.kind()) {
+        (_, io::ErrorKind::AddrInUse) if port.is_some() => {
+            ListenError::PortInUse(port.unwrap_or_default()).to_string()
+        }
         (Carrier::SctpIp, io::ErrorKind::PermissionDenied) => {
             format!("{why}: raw sockets need root or CAP_NET_RAW; SCTP in UDP needs neither")
         }

@@ -8,6 +8,7 @@
 
 use crate::listen::{BACKLOG, Door, shown};
 use crate::place::{Carrier, Listen};
+use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::serve::Room;
 use anabranch_transport::sctp::Directory;
@@ -79,7 +80,10 @@ impl Doors {
     pub fn open(places: &[Listen], threads: usize, most: usize) -> Result<Self, Failure> {
         let mut doors = Self { each: (0..threads).map(|_| Vec::new()).collect(), groups: Vec::new() };
         for place in places {
-            let failed = |why: io::Error| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
+            let failed = |why: io::Error| {
+                let why = reason(place.carrier, Some(place.port), &why);
+                Failure::Host(format!("cannot listen on {}: {why}", shown(place)))
+            };
             match place.carrier {
                 _ if threads == 1 => doors.each[0].push(Door::Place(place.clone(), most)),
                 Carrier::SctpIp => doors.each[0].push(Door::Place(place.clone(), most)),

@@ -74,6 +74,33 @@ const WRONG: &[(&str, &str)] = &[
         "--transport sctp:streams=0: streams=0: out of range (streams in each direction, from 1 \
          to 65535)",
     ),
+    // Where nobody can be.
+    (
+        "get http://[::1",
+        "http://[::1: an IPv6 address is written in brackets, as [::1]; write http://HOST[:PORT]/PATH, \
+         http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
+    ),
+    (
+        "get http+sctp://127.0.0.1:0/",
+        "http+sctp://127.0.0.1:0/: port 0 is nobody's; write http://HOST[:PORT]/PATH, \
+         http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)",
+    ),
+    // Two objects, one file.
+    (
+        "get http://127.0.0.1:1/a/x http://127.0.0.1:1/b/x?y -o .",
+        "http://127.0.0.1:1/a/x and http://127.0.0.1:1/b/x?y would be one file; write -o FILE once for each",
+    ),
+    (
+        "get http://127.0.0.1:1/a http://127.0.0.1:1/b -o x -o x",
+        "http://127.0.0.1:1/a and http://127.0.0.1:1/b would be one file; write -o FILE once for each",
+    ),
+    // What a server does not use.
+    (
+        "bulk --listen tcp://127.0.0.1:0 --once --size 5MB -R --unordered --connections 3 --json x.json",
+        "the argument '--listen <URL>' cannot be used with: --size <BYTES> --reverse --unordered \
+         --connections <N> --json <FILE|-> (see --help)",
+    ),
+    ("decode nothing.pcapng", "nothing.pcapng: No such file or directory (os error 2)"),
     // Threads.
     ("serve --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=64 (see --help)"),
     (
@@ -329,5 +356,26 @@ fn entries_with_sizes_below_zero_are_told_of() {
     assert_eq!(code, 2, "{told}");
     assert!(told.contains("negative.har") && told.lines().count() == 1, "{told}");
     assert!(!listing(&place).contains(&"out.json".to_owned()));
+    fs::remove_dir_all(&place).expect("a temporary directory");
+}
+
+/// What there is of a capture is told, and that it is not all; what cannot be read is the host's matter.
+#[test]
+fn captures_that_are_cut_or_cannot_be_read() {
+    let place = place("captures");
+    let mut cut = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 101, 0, 0, 0];
+    cut.extend([0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0, 0x45, 0]);
+    fs::write(place.join("cut.pcap"), cut).expect("a file");
+    fs::write(place.join("noise.pcap"), "no capture at all, by any reading").expect("a file");
+    let (code, out, told) = say(&place, "decode cut.pcap");
+    assert_eq!(code, 1, "{told}");
+    assert!(out.contains("ends in the middle of a packet"), "{out}");
+    assert_eq!(told, "anabranch: cut.pcap: ends in the middle of a packet, at byte 24: read to there\n");
+    assert_eq!(say(&place, "decode noise.pcap").0, 2);
+    assert_eq!(say(&place, "decode .").0, 2);
+    if cfg!(target_os = "linux") {
+        let (code, _, told) = say(&place, "decode /proc/self/mem");
+        assert!(code == 3 && told.lines().count() == 1 && told.contains("/proc/self/mem: "), "{told}");
+    }
     fs::remove_dir_all(&place).expect("a temporary directory");
 }

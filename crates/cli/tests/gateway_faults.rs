@@ -199,7 +199,12 @@ fn it_cannot_begin() {
     };
     for listen in [&tcp, &sctp] {
         let words = ["gateway", "--listen", listen, "--origin", "http://127.0.0.1:1"];
-        told(anabranch().args(words), "in use");
+        let port = listen.rsplit(':').next().unwrap_or_default();
+        let one = format!("port {port} is in use");
+        told(anabranch().args(words), &one);
+        told(anabranch().args(words).args(["--threads", "2"]), &one);
+        told(anabranch().args(["bulk", "--listen", listen]), &one);
+        told(anabranch().args(["serve", "--threads", "1", "--listen", listen]), &one);
     }
     let everybody = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     if everybody.is_ok_and(|first| first.trim() != "1024") {

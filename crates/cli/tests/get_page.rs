@@ -199,3 +199,34 @@ fn a_full_disk_is_one_line() {
         assert!(got.status.success() && place.0.join("index.html").exists());
     }
 }
+
+/// A disk that is full, as a limit on the size of files makes one.
+#[test]
+fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
+    let place = Scratch::new("page-full");
+    place.file("site/index.html", "<img src=one.png><img src=two.png>");
+    place.file("site/one.png", noise(200_000));
+    place.file("site/two.png", noise(200_000));
+    let root = format!("{}/site", place.text());
+    let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
+    let full = |limit: &str, har: &Path| {
+        let script = format!(
+            "trap '' XFSZ; ulimit -f {limit}; exec \"$0\" get -q --page \"$1\" -o \"$2\" --har \"$3\""
+        );
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_anabranch")).arg(server.url("http"));
+        let got = run(shell.arg(place.0.join("out")).arg(har));
+        (got.status.code(), String::from_utf8_lossy(&got.stderr).into_owned())
+    };
+    let har = place.0.join("page.har");
+    let (code, told) = full("1", &har);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(["/one.png", "/two.png", "page.har"].iter().all(|name| told.contains(name)), "{told}");
+    assert_eq!(told.lines().count(), 3, "{told}");
+    assert_eq!(files(&place.0.join("out")).keys().collect::<Vec<_>>(), ["index.html"]);
+    assert!(!har.exists());
+    // The HAR alone.
+    let (code, told) = full("1000", Path::new("/dev/full"));
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.lines().count() == 1 && told.contains("/dev/full"), "{told}");
+}

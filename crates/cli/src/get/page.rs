@@ -77,10 +77,11 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     if !quiet {
         say(&waterfall::draw(&come, start))?;
     }
-    if let Some(har) = har {
+    // On a full disk objects are missing, too: all is told.
+    let kept = har.map_or(Ok(()), |har| {
         let text = as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
-        files::publish(vec![har.fill(text.as_bytes())?])?;
-    }
+        files::publish(vec![har.fill(text.as_bytes())?])
+    });
     let mut done = Done::Well;
     for object in &come.objects {
         if let Some(why) = &object.failure {
@@ -97,7 +98,12 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             named.join(", ")
         ));
     }
-    if done == Done::Badly {
+    if done == Done::Well {
+        kept?;
+    } else {
+        if let Err(failure) = kept {
+            complain(&failure.line());
+        }
         files::clean_up();
     }
     Ok(done)

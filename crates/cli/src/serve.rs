@@ -64,6 +64,9 @@ impl Settings {
         let text = matches.get_one::<String>("max-header").map_or("", String::as_str);
         let head: Bytes =
             text.parse().map_err(|why| Failure::Usage(format!("--max-header {text}: {why}")))?;
+        let most_head = usize::try_from(head.0).ok().filter(|most| (1..=1 << 20).contains(most));
+        let most_head = most_head
+            .ok_or_else(|| Failure::Usage(format!("--max-header {text}: at most 1 MiB, and not 0")))?;
         let set = knobs::given(matches)?;
         let mut sctp = knobs::sctp(&set)?;
         sctp.streams = number("streams");
@@ -73,7 +76,7 @@ impl Settings {
             idle_timeout: Some(span("idle")?),
             head_timeout: Some(span("header-timeout")?),
             date_from: Some(now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
-            max_head: Some(usize::try_from(head.0).unwrap_or(usize::MAX).clamp(8 << 10, 1 << 20)),
+            max_head: Some(most_head),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             stop: Some(Stop::new()),
             ..Options::default()

@@ -31,8 +31,13 @@ pub struct Running {
 impl Running {
     /// Starts `anabranch` with these words, and waits for the line that tells where it listens.
     pub fn start(words: &[&str]) -> Self {
+        Self::start_with(words, Stdio::null())
+    }
+
+    /// The same, with its standard output, which is the log of a server, there.
+    pub fn start_with(words: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
-        command.args(words).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(words).stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
         let stderr = child.stderr.take().expect("piped");
         let (told, lines) = mpsc::channel();

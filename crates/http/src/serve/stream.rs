@@ -11,8 +11,8 @@ use crate::page::bounded_head;
 use anabranch_transport::Stream;
 use anabranch_world::World;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue, SERVER};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HOST, HeaderName, HeaderValue, SERVER};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
@@ -33,6 +33,8 @@ pub(super) struct Log {
     next: Cell<u32>,
     /// Where the next answer begins on the stream towards the client.
     end: Cell<u64>,
+    /// How far the transport has taken what is written there.
+    taken: Cell<u64>,
     /// Answers of which no byte has been given to the transport yet.
     unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
     /// How often the client has let the stream begin anew.
@@ -53,7 +55,8 @@ impl Log {
                 connection,
                 stream: number,
                 next: Cell::new(0),
-                end: Cell::new(stream.bytes_written()),
+                end: Cell::default(),
+                taken: Cell::default(),
                 unwritten: RefCell::default(),
                 life: Cell::new(0),
                 answering: Cell::new(0),
@@ -65,6 +68,7 @@ impl Log {
             log.next.set(first_of_life(life));
         }
         log.end.set(stream.bytes_written());
+        log.taken.set(stream.bytes_written());
         log.unwritten.borrow_mut().clear();
         log.clone()
     }
@@ -110,8 +114,9 @@ pub(super) async fn serve<W, S, O, T>(
     T: Stream,
 {
     let number = stream.number();
-    let limits = (service.options.max_head, service.options.stop.is_some());
+    let limits = (service.options.max_head.unwrap_or(MAX_BUFFER), service.options.stop.is_some());
     let told = activity.clone();
+    let refusals = service.options.log.clone().map(|to| (to, log.clone()));
     let io = Io { stream, log: log.clone(), service: service.clone(), activity: activity.clone() };
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
         answer(service.clone(), log.clone(), activity.clone(), request)
@@ -119,27 +124,40 @@ pub(super) async fn serve<W, S, O, T>(
     let connection = http1::Builder::new()
         .auto_date_header(false)
         .header_read_timeout(None)
-        .max_buf_size(limits.0.unwrap_or(MAX_BUFFER).max(LEAST_BUFFER))
+        .max_buf_size(limits.0.max(LEAST_BUFFER))
+        .max_header_size(limits.0)
         .serve_connection(io, answer);
-    // What ends a stream (a bad request, a client that is gone or has cancelled) is over with it:
-    // nobody is left to tell.
-    if !limits.1 {
-        let _ = connection.await;
-        told.head_since.set(None);
-        return;
-    }
     let mut connection = std::pin::pin!(connection);
     let mut ending = false;
-    let _ = std::future::poll_fn(|cx| {
-        if told.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
+    let ended = std::future::poll_fn(|cx| {
+        if limits.1 && told.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
             // What is being answered is finished; nothing more is taken in.
             connection.as_mut().graceful_shutdown();
         }
         connection.as_mut().poll(cx)
     })
     .await;
-    told.forget(number);
+    if limits.1 {
+        told.forget(number);
+    }
     told.head_since.set(None);
+    // Else what ends a stream (a client that is gone or has cancelled) is over with it: nobody is left to tell.
+    if let (Err(error), Some((to, log))) = (ended, refusals)
+        && let Some(status) = status_of(&error).filter(|_| log.taken.get() > log.end.get())
+    {
+        // hyper has answered what it could not read.
+        let (method, target) = ("-".to_owned(), "-".to_owned());
+        let peer = told.peer.as_deref().copied();
+        to.write(&Access { peer, stream: log.stream, method, target, status: status.as_u16(), bytes: 0 });
+    }
+}
+
+/// With what hyper answers a head that it cannot read.
+fn status_of(error: &hyper::Error) -> Option<StatusCode> {
+    if error.is_parse_too_large() {
+        return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+    error.is_parse().then_some(StatusCode::BAD_REQUEST)
 }
 
 async fn answer<W, S, O>(
@@ -207,7 +225,12 @@ fn respond<W: World, S: Site, O>(
 ) -> (Response<ContentBody>, u64) {
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let asked = Asked { method: request.method(), target, fields: request.headers() };
-    let Answer { status, fields, resource } = service.site.answer(&asked);
+    let refused = !names_its_host(request.version(), request.headers());
+    let Answer { status, fields, resource } = if refused {
+        Answer::said(StatusCode::BAD_REQUEST, "a request names one Host\n")
+    } else {
+        service.site.answer(&asked)
+    };
     let mut response = Response::new(ContentBody {
         content: resource.content,
         at: 0,
@@ -226,7 +249,7 @@ fn respond<W: World, S: Site, O>(
             fields.insert(CONTENT_TYPE, kind);
         }
     }
-    if asks_to_close(request) {
+    if refused || asks_to_close(request) {
         fields.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if let Some(from) = service.options.date_from {
@@ -270,6 +293,17 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     let Some((name, value)) = padding else { return 0 };
     fields.insert(name, value);
     gap
+}
+
+/// RFC 9112 §3.2: one Host, which HTTP/1.0 need not have, and in it nothing that would end an authority.
+fn names_its_host(version: Version, fields: &HeaderMap) -> bool {
+    let mut hosts = fields.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) => version < Version::HTTP_11,
+        (Some(_), Some(_)) => false,
+        // More is not asked of it: pages name hosts as they like.
+        (Some(host), None) => !host.as_bytes().iter().any(|byte| b"/?#".contains(byte)),
+    }
 }
 
 fn asks_to_close(request: &Request<Incoming>) -> bool {
@@ -359,6 +393,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
         let now = self.service.world.now();
         self.activity.moved.set(now);
         let taken = self.stream.bytes_written();
+        self.log.taken.set(taken);
         let mut unwritten = self.log.unwritten.borrow_mut();
         while let Some(&(exchange, _)) = unwritten.front().filter(|(_, start)| *start < taken) {
             self.service.observer.written(exchange, now);
@@ -439,7 +474,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
     }
 }
 
-/// What hyper may hold of a stream, either way; also the largest request head.
+/// What hyper may hold of a stream, either way; also the largest request head where no other is given.
 const MAX_BUFFER: usize = 64 * 1024;
 /// hyper wants this much at least.
 const LEAST_BUFFER: usize = 8 * 1024;
@@ -455,6 +490,25 @@ mod tests {
         assert_eq!(imf_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(imf_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
         assert_eq!(imf_date(1_735_689_599), "Tue, 31 Dec 2024 23:59:59 GMT");
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        let named = |version: Version, hosts: &[&'static str]| {
+            let mut fields = HeaderMap::new();
+            for host in hosts {
+                fields.append(HOST, HeaderValue::from_static(host));
+            }
+            names_its_host(version, &fields)
+        };
+        for host in ["", "a", "a.example:80", "[::1]:8080", "192.0.2.1"] {
+            assert!(named(Version::HTTP_11, &[host]), "{host}");
+        }
+        for host in ["a/b", "http://a", "a?b", "a#b"] {
+            assert!(!named(Version::HTTP_11, &[host]), "{host}");
+        }
+        assert!(named(Version::HTTP_10, &[]) && !named(Version::HTTP_11, &[]));
+        assert!(!named(Version::HTTP_10, &["a", "a"]) && !named(Version::HTTP_11, &["a", "b"]));
     }
 
     #[test]

@@ -1,0 +1,46 @@
+//! Heads that `serve` refuses: without one Host, too large, unreadable; and how its log tells of them.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Running, Scratch};
+use std::fs;
+
+#[test]
+fn a_head_that_is_refused_is_answered_and_logged() {
+    let site = Scratch::new("heads");
+    site.file("site/index.html", "<p>home");
+    let root = format!("{}/site", site.text());
+    let log = site.file("log", "");
+    let words = ["serve", &root, "--listen", "tcp://127.0.0.1:0", "--max-header", "1KiB"];
+    let server = Running::start_with(&words, fs::File::create(&log).expect("a file"));
+    let status = |request: String| {
+        let answer = server.ask(request);
+        assert_eq!(answer.matches("HTTP/1.").count(), 1, "{answer}");
+        answer.split(' ').nth(1).unwrap_or_default().parse::<u16>().expect("a status")
+    };
+    let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    // RFC 9112 §3.2: exactly one Host.
+    for fields in ["X: y", "Host: a\r\nHost: b", "Host: a\r\nhost: a", "Host: a/b"] {
+        assert_eq!(status(get(fields)), 400, "{fields}");
+    }
+    assert_eq!(status("GET / HTTP/1.0\r\n\r\n".to_owned()), 200);
+    assert_eq!(status("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned()), 200);
+    // RFC 9112 §6.1: with both, the connection ends after the answer.
+    let both =
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    assert_eq!(status(format!("{both}GET / HTTP/1.1\r\nHost: a\r\n\r\n")), 405);
+    // The limit is what was asked for, to the byte.
+    let sized = |bytes: usize| {
+        let least = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: \r\n\r\n".len();
+        format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: {}\r\n\r\n", "x".repeat(bytes - least))
+    };
+    assert_eq!((status(sized(1024)), status(sized(1025))), (200, 431));
+    assert_eq!(status("G(T / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()), 400);
+    let (code, lines) = server.end_telling();
+    assert_eq!(code, 0, "{lines:?}");
+    let log = fs::read_to_string(&log).expect("the log");
+    let logged = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!((logged(" 431 0"), logged("\" 400 "), logged("\"- - HTTP/1.1\"")), (1, 5, 2), "{log}");
+}

@@ -10,12 +10,14 @@
 //! half-close: [`Stream::finish`] sends nothing.
 //!
 //! - `host`: the engine and what waits for it
+//! - `ports`: our ports among those of the host's other programs
 //! - `session`: the handles an application holds
 //! - `shards`: several hosts behind one port, a thread each
 //!
 //! [`Stream::finish`]: crate::Stream::finish
 
 mod host;
+mod ports;
 mod session;
 mod shards;
 
@@ -27,7 +29,7 @@ use crate::drive::drive;
 use crate::session::CloseReason;
 use anabranch_base::Engine;
 use anabranch_base::trace::TraceRecord;
-use anabranch_sctp::{Associate, Config, Endpoint};
+use anabranch_sctp::{Associate, Config, Endpoint, Shard};
 use anabranch_world::{Datagrams, Local, Work, World};
 use host::{Association, Shared};
 use std::cell::RefCell;
@@ -35,6 +37,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The UDP port registered for SCTP in UDP (RFC 6951 §8).
@@ -119,10 +122,14 @@ impl<W: World> SctpHost<W> {
         for address in addresses {
             engine.set_mtu(address.ip(), socket.mtu(address.ip()));
         }
+        let ports = socket.ports();
         if let Some(Member { shard, directory }) = &member {
             engine.set_shard(*shard, directory.clone());
+        } else if let Some(ports) = &ports {
+            engine.set_shard(Shard::default(), Arc::new(ports::Programs(ports.clone())));
         }
         let mut shared = Shared::new(engine, streams, early_data);
+        shared.ports = ports;
         shared.member = member;
         let shared = Rc::new(RefCell::new(shared));
         let task = drive(world.clone(), socket, shared.clone());
@@ -151,7 +158,10 @@ impl<W: World> SctpHost<W> {
             error => ConnectError::Refused(error.to_string()),
         })?;
         let key = shared.engine.trace_key(id).unwrap_or_default();
-        let association = Association::new(key, shared.streams);
+        let mut association = Association::new(key, shared.streams);
+        if let Some(ports) = &shared.ports {
+            association.claim = shared.engine.info(id).and_then(|info| ports.connect(info.local_port));
+        }
         shared.associations.insert(id, association);
         shared.tell_neighbours();
         shared.bell.ring();
@@ -169,7 +179,15 @@ impl<W: World> SctpHost<W> {
             anabranch_sctp::ListenError::InUse => ListenError::PortInUse(port),
             error => ListenError::Refused(error.to_string()),
         })?;
-        shared.listeners.insert(port, host::Backlog::default());
+        let claim = shared.ports.as_ref().map(|ports| ports.listen(port)).transpose();
+        let claim = claim.map_err(|why| {
+            shared.engine.close_listener(port);
+            match why.kind() {
+                io::ErrorKind::AddrInUse => ListenError::PortInUse(port),
+                _ => ListenError::Refused(why.to_string()),
+            }
+        })?;
+        shared.listeners.insert(port, host::Backlog::holding(claim));
         drop(shared);
         Ok(SctpListener { inner: self.inner.clone(), port })
     }

@@ -15,9 +15,11 @@ pub mod steering;
 pub mod suite;
 
 use anabranch_base::{Batch, Instant, Rng};
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A single-threaded place where programs run. Cheap to clone.
@@ -162,4 +164,29 @@ pub trait Datagrams: 'static {
 
     /// How many packets one call should carry: what to give [`Batch::new`].
     fn max_segments(&self) -> usize;
+
+    /// The ports of the protocol, where other programs of this host hear the
+    /// same packets; `None` where nobody else does.
+    fn ports(&self) -> Option<Arc<dyn Ports>> {
+        None
+    }
 }
+
+/// Who has which port of an IP protocol, among the programs of a host whose
+/// sockets of [`Local::Ip`] hear the same packets.
+pub trait Ports: Send + Sync + fmt::Debug {
+    /// Takes a port at the addresses of the socket, or goes on with one that is taken here.
+    ///
+    /// # Errors
+    /// `AddrInUse`: another program has it at one of them.
+    fn listen(&self, port: u16) -> io::Result<PortClaim>;
+
+    /// Takes a port to connect from; `None` where that cannot be had, and others will not know.
+    fn connect(&self, port: u16) -> Option<PortClaim>;
+
+    /// Another program has the port, and not this socket: at an address, or at any of this socket's.
+    fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool;
+}
+
+/// A port is ours as long as this, or a clone of it, lives.
+pub type PortClaim = Arc<dyn fmt::Debug + Send + Sync>;

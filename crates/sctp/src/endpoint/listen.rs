@@ -8,7 +8,6 @@
 use super::Endpoint;
 use super::cookie::{Cookie, SealedAuth};
 use super::demux::Pair;
-use super::stray;
 use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
@@ -32,6 +31,11 @@ impl Endpoint {
         let config = self.config_at(header.target_port).clone();
         let offer = match read(init, Extensions::of(&config)) {
             Ok(offer) => offer,
+            // Somebody else may think otherwise.
+            Err(_) if self.has_neighbour(Some(packet.target.ip()), header.target_port) => {
+                self.totals.discarded += 1;
+                return;
+            }
             Err(refusal) => {
                 self.refuse(packet, header, init.tag, &refusal);
                 return;
@@ -72,7 +76,7 @@ impl Endpoint {
                 tie_tags: (0, 0),
             }),
             // Somebody else may.
-            None if stray::is_overheard(packet) => {
+            None if self.is_overheard(packet, local_port) => {
                 self.totals.discarded += 1;
                 return;
             }

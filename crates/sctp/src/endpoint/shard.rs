@@ -40,6 +40,13 @@ pub struct Claim {
 pub trait Neighbours: Send + Sync + fmt::Debug {
     /// Another one than `shard` has the association of these ports with an address of the peer.
     fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
+
+    /// Another SCTP of this host has our port at this address, or, without one, at any of ours: what comes there is
+    /// not this endpoint's to answer, and the port not its to choose.
+    fn have_port(&self, address: Option<IpAddr>, port: u16) -> bool {
+        let _ = (address, port);
+        false
+    }
 }
 
 impl Shard {
@@ -142,7 +149,12 @@ impl Endpoint {
 
     /// The port is another endpoint's to choose.
     pub(super) fn is_foreign_port(&self, port: u16) -> bool {
-        u32::from(port) % self.shard.count != self.shard.index
+        u32::from(port) % self.shard.count != self.shard.index || self.has_neighbour(None, port)
+    }
+
+    /// Another SCTP of this host has the port.
+    pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
+        self.neighbours.as_ref().is_some_and(|others| others.have_port(address, port))
     }
 
     /// Another endpoint has the association.

@@ -22,13 +22,6 @@ pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
     matches!(chunks.next_raw(), Some(Ok(raw)) if raw.kind == CookieEcho::KIND)
 }
 
-/// Another SCTP of this host may be meant: without UDP each of them hears every packet, and on the one loopback address
-/// that IPv6 has, it hears what it has sent itself, too. Where sender and target are one, nobody answers for others.
-pub(super) fn is_overheard(packet: &Packet<'_>) -> bool {
-    let (source, target) = (packet.source, packet.target);
-    source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
-}
-
 /// By what the association of a cookie can be found.
 fn pairs_of<'a>(cookie: &'a Cookie, packet: &Packet<'_>) -> impl Iterator<Item = Pair> + use<'a> {
     let seen = [packet.source.ip(), cookie.init_source];
@@ -38,6 +31,15 @@ fn pairs_of<'a>(cookie: &'a Cookie, packet: &Packet<'_>) -> impl Iterator<Item =
 }
 
 impl Endpoint {
+    /// Another SCTP of this host is meant, or may be: without UDP each of them hears every packet, and, sent to an address
+    /// of the host, it hears what it has sent itself, too. Who has the port is asked where that can be told. On loopback,
+    /// where sender and target are one, nobody answers for others in any case.
+    pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
+        let (source, target) = (packet.source, packet.target);
+        source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
+            || self.has_neighbour(Some(target.ip()), port)
+    }
+
     /// A packet whose tag is no association's own.
     pub(super) fn on_stray(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         let header = view.header;
@@ -91,7 +93,8 @@ impl Endpoint {
     fn out_of_the_blue(&mut self, packet: &Packet<'_>, view: &PacketView<'_>) {
         self.totals.discarded += 1;
         // 1: only between unicast addresses. Ours: and not for others.
-        if !is_unicast(packet.source.ip()) || !is_unicast(packet.target.ip()) || is_overheard(packet) {
+        let (source, target) = (packet.source.ip(), packet.target.ip());
+        if !is_unicast(source) || !is_unicast(target) || self.is_overheard(packet, view.header.target_port) {
             return;
         }
         let mut silent = false;

@@ -12,9 +12,11 @@ use crate::waiters::{Waiter, Waiters};
 use anabranch_base::Engine;
 use anabranch_base::time::Instant;
 use anabranch_sctp::{AssociationId, CloseReason as EngineReason, Direction, Endpoint, Event};
+use anabranch_world::{PortClaim, Ports};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What the drive loop and all handles of a host share.
@@ -35,6 +37,8 @@ pub(super) struct Shared {
     idle: Waiters,
     /// Which of several hosts behind one port this is.
     pub(super) member: Option<Member>,
+    /// Our ports among those of the host's other programs.
+    pub(super) ports: Option<Arc<dyn Ports>>,
 }
 
 /// Associations that were accepted and not yet taken.
@@ -42,6 +46,14 @@ pub(super) struct Shared {
 pub(super) struct Backlog {
     waiting: VecDeque<AssociationId>,
     acceptor: Waiter,
+    claim: Option<PortClaim>,
+}
+
+impl Backlog {
+    /// Of a port that is ours.
+    pub(super) fn holding(claim: Option<PortClaim>) -> Self {
+        Self { claim, ..Self::default() }
+    }
 }
 
 /// What this side knows of an association beyond the engine.
@@ -68,6 +80,8 @@ pub(super) struct Association {
     /// Streams that wait for room, in turn.
     writers: BTreeMap<u64, u16>,
     next_turn: u64,
+    /// Our port is ours as long as it is in use.
+    pub(super) claim: Option<PortClaim>,
 }
 
 /// One stream pair.
@@ -104,6 +118,7 @@ impl Shared {
             failure: None,
             idle: Waiters::default(),
             member: None,
+            ports: None,
         }
     }
 
@@ -191,6 +206,7 @@ impl Shared {
         let key = self.engine.trace_key(id).unwrap_or_default();
         let mut association = Association::new(key, streams);
         association.established = true;
+        association.claim.clone_from(&backlog.claim);
         self.associations.insert(id, association);
         backlog.waiting.push_back(id);
         backlog.acceptor.wake();
@@ -350,6 +366,7 @@ impl Association {
             lanes: Vec::new(),
             writers: BTreeMap::new(),
             next_turn: 0,
+            claim: None,
         }
     }
 

@@ -9,6 +9,7 @@
 //! - `busy_poll`: looking for packets once more before sleep
 //! - `addresses`: the host's addresses, and how they change
 //! - `udp`, `raw`: sockets; `bind`: how UDP's come to a port; `outbox`: packets that leave together
+//! - `ports`: whose the ports of raw sockets are
 //! - `shards`: several worlds behind one UDP port; `steer`: what the kernel is told of them
 //! - `descriptor`: what the event loop watches
 //! - `reports`: ICMP, by way of the sockets' error queues
@@ -24,6 +25,7 @@ mod descriptor;
 mod names;
 mod outbox;
 mod packet;
+mod ports;
 mod raw;
 mod reports;
 mod shards;
@@ -44,7 +46,7 @@ pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};
 pub use usage::{processor_time, raise_open_files};
 
-use crate::{Datagrams, Detach, Local, World};
+use crate::{Datagrams, Detach, Local, Ports, World};
 use addresses::Addresses;
 use anabranch_base::{Batch, Instant, Rng};
 use busy_poll::BusyPoll;
@@ -324,6 +326,13 @@ impl Datagrams for OsSocket {
             Self::Udp(socket) => socket.max_segments(),
             Self::Shared(socket) => socket.udp.max_segments(),
             Self::Raw(_) => raw::MAX_SEGMENTS,
+        }
+    }
+
+    fn ports(&self) -> Option<Arc<dyn Ports>> {
+        match self {
+            Self::Raw(socket) => socket.ports(),
+            Self::Udp(_) | Self::Shared(_) => None,
         }
     }
 }

@@ -3,11 +3,13 @@
 //! One socket for each IP version. The kernel writes the IP headers, with
 //! Don't Fragment set; an IPv4 packet arrives with its header, an IPv6 packet
 //! without. Such a socket excludes nobody: every socket of the protocol gets
-//! every packet.
+//! every packet, and `ports` says whose it is.
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
+use super::ports::Kept;
 use super::reports::{self, Report};
+use crate::Ports;
 use anabranch_base::{Batch, Ecn, IcmpKind};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
@@ -23,6 +25,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -36,6 +39,7 @@ pub struct Raw {
     arrived: RefCell<Arrived>,
     /// Packets of the batch under way that have been sent already.
     sent: Cell<usize>,
+    protocol: u8,
 }
 
 /// The socket of an IP version.
@@ -74,6 +78,7 @@ impl Raw {
             reports: RefCell::default(),
             arrived: RefCell::default(),
             sent: Cell::new(0),
+            protocol,
         })
     }
 
@@ -83,6 +88,12 @@ impl Raw {
 
     pub(super) fn mtu(&self, source: IpAddr) -> u32 {
         self.addresses.mtu(source)
+    }
+
+    /// `None` on a host that has no Unix sockets for us.
+    pub(super) fn ports(&self) -> Option<Arc<dyn Ports>> {
+        let kept = Kept::new(&self.addresses, self.protocol).ok()?;
+        Some(Arc::new(kept))
     }
 
     pub(super) fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {

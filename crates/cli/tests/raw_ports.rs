@@ -1,0 +1,69 @@
+//! Several programs of a host over `sctp-ip://`: each hears every packet, and none answers for another.
+//!
+//! In a network namespace of its own, with addresses that are not of loopback; takes root.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use anabranch_emu::netns::Namespace;
+use running::{Running, Scratch, anabranch, errors, run};
+use std::process::Command;
+
+/// A namespace with 192.0.2.1 and 192.0.2.2, where the host lets us.
+fn namespace() -> Option<Namespace> {
+    let made = Namespace::create();
+    if let Err(why) = &made {
+        let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
+        assert!(!required, "no network namespaces here: {why}; run this as root");
+        println!("not tested here: {why}");
+    }
+    let made = made.ok()?;
+    let ip = |words: &[&str]| {
+        let output = run(Command::new("ip").args(words));
+        assert!(output.status.success(), "ip {words:?}: {}", errors(&output));
+    };
+    let ready = made.run(|| {
+        ip(&["link", "set", "lo", "up"]);
+        ip(&["address", "add", "192.0.2.1/32", "dev", "lo"]);
+        ip(&["address", "add", "192.0.2.2/32", "dev", "lo"]);
+    });
+    ready.expect("inside");
+    Some(made)
+}
+
+#[test]
+fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
+    let Some(namespace) = namespace() else { return };
+    let site = Scratch::new("raw-ports");
+    site.file("site/index.html", "<p>home");
+    let root = format!("{}/site", site.text());
+    let talk = || {
+        let serve = |listen: &str| Running::start(&["serve", &root, "-q", "--listen", listen]);
+        let get = |url: &str| {
+            let got = run(anabranch().args(["get", "-q", "--timeout", "20s", url]));
+            (got.status.code(), String::from_utf8_lossy(&got.stdout).into_owned(), errors(&got))
+        };
+        let refused = |listen: &str| {
+            let second = run(anabranch().args(["serve", &root, "--listen", listen]));
+            let told = errors(&second);
+            assert!(second.status.code() == Some(3) && told.contains("in use"), "{listen}: {told}");
+        };
+        let servers = ["1:80", "1:81", "2:80"].map(|at| serve(&format!("sctp-ip://192.0.2.{at}")));
+        for at in ["1", "1:81", "2", "1", "1:81", "2"] {
+            let got = get(&format!("http+sctp-ip://192.0.2.{at}/"));
+            assert_eq!((got.0, got.1.as_str()), (Some(0), "<p>home"), "{at}: {}", got.2);
+        }
+        // RFC 9260 §8.4: where nobody listens, that is said, and at once.
+        let nobody = get("http+sctp-ip://192.0.2.1:82/");
+        assert!(nobody.0 == Some(1) && nobody.2.contains("refused"), "{nobody:?}");
+        refused("sctp-ip://192.0.2.1:80");
+        refused("sctp-ip://192.0.2.1,192.0.2.2:81");
+        for server in servers {
+            assert_eq!(server.end(), 0);
+        }
+        // The port is free again.
+        assert_eq!(serve("sctp-ip://192.0.2.1:80").end(), 0);
+    };
+    namespace.run(talk).expect("inside");
+}

@@ -1,0 +1,175 @@
+//! Which program of this host has which port of an IP protocol.
+//!
+//! Every raw socket of a protocol hears every packet, and the kernel keeps no
+//! ports for them. So programs of ours keep them among themselves: whoever uses
+//! a port has an abstract Unix socket of that name, which belongs to the network
+//! namespace, takes no privilege, and is gone with the program.
+
+use super::addresses::Addresses;
+use crate::{PortClaim, Ports};
+use nix::sys::resource::{Resource, getrlimit};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Shutdown};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The ports of one socket of ours.
+#[derive(Debug)]
+pub(super) struct Kept {
+    protocol: u8,
+    addresses: Vec<IpAddr>,
+    /// They are all that the host has, now and later.
+    all: bool,
+    /// Asks for names.
+    asks: UnixDatagram,
+    held: Arc<Held>,
+}
+
+/// What is ours, by port.
+#[derive(Debug, Default)]
+struct Held(Mutex<BTreeMap<u16, Weak<Claim>>>);
+
+/// A port that is ours as long as this lives.
+#[derive(Debug)]
+struct Claim {
+    port: u16,
+    held: Arc<Held>,
+    _names: Vec<UnixDatagram>,
+}
+
+impl Held {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Weak<Claim>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, port: u16) -> Option<Arc<Claim>> {
+        self.lock().get(&port).and_then(Weak::upgrade)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut held = self.held.lock();
+        if held.get(&self.port).is_some_and(|claim| claim.strong_count() == 0) {
+            held.remove(&self.port);
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn new(addresses: &Addresses, protocol: u8) -> io::Result<Self> {
+        let all = addresses.fixed().is_empty();
+        let asks = UnixDatagram::unbound()?;
+        Ok(Self { protocol, addresses: addresses.list(), all, asks, held: Arc::default() })
+    }
+
+    /// What stands for a port at an address, or at all of them.
+    fn name(&self, address: Option<IpAddr>, port: u16) -> io::Result<SocketAddr> {
+        let address = address.map_or_else(|| "*".to_owned(), |address| address.to_string());
+        SocketAddr::from_abstract_name(format!("anabranch/ip-{}/{address}/{port}", self.protocol))
+    }
+
+    fn take(&self, address: Option<IpAddr>, port: u16) -> io::Result<UnixDatagram> {
+        let name = UnixDatagram::bind_addr(&self.name(address, port)?)?;
+        // Nobody reads what comes there.
+        name.shutdown(Shutdown::Both)?;
+        Ok(name)
+    }
+
+    fn has_somebody(&self, address: Option<IpAddr>, port: u16) -> bool {
+        let asked = self.name(address, port).and_then(|name| self.asks.connect_addr(&name));
+        asked.map_or_else(|why| why.kind() != io::ErrorKind::ConnectionRefused, |()| true)
+    }
+
+    fn hold(&self, port: u16, names: Vec<UnixDatagram>) -> PortClaim {
+        let claim = Arc::new(Claim { port, held: self.held.clone(), _names: names });
+        self.held.lock().insert(port, Arc::downgrade(&claim));
+        claim
+    }
+}
+
+impl Ports for Kept {
+    fn listen(&self, port: u16) -> io::Result<PortClaim> {
+        if let Some(claim) = self.held.find(port) {
+            return Ok(claim);
+        }
+        // Those who have all addresses have not those of the loopback interface.
+        let beside_all = self.addresses.iter().all(|address| address.is_loopback());
+        if !self.all && !beside_all && self.has_somebody(None, port) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let every = self.all.then_some(None);
+        let wanted = every.into_iter().chain(self.addresses.iter().copied().map(Some));
+        let names: io::Result<_> = wanted.map(|address| self.take(address, port)).collect();
+        Ok(self.hold(port, names?))
+    }
+
+    fn connect(&self, port: u16) -> Option<PortClaim> {
+        if let Some(claim) = self.held.find(port) {
+            return Some(claim);
+        }
+        // Each takes a file, and others are wanted, too.
+        let (most, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+        if self.held.lock().len() as u64 >= most / 2 {
+            return None;
+        }
+        Some(self.hold(port, vec![self.take(None, port).ok()?]))
+    }
+
+    fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool {
+        if self.held.find(port).is_some() {
+            return false;
+        }
+        let mut some: Vec<_> = vec![None];
+        match address {
+            Some(_) => some.push(address),
+            None => some.extend(self.addresses.iter().copied().map(Some)),
+        }
+        some.into_iter().any(|address| self.has_somebody(address, port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ports of a protocol that nobody has.
+    fn kept(addresses: &[[u8; 4]]) -> Kept {
+        let given = Addresses::new(vec![[127, 0, 0, 1].into()]).expect("loopback");
+        let mut kept = Kept::new(&given, 253).expect("a socket");
+        kept.all = addresses.is_empty();
+        kept.addresses = addresses.iter().map(|&address| address.into()).collect();
+        kept
+    }
+
+    #[test]
+    fn a_port_is_one_programs_at_an_address() {
+        let (one, same, other) = (kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 2]]));
+        let at = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let claim = one.listen(4001).expect("free");
+        assert!(one.listen(4001).is_ok() && !one.are_anothers(at(1), 4001), "its own");
+        assert_eq!(same.listen(4001).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));
+        assert!(same.are_anothers(at(1), 4001) && same.are_anothers(None, 4001));
+        assert!(!same.are_anothers(at(2), 4001) && !same.are_anothers(at(1), 4002));
+        let beside = other.listen(4001).expect("another address");
+        assert!(kept(&[]).listen(4001).is_ok(), "neither address is its own");
+        drop((claim, beside));
+        assert!(!same.are_anothers(at(1), 4001) && same.listen(4001).is_ok(), "given back");
+    }
+
+    #[test]
+    fn who_has_all_addresses_and_who_connects_has_the_port_everywhere() {
+        let (all, one) = (kept(&[]), kept(&[[192, 0, 2, 1]]));
+        let claim = all.listen(4003).expect("free");
+        assert_eq!(one.listen(4003).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));
+        assert!(one.connect(4003).is_none() && one.are_anothers(None, 4003));
+        assert!(kept(&[[127, 0, 0, 7]]).listen(4003).is_ok(), "loopback is not among them");
+        drop(claim);
+        let claim = one.connect(4003).expect("free");
+        assert!(all.listen(4003).is_err() && all.are_anothers(Some([192, 0, 2, 9].into()), 4003));
+        drop((one.connect(4003), claim));
+        assert!(all.listen(4003).is_ok());
+    }
+}

@@ -292,7 +292,7 @@ fn wrong_contestants_and_runs() {
             --transport sctp:paths=2: paths=2: the network has 1
             --transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, sndbuf=32768B
             --transport tcp:connections=6: connections=6: more than there are bytes in --bulk 1B
-            --transport tcp: connections=1: more than there are bytes in --bulk 0B
+            --bulk: nothing to transfer; write a size such as 100MB
             --transport: 'tcp' is given twice
             --transport tcp:per-object=yes,pipeline=yes: pipeline=yes needs more than one object a connection
             --transport tcp:connections=2,connections=3: 'connections' is given twice

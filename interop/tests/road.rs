@@ -12,7 +12,8 @@ use std::task::Poll;
 /// A packet that is sent when nobody waits for anything arrives when the way is over.
 #[test]
 fn a_lone_packet_leaves_in_time() {
-    let options = Options { addresses: vec![Ipv4Addr::LOCALHOST.into()], seed: Some(1), ..Options::default() };
+    let options =
+        Options { addresses: vec![Ipv4Addr::LOCALHOST.into()], seed: Some(1), ..Options::default() };
     let arrived = os::run(options, async |world| {
         let road = Road::new(1);
         road.delay.set(Duration::from_millis(2));

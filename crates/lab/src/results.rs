@@ -8,6 +8,7 @@
 //! maps in alphabetical order, so equal results are equal bytes; facts of the
 //! host stand in [`Host`] and nowhere else.
 
+mod coverage;
 pub mod label;
 
 use serde::{Deserialize, Serialize};

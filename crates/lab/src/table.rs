@@ -76,7 +76,7 @@ pub fn point_table(point: &Point, style: Style) -> String {
         out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
     }
     for arm in &point.arms {
-        for told in [path_events(arm), verdict::shortfall(arm)].into_iter().flatten() {
+        for told in [path_events(arm), arm.shortfall()].into_iter().flatten() {
             out += &wrapped(&told, 2);
         }
     }

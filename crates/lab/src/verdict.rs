@@ -3,30 +3,12 @@
 //! The winner is named only where the interval says so; the reason is the part
 //! of the response time in which the two contestants differ most.
 
-use crate::results::{Arm, PARTS, Point, Why};
+use crate::results::{Arm, PARTS, Point};
 use crate::stats::metrics;
 use std::fmt::Write;
 
-/// Of how many of the delivered objects of all runs every part is known, and how many there are.
-#[must_use]
-pub fn coverage(arm: &Arm) -> (u64, u64) {
-    let objects = arm.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background);
-    objects.filter(|object| object.delivered_ns.is_some()).fold((0, 0), |(known, all), object| {
-        (known + u64::from(object.why.as_ref().is_some_and(Why::is_whole)), all + 1)
-    })
-}
-
-/// What is to be said beside means over a part of the delivered objects: `sctp: where time went is known for 194 of
-/// 329 delivered objects`. `None` where it is known for all, or none.
-#[must_use]
-pub fn shortfall(arm: &Arm) -> Option<String> {
-    let (known, all) = coverage(arm);
-    let partial = known > 0 && known < all;
-    partial.then(|| format!("{}: where time went is known for {known} of {all} delivered objects", arm.arm))
-}
-
 /// Mean milliseconds an object spent in each part, over the objects of all runs of which every part is known, in the
-/// order of [`PARTS`]; `None` when that is none. Where those are not all, [`shortfall`] says so.
+/// order of [`PARTS`]; `None` when that is none. Where those are not all, [`Arm::shortfall`] says so.
 #[must_use]
 pub fn mean_parts(arm: &Arm) -> Option<[f64; 10]> {
     let mut sums = [0.0; 10];

@@ -4,7 +4,6 @@
 use super::svg::{self, Scale, escape, figure, px};
 use crate::results::label::labels;
 use crate::results::{Arm, Point, SendDetail, Why};
-use crate::verdict;
 use std::fmt::Write;
 
 /// A part as it is drawn: name of its colour in the style sheet, label, meaning.
@@ -156,7 +155,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         }
         let _ = write!(out, "<td>{}</td></tr>", figure(parts.iter().sum::<f64>()));
     }
-    let short: Vec<String> = point.arms.iter().filter_map(verdict::shortfall).collect();
+    let short: Vec<String> = point.arms.iter().filter_map(Arm::shortfall).collect();
     let over = match short.as_slice() {
         [] => "Over all delivered objects of all runs.".to_owned(),
         short => format!("Over the objects whose parts are known. {}.", escape(&short.join("; "))),

@@ -314,9 +314,7 @@ impl Sockets {
         port: u16,
     ) -> Result<(), Errno> {
         let association = self.association_of(id, scope)?;
-        let info = self.endpoint.info(association).ok_or(Errno::NoAssociation)?;
-        let path = info.paths.iter().position(|path| path.address == address && !path.removed);
-        let path = path.ok_or(Errno::Invalid)?;
+        let path = self.path_of(association, address)?;
         self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
     }
 

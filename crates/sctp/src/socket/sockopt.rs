@@ -145,9 +145,7 @@ impl Sockets {
         address: IpAddr,
     ) -> Result<(), Errno> {
         let association = self.association_of(id, scope)?;
-        let info = self.endpoint.info(association).ok_or(Errno::NoAssociation)?;
-        let path = info.paths.iter().position(|path| path.address == address && !path.removed);
-        let path = path.ok_or(Errno::Invalid)?;
+        let path = self.path_of(association, address)?;
         self.endpoint.set_primary(now, association, path).map_err(|_| Errno::Invalid)
     }
 
@@ -162,6 +160,13 @@ impl Sockets {
             Scope::One(_) => Err(Errno::NoAssociation),
             _ => Err(Errno::Invalid),
         }
+    }
+
+    /// The path of an association to one of its peer's addresses; one that the peer has taken back is none.
+    pub(super) fn path_of(&self, association: AssociationId, address: IpAddr) -> Result<usize, Errno> {
+        let info = self.endpoint.info(association).ok_or(Errno::NoAssociation)?;
+        let path = info.paths.iter().position(|path| path.address == address && !path.removed);
+        path.ok_or(Errno::Invalid)
     }
 
     /// `getsockopt()`, `sctp_opt_info()`.

@@ -1,15 +1,16 @@
 //! How fast SCTP is between two ends in one thread, beside other stacks in the
 //! same run.
 //!
-//!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512]
+//!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
 //! Packets of 1472 bytes, no loss, no network, one ordered stream; the clock is
 //! told. Runs are interleaved; printed are medians. Beside what a packet costs with a long
 //! queue stands what its bytes alone cost then, which come from memory and not from a cache. `--ours` leaves the others
 //! out, `--skip-slow` those that are far behind, `--bulk`
 //! all but the throughput, which `--size` limits to one size and `--mib` to so much
-//! of our data a run.
+//! of our data a run. `--depth` is for a profiler: one run of ours with so many MiB queued, and nothing else.
 
+use anabranch_base::cache;
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
 use anabranch_benches::{median, thread_cpu};
 use anabranch_wire::sctp::crc32c;
@@ -38,6 +39,13 @@ fn main() -> Result<(), String> {
         0 => SIZES.to_vec(),
         size => vec![size],
     };
+    if has("--depth") {
+        let depth = number("--depth", 1) << 20;
+        let settings = Settings { sndbuf: depth, ..Settings::default() };
+        let transfer = twice(Ours::connected(settings), 1 << 10, depth, (number("--mib", 512) as u64) << 20)?;
+        println!("{:.0}", transfer.cpu / transfer.packets as f64 * 1e9);
+        return Ok(());
+    }
     bulk(runs, stacks, &sizes, number("--mib", 512) as u64)?;
     if has("--bulk") {
         return Ok(());
@@ -155,12 +163,11 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
 /// What the bytes alone cost, in ns each, when so many wait: written behind the others, read
 /// from the front into a packet, summed at both ends, and handed on as `queued` does it, a
 /// window of [`BUFFER`] bytes at a time. Nothing is kept of messages and chunks. What comes next
-/// is fetched from memory ahead of its turn, many lines at a time: a packet at a time costs 150 ns
-/// more, in which the processor only waits.
+/// is asked for ahead of its turn, as the engine does it.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
-    /// Pieces that are fetched ahead.
-    const AHEAD: usize = 16;
+    /// What is fetched lies so far ahead.
+    const AHEAD: usize = 4 << 10;
     let message: Vec<u8> = (0..PIECE).map(|i| i as u8).collect();
     let mut waiting: VecDeque<u8> = VecDeque::with_capacity(depth);
     let mut arrived: VecDeque<u8> = VecDeque::with_capacity(BUFFER);
@@ -175,12 +182,9 @@ fn floor(depth: usize, total: usize) -> f64 {
             while waiting.len() + PIECE <= depth {
                 waiting.extend(black_box(&message));
             }
-            for number in 0..BUFFER / PIECE {
-                if number % AHEAD == 0 {
-                    let (front, _) = waiting.as_slices();
-                    let lines = front.iter().take(AHEAD * PIECE).step_by(64);
-                    black_box(lines.fold(0, |all, byte| all | byte));
-                }
+            for _ in 0..BUFFER / PIECE {
+                let (front, _) = waiting.as_slices();
+                cache::prefetch_all(front.get(AHEAD..AHEAD + PIECE).unwrap_or_default());
                 copy(&mut waiting, &mut packet[28..]);
                 for _ in 0..2 {
                     black_box(crc32c::crc32c(black_box(&packet)));

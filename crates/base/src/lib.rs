@@ -4,6 +4,7 @@
 //! Nothing here reads a clock, opens a socket, or draws ambient randomness:
 //! time and randomness are values that the caller passes in.
 
+pub mod cache;
 pub mod engine;
 pub mod rng;
 pub mod serial;

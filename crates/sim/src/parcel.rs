@@ -8,11 +8,10 @@
 
 use crate::host::Report;
 use anabranch_base::engine::HEADROOM;
-use anabranch_base::{Ecn, Rng};
+use anabranch_base::{Ecn, Rng, cache};
 use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
-use std::hint::black_box;
 use std::ops::{Deref, DerefMut};
 
 /// A packet under way.
@@ -72,10 +71,12 @@ impl Carried for Parcel {
         self.buffer.len() - self.start as usize
     }
 
-    /// Has the caches fetch what is looked at first, by reading it.
+    /// The caches fetch what is looked at first.
     #[inline]
     fn approach(&self) {
-        black_box(self.bytes().first().copied());
+        if let Some(first) = self.bytes().first() {
+            cache::prefetch(first);
+        }
     }
 
     fn ecn(&self) -> Ecn {

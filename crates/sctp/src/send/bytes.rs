@@ -5,22 +5,17 @@
 //! that was ever given to the stream. Bytes leave in order, as their TSNs are
 //! acknowledged; what is freed out of order waits for what lies before it.
 //!
-//! The bytes of a long queue have left the caches when their turn comes. A packet
-//! at a time, each would wait for memory anew, as the little that is copied into
-//! it is over before memory has answered; so the next packets' are asked for
-//! together, ahead of their turn.
+//! The bytes of a long queue have left the caches when their turn comes: memory is
+//! asked for them a few packets ahead of it, and answers while those are built.
 
+use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
-use std::hint::black_box;
 
-/// What is read of memory at a time.
-const LINE: usize = 64;
+/// Bytes asked for ahead of their turn: about as many as leave while memory answers.
+const AHEAD: u64 = 4 << 10;
 
-/// Bytes asked for together. With half of it a packet took 10 ns longer, with twice as many no less.
-const AHEAD: u64 = 16 << 10;
-
-/// So many are kept ahead of what is sent at least: more than a packet has.
-const LEAD: u64 = 2 << 10;
+/// Most that are asked for at once.
+const MOST: u64 = 4 << 10;
 
 /// A queue of no more has not left the caches.
 const SHORT: u64 = 512 << 10;
@@ -117,22 +112,15 @@ impl StreamBytes {
     /// All before `place` has been sent: what lies behind it is next.
     #[inline]
     pub(super) fn approach(&mut self, place: u64) {
-        if place + LEAD > self.near && self.end() > place + SHORT {
-            self.fetch(place);
-        }
-    }
-
-    /// Has the caches fetch the bytes that come next, by reading one of each line.
-    #[cold]
-    fn fetch(&mut self, place: u64) {
-        let from = place.max(self.near).max(self.base);
-        let to = self.end().min(from + AHEAD);
-        if from < to {
-            let (front, back) = self.slices(from, (to - from) as usize);
-            for piece in [front, back] {
-                black_box(piece.iter().step_by(LINE).fold(0, |all, byte| all | byte));
+        if self.end() > place + SHORT {
+            let from = self.near.max(place);
+            let to = (place + AHEAD).min(from + MOST);
+            if from < to {
+                let (front, back) = self.slices(from, (to - from) as usize);
+                cache::prefetch_all(front);
+                cache::prefetch_all(back);
+                self.near = to;
             }
-            self.near = to;
         }
     }
 

@@ -17,6 +17,7 @@ use crate::config::SchedulerKind;
 use crate::endpoint::Message;
 use crate::error::SendError;
 use crate::streams::Streams;
+use anabranch_base::cache;
 use anabranch_wire::sctp::{Data, IData};
 use hold::Hold;
 pub(crate) use hold::Ticket;
@@ -373,14 +374,17 @@ impl Queue {
         stored.cut += cut.length;
         stored.chunks += 1;
         self.unsent -= u64::from(cut.length);
-        if self.buffered > NEAR {
-            let place = stored.place + u64::from(stored.cut);
-            self.streams.at(stored.slot as usize).bytes.approach(place);
-        }
         let done = stored.cut == stored.length;
         self.scheduler.cut(cut.length, done);
         if done && let Some(hold) = &mut self.hold {
             hold.done(stored.stream);
+        }
+        if self.buffered > NEAR {
+            let place = stored.place + u64::from(stored.cut);
+            self.streams.at(stored.slot as usize).bytes.approach(place);
+            if let Some(next) = self.scheduler.soon() {
+                cache::prefetch(&self.messages[next as usize]);
+            }
         }
     }
 

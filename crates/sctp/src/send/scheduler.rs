@@ -13,6 +13,9 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+/// So many messages ahead is soon enough to ask memory for one.
+const SOON: usize = 8;
+
 /// Messages waiting to be sent, by their number in the queue.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
@@ -139,6 +142,15 @@ impl Scheduler {
         match &self.order {
             Order::Fcfs(queue) => queue.front().copied(),
             Order::Turns(turns) => turns.head(),
+        }
+    }
+
+    /// A message whose turn comes a few messages from now, if all is as it is.
+    #[inline]
+    pub(crate) fn soon(&self) -> Option<u32> {
+        match &self.order {
+            Order::Fcfs(queue) => queue.get(SOON).copied(),
+            Order::Turns(_) => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Scripts that are known to fail, and why.
 
+use crate::toml_text;
 use serde::Deserialize;
 
 /// One script that is known to fail.
@@ -35,9 +36,9 @@ impl Deviations {
     /// Reads a list.
     ///
     /// # Errors
-    /// What is wrong with the text, in one line.
+    /// The line and what is wrong there, as `line: what`.
     pub fn read(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.message().to_owned())
+        toml_text::read(text)
     }
 
     /// The deviation of a script, if it is known.

@@ -28,7 +28,10 @@ mod report;
 mod run;
 mod script;
 mod shell;
+mod stage;
 pub mod suite;
+mod toml_text;
 
 pub use deviations::{Deviation, Deviations};
-pub use report::{Outcome, Summary, check, check_file, check_suite, check_to_the_end, scripts_in};
+pub use report::{Outcome, Summary, check, check_file, check_on, check_suite, check_to_the_end, scripts_in};
+pub use stage::{Stage, Stages};

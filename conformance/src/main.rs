@@ -3,9 +3,12 @@
 //! Exit code 0 when all pass or are known deviations, 1 when one fails, 2 when
 //! there is nothing to run.
 
-use anabranch_conformance::{Deviations, Outcome, Summary, check_file, check_suite, scripts_in};
+use anabranch_conformance::{
+    Deviations, Outcome, Stage, Stages, Summary, check_file, check_suite, scripts_in,
+};
 use clap::Parser;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs packetdrill's SCTP scripts against the engine, in virtual time.
@@ -21,6 +24,12 @@ struct Cli {
     /// A list of known deviations instead of the one that comes along.
     #[arg(long, value_name = "FILE")]
     deviations: Option<PathBuf>,
+    /// A list of stages (script, peer_addresses, towards, reason) instead of the one that comes along.
+    #[arg(long, value_name = "FILE")]
+    stages: Option<PathBuf>,
+    /// How many addresses the peer has in scripts that no stage is listed for.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    peer_addresses: u8,
 }
 
 fn main() -> ExitCode {
@@ -35,15 +44,29 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads a table; a mistake is told as `file:line: what`.
+fn read<T>(path: &Path, table: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
+    /// No table is longer.
+    const MOST: u64 = 1 << 20;
+    let said = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut text = String::new();
+    let size = std::fs::File::open(path).map_err(said)?.take(MOST + 1).read_to_string(&mut text);
+    if size.map_err(said)? as u64 > MOST {
+        return Err(format!("{}: a table has up to {MOST} bytes", path.display()));
+    }
+    table(&text).map_err(|why| format!("{}:{why}", path.display()))
+}
+
 fn run(cli: &Cli) -> Result<Summary, String> {
     let deviations = match &cli.deviations {
         None => Deviations::known(),
-        Some(path) => {
-            let said = |why: String| format!("{}: {why}", path.display());
-            let text = std::fs::read_to_string(path).map_err(|error| said(error.to_string()))?;
-            Deviations::read(&text).map_err(said)?
-        }
+        Some(path) => read(path, Deviations::read)?,
     };
+    let mut stages = match &cli.stages {
+        None => Stages::known(),
+        Some(path) => read(path, Stages::read)?,
+    };
+    stages.other = Stage { peer_addresses: cli.peer_addresses, ..Stage::default() };
     let mut scripts = Vec::new();
     for path in &cli.paths {
         scripts.extend(scripts_in(path)?);
@@ -54,6 +77,9 @@ fn run(cli: &Cli) -> Result<Summary, String> {
     let mut summary = Summary::default();
     let mut tell = |name: &str, outcome: &Outcome| {
         let said = summary.count(name, outcome, &deviations);
+        if let Some(stage) = stages.listed(name) {
+            println!("{name}: its peer is given {} addresses: {}", stage.peer_addresses, stage.reason);
+        }
         if cli.verbose {
             println!("{name}");
             outcome.log().iter().for_each(|line| println!("{line}"));
@@ -64,10 +90,10 @@ fn run(cli: &Cli) -> Result<Summary, String> {
     };
     for path in &scripts {
         if path.extension().is_some_and(|extension| extension == "suite") {
-            check_suite(path)?.iter().for_each(|(name, outcome)| tell(name, outcome));
+            check_suite(path, &stages)?.iter().for_each(|(name, outcome)| tell(name, outcome));
         } else {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            tell(&name, &check_file(path));
+            tell(&name, &check_file(path, &stages));
         }
     }
     println!("{summary}");

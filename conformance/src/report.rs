@@ -1,6 +1,7 @@
 //! From files to verdicts.
 
 use crate::deviations::Deviations;
+use crate::stage::{Stage, Stages};
 use crate::suite::{self, Content, Preludes};
 use crate::{parse, run};
 use std::collections::BTreeSet;
@@ -69,16 +70,22 @@ impl fmt::Display for Outcome {
 /// Runs the script `text`; `name` is what messages call it.
 #[must_use]
 pub fn check(name: &str, text: &str) -> Outcome {
-    run_text(name, text, false)
+    run_text(name, text, &Stage::default(), false)
+}
+
+/// Runs the script `text` on a stage.
+#[must_use]
+pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
+    run_text(name, text, stage, false)
 }
 
 /// Runs the script `text` as those of suites are run: no packet may be left over at its end.
 #[must_use]
 pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
-    run_text(name, text, true)
+    run_text(name, text, &Stage::default(), true)
 }
 
-fn run_text(name: &str, text: &str, to_the_end: bool) -> Outcome {
+fn run_text(name: &str, text: &str, stage: &Stage, to_the_end: bool) -> Outcome {
     let defines = BTreeSet::from(["FreeBSD".to_owned()]);
     let place = |line: usize| format!("{name}:{line}");
     let script = match parse::script(text, &defines) {
@@ -88,7 +95,13 @@ fn run_text(name: &str, text: &str, to_the_end: bool) -> Outcome {
     if script.events.is_empty() {
         return Outcome::Error { place: place(1), what: "there is nothing in it".to_owned() };
     }
-    let (course, result) = run::run(&script, 1, to_the_end);
+    if stage.peer_addresses > 1
+        && let Some(line) = script.names_targets()
+    {
+        let what = "it names addresses of its peer: no stage can give it more".to_owned();
+        return Outcome::Error { place: place(line), what };
+    }
+    let (course, result) = run::run(&script, stage, 1, to_the_end);
     let log = course.log;
     match result {
         Ok(()) => Outcome::Pass { log },
@@ -102,26 +115,29 @@ fn run_text(name: &str, text: &str, to_the_end: bool) -> Outcome {
     }
 }
 
-/// Runs the script in a file.
+/// Runs the script in a file, on the stage listed for it.
 #[must_use]
-pub fn check_file(path: &Path) -> Outcome {
+pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     /// No script is larger.
     const MOST: u64 = 16 << 20;
     let name = path.display().to_string();
     let size = std::fs::metadata(path).map(|data| data.len());
     match (size, std::fs::read_to_string(path)) {
         (Ok(size), _) if size > MOST => Outcome::Error { place: name, what: "it is too large".to_owned() },
-        (_, Ok(text)) => check(&name, &text),
+        (_, Ok(text)) => {
+            let script = path.file_stem().unwrap_or_default().to_string_lossy();
+            check_on(stages.of(&script), &name, &text)
+        }
         (_, Err(error)) => Outcome::Error { place: name, what: error.to_string() },
     }
 }
 
-/// Runs the scripts of a suite (`*.suite`), by their names. What the suites beside it offer
+/// Runs the scripts of a suite (`*.suite`), by their names, on the stages listed for them. What the suites beside it offer
 /// in `preludes.suite` can be used.
 ///
 /// # Errors
 /// What cannot be read, in one line.
-pub fn check_suite(path: &Path) -> Result<Vec<(String, Outcome)>, String> {
+pub fn check_suite(path: &Path, stages: &Stages) -> Result<Vec<(String, Outcome)>, String> {
     let name = path.display().to_string();
     let said = |error: std::io::Error| format!("{name}: {error}");
     let text = std::fs::read_to_string(path).map_err(said)?;
@@ -132,7 +148,10 @@ pub fn check_suite(path: &Path) -> Result<Vec<(String, Outcome)>, String> {
     preludes.add(&text);
     let cases = suite::cases(&text, &preludes).map_err(|why| format!("{name}:{why}"))?;
     let scripts = cases.into_iter().filter_map(|case| match case.content {
-        Content::Script(script) => Some((case.id, check_to_the_end(&name, &script))),
+        Content::Script(script) => {
+            let outcome = run_text(&name, &script, stages.of(&case.id), true);
+            Some((case.id, outcome))
+        }
         Content::InCode(_) | Content::NotTested(_) => None,
     });
     Ok(scripts.collect())

@@ -8,6 +8,7 @@ use crate::calls::Fds;
 use crate::chunk::{self, Names, Stock};
 use crate::script::{Action, Body, Call, Event, Node, Packet, Script, Time, Value};
 use crate::shell;
+use crate::stage::{Peer, Stage, Turn};
 use anabranch_base::time::Duration;
 use anabranch_base::{Batch, Ecn, Engine, Instant, Rng};
 use anabranch_sctp::socket::Sockets;
@@ -22,6 +23,12 @@ pub(crate) struct Failure {
     pub(crate) why: String,
     pub(crate) expected: String,
     pub(crate) seen: String,
+}
+
+impl Failure {
+    fn of(turn: Turn, line: usize) -> Self {
+        Self { line, why: turn.why, expected: turn.expected, seen: turn.seen }
+    }
 }
 
 /// How far a script got, and the packets that went by.
@@ -69,6 +76,8 @@ pub(crate) struct Machine {
     stock: Stock,
     /// The script names addresses of the peer: every packet counts, wherever it goes.
     all_addresses: bool,
+    /// The addresses that the stage gives the peer.
+    peer: Peer,
     /// The peer's initiate tag.
     peer_tag: u32,
     tolerance: Duration,
@@ -82,7 +91,12 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs a script. `seed` is where the engine's tags and TSNs come from; when `to_the_end`, no
 /// packet may be left over.
-pub(crate) fn run(script: &Script, seed: u64, to_the_end: bool) -> (Course, Result<(), Failure>) {
+pub(crate) fn run(
+    script: &Script,
+    stage: &Stage,
+    seed: u64,
+    to_the_end: bool,
+) -> (Course, Result<(), Failure>) {
     let mut config = Config::default();
     // Settings of the system come before there is a system.
     let begun = script.events.iter().position(|event| !matches!(event.action, Action::Shell(_)));
@@ -92,7 +106,7 @@ pub(crate) fn run(script: &Script, seed: u64, to_the_end: bool) -> (Course, Resu
             shell::obey(line, &mut config);
         }
     }
-    let mut machine = match Machine::new(script, config, seed) {
+    let mut machine = match Machine::new(script, stage, config, seed) {
         Ok(machine) => machine,
         Err(why) => {
             let failure = Failure { line: 1, why, expected: String::new(), seen: String::new() };
@@ -101,12 +115,16 @@ pub(crate) fn run(script: &Script, seed: u64, to_the_end: bool) -> (Course, Resu
     };
     let result = script.events[begun..].iter().try_for_each(|event| machine.step(event));
     let result = result.and_then(|()| machine.finish_blocked());
+    let result = result.and_then(|()| {
+        let line = script.events.last().map_or(1, |event| event.line);
+        machine.peer.check_end().map_err(|turn| Failure::of(turn, line))
+    });
     let result = result.and_then(|()| if to_the_end { machine.silent(script) } else { Ok(()) });
     (machine.course, result)
 }
 
 impl Machine {
-    fn new(script: &Script, config: Config, seed: u64) -> Result<Self, String> {
+    fn new(script: &Script, stage: &Stage, config: Config, seed: u64) -> Result<Self, String> {
         let mut place = Place {
             local: Ipv4Addr::new(192, 168, 0, 1).into(),
             remote: Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -151,10 +169,8 @@ impl Machine {
             names: Names::default(),
             offered: None,
             stock: Stock::default(),
-            all_addresses: script
-                .events
-                .iter()
-                .any(|event| matches!(&event.action, Action::Outbound(packet) if packet.target.is_some())),
+            all_addresses: script.names_targets().is_some(),
+            peer: Peer::new(stage, place.remote),
             peer_tag: 0,
             tolerance,
             percent,
@@ -175,7 +191,9 @@ impl Machine {
             }
             for packet in batch.packets() {
                 let (at, target, bytes) = (self.now, packet.target, packet.payload.to_vec());
-                self.sent.push_back(Sent { at, target, bytes });
+                if !self.stage_answers(&packet) {
+                    self.sent.push_back(Sent { at, target, bytes });
+                }
             }
         }
         while self.sockets.poll_event().is_some() {}
@@ -352,7 +370,8 @@ impl Machine {
                 _ => {}
             }
         }
-        let body = chunk::encode_body(&packet.body, self.names, &self.stock)?;
+        let told = self.peer.introduced(&packet.body);
+        let body = chunk::encode_body(&told, self.names, &self.stock)?;
         let (live, script) = self.names.tag.unwrap_or((1, 1));
         let tag = match packet.tag {
             Some(0) => 0,
@@ -369,19 +388,13 @@ impl Machine {
             source.1.unwrap_or(self.place.connect_port),
             target.1.unwrap_or_else(|| self.fds.local_port().unwrap_or(self.place.bind_port)),
         );
-        let mut bytes = Vec::new();
-        bytes.extend_from_slice(&ports.0.to_be_bytes());
-        bytes.extend_from_slice(&ports.1.to_be_bytes());
-        bytes.extend_from_slice(&tag.to_be_bytes());
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&body);
-        if !packet.zero_checksum {
-            // RFC 9260 §6.8 and Appendix A: CRC32c, the lowest byte first.
-            let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
-            let sum = if packet.bad_checksum { sum.wrapping_add(1) } else { sum };
-            bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        let mut bytes = sealed(ports, tag, &body);
+        if packet.zero_checksum {
+            bytes[8..12].fill(0);
+        } else if packet.bad_checksum {
+            bytes[8] = bytes[8].wrapping_add(1);
         }
-        self.course.log.push(format!("{:>10} < {}", seconds(self.now), packet.body));
+        self.course.log.push(format!("{:>10} < {}", seconds(self.now), told));
         let packet = anabranch_base::Packet {
             source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
             target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
@@ -398,21 +411,35 @@ impl Machine {
         Ok(())
     }
 
+    /// Answers a HEARTBEAT to an address that the script cannot name; it does not see that.
+    fn stage_answers(&mut self, packet: &anabranch_base::Packet<'_>) -> bool {
+        let chunks = packet.payload.get(12..).unwrap_or_default();
+        let answer = self.peer.answer(packet.target.ip(), chunks);
+        let (Some(answer), Some((tag, _))) = (answer, self.names.tag) else { return false };
+        let port = |at: usize| u16::from_be_bytes([packet.payload[at], packet.payload[at + 1]]);
+        let bytes = sealed((port(2), port(0)), tag, &answer);
+        let to = packet.target.ip();
+        self.note(format!("the stage answers a HEARTBEAT to {to}"));
+        let (source, target) = (packet.target, packet.source);
+        let ecn = Ecn::NotEct;
+        let answer = anabranch_base::Packet { source, target, ecn, tag: 0, payload: &bytes };
+        self.sockets.handle_packet(self.now, answer);
+        true
+    }
+
     // Packets out.
 
     /// Takes the next packet the endpoint has sent to where the script looks.
     fn next_sent(&mut self, to: Option<IpAddr>, limit: Instant) -> Result<Option<Sent>, Failure> {
         loop {
             while let Some(sent) = self.sent.pop_front() {
-                if self.all_addresses || sent.target.ip() == to.unwrap_or(self.place.remote) {
+                let target = sent.target.ip();
+                let staged = self.peer.is_multihomed() && self.peer.number(target).is_some();
+                if self.all_addresses || staged || target == to.unwrap_or(self.place.remote) {
                     return Ok(Some(sent));
                 }
                 // What goes to other addresses of the peer is not in this script's sight.
-                self.course.log.push(format!(
-                    "{:>10} > elsewhere, to {}",
-                    seconds(sent.at),
-                    sent.target.ip()
-                ));
+                self.course.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
             }
             if !self.next_deadline(limit)? {
                 return Ok(None);
@@ -435,7 +462,9 @@ impl Machine {
         };
         let seen = self.read(packet, &sent).map_err(|why| fail(why, format!("{:02x?}", sent.bytes)))?;
         let drawn = Body::Chunks(seen.clone()).to_string();
-        self.course.log.push(format!("{:>10} > {drawn}", seconds(sent.at)));
+        let to = sent.target.ip();
+        let towards = if self.peer.is_multihomed() { format!("{to} ") } else { String::new() };
+        self.course.log.push(format!("{:>10} > {towards}{drawn}", seconds(sent.at)));
         let Body::Chunks(wanted) = &packet.body else {
             return Err(fail("an outbound packet is described by its chunks".to_owned(), drawn));
         };
@@ -452,7 +481,8 @@ impl Machine {
             );
             return Err(fail(why, format!("{drawn} at {}", seconds(sent.at))));
         }
-        self.check_header(packet, &sent).map_err(|why| fail(why, drawn))
+        self.check_header(packet, &sent).map_err(|why| fail(why, drawn))?;
+        self.peer.check_turn(&seen, to).map_err(|turn| Failure::of(turn, line))
     }
 
     /// The chunks of a packet as the script calls them; an INIT or INIT ACK says what that is.
@@ -506,7 +536,7 @@ impl Machine {
             return Err(format!("the checksum is {told:#010x}, and {sum:#010x} would be right"));
         }
         let target = packet.target.map_or(self.place.remote, |target| target.0);
-        if target != sent.target.ip() {
+        if !self.peer.is_multihomed() && target != sent.target.ip() {
             return Err(format!("it is expected to go to {target}, and goes to {}", sent.target.ip()));
         }
         let tag = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
@@ -519,6 +549,20 @@ impl Machine {
     pub(crate) fn note(&mut self, line: String) {
         self.course.log.push(format!("{:>10}   {line}", seconds(self.now)));
     }
+}
+
+/// A packet with its header.
+fn sealed(ports: (u16, u16), tag: u32, chunks: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&ports.0.to_be_bytes());
+    bytes.extend_from_slice(&ports.1.to_be_bytes());
+    bytes.extend_from_slice(&tag.to_be_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(chunks);
+    // RFC 9260 §6.8 and Appendix A: CRC32c, the lowest byte first.
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
+    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+    bytes
 }
 
 /// An instant in seconds, to the microsecond.

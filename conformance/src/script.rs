@@ -11,6 +11,14 @@ pub(crate) struct Script {
     pub(crate) events: Vec<Event>,
 }
 
+impl Script {
+    /// The line of the first packet whose target is named.
+    pub(crate) fn names_targets(&self) -> Option<usize> {
+        let named = |event: &&Event| matches!(&event.action, Action::Outbound(p) if p.target.is_some());
+        self.events.iter().find(named).map(|event| event.line)
+    }
+}
+
 /// Something that is to happen, or to be done, at a time.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Event {

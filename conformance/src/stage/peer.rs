@@ -1,0 +1,145 @@
+//! A peer with more addresses than its script can name.
+//!
+//! It tells of them when the association is set up, answers the HEARTBEATs
+//! that verify them, and watches which of them data goes to. The script sees
+//! none of the first two.
+//!
+//! Home of RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and of the peer's
+//! part in §5.4 (path verification).
+
+use super::Stage;
+use crate::script::{Body, Node, Value};
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Chunk types (RFC 9260 §3.3.5, §3.3.6; RFC 4820 §3).
+const HEARTBEAT: u8 = 4;
+const HEARTBEAT_ACK: u8 = 5;
+const PAD: u8 = 132;
+
+/// Data went elsewhere than the stage says.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) why: String,
+    pub(crate) expected: String,
+    pub(crate) seen: String,
+}
+
+/// The addresses of the peer, and whose turn it is.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// The one that scripts know comes first.
+    addresses: Vec<IpAddr>,
+    /// The number, from 1, that each packet with DATA has to go to.
+    towards: Vec<u8>,
+    /// How many of those there were.
+    turns: usize,
+}
+
+impl Peer {
+    /// The addresses after `first` are those that follow it in number.
+    pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
+        let next = |n: u8| -> IpAddr {
+            match first {
+                IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits().wrapping_add(n.into())).into(),
+                IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits().wrapping_add(n.into())).into(),
+            }
+        };
+        let addresses = (0..stage.peer_addresses.max(1)).map(next).collect();
+        Self { addresses, towards: stage.towards.clone(), turns: 0 }
+    }
+
+    /// There are addresses that the script cannot name.
+    pub(crate) fn is_multihomed(&self) -> bool {
+        self.addresses.len() > 1
+    }
+
+    /// The number of an address, from 1.
+    pub(crate) fn number(&self, address: IpAddr) -> Option<usize> {
+        self.addresses.iter().position(|&own| own == address).map(|at| at + 1)
+    }
+
+    /// RFC 9260 §5.1.2: an INIT or INIT ACK lists what other addresses its sender has. One that
+    /// lists some, or that tells a length, is left as its script wrote it.
+    pub(crate) fn introduced<'a>(&self, body: &'a Body) -> Cow<'a, Body> {
+        let Body::Chunks(chunks) = body else { return Cow::Borrowed(body) };
+        let lists = |chunk: &Node| chunk.items.iter().any(|item| item.name.ends_with("_ADDRESS"));
+        let opens = |chunk: &Node| {
+            matches!(chunk.name.as_str(), "INIT" | "INIT_ACK")
+                && chunk.field("len").is_none_or(Value::is_any)
+                && !lists(chunk)
+        };
+        if !self.is_multihomed() || !chunks.iter().any(opens) {
+            return Cow::Borrowed(body);
+        }
+        let mut chunks = chunks.clone();
+        for chunk in chunks.iter_mut().filter(|chunk| opens(chunk)) {
+            chunk.items.extend(self.addresses[1..].iter().map(|&address| {
+                let name = if address.is_ipv4() { "IPV4_ADDRESS" } else { "IPV6_ADDRESS" };
+                Node { name: name.to_owned(), ..Node::default() }.with("addr", Value::Address(address))
+            }));
+        }
+        Cow::Owned(Body::Chunks(chunks))
+    }
+
+    /// RFC 9260 §5.4 and §8.3: the chunk that answers a HEARTBEAT to an address which the script
+    /// cannot name. `chunks` is what follows the common header.
+    pub(crate) fn answer(&self, target: IpAddr, chunks: &[u8]) -> Option<Vec<u8>> {
+        self.number(target).filter(|&number| number > 1)?;
+        let (&[HEARTBEAT, _, high, low], _) = chunks.split_first_chunk()? else { return None };
+        let length = usize::from(u16::from_be_bytes([high, low])).max(4);
+        let whole = chunks.get(..length.next_multiple_of(4))?;
+        // A probe of the path's MTU ends with a PAD chunk (RFC 8899 §6.2.1.1); nothing else may follow.
+        let rest = &chunks[whole.len()..];
+        if !matches!(rest.first(), None | Some(&PAD)) {
+            return None;
+        }
+        let mut answer = whole.to_vec();
+        answer[..2].copy_from_slice(&[HEARTBEAT_ACK, 0]);
+        Some(answer)
+    }
+
+    /// A packet that the script has expected went to `target`.
+    pub(crate) fn check_turn(&mut self, seen: &[Node], target: IpAddr) -> Result<(), Turn> {
+        let carries_data = seen.iter().any(|chunk| matches!(chunk.name.as_str(), "DATA" | "I_DATA"));
+        if self.towards.is_empty() || !carries_data {
+            return Ok(());
+        }
+        self.turns += 1;
+        let drawn = Body::Chunks(seen.to_vec()).to_string();
+        let went = self.number(target).unwrap_or_default();
+        let seen = format!("{drawn} towards {went} ({target})");
+        let Some(&wanted) = self.towards.get(self.turns - 1) else {
+            return Err(Turn {
+                why: "the stage has no turn for this packet with DATA".to_owned(),
+                expected: self.turns_listed(),
+                seen,
+            });
+        };
+        if usize::from(wanted) == went {
+            return Ok(());
+        }
+        let address = self.addresses[usize::from(wanted) - 1];
+        Err(Turn {
+            why: format!("packet {} with DATA goes to another address", self.turns),
+            expected: format!("{drawn} towards {wanted} ({address})"),
+            seen,
+        })
+    }
+
+    /// Every turn that the stage lists was taken.
+    pub(crate) fn check_end(&self) -> Result<(), Turn> {
+        if self.turns == self.towards.len() {
+            return Ok(());
+        }
+        Err(Turn {
+            why: "the script ends before the turns that its stage lists".to_owned(),
+            expected: self.turns_listed(),
+            seen: format!("{} packets with DATA", self.turns),
+        })
+    }
+
+    fn turns_listed(&self) -> String {
+        format!("{} packets with DATA, towards {:?}", self.towards.len(), self.towards)
+    }
+}

@@ -1,0 +1,126 @@
+//! Which script runs on which stage, and why.
+
+use crate::toml_text;
+use serde::Deserialize;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+/// How many addresses a stage may give the peer.
+const ADDRESSES: RangeInclusive<u8> = 2..=8;
+
+/// What surrounds a script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stage {
+    /// The script's file name without `.pkt`, or the id of a suite's case.
+    pub script: String,
+    /// How many addresses the peer has. With one, the stage is bare.
+    pub peer_addresses: u8,
+    /// Which address, from 1, each packet with DATA has to go to; any when empty.
+    pub towards: Vec<u8>,
+    /// Why the script cannot set it up by itself.
+    pub reason: String,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self { script: String::new(), peer_addresses: 1, towards: Vec::new(), reason: String::new() }
+    }
+}
+
+/// The list.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stages {
+    /// In the order of the file.
+    pub stage: Vec<Stage>,
+    /// That of scripts which are not listed.
+    pub other: Stage,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    #[serde(default)]
+    stage: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    script: Spanned<String>,
+    peer_addresses: Spanned<i64>,
+    #[serde(default)]
+    towards: Vec<Spanned<i64>>,
+    reason: Spanned<String>,
+}
+
+impl Stages {
+    /// The list that comes with the interpreter, `stages.toml`.
+    #[must_use]
+    pub fn known() -> Self {
+        Self::read(include_str!("../../stages.toml")).unwrap_or_default()
+    }
+
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// The line, what is wrong there and what would be right, as `line: what`.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let raw: Text = toml_text::read(text)?;
+        let mut stage: Vec<Stage> = Vec::new();
+        for entry in raw.stage {
+            let read = entry.read(text)?;
+            if stage.iter().any(|other| other.script == read.script) {
+                let what = format!("{:?} has a stage already: one for each script", read.script);
+                return Err(toml_text::fault(text, entry.script.span().start, &what));
+            }
+            stage.push(read);
+        }
+        Ok(Self { stage, other: Stage::default() })
+    }
+
+    /// The stage listed for a script.
+    #[must_use]
+    pub fn listed(&self, script: &str) -> Option<&Stage> {
+        self.stage.iter().find(|stage| stage.script == script)
+    }
+
+    /// The stage that a script runs on.
+    #[must_use]
+    pub fn of(&self, script: &str) -> &Stage {
+        self.listed(script).unwrap_or(&self.other)
+    }
+}
+
+impl Entry {
+    fn read(&self, text: &str) -> Result<Stage, String> {
+        let fault = |at: usize, what: &str| Err(toml_text::fault(text, at, what));
+        let (least, most) = (ADDRESSES.start(), ADDRESSES.end());
+        let script = self.script.get_ref();
+        if script.trim().is_empty() || script.ends_with(".pkt") {
+            let what = format!("script = {script:?}: a script's name without .pkt is expected");
+            return fault(self.script.span().start, &what);
+        }
+        let told = *self.peer_addresses.get_ref();
+        let Some(peer_addresses) = u8::try_from(told).ok().filter(|n| ADDRESSES.contains(n)) else {
+            let what = format!("peer_addresses = {told}: it may be {least} to {most}");
+            return fault(self.peer_addresses.span().start, &what);
+        };
+        let mut towards = Vec::new();
+        for turn in &self.towards {
+            let told = *turn.get_ref();
+            let Some(number) = u8::try_from(told).ok().filter(|n| (1..=peer_addresses).contains(n)) else {
+                let what = format!("towards {told}: the peer's addresses are numbered 1 to {peer_addresses}");
+                return fault(turn.span().start, &what);
+            };
+            towards.push(number);
+        }
+        let reason = self.reason.get_ref();
+        if reason.trim().is_empty() {
+            return fault(
+                self.reason.span().start,
+                "reason is empty: it says why the script needs the stage",
+            );
+        }
+        Ok(Stage { script: script.clone(), peer_addresses, towards, reason: reason.clone() })
+    }
+}

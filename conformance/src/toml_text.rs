@@ -1,0 +1,17 @@
+//! Tables in TOML, read so that a mistake is one line which names its place.
+
+use serde::de::DeserializeOwned;
+
+/// Reads a table; what is wrong as `line: what`.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        fault(text, at, &error.message().split_whitespace().collect::<Vec<_>>().join(" "))
+    })
+}
+
+/// What is wrong at an offset, as `line: what`.
+pub(crate) fn fault(text: &str, at: usize, what: &str) -> String {
+    let before = text.as_bytes().iter().take(at);
+    format!("{}: {what}", before.filter(|&&byte| byte == b'\n').count() + 1)
+}

@@ -19,7 +19,7 @@
 
 pub mod allow;
 mod associations;
-mod body;
+pub(crate) mod body;
 mod conn;
 mod exchange;
 mod head;

@@ -10,10 +10,13 @@
 //! - `access`, `stop`: the log, and the end in good order
 //! - `turn`: one request at a time
 //! - `stream`: hyper's view of a stream, and the answer to one request
+//! - `screen`, `spent`: what hyper does not get to see of it, and what is left of it when hyper has done
 
 mod access;
 pub mod files;
+mod screen;
 mod site;
+mod spent;
 mod stop;
 mod stream;
 mod turn;

@@ -6,7 +6,7 @@
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// There is none.
     Empty,
     /// After so many bytes.
@@ -19,11 +19,11 @@ pub(super) enum Framing {
 
 /// The framing of a body is broken, or the body ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
 /// Takes a body apart.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     state: State,
     /// The part of a size line that has come so far; of trailers, how long the line is.
     line: Vec<u8>,
@@ -45,7 +45,7 @@ enum State {
 }
 
 impl Decoder {
-    pub(super) fn new(framing: Framing) -> Self {
+    pub(crate) fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::Empty | Framing::Length(0) => State::Done,
             Framing::Length(length) => State::Body(length),
@@ -56,13 +56,18 @@ impl Decoder {
     }
 
     /// All of the body has been taken.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
+    }
+
+    /// Bytes that are left of a body of known length.
+    pub(crate) fn left(&self) -> Option<u64> {
+        if let State::Body(left) = self.state { Some(left) } else { None }
     }
 
     /// Takes framing off the front of `input`, then the bytes of the body that come next; empty when more is needed
     /// or all is done. What follows the body stays in `input`.
-    pub(super) fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
+    pub(crate) fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
         loop {
             match self.state {
                 State::Done => return Ok(&[]),

@@ -1,7 +1,9 @@
 //! hyper's view of a stream, and the answer to one request.
 
 use super::access::{Access, Entry};
+use super::screen::{POISON, Screen};
 use super::site::{Answer, Asked, Content, Site};
+use super::spent::spend;
 use super::turn::Turn;
 use super::{Activity, Service};
 use crate::fetch::lane::first_of_life;
@@ -117,24 +119,24 @@ pub(super) async fn serve<W, S, O, T>(
     let limits = (service.options.max_head.unwrap_or(MAX_BUFFER), service.options.stop.is_some());
     let told = activity.clone();
     let refusals = service.options.log.clone().map(|to| (to, log.clone()));
-    let io = Io { stream, log: log.clone(), service: service.clone(), activity: activity.clone() };
+    let screen = Screen::default();
+    let io = Io { stream, screen, log: log.clone(), service: service.clone(), activity: activity.clone() };
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
         answer(service.clone(), log.clone(), activity.clone(), request)
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .auto_date_header(false)
         .header_read_timeout(None)
         .max_buf_size(limits.0.max(LEAST_BUFFER))
         .max_header_size(limits.0)
         .serve_connection(io, answer);
-    let mut connection = std::pin::pin!(connection);
     let mut ending = false;
     let ended = std::future::poll_fn(|cx| {
         if limits.1 && told.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
             // What is being answered is finished; nothing more is taken in.
-            connection.as_mut().graceful_shutdown();
+            Pin::new(&mut connection).graceful_shutdown();
         }
-        connection.as_mut().poll(cx)
+        Pin::new(&mut connection).poll(cx)
     })
     .await;
     if limits.1 {
@@ -142,6 +144,7 @@ pub(super) async fn serve<W, S, O, T>(
     }
     told.head_since.set(None);
     // Else what ends a stream (a client that is gone or has cancelled) is over with it: nobody is left to tell.
+    let unreadable = ended.as_ref().is_err_and(|error| status_of(error).is_some());
     if let (Err(error), Some((to, log))) = (ended, refusals)
         && let Some(status) = status_of(&error).filter(|_| log.taken.get() > log.end.get())
     {
@@ -149,6 +152,15 @@ pub(super) async fn serve<W, S, O, T>(
         let (method, target) = ("-".to_owned(), "-".to_owned());
         let peer = told.peer.as_deref().copied();
         to.write(&Access { peer, stream: log.stream, method, target, status: status.as_u16(), bytes: 0 });
+    }
+    let mut io = connection.into_parts().io;
+    if unreadable {
+        io.screen.refuse();
+    }
+    if !io.screen.is_between() {
+        io.over();
+        io.stream.finish();
+        spend(&mut io.stream, &mut io.screen, &told).await;
     }
 }
 
@@ -382,6 +394,7 @@ impl Body for ContentBody {
 /// A stream as hyper reads and writes it.
 struct Io<W: World, S, O, T> {
     stream: T,
+    screen: Screen,
     log: Rc<Log>,
     service: Rc<Service<W, S, O>>,
     activity: Rc<Activity>,
@@ -402,11 +415,18 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
-    fn drop(&mut self) {
+impl<W: World, S, O, T> Io<W, S, O, T> {
+    /// Nothing is under way any more.
+    fn over(&self) {
         if self.log.under_way.replace(false) {
             self.activity.done();
         }
+    }
+}
+
+impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
+    fn drop(&mut self) {
+        self.over();
     }
 }
 
@@ -419,13 +439,22 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
         cx: &mut Context<'_>,
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.screen.has_refused() {
+            return Poll::Ready(Ok(()));
+        }
         let mut buffer = [0; READ_BYTES];
-        let room = into.remaining().min(buffer.len());
+        let room = into.remaining().saturating_sub(POISON.len()).clamp(1, buffer.len());
         match self.stream.poll_read(cx, &mut buffer[..room]) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(reason)) => Poll::Ready(Err(reason.into())),
             Poll::Ready(Ok(read)) => {
-                into.put_slice(&buffer[..read]);
+                match self.screen.pass(&buffer[..read]) {
+                    Ok(()) => into.put_slice(&buffer[..read]),
+                    Err(good) => {
+                        into.put_slice(&buffer[..good]);
+                        into.put_slice(&POISON[..POISON.len().min(into.remaining())]);
+                    }
+                }
                 let now = self.service.world.now();
                 self.activity.moved.set(now);
                 if self.activity.serving.get() == 0 && self.activity.head_since.get().is_none() && read > 0 {

@@ -1,0 +1,178 @@
+//! Requests whose end can be read in two ways: `serve` and `gateway` refuse them, over TCP and SCTP, and nothing that
+//! follows is taken for a request.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod running;
+
+use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use anabranch_world::os::{self, OsWorld};
+use running::{LONG, Running, Scratch};
+use std::future::Future;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::Poll;
+use std::time::Duration;
+
+const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+
+/// A server; and gateways before a server, reached over TCP and over SCTP.
+fn targets(root: &str) -> (Vec<Running>, Running) {
+    let words = [&["serve", root, "-q"], &EVERYWHERE[..]].concat();
+    let (behind, server) = (Running::start(&words), Running::start(&words));
+    let before = |scheme| {
+        Running::start(&[&["gateway", "-q", "--origin", behind.url(scheme)], &EVERYWHERE[..]].concat())
+    };
+    (vec![server, before("http"), before("http+sctp")], behind)
+}
+
+/// Heads whose body another program would see end elsewhere, and bodies whose chunks it would.
+const FORMS: [(&str, &str); 23] = [
+    ("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+    ("Transfer-Encoding: chunked\r\nContent-Length: 5", "0\r\n\r\n"),
+    ("Transfer-Encoding: chunked, identity", "0\r\n\r\n"),
+    ("Transfer-Encoding: identity, chunked", "0\r\n\r\n"),
+    ("Transfer-Encoding: xchunked", "0\r\n\r\n"),
+    ("Transfer-Encoding: \x0bchunked", "0\r\n\r\n"),
+    ("Transfer-Encoding : chunked", "0\r\n\r\n"),
+    ("Transfer-Encoding\t: chunked", "0\r\n\r\n"),
+    ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+    ("Content-Length: 5\r\nContent-Length: 6", "abcde"),
+    ("Content-Length: 5\r\nContent-Length: 5", "abcde"),
+    ("Content-Length: 5, 5", "abcde"),
+    ("Content-Length: +5", "abcde"),
+    ("Content-Length: 0 5", "abcde"),
+    ("Content-Length : 5", "abcde"),
+    ("Content-Length: 5\r\nX: a\r\n folded", "abcde"),
+    ("Content-Length: 5\r\nX: a\0b", "abcde"),
+    ("Content-Length: 5\nX: a", "abcde"),
+    ("X: a\rContent-Length: 5", ""),
+    ("Transfer-Encoding: chunked", "5;x\nabcde\r\n0\r\n\r\n"),
+    ("Transfer-Encoding: chunked", "5 x\r\nabcde\r\n0\r\n\r\n"),
+    ("Transfer-Encoding: chunked", "10000000000000005\r\nabcde\r\n0\r\n\r\n"),
+    ("Transfer-Encoding: chunked", "5\r\nabcdef0\r\n\r\n"),
+];
+
+/// What must not be answered.
+const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// The statuses of the answers.
+fn statuses(answers: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(answers);
+    text.match_indices("HTTP/1.1 ")
+        .map(|(at, word)| text[at + word.len()..].chars().take(3).collect())
+        .collect()
+}
+
+fn is_refused(form: &str, body: &str, answers: &[u8]) {
+    let statuses = statuses(answers);
+    let told = || format!("{form:?} {body:?}: {}", String::from_utf8_lossy(answers));
+    assert!(statuses.len() <= 1, "{}", told());
+    let chunks = form == "Transfer-Encoding: chunked";
+    // What is wrong with a body can come after the answer.
+    let right = |status: &str| matches!(status, "400" | "501") || chunks && status == "405";
+    assert!(statuses.first().map_or(chunks, |status| right(status)), "{}", told());
+}
+
+#[test]
+fn over_tcp() {
+    let site = Scratch::new("smuggling-tcp");
+    site.file("site/index.html", "<p>home");
+    let (targets, _behind) = targets(&format!("{}/site", site.text()));
+    for target in targets {
+        for (form, body) in FORMS {
+            for apart in [false, true] {
+                let mut stream = target.connect();
+                let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{form}\r\n\r\n");
+                let _ = stream.write_all(head.as_bytes());
+                if apart {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                let _ = stream.write_all(format!("{body}{SMUGGLED}").as_bytes());
+                let mut answers = Vec::new();
+                let _ = stream.read_to_end(&mut answers);
+                is_refused(form, body, &answers);
+            }
+        }
+    }
+}
+
+/// On a stream of an association, where what follows is given to the next request.
+#[test]
+fn over_sctp() {
+    let site = Scratch::new("smuggling-sctp");
+    site.file("site/index.html", "<p>home");
+    let (targets, _behind) = targets(&format!("{}/site", site.text()));
+    for (index, target) in targets.into_iter().enumerate() {
+        let options = os::Options {
+            addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            seed: None,
+            ..os::Options::default()
+        };
+        let program = async |world: OsWorld| {
+            let mut config = Config::default();
+            (config.streams, config.reconfig) = (50, true);
+            let carrier = Carrier::Udp { port: 0 };
+            let host = SctpHost::new(world.clone(), config, carrier, None).await.expect("a host");
+            let session = associate(&host, &target).await;
+            for ((form, body), number) in FORMS.into_iter().zip(0..) {
+                let mut stream = session.open(number).expect("a stream");
+                let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{form}\r\n\r\n");
+                stream.write_all(head.as_bytes()).await.expect("sent");
+                // Once the head has been answered, and the rest is all that is to come.
+                let early = answers(&world, &mut stream, 20).await;
+                let _ = stream.write_all(format!("{body}{SMUGGLED}").as_bytes()).await;
+                let late = answers(&world, &mut stream, 30).await;
+                is_refused(form, body, &[early, late].concat());
+            }
+            // A body that nobody wants is none either. The server takes a request after it; a gateway resets the stream.
+            let mut stream = session.open(40).expect("a stream");
+            let length = SMUGGLED.len();
+            let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.expect("sent");
+            let early = answers(&world, &mut stream, 20).await;
+            stream.write_all(SMUGGLED.as_bytes()).await.expect("sent");
+            let late = answers(&world, &mut stream, 50).await;
+            assert_eq!(statuses(&[early, late].concat()), ["405"]);
+            if index > 0 {
+                return;
+            }
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+            let (began, mut last) = (world.now(), Vec::new());
+            while last.is_empty() && world.now() < began + LONG {
+                last = answers(&world, &mut stream, 100).await;
+            }
+            assert_eq!(statuses(&last), ["200"]);
+        };
+        os::run(options, program).expect("a world");
+    }
+}
+
+async fn associate(host: &SctpHost<OsWorld>, target: &Running) -> SctpSession<OsWorld> {
+    let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
+    let address: SocketAddr = url.parse().expect("an address");
+    let connector = SctpConnector::new(host.clone(), vec![SctpServer { addresses: vec![address], port: 80 }]);
+    let session = connector.connect(0).expect("begun");
+    session.established().await.expect("established");
+    session
+}
+
+/// What comes on `stream` until it ends or has been silent for so many milliseconds.
+async fn answers(world: &OsWorld, stream: &mut impl Stream, silence: u64) -> Vec<u8> {
+    let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let mut late = std::pin::pin!(world.sleep_until(world.now() + Duration::from_millis(silence)));
+        let read = std::future::poll_fn(|cx| match stream.poll_read(cx, &mut piece) {
+            Poll::Ready(read) => Poll::Ready(read.unwrap_or(0)),
+            Poll::Pending => late.as_mut().poll(cx).map(|()| 0),
+        });
+        match read.await {
+            0 => return all,
+            read => all.extend_from_slice(&piece[..read]),
+        }
+    }
+}

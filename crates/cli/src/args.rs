@@ -337,7 +337,8 @@ pub fn threads(matches: &ArgMatches) -> usize {
 
 /// What `--connections` bounds, and with it memory: told where it is set.
 const CONNECTIONS: &str = "Connections or associations at a time, a listener: for one more, the one that has waited longest \
-                           for a request, or the rest of its head, ends. What an association's peers do not take, or send \
+                           for a request, or the rest of its head, ends; where all have requests under way, the one whose \
+                           client has taken and sent less than 1 KiB for longest, and for 5 s at least. What an association's peers do not take, or send \
                            out of order, is kept: at worst sndbuf + rcvbuf each, 8 MiB (8 GiB for 1024); \
                            --set sndbuf=256KiB --set rcvbuf=256KiB makes that 512 MiB";
 

@@ -35,7 +35,7 @@ pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
 use crate::closing::{self, CLOSING, Uptake};
-use crate::room::{Seat, Seats, Spot};
+use crate::room::{Entrance, Seat, Spot};
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
@@ -75,9 +75,9 @@ pub struct Options {
     pub head_timeout: Duration,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: usize,
-    /// Sessions at a time, of all servers that have a clone of it. For one more, that session of this listener ends
-    /// that has waited longest for a request, or for the rest of its head; while all have requests under way, it is
-    /// turned away at once.
+    /// Sessions at a time, of all servers that have a clone of it. For one more that session ends that has waited longest
+    /// for a request, or for the rest of its head; where all have requests under way, that whose client has taken and
+    /// sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
     pub sessions: Room,
     /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503.
     pub room: Room,
@@ -126,24 +126,28 @@ where
 {
     let service = Rc::new(Service { world: world.clone(), upstream, options, scratch: conn::scratch() });
     let tasks = Tasks::new(world);
-    let seats = Seats::new(service.options.sessions.clone());
+    let (room, inner) = (service.options.sessions.clone(), service.options.room.clone());
+    let mut entrance = Entrance::new(&service.world, room, Some(inner));
     let stop = service.options.stop.wait();
     loop {
         let next = poll_fn(|cx| {
             if stop.poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
-            listener.poll_accept(cx).map(Some)
+            if let Poll::Ready(admitted) = entrance.poll(cx) {
+                return Poll::Ready(Some(Ok(Err(admitted))));
+            }
+            listener.poll_accept(cx).map(|session| Some(session.map(Ok)))
         });
-        let Some(session) = next.await else { break };
-        let session = session?;
-        let Some(seat) = seats.take(&session) else {
-            session.abort();
-            continue;
+        let Some(next) = next.await else { break };
+        let admitted = match next? {
+            Err(admitted) => Some(admitted),
+            Ok(session) => entrance.admit(session),
         };
+        let Some((session, seat)) = admitted else { continue };
         tasks.spawn("gateway session", serve_session(service.clone(), session, seat));
     }
-    drop(listener);
+    drop((listener, entrance));
     tasks.idle().await;
     Ok(())
 }
@@ -206,19 +210,43 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// A request is under way, as long as this lives.
+/// The next step of an exchange is the client's, as long as this says so.
+struct Waited<'a> {
+    activity: &'a Activity,
+    says: bool,
+}
+
+impl Waited<'_> {
+    fn set(&mut self, waited: bool) {
+        match (std::mem::replace(&mut self.says, waited), waited) {
+            (false, true) => self.activity.spot.owes_no_more(),
+            (true, false) => self.activity.spot.owes(),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        self.set(false);
+    }
+}
+
+/// A request is under way, as long as this lives: the next step is ours.
 struct UnderWay(Rc<Activity>);
 
 impl UnderWay {
     fn begin(activity: &Rc<Activity>) -> Self {
         activity.under_way.set(activity.under_way.get() + 1);
         activity.spot.busy();
+        activity.spot.owes();
         Self(activity.clone())
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
+        self.0.spot.owes_no_more();
         self.0.under_way.set(self.0.under_way.get() - 1);
         if self.0.under_way.get() == 0 {
             self.0.spot.waits();
@@ -234,7 +262,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
 ) {
     let active = Active(activity.clone(), service.world.clone());
     let number = stream.number();
-    let conn = Conn::new(stream);
+    let conn = Conn::metered(stream, activity.spot.clone());
     let stop = service.options.stop.wait();
     let connection = service.options.half_close;
     let after = loop {
@@ -253,7 +281,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     || request.method != "CONNECT"
                     || request.says(head::TUNNEL_FRAMING, "chunked");
                 let after = if framed {
-                    exchange::exchange(&service, &conn, &request, &activity.active, &mut access).await
+                    exchange::exchange(&service, &conn, &request, &activity, &mut access).await
                 } else {
                     let refusal = Refusal::new(400, "a tunnel on a stream needs Tunnel-Framing: chunked");
                     exchange::answer(&conn, &request, &refusal, false, &mut access).await

@@ -29,7 +29,7 @@ pub(crate) use stop::Waiting;
 
 use crate::closing::{CLOSING, Uptake};
 use crate::observe::Observer;
-use crate::room::{Seat, Seats, Spot};
+use crate::room::{Entrance, Seat, Spot};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
@@ -56,9 +56,9 @@ pub struct Options {
     pub date_from: Option<u64>,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: Option<usize>,
-    /// Sessions that are served at a time, by all servers that have a clone of it. For one more, that session of this
-    /// server ends that has waited longest for a request, or for the rest of its head; while all have requests under
-    /// way, it is turned away at once.
+    /// Sessions that are served at a time, by all servers that have a clone of it. For one more that session ends that
+    /// has waited longest for a request, or for the rest of its head; where all have requests under way, that whose
+    /// client has taken and sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
     pub sessions: Option<Room>,
     /// Is told of every exchange when it is over.
     pub log: Option<Log>,
@@ -87,25 +87,31 @@ where
 {
     let service = Rc::new(Service { world: world.clone(), site, options, observer });
     let tasks = Tasks::new(world);
-    let seats = service.options.sessions.clone().map(Seats::new);
+    let room = service.options.sessions.clone();
+    let mut entrance = room.map(|room| Entrance::new(&service.world, room, None));
     let stop = service.options.stop.as_ref().map(Stop::wait);
     loop {
         let next = poll_fn(|cx| {
             if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
                 return Poll::Ready(None);
             }
-            listener.poll_accept(cx).map(Some)
+            if let Some(Poll::Ready(admitted)) = entrance.as_mut().map(|entrance| entrance.poll(cx)) {
+                return Poll::Ready(Some(Ok(Err(admitted))));
+            }
+            listener.poll_accept(cx).map(|session| Some(session.map(Ok)))
         });
-        let Some(session) = next.await else { break };
-        let session = session?;
-        let seat = seats.as_ref().map(|seats| seats.take(&session));
-        if matches!(seat, Some(None)) {
-            session.abort();
-            continue;
-        }
-        tasks.spawn("http session", serve_session(service.clone(), session, seat.flatten()));
+        let Some(next) = next.await else { break };
+        let (session, seat) = match (next?, &mut entrance) {
+            (Err((session, seat)), _) => (session, Some(seat)),
+            (Ok(session), None) => (session, None),
+            (Ok(session), Some(entrance)) => match entrance.admit(session) {
+                Some((session, seat)) => (session, Some(seat)),
+                None => continue,
+            },
+        };
+        tasks.spawn("http session", serve_session(service.clone(), session, seat));
     }
-    drop(listener);
+    drop((listener, entrance));
     tasks.idle().await;
     Ok(())
 }
@@ -154,6 +160,14 @@ impl Activity {
         self.under_way.set(self.under_way.get() - 1);
         if let Some(spot) = self.spot.as_ref().filter(|_| self.under_way.get() == 0) {
             spot.waits();
+        }
+    }
+
+    /// Bytes have been read or written.
+    fn moved(&self, now: Instant, bytes: usize) {
+        self.moved.set(now);
+        if let Some(spot) = &self.spot {
+            spot.carried(bytes);
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::body::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use super::head::{Refusal, end_of_head};
+use crate::room::Spot;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
@@ -19,6 +20,8 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     held: RefCell<Held>,
+    /// Where its bytes are counted.
+    meter: Option<Spot>,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +92,24 @@ pub(super) enum NoHead {
 
 impl<T: Stream> Conn<T> {
     pub(super) fn new(stream: T) -> Self {
-        Self { stream: RefCell::new(stream), held: RefCell::default() }
+        Self { stream: RefCell::new(stream), held: RefCell::default(), meter: None }
+    }
+
+    /// The same of a client's stream: what is read and written counts for its session.
+    pub(super) fn metered(stream: T, meter: Spot) -> Self {
+        Self { meter: Some(meter), ..Self::new(stream) }
+    }
+
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        let read = ready!(self.stream.borrow_mut().poll_read(cx, into))?;
+        self.count(read);
+        Poll::Ready(Ok(read))
+    }
+
+    fn count(&self, bytes: usize) {
+        if let Some(meter) = &self.meter {
+            meter.carried(bytes);
+        }
     }
 
     /// What its session has sent, or is to send, and the peer has not acknowledged.
@@ -114,7 +134,7 @@ impl<T: Stream> Conn<T> {
     /// Reads more behind what is held.
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>) -> Poll<Result<usize, CloseReason>> {
         let mut piece = [0; HEAD_BYTES];
-        let read = ready!(self.stream.borrow_mut().poll_read(cx, &mut piece))?;
+        let read = ready!(self.poll_read(cx, &mut piece))?;
         let mut held = self.held.borrow_mut();
         if held.at > 0 {
             let at = std::mem::take(&mut held.at);
@@ -164,7 +184,9 @@ impl<T: Stream> Conn<T> {
     }
 
     pub(super) fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
-        self.stream.borrow_mut().poll_write(cx, from)
+        let taken = ready!(self.stream.borrow_mut().poll_write(cx, from))?;
+        self.count(taken);
+        Poll::Ready(Ok(taken))
     }
 
     pub(super) async fn write_all(&self, mut from: &[u8]) -> Result<(), CloseReason> {
@@ -311,8 +333,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
         let scratch = self.scratch.clone();
         let mut scratch = scratch.borrow_mut();
-        let read =
-            ready!(self.source.stream.borrow_mut().poll_read(cx, &mut scratch)).map_err(Stopped::Source)?;
+        let read = ready!(self.source.poll_read(cx, &mut scratch)).map_err(Stopped::Source)?;
         self.moved.now();
         if read == 0 {
             return Poll::Ready(self.decoder.end().map_err(|Broken| Stopped::Framing));

@@ -11,7 +11,7 @@ use super::conn::{Conn, Moved, NoHead, Pump, Stopped, Told};
 use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::{Authority, Target};
 use super::upstream::{Ending, Lease, ReachError, Upstream};
-use super::{Route, Service, tunnel};
+use super::{Activity, Route, Service, Waited, tunnel};
 use crate::serve::Access;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
@@ -80,7 +80,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
     request: &Request,
-    others: &Cell<u32>,
+    others: &Activity,
     access: &mut Access,
 ) -> After {
     let refuse = async |refusal: Refusal, access: &mut Access| {
@@ -91,6 +91,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         Err(refusal) => return refuse(refusal, access).await,
     };
     let Some(_place) = service.options.room.take() else {
+        service.options.room.want();
         return refuse(Refusal::new(503, "the gateway has no room for more"), access).await;
     };
     let mut fresh = false;
@@ -206,7 +207,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     request: &Request,
     onward: &Onward,
     lease: Lease<U::Stream>,
-    others: &Cell<u32>,
+    others: &Activity,
     progress: &Progress,
     access: &mut Access,
 ) -> (Result<Got, Failed>, Lease<U::Stream>) {
@@ -360,8 +361,8 @@ async fn both<T>(
 pub(super) struct Crowds<'a> {
     /// On the session to the peer, where streams share its window.
     pub(super) ours: Option<&'a super::upstream::Crowd>,
-    /// Streams of the client's session in use.
-    pub(super) theirs: &'a Cell<u32>,
+    /// On the client's session.
+    pub(super) theirs: &'a Activity,
     /// The client's session is a connection: nobody shares it.
     pub(super) half_close: bool,
 }
@@ -382,6 +383,7 @@ pub(super) async fn watched<W: World, U, T>(
     let mut timer = service.world.timer();
     timer.set(Some(service.world.now() + tick));
     let mut mark = Stuck { crowd: crowds.ours, marked: false };
+    let mut waited = Waited { activity: crowds.theirs, says: false };
     let mut under_way = UnderWay::default();
     poll_fn(|cx| {
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
@@ -392,12 +394,14 @@ pub(super) async fn watched<W: World, U, T>(
                 moved.now();
                 under_way.seen = Some(moved.last());
             }
+            let (up, down) = (&progress.up, &progress.down);
+            waited.set(down.stuck.get() || !up.done.get() && !up.stuck.get());
             let still = moved.still();
             // The client does not take what comes on a window that others share; or the peer, what the client sends.
             let blocks_ours = progress.down.stuck.get() && still >= tick;
             mark.set(blocks_ours);
             let ours = blocks_ours && crowds.ours.is_some_and(|crowd| crowd.lent.get() > 1);
-            let theirs = progress.up.stuck.get() && !crowds.half_close && crowds.theirs.get() > 1;
+            let theirs = progress.up.stuck.get() && !crowds.half_close && crowds.theirs.active.get() > 1;
             if still >= idle || (ours || theirs) && still >= PATIENCE {
                 return Poll::Ready(None);
             }

@@ -7,16 +7,15 @@
 //!
 //! Home of RFC 9110 §9.3.6.
 
-use super::Service;
 use super::body::Framing;
 use super::conn::{Conn, Moved, Pump, Stopped};
 use super::exchange::{After, Crowds, Progress, watched};
 use super::head::{TUNNEL_FRAMING, write_field};
 use super::upstream::{Ending, Lease, Upstream};
+use super::{Activity, Service};
 use crate::serve::Access;
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
@@ -25,7 +24,7 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
     lease: Lease<U::Stream>,
-    others: &Cell<u32>,
+    others: &Activity,
     access: &mut Access,
 ) -> After {
     let (near, far) = (service.options.half_close, service.upstream.half_close());

@@ -10,6 +10,7 @@ use crate::fetch::lane::first_of_life;
 use crate::fetch::request::PADDING_FIELD;
 use crate::observe::{ExchangeId, Observer};
 use crate::page::bounded_head;
+use crate::room::Spot;
 use anabranch_transport::Stream;
 use anabranch_world::World;
 use bytes::Bytes;
@@ -191,6 +192,7 @@ where
     activity.head_since.set(None);
     let serving = Serving::begin(&activity);
     if !service.options.service_time.is_zero() {
+        let _owed = activity.spot.as_ref().map(Spot::owe);
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
     }
     let (mut response, head) = respond(&service, &request);
@@ -402,9 +404,9 @@ struct Io<W: World, S, O, T> {
 
 impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
     /// Tells the observer of every answer whose first byte is among what the transport has taken.
-    fn written(&self) {
+    fn written(&self, bytes: usize) {
         let now = self.service.world.now();
-        self.activity.moved.set(now);
+        self.activity.moved(now, bytes);
         let taken = self.stream.bytes_written();
         self.log.taken.set(taken);
         let mut unwritten = self.log.unwritten.borrow_mut();
@@ -456,7 +458,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
                     }
                 }
                 let now = self.service.world.now();
-                self.activity.moved.set(now);
+                self.activity.moved(now, read);
                 if self.activity.serving.get() == 0 && self.activity.head_since.get().is_none() && read > 0 {
                     self.activity.head_since.set(Some(now));
                 }
@@ -481,7 +483,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
             Poll::Ready(Err(reason)) => Poll::Ready(Err(reason.into())),
             Poll::Ready(Ok(taken)) => {
                 if taken > 0 {
-                    self.written();
+                    self.written(taken);
                 }
                 Poll::Ready(Ok(taken))
             }

@@ -1,0 +1,165 @@
+//! Clients that ask and then take nothing, as many as there is room for: the others are served all the same.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod running;
+
+use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer};
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use anabranch_world::os::{self, OsWorld};
+use running::{Running, Scratch, anabranch, noise, run};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+/// Nothing ends by itself while this runs.
+const FULL: [&str; 6] = ["--connections", "10", "--header-timeout", "10min", "--idle", "10min"];
+const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
+const BIG_BYTES: usize = 40_000_000;
+
+fn site(name: &str) -> (Scratch, String) {
+    let site = Scratch::new(name);
+    site.file("site/index.html", "<p>home");
+    site.file("site/big", noise(BIG_BYTES));
+    let root = format!("{}/site", site.text());
+    (site, root)
+}
+
+fn is_served(url: &str) -> bool {
+    let got = run(anabranch().args(["get", "-q", url]));
+    got.status.code() == Some(0) && got.stdout == b"<p>home"
+}
+
+fn stalled(target: &Running, request: &[u8]) -> TcpStream {
+    let mut stream = target.connect();
+    stream.write_all(request).expect("sent");
+    stream
+}
+
+/// Long before anything times out.
+fn is_served_soon(url: &str) {
+    // Theirs are all under way.
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    while !is_served(url) {
+        assert!(began.elapsed() < Duration::from_secs(40), "{url}: the stalled ones keep the others out");
+    }
+    for _ in 0..3 {
+        assert!(is_served(url), "{url}: there are more of them");
+    }
+}
+
+#[test]
+fn who_takes_nothing_makes_room() {
+    let (_site, root) = site("stalled");
+    let words = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
+    let behind = Running::start(&words);
+    let server = Running::start(&[&words, &FULL[..]].concat());
+    let words = [&["gateway", "-q", "--origin", behind.url("http")], &EVERYWHERE[..], &FULL[..]].concat();
+    for mut target in [server, Running::start(&words)] {
+        // Slow, but never still: it goes on to the end.
+        let mut slow = target.connect();
+        slow.write_all(BIG).expect("sent");
+        let hurry = Arc::new(AtomicBool::new(false));
+        let told = hurry.clone();
+        let slow = std::thread::spawn(move || {
+            let (mut piece, mut read) = (vec![0; 50_000], 0);
+            while read < BIG_BYTES {
+                match slow.read(&mut piece).expect("an answer") {
+                    0 => break,
+                    more => read += more,
+                }
+                if !told.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+            read
+        });
+        // Answers that nobody reads.
+        let held: Vec<TcpStream> = (0..9).map(|_| stalled(&target, BIG)).collect();
+        let options = os::Options {
+            addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            seed: None,
+            ..os::Options::default()
+        };
+        let program = async |world: OsWorld| {
+            let carrier = Carrier::Udp { port: 0 };
+            let host = SctpHost::new(world.clone(), Config::default(), carrier, None).await.expect("a host");
+            let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
+            let address: SocketAddr = url.parse().expect("an address");
+            let connector =
+                SctpConnector::new(host.clone(), vec![SctpServer { addresses: vec![address], port: 80 }]);
+            let mut held = Vec::new();
+            for _ in 0..10 {
+                let session = connector.connect(0).expect("begun");
+                session.established().await.expect("established");
+                let mut stream = session.open(0).expect("a stream");
+                stream.write_all(BIG).await.expect("sent");
+                held.push((session, stream));
+            }
+            // This host goes on acknowledging meanwhile.
+            let pause = async || world.sleep_until(world.now() + Duration::from_millis(200)).await;
+            pause().await;
+            for scheme in ["http", "http+sctp"] {
+                let url = target.url(scheme).to_owned();
+                let honest = std::thread::spawn(move || is_served_soon(&url));
+                while !honest.is_finished() {
+                    pause().await;
+                }
+                honest.join().expect("honest clients are served");
+            }
+        };
+        os::run(options, program).expect("a world");
+        hurry.store(true, Ordering::Relaxed);
+        assert!(slow.join().expect("read") >= BIG_BYTES, "who moves is left alone");
+        drop(held);
+        assert!(target.still_runs());
+    }
+}
+
+/// Whichever thread takes the newcomer in, the stalled ones may be the other's.
+#[test]
+fn in_whatever_thread_they_are() {
+    let (_site, root) = site("stalled-threads");
+    let words =
+        [&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0", "--threads", "2"], &FULL[..]].concat();
+    let target = Running::start(&words);
+    let held: Vec<TcpStream> = (0..10).map(|_| stalled(&target, BIG)).collect();
+    is_served_soon(target.url("http"));
+    for _ in 0..12 {
+        assert!(is_served(target.url("http")));
+    }
+    drop(held);
+}
+
+/// Requests that do not become complete, where the origin waits for them.
+#[test]
+fn who_sends_nothing_makes_room() {
+    let origin = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", origin.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for mut stream in origin.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                while let Ok(1..) = stream.read(&mut request) {
+                    if request.starts_with(b"GET") {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n<p>home");
+                    }
+                }
+            });
+        }
+    });
+    let words = ["gateway", "-q", "--origin", &url, "--listen", "tcp://127.0.0.1:0"];
+    let target = Running::start(&[&words, &FULL[..]].concat());
+    let here = target.url("http").to_owned();
+    let upload = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc";
+    let held: Vec<TcpStream> = (0..10).map(|_| stalled(&target, upload)).collect();
+    is_served_soon(&here);
+    drop(held);
+}

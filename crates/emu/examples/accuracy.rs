@@ -6,7 +6,8 @@
 //! of the far one says when each arrived. What should have happened is what the
 //! very same chain says when it is given the same packets at the times at which
 //! they were sent. Needs namespaces (root, or user namespaces) and, for figures
-//! that mean something, an idle machine: the load is printed.
+//! that mean something, an idle machine: the load is printed. At the end stands
+//! ok or FAIL for each requirement; the status is 1 when one of them fails.
 
 #![cfg(target_os = "linux")]
 
@@ -25,6 +26,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::io::{IoSliceMut, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -143,7 +145,43 @@ fn ms(nanos: i64) -> String {
     format!("{:+.3} ms", nanos as f64 / 1e6)
 }
 
-fn rate(choice: Choice, seconds: u64) {
+/// What was required, and whether it holds.
+#[derive(Default)]
+struct Verdicts(Vec<(String, bool)>);
+
+impl Verdicts {
+    fn add(&mut self, what: String, holds: bool) -> &'static str {
+        self.0.push((what, holds));
+        if holds { "ok" } else { "FAIL" }
+    }
+
+    /// A line each; whether all hold, and anything was required at all.
+    fn print(&self) -> bool {
+        println!();
+        for (what, holds) in &self.0 {
+            println!("{}  {what}", if *holds { "ok  " } else { "FAIL" });
+        }
+        !self.0.is_empty() && self.0.iter().all(|(_, holds)| *holds)
+    }
+}
+
+/// Within 1 %.
+fn rate_is_right(measured: f64, wanted: f64) -> bool {
+    (measured / wanted - 1.0).abs() <= 0.01
+}
+
+/// Nanoseconds: the median within 0.2 ms, 99 of 100 within 1 ms.
+fn delay_is_right(median: i64, p99: i64) -> bool {
+    median.abs() <= 200_000 && p99.abs() <= 1_000_000
+}
+
+/// The least and the most that are lost of `count` with a probability of `share` each, in 999 of 1000 cases.
+fn losses(count: f64, share: f64) -> (f64, f64) {
+    let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
+    (count * share - spread, count * share + spread)
+}
+
+fn rate(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     println!(
         "\nrate: datagrams at 1.2 times the rate, packets of 1500 bytes; arrivals of all but the first over their span"
     );
@@ -153,16 +191,20 @@ fn rate(choice: Choice, seconds: u64) {
         let seen = bench.send(1500, gap, Duration::from_secs(seconds));
         let mut arrived: Vec<u64> = seen.iter().filter_map(|(_, arrived)| *arrived).collect();
         arrived.sort_unstable();
-        let (Some(first), Some(last)) = (arrived.first(), arrived.last()) else { continue };
+        let required = format!("rate {text} within 1 %");
+        let (Some(first), Some(last), true) = (arrived.first(), arrived.last(), arrived.len() > 1) else {
+            verdicts.add(required, false);
+            continue;
+        };
         let measured = (arrived.len() - 1) as f64 * 12_000.0 / ((last - first) as f64 / 1e9);
         let wrong = 100.0 * (measured / bits - 1.0);
-        let verdict = if wrong.abs() <= 1.0 { "within 1 %" } else { "NOT within 1 %" };
+        let verdict = verdicts.add(required, rate_is_right(measured, bits));
         println!("  {text:>8}: {:>9.4} Mbit/s ({wrong:+.3} %) {verdict}", measured / 1e6);
         drop(bench.end());
     }
 }
 
-fn delay(choice: Choice, seconds: u64) {
+fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     println!("\ndelay at 100mbit, rtt 40ms: arrival minus what the chain says for the same packets");
     for (text, share) in [("a quarter", 0.25), ("nine tenths", 0.9)] {
         let bench = Bench::new("rate=100mbit,rtt=40ms,queue=1000p", choice);
@@ -183,9 +225,13 @@ fn delay(choice: Choice, seconds: u64) {
             }
         }
         errors.sort_unstable();
+        let required = format!("delay at {text} of 100 Mbit/s: median within 0.2 ms, p99 within 1 ms");
+        if errors.is_empty() {
+            verdicts.add(required, false);
+            continue;
+        }
         let at = |thousandths: usize| errors[(errors.len() - 1) * thousandths / 1000];
-        let good = at(500).abs() <= 200_000 && at(990).abs() <= 1_000_000;
-        let verdict = if good { "within 0.2 ms and 1 ms" } else { "NOT within 0.2 ms and 1 ms" };
+        let verdict = verdicts.add(required, delay_is_right(at(500), at(990)));
         let (median, p99, most) = (ms(at(500)), ms(at(990)), ms(at(1000)));
         println!(
             "  {text:>12} of the rate: median {median}, p99 {p99}, most {most}, {} packets: {verdict}",
@@ -203,33 +249,33 @@ fn delay(choice: Choice, seconds: u64) {
     }
 }
 
-fn loss(choice: Choice, seconds: u64) {
-    println!("\nloss at 100mbit, against the 99 % interval of so many throws");
+fn loss(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
+    println!("\nloss at 100mbit, against the 99.9 % interval of so many throws");
     for (text, share) in [("0.5%", 0.005), ("1%", 0.01), ("5%", 0.05)] {
         let bench = Bench::new(&format!("rate=100mbit,rtt=10ms,queue=1000p,loss={text}"), choice);
         let seen = bench.send(500, Duration::from_micros(100), Duration::from_secs(seconds));
         let report = bench.end();
         let lost = seen.iter().filter(|(_, arrived)| arrived.is_none()).count() as f64;
         let count = seen.len() as f64;
-        let spread = 2.576 * (count * share * (1.0 - share)).sqrt();
-        let verdict = if (lost - count * share).abs() <= spread { "within" } else { "NOT within" };
+        let (least, most) = losses(count, share);
+        let holds = count > 0.0 && (least..=most).contains(&lost);
+        let verdict = verdicts.add(format!("loss {text} within its binomial interval (99.9 %)"), holds);
         println!(
-            "  {text:>5}: {lost} of {count} did not arrive ({:.3} %), {} by the loss model; {:.0} to {:.0}: {verdict}",
+            "  {text:>5}: {lost} of {count} did not arrive ({:.3} %), {} by the loss model; {least:.0} to {most:.0}: {verdict}",
             100.0 * lost / count,
             report.up.meter.lost_at_random.packets,
-            count * share - spread,
-            count * share + spread
         );
     }
 }
 
-fn ceiling(choice: Choice, seconds: u64) {
+fn ceiling(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     println!("\nthe most that goes through, without rate or delay");
     for bytes in [1500, 100] {
         let bench = Bench::new("rate=unlimited,rtt=0ms", choice);
         let seen = bench.send(bytes, Duration::ZERO, Duration::from_secs(seconds));
         let report = bench.end();
-        told(&format!("datagrams, {bytes} B"), &report, seen.len(), seconds);
+        let cause = told(&format!("datagrams, {bytes} B"), &report, seen.len(), seconds);
+        verdicts.add(format!("ceiling of datagrams of {bytes} B: {cause}"), report.up.meter.left.packets > 0);
     }
     let bench = Bench::new("rate=unlimited,rtt=0ms", choice);
     let target = SocketAddr::new(bench.far, PORT);
@@ -250,10 +296,23 @@ fn ceiling(choice: Choice, seconds: u64) {
         reading.join().expect("read");
     });
     let report = bench.end();
-    told("TCP of the kernel", &report, report.up.meter.entered.packets as usize, seconds);
+    let cause = told("TCP of the kernel", &report, report.up.meter.entered.packets as usize, seconds);
+    verdicts.add(format!("ceiling of the kernel's TCP: {cause}"), report.up.meter.left.packets > 0);
 }
 
-fn told(what: &str, report: &PathReport, sent: usize, seconds: u64) {
+/// What ended the growth: the thread of the link when it had no time left, else whoever gave it packets.
+fn cause(busy: f64, unseen: u64) -> &'static str {
+    match (busy >= 0.85, unseen > 0) {
+        (true, _) => "the link's one thread is at its limit, with two system calls a packet",
+        (false, true) => {
+            "more came than the link's thread took, which had not all of a processor: others wanted it"
+        }
+        (false, false) => "the sender gave no more; the link's thread had time left",
+    }
+}
+
+/// Tells how much went through, and why not more.
+fn told(what: &str, report: &PathReport, sent: usize, seconds: u64) -> String {
     let (up, down) = (&report.up.meter, &report.down.meter);
     let packets = up.left.packets + down.left.packets;
     let bits = up.left.bytes as f64 * 8.0 / seconds as f64;
@@ -266,6 +325,9 @@ fn told(what: &str, report: &PathReport, sent: usize, seconds: u64) {
         100.0 * report.busy.as_secs_f64() / seconds as f64,
         1e6 * report.busy.as_secs_f64() / packets.max(1) as f64,
     );
+    let cause = cause(report.busy.as_secs_f64() / seconds as f64, report.unseen[0]);
+    println!("{:>20} because {cause}", "");
+    format!("{:.2} Gbit/s, because {cause}", bits / 1e9)
 }
 
 fn load() -> String {
@@ -277,7 +339,7 @@ fn load() -> String {
         .join(" ")
 }
 
-fn main() {
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let seconds = words.first().and_then(|word| word.parse().ok()).unwrap_or(4);
     let choice = match words.get(1).map(String::as_str) {
@@ -288,11 +350,47 @@ fn main() {
     netns::prepare().unwrap_or_else(|error| panic!("{error}"));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     println!("{cores} cores, load {} at the beginning", load());
-    rate(choice, seconds);
-    delay(choice, seconds);
-    loss(choice, seconds);
-    ceiling(choice, seconds);
+    let mut verdicts = Verdicts::default();
+    rate(choice, seconds, &mut verdicts);
+    delay(choice, seconds, &mut verdicts);
+    loss(choice, seconds, &mut verdicts);
+    ceiling(choice, seconds, &mut verdicts);
     println!("\nload {} at the end", load());
+    if verdicts.print() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 const PORT: u16 = 4000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_hold_up_to_their_bounds() {
+        assert!(rate_is_right(1.009e6, 1e6) && rate_is_right(0.991e6, 1e6));
+        assert!(
+            !rate_is_right(1.011e6, 1e6) && !rate_is_right(0.989e6, 1e6) && !rate_is_right(f64::NAN, 1e6)
+        );
+        assert!(delay_is_right(200_000, 1_000_000) && delay_is_right(-200_000, -5));
+        assert!(!delay_is_right(200_001, 0) && !delay_is_right(-200_001, 0) && !delay_is_right(0, 1_000_001));
+        // 40,000 throws at 1 %: 400 ± 3.2905 · 19.9.
+        let (least, most) = losses(40_000.0, 0.01);
+        assert!((least - 334.5).abs() < 0.1 && (most - 465.5).abs() < 0.1, "{least} to {most}");
+    }
+
+    #[test]
+    fn one_that_fails_is_a_failure_and_none_is_no_success() {
+        let mut verdicts = Verdicts::default();
+        assert!(!verdicts.print());
+        assert_eq!(verdicts.add("this".to_owned(), true), "ok");
+        assert!(verdicts.print());
+        assert_eq!(verdicts.add("that".to_owned(), false), "FAIL");
+        assert!(!verdicts.print());
+    }
+
+    #[test]
+    fn a_ceiling_has_a_cause() {
+        assert!(cause(0.97, 5).contains("one thread"));
+        assert!(cause(0.5, 5).contains("processor") && cause(0.5, 0).contains("sender"));
+    }
+}

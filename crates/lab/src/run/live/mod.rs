@@ -134,10 +134,14 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
 fn kernel_has(arm: &Arm) -> Result<(), PlanError> {
     let given = arm.text.split_once(':').map_or("", |(_, keys)| keys);
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
-        if key != "cc" && !arm::ARM_KEYS.iter().any(|own| own.name == key) {
-            let what = format!(
-                "'{key}' is a knob of our TCP; in the emulated world the kernel's runs, which takes cc"
-            );
+        // A profile is a set of such knobs, by one name.
+        let client = arm::ARM_KEYS.iter().any(|own| own.name == key && key != "profile");
+        if key != "cc" && !client {
+            let what = match key {
+                "profile" => format!("'profile={}' is a set of knobs of our TCP", arm.profile),
+                _ => format!("'{key}' is a knob of our TCP"),
+            };
+            let what = format!("{what}; in the emulated world the kernel's runs, which takes cc");
             return Err(PlanError::at(&arm.place, what));
         }
     }
@@ -219,3 +223,34 @@ const KERNEL_KEYS: [&str; 8] =
     ["transport", "connections", "objects-per-connection", "pipeline", "http", "cc", "paths", "profile"];
 /// What packets of our SCTP are marked with beside the kernel's.
 const MARK: u32 = 0x6162;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Draft;
+
+    #[test]
+    fn what_the_kernel_does_not_take_is_refused() {
+        let checked = |transport: &str| {
+            let draft = Draft::from_flags([("transport", transport), ("runs", "1")]).expect("flags");
+            check(&Plan::interpret(draft).expect("a plan"))
+        };
+        for (transport, told) in [
+            (
+                "tcp:profile=reno-2002",
+                "'profile=reno-2002' is a set of knobs of our TCP; in the emulated world",
+            ),
+            ("tcp:cc=cubic,profile=modern", "'profile=modern' is a set of knobs of our TCP"),
+            ("tcp:iw=4", "'iw' is a knob of our TCP"),
+            ("tcp:packet-cost=1us", "a processor's cost is for the virtual world"),
+        ] {
+            let line = checked(transport).expect_err(transport).to_string();
+            assert!(line.contains(transport) && line.contains(told), "{transport}: {line}");
+        }
+        for transport in
+            ["tcp:cc=reno,connections=2,pipeline=no,http=1", "sctp:profile=modern", "mptcp:profile=kernel"]
+        {
+            checked(transport).expect(transport);
+        }
+    }
+}

@@ -53,9 +53,12 @@ fn rows(out: &mut String, point: &Point, old: &Arm, new: &Arm) {
             (None, _) => "-".to_owned(),
         };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
+        // The time until all is there goes by what that is.
+        let named =
+            if metric == "page_ms" { format!("{}_ms", point.workload.whole()) } else { metric.to_owned() };
         let _ = writeln!(
             out,
-            "{label:<34}  {metric:<13}  {:>10}  {:>10}  {ratio:>20}",
+            "{label:<34}  {named:<13}  {:>10}  {:>10}  {ratio:>20}",
             shown(figure(old)),
             shown(figure(new))
         );

@@ -93,6 +93,24 @@ pub struct Workload {
     pub messages: bool,
 }
 
+impl Workload {
+    /// A bulk transfer, which is one object of that name.
+    #[must_use]
+    pub fn is_bulk(&self) -> bool {
+        self.objects == 1 && self.name.starts_with("bulk ")
+    }
+
+    /// Whose time `page_ms` is: that until all of the workload is there.
+    #[must_use]
+    pub fn whole(&self) -> &'static str {
+        match (self.messages, self.is_bulk()) {
+            (true, _) => "messages",
+            (false, true) => "transfer",
+            (false, false) => "page",
+        }
+    }
+}
+
 /// One contestant at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Arm {

@@ -87,12 +87,21 @@ pub fn point_table(point: &Point, style: Style) -> String {
 
 fn times(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
-    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
-    let versus = format!("ratio to {}", shortened(first, 12));
+    let whole = format!("{} ms", point.workload.whole());
+    let whole_width = whole.len().max(7);
+    // What is one object has its time already.
+    let objects = !point.workload.is_bulk();
+    let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
+    let others = name_width + whole_width + 41 + last("").len();
+    let (versus, ratio_width) = versus("ratio to", point, others);
     let mut out = style_lines(
         &format!(
-            "{:<name_width$}  {:>7}  {:>15}  {:>7}  {versus:>22}  {:>7}  {:>8}\n",
-            "", "page ms", "95 % interval", "median", "x limit", "obj. ms"
+            "{:<name_width$}  {whole:>whole_width$}  {:>15}  {:>7}  {versus:>ratio_width$}  {:>7}{}\n",
+            "",
+            "95 % interval",
+            "median",
+            "x limit",
+            last("obj. ms")
         ),
         |line| style.faint(line),
     );
@@ -106,25 +115,37 @@ fn times(point: &Point, style: Style) -> String {
         let ratio = ratio(point, &arm.arm, "page_ms");
         let _ = writeln!(
             out,
-            "{:<name_width$}  {:>7}  {interval:>15}  {:>7}  {ratio:>22}  {:>7}  {:>8}",
+            "{:<name_width$}  {:>whole_width$}  {interval:>15}  {:>7}  {ratio:>ratio_width$}  {:>7}{}",
             name,
             optional(page.mean),
             optional(page.median),
             arm.summary.limit_ratio.mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
-            optional(arm.summary.object_ms.mean),
+            last(&optional(arm.summary.object_ms.mean)),
         );
     }
     out
 }
 
+/// The heading of the column that sets contestants against the first, and its width beside `others` columns: as wide as
+/// the first one's name needs, where there is room.
+fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
+    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
+    let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
+    let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
+    let width = heading.chars().count().max(RATIO_WIDTH);
+    (heading, width)
+}
+
+/// What a ratio and its interval take.
+const RATIO_WIDTH: usize = 22;
+
 /// Delays of messages, each figure the mean of the runs' own.
 fn delays(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
-    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
-    let versus = format!("p95 to {}", shortened(first, 12));
+    let (versus, ratio_width) = versus("p95 to", point, name_width + 55);
     let mut out = style_lines(
         &format!(
-            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {versus:>22}  {:>11}
+            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {versus:>ratio_width$}  {:>11}
 ",
             "delay, ms", "median", "p95", "p99", "longest", "undelivered"
         ),
@@ -134,7 +155,7 @@ fn delays(point: &Point, style: Style) -> String {
         let summary = &arm.summary;
         let _ = writeln!(
             out,
-            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>22}  {:>11}",
+            "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>ratio_width$}  {:>11}",
             name,
             mean(&summary.object_p50_ms),
             mean(&summary.object_p95_ms),

@@ -49,9 +49,7 @@ pub fn dominant(arm: &Arm, most: usize) -> String {
 pub fn sentence(point: &Point) -> String {
     let messages = point.workload.messages;
     let metric = if messages { "object_p95_ms" } else { "page_ms" };
-    // A bulk transfer is one object of that name.
-    let bulk = point.workload.objects == 1 && point.workload.name.starts_with("bulk ");
-    let does = match (messages, bulk) {
+    let does = match (messages, point.workload.is_bulk()) {
         (true, _) => "delivers 95 % of messages",
         (false, true) => "delivers the transfer",
         (false, false) => "loads the page",

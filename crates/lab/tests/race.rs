@@ -4,7 +4,7 @@ use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::{csv, json, table};
+use anabranch_lab::{compare, csv, json, report, table};
 use std::sync::atomic::AtomicBool;
 
 fn plan(flags: &[(&str, &str)]) -> Plan {
@@ -214,5 +214,30 @@ fn what_was_read_adds_up_to_what_was_delivered() {
             let delivered: u64 = run.objects.iter().map(|object| object.bytes).sum();
             assert_eq!(run.series.application.iter().sum::<u64>(), delivered, "{workload:?}");
         }
+    }
+}
+
+#[test]
+fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
+    let first = "tcp:connections=2";
+    let flags = [("bulk", "200kB"), ("runs", "2"), ("transport", first), ("transport", "sctp")];
+    let found = race(&flags);
+    let text = table::render(&found, table::Style::default());
+    assert!(text.contains("transfer ms") && !text.contains("page ms") && !text.contains("obj. ms"), "{text}");
+    assert!(text.contains("ratio to tcp:connections=2 "), "{text}");
+    let html = report::html(&found, &report::Framing::default());
+    assert!(html.contains("<h2>Transfer time</h2>") && html.contains("end of the transfer"));
+    assert!(!html.to_lowercase().contains("page time"));
+    let beside = compare::render(&found, &found);
+    assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");
+    // A page's stays a page's, also where the name leaves no more room.
+    let long = "tcp:connections=2,pipeline=yes";
+    let pages = table::render(
+        &race(&[("objects", "2x10kB"), ("runs", "2"), ("transport", long), ("transport", "sctp")]),
+        table::Style::default(),
+    );
+    assert!(pages.contains("page ms") && pages.contains("ratio to tcp:co…ne=yes"), "{pages}");
+    for line in text.lines().chain(pages.lines()) {
+        assert!(line.chars().count() <= table::COLUMNS, "{line}");
     }
 }

@@ -58,8 +58,13 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
         }
         out.push_str("</tr>\n");
     }
-    out.push_str(
-        "</tbody></table></div>\n<p class=\"note\">Mean page time; below it the ratio to the first contestant with its \
-         95 % interval. The least mean of a row stands out; only an interval that excludes 1 tells two contestants apart.</p>\n",
+    let mut wholes: Vec<&str> = points.iter().map(|point| point.workload.whole()).collect();
+    wholes.dedup();
+    let whole =
+        if let [one] = wholes[..] { format!("{one} time") } else { "time until all is there".to_owned() };
+    let _ = writeln!(
+        out,
+        "</tbody></table></div>\n<p class=\"note\">Mean {whole}; below it the ratio to the first contestant with its \
+         95 % interval. The least mean of a row stands out; only an interval that excludes 1 tells two contestants apart.</p>",
     );
 }

@@ -1,4 +1,4 @@
-//! Page times: each contestant a row with its mean, the interval of the mean,
+//! The times of pages, or of transfers: each contestant a row with its mean, the interval of the mean,
 //! the median, every run, and the limit, all on one scale; figures beside.
 
 use super::svg::{self, Scale, escape, figure, px, span, time_labels};
@@ -9,7 +9,8 @@ const WIDTH: f64 = 420.0;
 const ROW: f64 = 46.0;
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    out.push_str("<h2>Page time</h2>\n");
+    let whole = point.workload.whole();
+    let _ = writeln!(out, "<h2>{} time</h2>", capital(whole));
     let pages = |arm: &Arm| -> Vec<f64> {
         arm.runs.iter().filter_map(|r| r.page_ns).map(|ns| ns as f64 / 1e6).collect()
     };
@@ -38,7 +39,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         String::new()
     };
     out.push_str("<div class=\"scroll keep\"><table><thead><tr><th>contestant</th><th class=\"plot\">");
-    axis(out, &scale, limit);
+    axis(out, &scale, limit, whole);
     let _ = writeln!(
         out,
         "</th><th>mean<br><span class=\"unit\">95 % interval</span></th><th>median</th><th>95th<br>percentile</th>\
@@ -48,7 +49,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     for arm in &point.arms {
         let stat = &arm.summary.page_ms;
         let _ = write!(out, "<tr><th>{}</th><td class=\"plot\">", svg::name(&arm.arm));
-        row(out, arm, &pages(arm), &scale, limit);
+        row(out, (arm, whole), &pages(arm), &scale, limit);
         let mean = stat.mean.map_or("–".to_owned(), span);
         let class = if stat.mean == Some(best) && rivals { " class=\"best\"" } else { "" };
         let interval = stat.ci95.map_or("–".to_owned(), |[low, high]| svg::interval(low, high));
@@ -71,9 +72,10 @@ pub(super) fn render(out: &mut String, point: &Point) {
         );
     }
     out.push_str("</tbody></table></div>\n");
-    out.push_str(
+    let _ = write!(
+        out,
         "<p class=\"note\">Dot and bar: mean of the runs and its 95 % t-interval. Tall tick: median. Strokes below: every \
-         run. Dotted line: the limit, the page over the bare capacity of the network, which no transport can beat.",
+         run. Dotted line: the limit, the {whole} over the bare capacity of the network, which no transport can beat.",
     );
     if rivals {
         out.push_str(
@@ -84,8 +86,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
     others(out, point);
 }
 
-fn axis(out: &mut String, scale: &Scale, limit: Option<f64>) {
-    svg::open(out, WIDTH, 32.0, "page time axis");
+fn axis(out: &mut String, scale: &Scale, limit: Option<f64>, whole: &str) {
+    svg::open(out, WIDTH, 32.0, &format!("{whole} time axis"));
     let ticks = scale.ticks(5);
     for (tick, label) in ticks.iter().zip(time_labels(&ticks)) {
         let x = scale.at(*tick);
@@ -98,8 +100,8 @@ fn axis(out: &mut String, scale: &Scale, limit: Option<f64>) {
     out.push_str("</svg>");
 }
 
-fn row(out: &mut String, arm: &Arm, pages: &[f64], scale: &Scale, limit: Option<f64>) {
-    let label = format!("page times of {}", arm.arm);
+fn row(out: &mut String, (arm, whole): (&Arm, &str), pages: &[f64], scale: &Scale, limit: Option<f64>) {
+    let label = format!("{whole} times of {}", arm.arm);
     svg::open(out, WIDTH, ROW, &label);
     for tick in scale.ticks(5) {
         svg::line(out, "grid", (scale.at(tick), 0.0), (scale.at(tick), ROW));
@@ -166,6 +168,12 @@ pub(super) fn versus_text(ratio: &Comparison) -> String {
     let Some([low, high]) = ratio.ci95 else { return format!("{value:.2}") };
     let clear = if low > 1.0 || high < 1.0 { "best" } else { "" };
     format!("<span class=\"{clear}\">{value:.2}</span><br><span class=\"unit\">{low:.2} – {high:.2}</span>")
+}
+
+/// `Page` for `page`.
+pub(super) fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 fn svg_mean(values: &[f64]) -> Option<f64> {

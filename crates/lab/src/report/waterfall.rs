@@ -18,6 +18,7 @@ const RIGHT: f64 = 62.0;
 const BLOCK: usize = 60;
 
 pub(super) fn render(out: &mut String, point: &Point) {
+    let whole = point.workload.whole();
     let runs: Vec<(&str, &Run)> =
         point.arms.iter().filter_map(|arm| median_run(arm).map(|run| (arm.arm.as_str(), run))).collect();
     if runs.iter().all(|(_, run)| run.objects.is_empty()) {
@@ -40,7 +41,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
         let time = run
             .page_ns
-            .map_or("not finished".to_owned(), |ns| format!("page time {}", span(ns as f64 / 1e6)));
+            .map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ns as f64 / 1e6)));
         // On paper the heading and the axis stay with the first block.
         out.push_str("<figure class=\"long\"><div class=\"keep\">");
         let _ = writeln!(
@@ -57,10 +58,11 @@ pub(super) fn render(out: &mut String, point: &Point) {
             slowest(out, run);
         }
     }
-    out.push_str(
+    let _ = writeln!(
+        out,
         "<p class=\"note\">Rows in the order of the page; each bar runs from the moment the client wanted the object to the \
          delivery of its last byte, with the response time behind it; parts that alternate within one wait are drawn as \
-         sums. Solid line: end of the page. Dotted line: the limit. On a screen, point at a row for its name and numbers.</p>\n",
+         sums. Solid line: end of the {whole}. Dotted line: the limit. On a screen, point at a row for its name and numbers.</p>",
     );
 }
 

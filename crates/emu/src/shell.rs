@@ -192,7 +192,7 @@ impl Drop for Guard {
         for _ in 0..PATIENCE {
             // Who has ended and was waited for is no group any more.
             let ended = !matches!(self.0.try_wait(), Ok(None));
-            if ended && group.is_none_or(|group| test_kill_process_group(group).is_err()) {
+            if ended && group.is_none_or(|group| !is_alive(group)) {
                 return;
             }
             pause();
@@ -200,6 +200,29 @@ impl Drop for Guard {
         let _ = tell(rustix::process::Signal::KILL);
         let _ = self.0.wait();
     }
+}
+
+/// Whether anybody of a process group still runs. Orphans that have ended stay in it until the host's first process takes
+/// note of them, which may be seconds later.
+fn is_alive(group: Pid) -> bool {
+    if test_kill_process_group(group).is_err() {
+        return false;
+    }
+    // Where processes cannot be looked at, all of them count.
+    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
+    processes.flatten().any(|process| {
+        let status = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        runs_in(&status, group.as_raw_nonzero().get())
+    })
+}
+
+/// Whether `status`, a process's line in `/proc`, is that of one in this group that has not ended.
+fn runs_in(status: &str, group: i32) -> bool {
+    // The name, in parentheses, may hold anything.
+    let mut words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let (state, its_group) = (words.next(), words.nth(1));
+    state.is_some_and(|state| !matches!(state, "Z" | "X"))
+        && its_group.is_some_and(|its| its.parse() == Ok(group))
 }
 
 /// Waits, for a while, until somebody listens in the calling thread's namespace.
@@ -247,3 +270,17 @@ const SI_KERNEL: i32 = 0x80;
 const ATTEMPTS: u8 = 8;
 /// Hundredths of a second that something may take to start, or to end.
 const PATIENCE: u32 = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_ended_is_not_waited_for() {
+        assert!(runs_in("3205 (anabranch) S 1 3204 3188 0 -1 4194560", 3204));
+        assert!(runs_in("3205 (a) Z (b) R 1 3204 3188 0 -1", 3204), "a name is no state");
+        assert!(!runs_in("3205 (anabranch) Z 1 3204 3188 0 -1 4194560", 3204));
+        assert!(!runs_in("3205 (anabranch) S 3204 3205 3188 0 -1", 3204));
+        assert!(!runs_in("", 3204));
+    }
+}

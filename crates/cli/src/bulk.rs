@@ -102,7 +102,7 @@ mod verb {
     use anabranch_http::throughput::report::{self, Framing};
     use anabranch_http::throughput::{self, Event, Interval, LEAST_MESSAGE, MOST_MESSAGE, Plan, Probe, Test};
     use anabranch_transport::engines::sctp::Config;
-    use anabranch_transport::kernel::{KernelConnector, KernelListener};
+    use anabranch_transport::kernel::{KernelConnector, KernelListener, KernelSession};
     use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost, SctpSession};
     use anabranch_transport::{CloseReason, Connector, ListenError, Listener};
     use anabranch_world::World;
@@ -194,6 +194,7 @@ mod verb {
             url: url.text.clone(),
             transport: protocol.name(url.carrier).to_owned(),
             settings: made.told(),
+            multipath: None,
             interrupted: false,
         };
         let client = Client { url, plan, knobs: made, sctp_port, quiet: matches.get_flag("quiet"), framing };
@@ -336,7 +337,7 @@ mod verb {
                     let world = world.with_kernel(options.clone());
                     possible(&addresses, options)?;
                     let connector = KernelConnector::new(world.clone(), addresses);
-                    self.perform(world, connector, outputs, |_| None).await
+                    self.perform(world, connector, outputs, |_| None, KernelSession::is_multipath).await
                 }
                 Knobs::Sctp(config) => {
                     let to = Sctp {
@@ -346,7 +347,7 @@ mod verb {
                         config: (**config).clone(),
                     };
                     let (host, ways) = to.host(&world).await?;
-                    let done = self.perform(world.clone(), ways.connector, outputs, probe).await;
+                    let done = self.perform(world.clone(), ways.connector, outputs, probe, |_| None).await;
                     let _ = within(&world, CLOSING, host.idle()).await;
                     done
                 }
@@ -359,6 +360,7 @@ mod verb {
             connector: C,
             outputs: Outputs,
             probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
+            multipath: impl Fn(&C::Session) -> Option<bool>,
         ) -> Result<Done, Failure> {
             let Self { plan, quiet, mut framing, url, .. } = self;
             let mut signals = signals()?;
@@ -371,11 +373,16 @@ mod verb {
                     let _ = say(text);
                 }
             };
-            if !quiet {
-                print(report::heading());
-            }
+            // Nothing stands above what has not begun.
+            let headed = Cell::new(quiet);
+            let head = || {
+                if !headed.replace(true) {
+                    print(report::heading());
+                }
+            };
             let test = Test::new(world, connector, 0, plan.clone(), processor_time, probe);
             let lines = |interval: &Interval| {
+                head();
                 if !quiet {
                     print(&report::line(&plan, interval));
                 }
@@ -395,6 +402,9 @@ mod verb {
                 return Ok(Done::Badly);
             }
             let outcome = test.outcome();
+            head();
+            let spoken: Option<Vec<bool>> = test.each(multipath).into_iter().collect();
+            framing.multipath = spoken.map(|spoken| spoken.into_iter().filter(|one| *one).count() as u64);
             let text = report::summary(&plan, &outcome, &framing);
             outputs.write(&text, || report::json(&plan, &outcome, &framing), || report::csv(&outcome))?;
             if framing.interrupted { Err(Failure::Interrupted) } else { Ok(Done::Well) }

@@ -7,6 +7,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 struct Server {
     child: Child,
@@ -186,4 +187,46 @@ fn once_ends_with_the_first_session() {
     let mut server = Server::start("--once --listen sctp://127.0.0.1:0");
     result(&bulk(&server.urls[0], "--size 1MB --json -"));
     assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn nothing_stands_above_a_test_that_has_not_begun() {
+    let refused = bulk("tcp://127.0.0.1:9", "--timeout 2s");
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&refused.stdout), "");
+    let server = Server::start("--listen tcp://127.0.0.1:0");
+    // Shorter than the least of an interval, and still with a heading above its rows.
+    let done = bulk(&server.urls[0], "--size 8B --message-size 8B");
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(text.starts_with("[ID]  Interval") && text.contains("receiver"), "{text}");
+}
+
+/// A peer that has closed is not waited for: each took two seconds more.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "programs live in real time")]
+fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
+    let server = Server::start("--listen tcp://127.0.0.1:0");
+    let begun = Instant::now();
+    for words in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
+        result(&bulk(&server.urls[0], &format!("--size 100kB --json - {words}")));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_fallback_to_plain_tcp_is_told() {
+    if bulk("mptcp://127.0.0.1:9", "-q --timeout 100ms").status.code() != Some(1) {
+        println!("not tested here: the kernel has no MPTCP");
+        return;
+    }
+    let server = Server::start("--listen tcp://127.0.0.1:0 --listen mptcp://127.0.0.1:0");
+    let [tcp, mptcp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
+    let fallen = tcp.replace("tcp://", "mptcp://");
+    for (url, sessions) in [(tcp, Value::Null), (mptcp, 1.into()), (&fallen, 0.into())] {
+        let result = result(&bulk(url, "--size 1MB --json -"));
+        assert_eq!(result["multipath_sessions"], sessions, "{url}");
+        let text = bulk(url, "--size 1MB");
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        assert_eq!(text.contains("The connection is plain TCP, on one path"), sessions == 0, "{url}: {text}");
+    }
 }

@@ -196,6 +196,12 @@ impl<W: KernelTcp> KernelSession<W> {
         let held = Held { world: world.clone(), connection, id, state: RefCell::new(state) };
         Self { held: Rc::new(held) }
     }
+
+    /// As [`Connection::is_multipath`].
+    #[must_use]
+    pub fn is_multipath(&self) -> Option<bool> {
+        self.held.connection.is_multipath()
+    }
 }
 
 impl<W: KernelTcp> Held<W> {

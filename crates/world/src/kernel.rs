@@ -74,6 +74,10 @@ pub trait Connection: 'static {
     /// Bytes that were written and that the peer has not acknowledged; `None` where the host does not tell.
     fn unacknowledged(&self) -> Option<u64>;
 
+    /// Whether it is Multipath TCP's (RFC 8684): where that was asked for and the peer has none, it is TCP's. `None` where
+    /// it was not asked for, or the host does not tell.
+    fn is_multipath(&self) -> Option<bool>;
+
     /// Nothing more will be written.
     fn finish(&self);
 

@@ -215,18 +215,26 @@ impl<W: World, C: Connector> Test<W, C> {
             line(&self.interval());
         }
         let failed = shared.state.borrow_mut().failed.take();
-        let sessions: Vec<_> =
-            shared.state.borrow().ends.iter().map(|(session, _)| session.clone()).collect();
+        let sessions = shared.state.borrow().ends.to_vec();
         if let Some(failed) = failed {
-            sessions.iter().for_each(Session::abort);
+            sessions.iter().for_each(|(session, _)| session.abort());
             return Err(failed);
         }
         self.freeze();
-        for session in sessions {
+        for (session, end) in sessions {
             session.close();
-            let _ = within(world, CLOSING, session.closed()).await;
+            let ended = async {
+                end.peer_ended().await;
+                session.closed().await
+            };
+            let _ = within(world, CLOSING, ended).await;
         }
         Ok(())
+    }
+
+    /// What each session has to say, of those that were established.
+    pub fn each<T>(&self, ask: impl Fn(&C::Session) -> T) -> Vec<T> {
+        self.shared.state.borrow().ends.iter().map(|(session, _)| ask(session)).collect()
     }
 
     /// Asks for what only a living session tells.

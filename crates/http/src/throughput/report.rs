@@ -16,6 +16,8 @@ pub struct Framing {
     pub transport: String,
     /// Settings of the transport: name and value.
     pub settings: Vec<(String, String)>,
+    /// How many sessions are Multipath TCP's, where that was asked for and the host tells.
+    pub multipath: Option<u64>,
     /// The user ended it.
     pub interrupted: bool,
 }
@@ -111,6 +113,20 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
         server.1,
         if moved > 0.0 { format!("; {:.2} CPU-s/GB, both ends", total / moved) } else { String::new() }
     );
+    if let Some(multipath) = framing.multipath
+        && multipath < u64::from(plan.sessions)
+    {
+        let fallen = u64::from(plan.sessions) - multipath;
+        let which = match plan.sessions {
+            1 => "The connection is".to_owned(),
+            all if multipath == 0 => format!("All {all} connections are"),
+            all => format!("{fallen} of {all} connections are"),
+        };
+        let _ = writeln!(
+            out,
+            "{which} plain TCP, on one path: the other end, or a box on the way, has no MPTCP."
+        );
+    }
     if framing.interrupted {
         out += "Interrupted: the other end's figures are those of its last report.\n";
     }
@@ -151,6 +167,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
         "connect_ns": nanos(outcome.connect),
         "duration_ns": nanos(outcome.duration),
         "streams": outcome.streams,
+        "multipath_sessions": framing.multipath,
         "up": outcome.up.map(direction),
         "down": outcome.down.map(direction),
         "retransmitted": outcome.retransmitted,

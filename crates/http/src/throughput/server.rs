@@ -63,7 +63,7 @@ pub async fn serve<W: World, L: Listener>(
                 session.abort();
             } else {
                 // The client closes, unless it is gone.
-                let mut closed = std::pin::pin!(session.closed());
+                let mut closed = std::pin::pin!(end.peer_ended());
                 let mut timer = world.timer();
                 anabranch_world::Timer::set(&mut timer, Some(world.now() + timeout));
                 std::future::poll_fn(|cx| match closed.as_mut().poll(cx) {

@@ -253,6 +253,28 @@ impl<W: World, N: Session> End<W, N> {
         (user.saturating_sub(self.cost.0), system.saturating_sub(self.cost.1))
     }
 
+    /// Waits until the peer sends nothing more. A session of one stream that somebody holds learns of it by reading.
+    pub(super) async fn peer_ended(&self) {
+        let stream = self.streams.borrow().first().cloned();
+        let mut scratch = [0; 4096];
+        poll_fn(|cx| {
+            if self.session.poll_closed(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let Some(stream) = &stream else { return Poll::Pending };
+            match stream.borrow_mut().poll_read(cx, &mut scratch) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
+                // A peer that goes on is looked at again, and not for ever at a time.
+                Poll::Ready(Ok(_)) => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+    }
+
     pub(super) fn known(&self) -> Known {
         Known {
             sent: self.sent.get().unwrap_or_else(|| self.sent_so_far()),

@@ -60,6 +60,29 @@ pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether a socket of the kernel's MPTCP has become one of TCP, because its peer has none (RFC 8684 §3.7).
+///
+/// # Errors
+/// The kernel does not tell: Linux before 5.16.
+pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
+    // Of `struct mptcp_info` as much as we look at: six numbers of a byte, two bytes of padding, the flags.
+    let mut info = [0_u8; 12];
+    let mut size = size_of_val(&info) as nix::libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: at most `size` bytes are written to `info`, which has as many, and the number of them to `size`; both
+    // outlive the call.
+    #[expect(unsafe_code, reason = "an option of MPTCP's, which no crate of ours wraps")]
+    let done = unsafe {
+        let (value, size) = (info.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));
+        nix::libc::getsockopt(descriptor, SOL_MPTCP, MPTCP_INFO, value, size)
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let [.., a, b, c, d] = info;
+    Ok(u32::from_ne_bytes([a, b, c, d]) & MPTCP_INFO_FLAG_FALLBACK != 0)
+}
+
 /// Gives memory that was freed back to the host. An allocator keeps what lies below anything that is still in use: a
 /// server that has been busy once would hold for ever what it had at its busiest.
 pub fn give_back_memory() {
@@ -84,5 +107,8 @@ struct InterfaceRequest {
 const MEMORY_KEPT: usize = 1 << 20;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<std::ffi::c_int>(b'T', 202);
 const SIOCOUTQ: rustix::ioctl::Opcode = nix::libc::TIOCOUTQ as rustix::ioctl::Opcode;
+const SOL_MPTCP: std::ffi::c_int = 284;
+const MPTCP_INFO: std::ffi::c_int = 1;
+const MPTCP_INFO_FLAG_FALLBACK: u32 = 1;
 const IFF_TUN: u16 = 0x0001;
 const IFF_NO_PI: u16 = 0x1000;

@@ -27,8 +27,7 @@ pub struct OsConnection {
     stream: TcpStream,
     local: SocketAddr,
     remote: SocketAddr,
-    /// A read that does not fill its room has taken all there was: of bytes, not of messages, which come one a read.
-    drains: bool,
+    protocol: KernelProtocol,
 }
 
 /// Which of the kernel's protocols, and how its sockets are set.
@@ -167,7 +166,7 @@ impl OsConnection {
         // Requests and answers are written whole; none should wait for the acknowledgement of another.
         let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
-        Ok(Self { stream, local, remote, drains: protocol != KernelProtocol::Sctp })
+        Ok(Self { stream, local, remote, protocol })
     }
 }
 
@@ -227,8 +226,9 @@ impl Connection for OsConnection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => {
                     // That was all there is: the next look need not ask the kernel for nothing. What comes later, and
-                    // an end, sets the readiness anew.
-                    if self.drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
+                    // an end, sets the readiness anew. SCTP has messages, which come one a read.
+                    let drains = self.protocol != KernelProtocol::Sctp;
+                    if drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = self.stream.try_io(Interest::READABLE, nothing);
                     }
@@ -248,6 +248,19 @@ impl Connection for OsConnection {
 
     fn unacknowledged(&self) -> Option<u64> {
         super::descriptor::unsent(&self.stream).ok()
+    }
+
+    fn is_multipath(&self) -> Option<bool> {
+        if self.protocol != KernelProtocol::Mptcp {
+            return None;
+        }
+        if let Ok(fell_back) = super::descriptor::fell_back(&self.stream) {
+            return Some(!fell_back);
+        }
+        // What has become TCP's does not know the question; nor does an old kernel.
+        let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
+        let new = socket(self.remote, &options).ok()?;
+        super::descriptor::fell_back(&new).ok().map(|_| false)
     }
 
     fn finish(&self) {

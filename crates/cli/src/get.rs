@@ -13,7 +13,7 @@ use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
 use crate::place::{Carrier, Url};
 use crate::progress::Meter;
-use crate::{Done, Failure, complain, knobs, say_bytes};
+use crate::{Done, Failure, complain, knobs};
 use anabranch_base::units::parse_span;
 use anabranch_http::gateway::connect_any;
 use anabranch_http::get::{Answer, GetError, get_telling};
@@ -25,6 +25,7 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
@@ -270,7 +271,7 @@ async fn get_one<T: anabranch_transport::Stream>(
         settings.meter.add(bytes.len() as u64, head.length.filter(|_| bytes.is_empty()));
         match &mut file {
             Some(file) => file.write(bytes),
-            None => say_bytes(bytes),
+            None => deliver(bytes),
         }
     });
     match taken.await {
@@ -302,6 +303,14 @@ async fn get_one<T: anabranch_transport::Stream>(
         ),
         Err(why) => (Ended::Failed(format!("{}: {why}", url.target)), false),
     }
+}
+
+/// An object on standard output. Unlike a table's, its rest matters: whoever closes early gets no whole object.
+fn deliver(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::Host(format!("cannot write to standard output: {error}")))
 }
 
 /// Where `location` leads from `url`: the same server by the same carrier, or another one.

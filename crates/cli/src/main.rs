@@ -154,13 +154,8 @@ fn misused(error: &clap::Error) -> ExitCode {
 
 /// Text on standard output; whoever closed it early does not want the rest.
 fn say(text: &str) -> Result<(), Failure> {
-    say_bytes(text.as_bytes())
-}
-
-/// Bytes on standard output.
-fn say_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::Host(format!("cannot write to standard output: {error}")))
         }

@@ -139,3 +139,49 @@ fn a_closed_port_refuses() {
     }
     assert_eq!(files(&place), [""; 0]);
 }
+
+/// `get big | head`: the object was not taken whole, so the transfer has failed, and ends there.
+#[test]
+fn an_output_that_is_closed_early_is_a_failed_transfer() {
+    let (_place, server) = serving("closed");
+    for scheme in ["http", "http+sctp"] {
+        let url = format!("{}big", server.url(scheme));
+        let mut client = anabranch();
+        client.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut client = client.spawn().expect("it starts");
+        let mut out = client.stdout.take().expect("its output");
+        out.read_exact(&mut [0; 1000]).expect("the beginning");
+        drop(out);
+        let output = client.wait_with_output().expect("it ends");
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
+        let why = "cannot write to standard output: Broken pipe";
+        assert!(told.lines().count() == 1 && told.contains(why), "{scheme}: {told}");
+    }
+}
+
+/// Who comes to a server that is full learns that it is.
+#[test]
+fn a_full_server_is_told() {
+    let place = Scratch::new("no-room");
+    place.file("site/big", noise(20_000_000));
+    let site = place.0.join("site");
+    let words = ["serve", site.to_str().expect("UTF-8"), "-q", "--connections", "1"];
+    let server = Running::start(&[&words[..], &["--listen", "sctp://127.0.0.1:0"]].concat());
+    let url = format!("{}big", server.url("http+sctp"));
+    let mut first = anabranch();
+    first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut first = first.spawn().expect("it starts");
+    // Its request is under way as long as nobody reads on.
+    let mut out = first.stdout.take().expect("its output");
+    out.read_exact(&mut [0; 1000]).expect("the beginning");
+    for words in [&["get", "--quiet", &url][..], &["load", "-c", "1", "--sessions", "1", "-q", &url]] {
+        let output = run(anabranch().args(words));
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {told}");
+        let why = "its program ended it, as a server does that is full (ABORT with cause 12)";
+        assert!(told.contains(why), "{words:?}: {told}");
+    }
+    drop(out);
+    let _ = first.wait();
+}

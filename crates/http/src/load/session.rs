@@ -6,7 +6,7 @@ use super::exchange::Lane;
 use crate::serve::Tasks;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_transport::{Connector, Session};
+use anabranch_transport::{Connector, OpenError, Session};
 use anabranch_world::{Timer, World};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -239,8 +239,16 @@ async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session,
     let (shared, work) = (&open.shared, &open.work);
     let stream = match session.open(number) {
         Ok(stream) => stream,
-        Err(_) => {
-            work.failed.set(true);
+        Err(error) => {
+            // The session ended as soon as it was there. Once is enough for all its streams.
+            if !work.failed.replace(true) {
+                let cause = match &error {
+                    OpenError::Closed(reason) => Cause::of_close(reason),
+                    _ => Cause::Protocol,
+                };
+                spend(shared, work.from);
+                shared.fail(cause, || error.to_string());
+            }
             return open.retire();
         }
     };

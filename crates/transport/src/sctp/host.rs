@@ -63,6 +63,8 @@ pub(super) struct Association {
     /// Pairs that exist both ways; what was asked for until it is established.
     pub(super) streams: u16,
     pub(super) established: bool,
+    /// The peer began it.
+    accepted: bool,
     /// Streams that have been asked for on top and not been answered: out, in.
     pub(super) growing: (u16, u16),
     /// The peer sends nothing any more.
@@ -206,6 +208,7 @@ impl Shared {
         let key = self.engine.trace_key(id).unwrap_or_default();
         let mut association = Association::new(key, streams);
         association.established = true;
+        association.accepted = true;
         association.claim.clone_from(&backlog.claim);
         self.associations.insert(id, association);
         backlog.waiting.push_back(id);
@@ -341,9 +344,10 @@ impl Shared {
             }
             Event::Closed { id, reason } => {
                 let established = self.associations.get(&id).is_some_and(|a| a.established);
+                let accepted = self.associations.get(&id).is_some_and(|a| a.accepted);
                 let already = self.associations.get(&id).is_some_and(|a| a.closed.is_some());
                 if !already {
-                    self.closed(now, id, told(reason, established));
+                    self.closed(now, id, told(reason, established, accepted));
                 }
             }
         }
@@ -356,6 +360,7 @@ impl Association {
             key,
             streams,
             established: false,
+            accepted: false,
             growing: (0, 0),
             peer_finished: false,
             closed: None,
@@ -501,7 +506,7 @@ impl Association {
 }
 
 /// What the application is told of the engine's reason.
-fn told(reason: EngineReason, established: bool) -> CloseReason {
+fn told(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
     match reason {
         EngineReason::Shutdown => CloseReason::Finished,
         EngineReason::Local => CloseReason::Aborted,
@@ -510,7 +515,7 @@ fn told(reason: EngineReason, established: bool) -> CloseReason {
         EngineReason::NotListening if !established => CloseReason::Refused,
         EngineReason::NotListening => CloseReason::Reset("nothing listens there any more".to_owned()),
         EngineReason::Aborted(cause) => {
-            CloseReason::Reset(cause.map_or_else(String::new, |cause| format!("ABORT with cause {cause}")))
+            CloseReason::Reset(cause.map_or_else(String::new, |cause| abort_cause(cause, accepted)))
         }
         EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
         EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
@@ -518,6 +523,19 @@ fn told(reason: EngineReason, established: bool) -> CloseReason {
         EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
         EngineReason::PeerIncompatible(what) => CloseReason::Protocol(format!("the peer cannot do {what}")),
     }
+}
+
+/// What the peer's ABORT says (RFC 9260 §3.3.10).
+fn abort_cause(cause: u16, accepted: bool) -> String {
+    let means = match (cause, accepted) {
+        (4, _) => "it is out of resources",
+        // Our server does so with who is one too many; any program may, for reasons of its own.
+        (12, false) => "its program ended it, as a server does that is full",
+        (12, true) => "its program ended it",
+        (13, _) => "it says that we broke the protocol",
+        _ => return format!("ABORT with cause {cause}"),
+    };
+    format!("{means} (ABORT with cause {cause})")
 }
 
 /// Associations that may wait to be taken, a port.

@@ -137,6 +137,9 @@ pub enum IcmpKind {
     TooBig(u32),
     /// Destination unreachable, with the code of ICMPv4 (RFC 792) or ICMPv6 (RFC 4443).
     Unreachable(u8),
+    /// The host does not know what follows the IP header: ICMPv6's parameter problem, unrecognized next header (RFC 4443
+    /// §3.4). ICMPv4 says it as `Unreachable(2)`.
+    UnknownNextHeader,
 }
 
 /// Room in front of the first segment for the headers a world adds: the

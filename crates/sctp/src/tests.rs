@@ -386,7 +386,10 @@ fn mutated_packets_never_panic() {
             if rng.below(10) == 0 {
                 let kind = match rng.below(2) {
                     0 => anabranch_base::IcmpKind::TooBig(rng.below(2000) as u32),
-                    _ => anabranch_base::IcmpKind::Unreachable(rng.below(5) as u8),
+                    _ => match rng.below(6) as u8 {
+                        5 => anabranch_base::IcmpKind::UnknownNextHeader,
+                        code => anabranch_base::IcmpKind::Unreachable(code),
+                    },
                 };
                 let report = anabranch_base::Icmp {
                     kind,

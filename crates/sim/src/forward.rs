@@ -404,15 +404,15 @@ impl State {
         if host.answers_strays {
             let bytes = parcel.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: protocol or port unreachable. RFC 4443 §3.4 has a host report an
-            // unknown next header as a parameter problem, which the seam cannot express: it is
-            // reported as an unreachable port instead.
-            let code = match (bytes[0] >> 4, udp) {
-                (4, true) => code_v4::PORT,
-                (4, false) => code_v4::PROTOCOL,
-                _ => code_v6::PORT,
+            // RFC 1122 §3.2.2.1: protocol or port unreachable. RFC 4443 §3.1, §3.4: port unreachable, or a
+            // parameter problem.
+            let kind = match (bytes[0] >> 4, udp) {
+                (4, true) => IcmpKind::Unreachable(code_v4::PORT),
+                (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),
+                (_, true) => IcmpKind::Unreachable(code_v6::PORT),
+                (_, false) => IcmpKind::UnknownNextHeader,
             };
-            self.report(node, interface, IcmpKind::Unreachable(code), &parcel);
+            self.report(node, interface, kind, &parcel);
         }
         self.discard(parcel);
     }

@@ -171,11 +171,13 @@ fn packets_too_big_are_reported_to_the_sender() {
     }
 }
 
-/// RFC 1122 §3.2.2.1, RFC 4443 §3.1.
+/// RFC 1122 §3.2.2.1, RFC 4443 §3.1 and §3.4.
 #[test]
 fn unknown_ports_and_protocols_are_unreachable_unless_the_host_is_silent() {
-    for (near, far, port, protocol) in [("10.0.0.1", "10.0.0.2", 3, 2), ("2001:db8::1", "2001:db8::2", 4, 4)]
-    {
+    for (near, far, port, protocol) in [
+        ("10.0.0.1", "10.0.0.2", 3, IcmpKind::Unreachable(2)),
+        ("2001:db8::1", "2001:db8::2", 4, IcmpKind::UnknownNextHeader),
+    ] {
         let network = Network::new(1);
         let client = network.host("client", &[ip(near)]);
         let server = network.host("server", &[ip(far)]);
@@ -190,7 +192,7 @@ fn unknown_ports_and_protocols_are_unreachable_unless_the_host_is_silent() {
             let second = recv_within(&here, &raw, Duration::from_millis(100)).await;
             [first, second].map(|batch| batch.and_then(|batch| batch.icmp).map(|icmp| icmp.kind))
         };
-        let expected = [port, protocol].map(|code| Some(IcmpKind::Unreachable(code)));
+        let expected = [IcmpKind::Unreachable(port), protocol].map(Some);
         assert_eq!(network.run(program, LATE).expect_done(), expected);
         assert_eq!(network.host_counters(server).stray, 2);
 

@@ -66,7 +66,10 @@ fn mutated_and_random_segments_do_no_harm() {
                 if rng.below(4) == 0 {
                     let kind = match rng.below(2) {
                         0 => IcmpKind::TooBig(rng.below(2_000) as u32),
-                        _ => IcmpKind::Unreachable(rng.below(16) as u8),
+                        _ => match rng.below(17) as u8 {
+                            16 => IcmpKind::UnknownNextHeader,
+                            code => IcmpKind::Unreachable(code),
+                        },
                     };
                     let (source, target) = if side == Left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
                     // What is quoted went the other way.

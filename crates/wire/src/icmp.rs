@@ -1,14 +1,15 @@
-//! ICMP errors: destination unreachable and packet too big, for IPv4 and IPv6.
+//! ICMP errors: destination unreachable, packet too big and unrecognized next header, for IPv4 and IPv6.
 //!
 //! ```text
 //!  0               1               2               3
 //! |      type     |      code     |            checksum           |
-//! |    unused (v4: next-hop MTU in the low half; v6 type 2: MTU)  |
+//! | unused (v4: next-hop MTU in the low half; v6 type 2: MTU, 4: where) |
 //! |        as much of the packet as fits, from its IP header      |
 //! ```
 //!
-//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1 and
-//! §3.2. Messages of other types are recognised as such and left alone.
+//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2
+//! and §3.4 (code 1). Messages of other types are recognised as such and left
+//! alone.
 
 use crate::checksum::{Checksum, internet_checksum};
 use crate::ip::{Packet, protocol, v4, v6};
@@ -41,6 +42,11 @@ pub const HEADER_LEN: usize = 8;
 const UNREACHABLE_V4: u8 = 3;
 const UNREACHABLE_V6: u8 = 1;
 const TOO_BIG_V6: u8 = 2;
+const PARAMETER_PROBLEM_V6: u8 = 4;
+/// RFC 4443 §3.4: its code for a next header that is not known.
+const NEXT_HEADER: u8 = 1;
+/// Where an IPv6 header says what follows it.
+const NEXT_HEADER_AT: u32 = 6;
 
 /// RFC 1812 §4.3.2.3: quote as much as fits without passing 576 bytes.
 const LARGEST_V4: usize = 576;
@@ -56,7 +62,7 @@ pub enum IcmpError {
     /// The checksum is wrong.
     #[error("wrong ICMP checksum")]
     Checksum,
-    /// Neither destination unreachable nor packet too big.
+    /// None of those that are known here.
     #[error("an ICMP message of type {0}")]
     Other(u8),
     /// What it quotes is no IP packet of its own family.
@@ -93,6 +99,7 @@ impl<'a> Message<'a> {
             (IpAddr::V4(_), UNREACHABLE_V4, code) => IcmpKind::Unreachable(code),
             (IpAddr::V6(_), UNREACHABLE_V6, code) => IcmpKind::Unreachable(code),
             (IpAddr::V6(_), TOO_BIG_V6, _) => IcmpKind::TooBig(number),
+            (IpAddr::V6(_), PARAMETER_PROBLEM_V6, NEXT_HEADER) => IcmpKind::UnknownNextHeader,
             (_, other, _) => return Err(IcmpError::Other(other)),
         };
         let quoted = Packet::parse_quoted(&bytes[HEADER_LEN..]).map_err(|_| IcmpError::Quote)?;
@@ -150,6 +157,7 @@ pub fn append(out: &mut Vec<u8>, source: IpAddr, target: IpAddr, kind: IcmpKind,
             let (code, mtu) = match kind {
                 IcmpKind::TooBig(mtu) => (code_v4::TOO_BIG, u16::try_from(mtu).unwrap_or(u16::MAX)),
                 IcmpKind::Unreachable(code) => (code, 0),
+                IcmpKind::UnknownNextHeader => (code_v4::PROTOCOL, 0),
             };
             message[..2].copy_from_slice(&[UNREACHABLE_V4, code]);
             message[6..8].copy_from_slice(&mtu.to_be_bytes());
@@ -164,6 +172,10 @@ pub fn append(out: &mut Vec<u8>, source: IpAddr, target: IpAddr, kind: IcmpKind,
                     message[4..8].copy_from_slice(&mtu.to_be_bytes());
                 }
                 IcmpKind::Unreachable(code) => message[..2].copy_from_slice(&[UNREACHABLE_V6, code]),
+                IcmpKind::UnknownNextHeader => {
+                    message[..2].copy_from_slice(&[PARAMETER_PROBLEM_V6, NEXT_HEADER]);
+                    message[4..8].copy_from_slice(&NEXT_HEADER_AT.to_be_bytes());
+                }
             }
             let mut sum = Checksum::pseudo_header_v6(source, target, protocol::ICMPV6, message_len as u32);
             sum.add(message);
@@ -196,7 +208,9 @@ mod tests {
     #[test]
     fn round_trip_of_both_kinds_in_both_versions() {
         for v6 in [false, true] {
-            for kind in [IcmpKind::TooBig(1400), IcmpKind::Unreachable(code_v4::PORT)] {
+            let kinds =
+                [IcmpKind::TooBig(1400), IcmpKind::Unreachable(code_v4::PORT), IcmpKind::UnknownNextHeader];
+            for kind in kinds {
                 for length in [0, 8, 1480] {
                     let (original, source, target) = packet(v6, length);
                     let mut out = vec![9; 3];
@@ -205,6 +219,11 @@ mod tests {
                     assert_eq!((outer.source, outer.target), (target, source));
                     assert!(outer.len() <= if v6 { 1280 } else { 576 });
                     let message = Message::parse(outer.payload, target, source).expect("a message");
+                    // ICMPv4 has a code of unreachable for what ICMPv6 has a type for.
+                    let kind = match kind {
+                        IcmpKind::UnknownNextHeader if !v6 => IcmpKind::Unreachable(code_v4::PROTOCOL),
+                        kind => kind,
+                    };
                     assert_eq!(message.icmp, Icmp { kind, source, target });
                     assert_eq!(message.quoted.protocol, 132);
                     assert!(message.quoted.payload.iter().all(|byte| *byte == 7));

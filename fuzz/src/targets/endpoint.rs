@@ -87,7 +87,10 @@ pub fn run(input: &[u8]) {
                 let kind = if source.one_in(2) {
                     IcmpKind::TooBig(source.number())
                 } else {
-                    IcmpKind::Unreachable(source.byte())
+                    match source.byte() {
+                        u8::MAX => IcmpKind::UnknownNextHeader,
+                        code => IcmpKind::Unreachable(code),
+                    }
                 };
                 let icmp = Icmp { kind, source: hosts[to].address.ip(), target: hosts[1 - to].address.ip() };
                 let quoted = towards[1 - to].packets.last().cloned().unwrap_or_default();

@@ -492,6 +492,10 @@ impl Connection {
         match kind {
             IcmpKind::TooBig(mtu) if self.config.pmtu => self.on_smaller_mtu(mtu),
             IcmpKind::TooBig(_) => {}
+            // A host without TCP has nothing on the port either, which is what ICMPv6's code 4 says.
+            IcmpKind::UnknownNextHeader => {
+                self.on_icmp(now, IcmpKind::Unreachable(PORT_UNREACHABLE_V6), seq, out);
+            }
             IcmpKind::Unreachable(code) => {
                 // RFC 9293 §3.9.2.2: hard for one that is still opening, RFC 5927 §5.2: soft for one that is open.
                 let hard = if self.remote.is_ipv4() { matches!(code, 2 | 3) } else { matches!(code, 1 | 4) };
@@ -526,3 +530,5 @@ const MOST_PROBE_DELAY: Duration = Duration::from_secs(60);
 /// RFC 791 has 68; Linux's min_pmtu is larger, as less invites abuse.
 const LEAST_MTU_V4: u32 = 552;
 const LEAST_MTU_V6: u32 = 1280;
+/// RFC 4443 §3.1.
+const PORT_UNREACHABLE_V6: u8 = 4;

@@ -98,6 +98,8 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
         _ if error.ee_origin != libc::SO_EE_ORIGIN_ICMP6 => None,
         1 => Some(IcmpKind::Unreachable(error.ee_code)),
         2 => Some(IcmpKind::TooBig(error.ee_info)),
+        // RFC 4443 §3.4: code 1 is about the next header, others about what no packet of ours has.
+        4 if error.ee_code == 1 => Some(IcmpKind::UnknownNextHeader),
         _ => None,
     }
 }
@@ -106,3 +108,30 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
 const MOST: usize = 64;
 /// Enough of a quoted packet for any engine.
 const QUOTE: usize = 576;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_the_protocol_says_so_in_either_version() {
+        let error = |origin: u8, kind: u8, code: u8| libc::sock_extended_err {
+            ee_errno: 0,
+            ee_origin: origin,
+            ee_type: kind,
+            ee_code: code,
+            ee_pad: 0,
+            ee_info: 6,
+            ee_data: 0,
+        };
+        let (icmp, icmp6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
+        assert_eq!(v4(&error(icmp, 3, 2)), Some(IcmpKind::Unreachable(2)));
+        assert_eq!(v6(&error(icmp6, 4, 1)), Some(IcmpKind::UnknownNextHeader));
+        // Other parameters, another version's numbers, and what the kernel itself says.
+        for (origin, kind, code) in
+            [(icmp6, 4, 0), (icmp6, 4, 2), (icmp, 4, 1), (libc::SO_EE_ORIGIN_LOCAL, 4, 1)]
+        {
+            assert_eq!(v6(&error(origin, kind, code)), None);
+        }
+    }
+}

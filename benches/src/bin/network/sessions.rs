@@ -4,6 +4,7 @@ use crate::aims::Aim::{AtLeast, AtMost};
 use crate::{Bench, Running, Server, number, wait};
 use anabranch_benches::median;
 use serde_json::Value;
+use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -38,28 +39,42 @@ impl Bench {
         self.aims.alone("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
     }
 
-    /// What 10,000 that do nothing take in the server.
+    /// What 10,000 that do nothing take in the server: all of them are there, and each is served.
     pub fn memory(&self) {
-        let server = self.idle_server();
-        let before = server.memory();
-        let mut words = vec!["load", &server.urls[0], "-c", "10000", "--duration", "60s", "--timeout", "60s"];
-        words.extend(["--rate", "1/s", "-q", "--json", "-"]);
+        const SESSIONS: u32 = 10_000;
+        let (server, count) = (self.idle_server(), SESSIONS.to_string());
+        let (before, url) = (server.memory(), format!("{}etc/hostname", server.urls[0]));
         let mut client = self.net.client(&self.anabranch);
-        let client = client.args(&words).stdout(Stdio::null()).stderr(Stdio::null());
-        let client = Running(client.spawn().expect("the client starts"));
-        let (mut last, begun) = (before, Instant::now());
+        client.args(["load", &url, "-c", &count, "--duration", "20s", "--timeout", "20s"]);
+        client.args(["--rate", "1/s", "-q", "--json", "-"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut client = Running(client.spawn().expect("the client starts"));
+        let mut last = before;
         // Until no more is added.
-        loop {
+        let grown = loop {
             wait(Duration::from_secs(2));
             let now = server.memory();
-            if (now == last && now > before) || begun.elapsed() > Duration::from_secs(60) {
-                break;
+            let gone = client.0.try_wait().expect("a child").is_some();
+            assert!(
+                !gone,
+                "the client has ended before the server's memory had settled: {last} and {now} kB"
+            );
+            if now == last && now > before {
+                break now - before;
             }
             last = now;
-        }
-        drop(client);
-        let each = (last - before) as f64 / 1e4;
-        println!("\nan idle association of 10,000: {each:.2} kB in the server");
+        };
+        let mut told = String::new();
+        client.0.stdout.take().expect("its output").read_to_string(&mut told).expect("UTF-8");
+        let idle = serde_json::from_str(&told).unwrap_or_else(|why| panic!("what load says: {why}: {told}"));
+        all_there(&idle, SESSIONS);
+        // The same again, and this time each asks twice.
+        let words = ["load", &url, "-c", &count, "--sessions", &count, "--objects-per-session", "2"];
+        let busy = self.client(&[&words[..], &["--timeout", "60s", "-q", "--json", "-"]].concat());
+        all_there(&busy, SESSIONS);
+        let served = number(&busy["replies"]["status"]["2xx"]);
+        assert!(served == 2.0 * f64::from(SESSIONS), "{served} answers to two requests of each: {busy:#}");
+        let each = grown as f64 / f64::from(SESSIONS);
+        println!("\nan idle association of {SESSIONS}, all served: {each:.2} kB in the server");
         self.aims.alone("kB in the server, each of 10,000", each, AtMost(5.0));
     }
 
@@ -102,7 +117,32 @@ impl Bench {
     }
 }
 
+/// Ends this where not every session was there, at the same time as all others, and without a failure: what is divided
+/// by their number would be another figure.
+fn all_there(result: &Value, sessions: u32) {
+    for what in ["total", "established", "most_concurrent"] {
+        let found = number(&result["connections"][what]);
+        assert!(found == f64::from(sessions), "{what}: {found} sessions of {sessions}: {result:#}");
+    }
+    assert!(failures(result) == 0.0, "failures: {:#}", result["errors"]);
+}
+
 /// Of all causes.
 fn failures(result: &Value) -> f64 {
     result["errors"].as_object().map_or(f64::NAN, |causes| causes.values().map(number).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "established: 9999 sessions of 10000")]
+    fn one_that_is_missing_is_missed() {
+        let result = serde_json::json!({
+            "connections": { "total": 10_000, "established": 9_999, "most_concurrent": 10_000 },
+            "errors": { "reset": 1 },
+        });
+        all_there(&result, 10_000);
+    }
 }

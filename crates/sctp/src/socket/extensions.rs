@@ -138,7 +138,7 @@ pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Er
         SocketOption::AuthChunk(kind) => {
             let before = config.auth_chunks;
             config.auth_chunks.insert(kind);
-            // RFC 6458 §8.3.1: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot be asked for.
+            // RFC 6458 §8.3.2: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot be asked for.
             if before == config.auth_chunks && !before.has(kind) {
                 return Err(Errno::Invalid);
             }
@@ -352,7 +352,7 @@ impl Sockets {
         done.map_err(address_error)
     }
 
-    /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458 §8.3.2): asks the peer to send to this local
+    /// `SCTP_SET_PEER_PRIMARY_ADDR` (RFC 6458 §8.3.1): asks the peer to send to this local
     /// address first.
     ///
     /// ```

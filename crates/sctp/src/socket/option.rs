@@ -10,7 +10,7 @@ use crate::stats::{AssociationState, PathInfo, PathState};
 use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
-/// Which associations an option is about (RFC 6458 §7.1, §8: `SCTP_FUTURE_ASSOC` and its like).
+/// Which associations an option is about (RFC 6458 §7.2, §8: `SCTP_FUTURE_ASSOC` and its like).
 ///
 /// On a one-to-one socket with an association every scope means that association as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -229,9 +229,9 @@ pub enum SocketOption {
     Supported(Extension, bool),
     /// `SCTP_PEER_ADDR_THLDS_V2` (RFC 7829 §7.2).
     PeerAddrThresholds(PeerAddrThresholds),
-    /// `SCTP_HMAC_IDENT` (§8.1.16 of RFC 6458): which HMACs the peer is asked to use.
+    /// `SCTP_HMAC_IDENT` (§8.1.17): which HMACs the peer is asked to use.
     HmacIdents(Hmacs),
-    /// `SCTP_AUTH_CHUNK` (§8.3.1): this chunk type is taken only authenticated; set only.
+    /// `SCTP_AUTH_CHUNK` (§8.3.2): this chunk type is taken only authenticated; set only.
     AuthChunk(u8),
     /// `SCTP_LOCAL_AUTH_CHUNKS` (§8.2.4): all such chunk types; read only.
     LocalAuthChunks(ChunkSet),
@@ -244,7 +244,7 @@ pub enum SocketOption {
     PeerAddrInfo(PeerAddrInfo),
     /// `SCTP_GET_ASSOC_NUMBER` (§8.2.5); read only.
     AssociationCount(usize),
-    /// `SO_ERROR` (RFC 6458 §8.1.4 and POSIX): what went wrong since it was last asked; read only.
+    /// `SO_ERROR` (POSIX): what went wrong since it was last asked; read only.
     Error(Option<Errno>),
 }
 

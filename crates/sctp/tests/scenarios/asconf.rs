@@ -1,6 +1,6 @@
 //! Addresses that come and go: what is asked, answered and refused (RFC 5061).
 
-use crate::net::{self, A, B, PORT};
+use crate::net::{self, A, B};
 use crate::script::{Script, configured};
 use anabranch_sctp::{AddressError, AssociationState, Event};
 use anabranch_wire::ladder::Side;
@@ -288,5 +288,4 @@ fn never_unauthenticated() {
         3.000  A.1 ──► B.1   ASCONF serial=1 from=10.0.1.1 add=10.0.2.99     injected
         3.100  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 add=10.0.2.99     injected
     "#]]);
-    let _ = PORT;
 }

@@ -13,8 +13,8 @@ use sha1::Sha1;
 use std::net::IpAddr;
 
 /// An association whose key is known.
-struct Known {
-    script: Script,
+pub struct Known {
+    pub script: Script,
     key: Vec<u8>,
     serial: u32,
 }
@@ -35,7 +35,7 @@ fn vector(bytes: &[u8]) -> Vec<u8> {
 
 impl Known {
     /// Two networks of 25 ms; A has `addresses`, B both.
-    fn with(addresses: usize) -> Self {
+    pub fn with(addresses: usize) -> Self {
         let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
         let mut script = Script::multi_homed(&[25, 25], &on);
         for n in addresses + 1..=2 {
@@ -60,13 +60,17 @@ impl Known {
     }
 
     /// A signed ASCONF of A's from its address in network `n`.
-    fn ask(&mut self, n: usize, requests: &[Param<'_>]) {
+    pub fn ask(&mut self, n: usize, requests: &[Param<'_>]) {
+        self.ask_by(at(1), n, requests);
+    }
+
+    /// The same with this address to find the association by (RFC 5061 §4.1.1).
+    pub fn ask_by(&mut self, address: IpAddr, n: usize, requests: &[Param<'_>]) {
         let (source, target) = self.script.ports(A);
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, source, target, self.script.tag(B));
         let at = bytes.len();
         Auth { key: 0, hmac: 1, mac: &[0; 20] }.emit(&mut bytes);
-        let address = net::address(A, 1).ip();
         let mut chunk = Asconf { serial: self.serial, address, params: Default::default() }.open(&mut bytes);
         for request in requests {
             request.emit(&mut chunk);
@@ -82,7 +86,7 @@ impl Known {
     }
 
     /// Both sides still have the association, and B this many addresses of A.
-    fn lives(&mut self, addresses: usize) {
+    pub fn lives(&mut self, addresses: usize) {
         self.script.net.drawing = false;
         let before = self.script.app(A).messages;
         self.script.send(B, 0, 100).run(3_000);

@@ -11,6 +11,7 @@ mod script;
 mod acks;
 mod asconf;
 mod asconf_refused;
+mod asconf_wildcard;
 mod auth;
 mod burst;
 mod cancel;

@@ -1,0 +1,65 @@
+//! The address that stands for the one a request comes from: a host behind a NAT does not know by
+//! which address the peer sees it (RFC 5061 §4.1.1, §4.2.1, §4.2.2, §4.2.4).
+
+use crate::asconf_refused::Known;
+use crate::net::B;
+use crate::script::flush_left;
+use anabranch_wire::sctp::Param;
+use expect_test::expect;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+
+/// RFC 5061 §4.1.1, §4.2.1: from where the peer knows nobody, the tag finds the association, and what
+/// is added is where the packet came from. §5.3 F14: nothing but a HEARTBEAT goes there yet.
+#[test]
+fn what_is_added() {
+    for any in [ANY, ANY_V6] {
+        let mut known = Known::with(1);
+        known.script.lose_times(B, "HEARTBEAT", 99);
+        known.ask_by(any, 2, &[Param::AddAddress { id: 1, address: any }]);
+        let drawn = known.script.net.ladder.take();
+        assert!(drawn.contains("B: peer has 10.0.2.1\n"), "{drawn}");
+    }
+}
+
+/// RFC 5061 §4.2.4: the primary is where the request comes from; §4.2.2: what is deleted is all else.
+#[test]
+fn what_is_primary_and_what_goes() {
+    let mut drawn = [ANY, ANY_V6].map(|any| {
+        let mut known = Known::with(2);
+        known.ask(2, &[Param::SetPrimary { id: 1, address: any }]);
+        known.ask(2, &[Param::DeleteAddress { id: 2, address: any }]);
+        // There is nothing left but it.
+        known.ask(2, &[Param::DeleteAddress { id: 3, address: any }]);
+        let drawn = known.script.net.ladder.take();
+        known.lives(1);
+        drawn
+    });
+    drawn[1] = drawn[1].replace("=::", "=0.0.0.0");
+    assert_eq!(drawn[0], drawn[1]);
+    expect![[r#"
+        3.035  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 primary=0.0.0.0     injected
+        3.060          B: peer wants 10.0.2.1 first
+        3.060  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=1     ✗ lost
+        3.235  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.1.1 delete=0.0.0.0     injected
+        3.260          B: peer gives 10.0.1.1 up
+        3.260  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=2     ✗ lost
+        3.435  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=3 from=10.0.1.1 delete=0.0.0.0     injected
+        3.460  A.2 ◄── B.2   AUTH key=0 hmac=sha1; ASCONF ACK serial=3     ✗ lost
+    "#]]
+    .assert_eq(&flush_left(&drawn[0]));
+}
+
+/// RFC 5061 §4.2.2: from an address that is none of the association's nothing can be said to stay.
+#[test]
+fn nothing_goes_for_a_stranger() {
+    let mut known = Known::with(1);
+    known.ask_by(ANY, 2, &[Param::DeleteAddress { id: 1, address: ANY }]);
+    known.script.check(expect![[r#"
+        3.035  A.2 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=1 from=0.0.0.0 delete=0.0.0.0     injected
+        3.060  A.2 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1 failed=unresolvable-address     ✗ lost
+    "#]]);
+    known.lives(1);
+}

@@ -5,7 +5,6 @@ use super::talk::{A, B, Carrier, How, PORT, Place, Talk};
 use super::{Cell, Kind};
 use anabranch_base::Batch;
 use anabranch_sim::SimWorld;
-use anabranch_transport::engines::tcp;
 use anabranch_wire::sctp::{Init, Tsn, packet};
 use anabranch_wire::tcp::{Flags, Header, Seq, seal};
 use anabranch_world::{Datagrams, Local, World};
@@ -20,12 +19,19 @@ const AT_ONCE: u32 = 20;
 /// How long after it is looked again, milliseconds: half-open connections have been given up by then.
 const LATER: u64 = 120_000;
 
+/// What a listener keeps for others.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// Connections, half-open ones too.
+    connections: usize,
+    /// All that it keeps.
+    bytes: usize,
+}
+
 /// What a listener under the flood kept and did. The honest client's own connection does not count.
 struct Seen {
-    /// Connections, half-open ones too, before the flood, the most while it lasts, and [`LATER`] after it.
-    kept: [usize; 3],
-    /// What one of them takes.
-    bytes: usize,
+    /// Before the flood, the most while it lasts, and [`LATER`] after it.
+    kept: [Kept; 3],
     /// Milliseconds until the honest client was connected; `None`: not within 10 s.
     connected: Option<u64>,
 }
@@ -34,19 +40,32 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     if let Some(cell) = without_connection(kind)? {
         return Ok(cell);
     }
-    let plain = flood(kind, &kind.carrier(&[]))?;
+    let plain = flooded(kind, &[])?;
     if kind == Kind::Sctp {
         return Ok(Cell::of(plain.holds(), plain.tell()));
     }
-    let on = flood(kind, &kind.carrier(&[("syncookies", "yes")]))?;
+    let on = flooded(kind, &[("syncookies", "yes")])?;
     let observed = format!("{}; with syncookies=yes {}", plain.tell(), on.tell());
     Ok(Cell::switched(plain.holds(), on.holds(), observed))
+}
+
+/// A flood, less what the honest client leaves behind where there is none.
+fn flooded(kind: Kind, changes: &[(&str, &str)]) -> Result<Seen, String> {
+    let carrier = kind.carrier(changes);
+    let mut seen = flood(kind, &carrier, PACKETS)?;
+    let quiet = flood(kind, &carrier, 0)?;
+    if seen.connected.is_some() {
+        let (after, own) = (&mut seen.kept[2], quiet.kept[2]);
+        after.connections = after.connections.saturating_sub(own.connections);
+        after.bytes = after.bytes.saturating_sub(own.bytes);
+    }
+    Ok(seen)
 }
 
 impl Seen {
     /// Little is kept, and service goes on.
     fn holds(&self) -> bool {
-        self.kept[1] <= 2_000 && self.connected.is_some_and(|ms| ms < 1_000)
+        self.kept[1].bytes < 1 << 20 && self.connected.is_some_and(|ms| ms < 1_000)
     }
 
     fn tell(&self) -> String {
@@ -54,11 +73,10 @@ impl Seen {
             Some(ms) => format!("an honest client is connected after {ms} ms"),
             None => "no honest client gets through".to_owned(),
         };
-        let held = |kept: usize| match kept {
-            0 => "0 B".to_owned(),
-            n if self.bytes == 0 => format!("{n} associations"),
-            1 => format!("{} B (1 connection)", self.bytes),
-            n => format!("{} B ({n} half-open connections)", n * self.bytes),
+        let held = |Kept { connections, bytes }| match connections {
+            0 => format!("{bytes} B"),
+            1 => format!("{bytes} B (1 connection)"),
+            n => format!("{bytes} B ({n} half-open connections)"),
         };
         let [before, most, after] = self.kept.map(held);
         format!(
@@ -68,7 +86,7 @@ impl Seen {
     }
 }
 
-fn flood(kind: Kind, carrier: &Carrier) -> Result<Seen, String> {
+fn flood(kind: Kind, carrier: &Carrier, packets: u32) -> Result<Seen, String> {
     let (place, third) =
         Place::routed(1, "rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
     place.network.answers_strays(third, false);
@@ -78,14 +96,18 @@ fn flood(kind: Kind, carrier: &Carrier) -> Result<Seen, String> {
         let mut talk = Talk::start(&place, carrier).await?;
         let protocol = if kind == Kind::Tcp { 6 } else { 132 };
         let socket = attacker.bind(Local::Ip { protocol }).await?;
-        let (before, mut most, mut sent) = (talk.held(B), 0, 0);
-        while sent < PACKETS {
+        let kept = |talk: &Talk| Kept { connections: talk.held(B), bytes: talk.held_bytes(B) };
+        let (before, mut sent) = (kept(&talk), 0);
+        let mut most = before;
+        while sent < packets {
             for _ in 0..AT_ONCE {
                 attack(&attacker, &socket, kind, target, sent)?;
                 sent += 1;
             }
             talk.pass(1).await;
-            most = most.max(talk.held(B));
+            let now = kept(&talk);
+            most.connections = most.connections.max(now.connections);
+            most.bytes = most.bytes.max(now.bytes);
         }
         let begun = talk.now();
         let up = talk.connect().await;
@@ -93,10 +115,7 @@ fn flood(kind: Kind, carrier: &Carrier) -> Result<Seen, String> {
         talk.send(A, b"hello", How::default());
         talk.pass(10).await;
         talk.sleep(LATER).await;
-        let after = talk.held(B).saturating_sub(usize::from(talk.up[B]));
-        // A listener of SCTP keeps nothing before a cookie has come back (RFC 9260 §5.1.3): there is nothing to weigh.
-        let bytes = if kind == Kind::Tcp { tcp::Endpoint::connection_bytes() } else { 0 };
-        Ok(Seen { kept: [before, most, after], bytes, connected })
+        Ok(Seen { kept: [before, most, kept(&talk)], connected })
     })
 }
 

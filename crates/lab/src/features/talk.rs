@@ -576,6 +576,17 @@ impl Talk {
             End::Sctp { host, .. } => host.with(|engine| engine.associations()),
         }
     }
+
+    /// Bytes that a side's transport keeps for its peers.
+    pub fn held_bytes(&self, side: usize) -> usize {
+        match &self.ends[side] {
+            End::Udp { .. } => 0,
+            End::Tcp { host, .. } => {
+                host.with(|engine| engine.connections() * tcp::Endpoint::connection_bytes())
+            }
+            End::Sctp { host, .. } => host.with(|engine| engine.held_bytes()),
+        }
+    }
 }
 
 /// A side's transport; `life` tells a restarted one's randomness from the first one's.

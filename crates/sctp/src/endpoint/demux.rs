@@ -73,6 +73,11 @@ impl Demux {
         self.tags.contains_key(&tag)
     }
 
+    /// How many tags and pairs of ends are known.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.tags.len(), self.pairs.len())
+    }
+
     pub(super) fn add_tag(&mut self, tag: u32, slot: u32) {
         self.tags.insert(tag, slot);
     }

@@ -12,6 +12,7 @@ mod demux;
 mod encap;
 mod keys;
 mod listen;
+mod memory;
 mod shard;
 mod slots;
 mod spent;

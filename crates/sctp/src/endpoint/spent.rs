@@ -41,6 +41,11 @@ impl Spent {
         self.tags.contains(&tag)
     }
 
+    /// How many stand here.
+    pub(super) fn count(&self) -> usize {
+        self.until.len()
+    }
+
     /// The tag stands here; it may have been forgotten by the next look.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.tags.contains(&tag)

@@ -1,0 +1,78 @@
+//! What an endpoint keeps for its peers, in bytes: what a flood could fill.
+//!
+//! Every field of the endpoint is named here, so that one that is added has to say what it weighs.
+//!
+//! RFC 9260 §5.1.3, §12.2.4: an INIT leaves nothing behind at the side that is asked.
+
+use super::Endpoint;
+use super::demux::Pair;
+use super::slots::Slot;
+use crate::association::{Association, LastWords};
+use crate::event::Event;
+use crate::stats::PathChange;
+use anabranch_base::Instant;
+use std::mem::size_of;
+
+impl Endpoint {
+    /// Bytes that are kept on account of peers: associations (of each the part that has a fixed size, not its
+    /// buffers), what finds them, cookies that were used, packets and events that wait. Settings do not count. It
+    /// looks at every place for an association.
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::Pair, Config};
+    /// let asked = Pair::new(Config::default(), Config::default(), 1, 1).b;
+    /// assert_eq!(asked.held_bytes(), 0);
+    /// let (pair, ..) = Pair::associated(&Config::default());
+    /// assert!(pair.b.held_bytes() > 1_000);
+    /// ```
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let Self {
+            // Of the application or of fixed size.
+            config: _,
+            addresses: _,
+            locals: _,
+            rng: _,
+            sealer: _,
+            keys: _,
+            listeners: _,
+            tuned: _,
+            next_port: _,
+            trace: _,
+            next_tag: _,
+            totals: _,
+            lends: _,
+            lender: _,
+            unsent: _,
+            shard: _,
+            neighbours: _,
+            // Of peers.
+            spent,
+            ports,
+            slots,
+            free,
+            demux,
+            ready,
+            deadlines,
+            events,
+            last_words,
+            path_changes,
+            claims,
+        } = self;
+        let associations = slots.iter().filter(|slot| slot.association.is_some()).count();
+        let pairs: usize = slots.iter().map(|slot| slot.pairs.len()).sum();
+        let packets: usize = last_words.iter().map(|words| words.packet.len()).sum();
+        let words = 2 * ports.len() + free.len() + ready.len();
+        let (tags, ends) = demux.sizes();
+        associations * size_of::<Association>()
+            + slots.len() * size_of::<Slot>()
+            + (pairs + ends) * size_of::<Pair>()
+            + (words + 2 * tags + ends) * size_of::<u32>()
+            + (2 * spent.count() + deadlines.len()) * size_of::<(Instant, u32)>()
+            + events.len() * size_of::<Event>()
+            + last_words.len() * size_of::<LastWords>()
+            + packets
+            + path_changes.len() * size_of::<PathChange>()
+            + claims.len() * size_of::<super::Claim>()
+    }
+}

@@ -9,34 +9,91 @@ const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 pub(super) fn all() -> Result<Vec<Drawing>, String> {
     Ok(vec![
         setup(
-            "4-way set-up of SCTP, data in the third packet",
+            EARLY,
             "INIT and INIT ACK leave no memory at B; the cookie brings back what B needs to know. The cookie is \
              authenticated (a keyed hash), not encrypted as some slides have it: its content may be read by all.",
             &Carrier::sctp(&[("cookie_data", "yes")]),
             Kind::Sctp,
         )?,
         setup(
-            "4-way set-up of SCTP, data after it",
+            LATE,
             "the same with cookie_data=no: the first byte of data is a round trip later.",
             &Carrier::sctp(&[("cookie_data", "no")]),
             Kind::Sctp,
         )?,
         setup(
-            "3-way set-up of TCP",
+            HANDSHAKE,
             "data may follow the third packet at once; B remembers A from the first packet on.",
             &Carrier::tcp(&[]),
             Kind::Tcp,
         )?,
         ending(
-            "3-way termination of SCTP",
+            THREE,
             "SHUTDOWN, SHUTDOWN ACK, SHUTDOWN COMPLETE: both directions end together.",
             Kind::Sctp,
         )?,
-        ending("4-way termination of TCP", "each direction has its FIN and its acknowledgement.", Kind::Tcp)?,
+        ending(FOUR, "each direction has its FIN and its acknowledgement.", Kind::Tcp)?,
         streams()?,
         addresses()?,
     ])
 }
+
+/// Ladders beside each other, each with its own times: what passes, without what is in it.
+pub(super) fn beside(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
+    let columns: Vec<(&str, Vec<String>)> = titles
+        .iter()
+        .filter_map(|(name, title)| {
+            let drawing = drawings.iter().find(|drawing| drawing.title == *title)?;
+            Some((*name, drawing.ladder.lines().map(leg).collect()))
+        })
+        .collect();
+    let rows = columns.iter().map(|(_, legs)| legs.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    let mut line = |texts: Vec<&str>| {
+        let mut row = String::new();
+        for ((name, legs), text) in columns.iter().zip(texts) {
+            let width = legs.iter().map(|leg| leg.chars().count()).max().unwrap_or(0).max(name.len());
+            row += &format!("   {text:<width$}");
+        }
+        out += row.trim_end();
+        out.push('\n');
+    };
+    line(columns.iter().map(|(name, _)| *name).collect());
+    for row in 0..rows {
+        line(columns.iter().map(|(_, legs)| legs.get(row).map_or("", String::as_str)).collect());
+    }
+    out
+}
+
+/// A line of a ladder: the time, the direction, the names of what is in the packet.
+fn leg(line: &str) -> String {
+    let Some((arrow, (ends, what))) = ["──►", "◄──"].iter().find_map(|a| Some((a, line.split_once(a)?)))
+    else {
+        return String::new();
+    };
+    let time = ends.split_whitespace().next().unwrap_or("");
+    // Behind the arrow stands the other end, then the packet; values have an equals sign in them or follow a name.
+    let what = what.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
+    let name = |part: &str| {
+        let words = part.split_whitespace();
+        let upper = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c == '-');
+        words.take_while(upper).collect::<Vec<_>>().join(" ")
+    };
+    let names: Vec<String> = what.split("; ").map(name).collect();
+    format!("{time} {arrow} {}", names.join("; "))
+}
+
+/// How the two transports begin, and how they end.
+pub(super) const SETUPS: [(&str, &str); 3] =
+    [("SCTP", EARLY), ("SCTP, cookie_data=no", LATE), ("TCP", HANDSHAKE)];
+/// See [`SETUPS`].
+pub(super) const ENDINGS: [(&str, &str); 2] = [("SCTP", THREE), ("TCP", FOUR)];
+
+const EARLY: &str = "4-way set-up of SCTP, data in the third packet";
+const LATE: &str = "4-way set-up of SCTP, data after it";
+const HANDSHAKE: &str = "3-way set-up of TCP";
+const THREE: &str = "3-way termination of SCTP";
+const FOUR: &str = "4-way termination of TCP";
 
 fn setup(title: &str, note: &str, carrier: &Carrier, kind: Kind) -> Result<Drawing, String> {
     let place = Place::new(1, &[QUIET])?;
@@ -48,6 +105,8 @@ fn setup(title: &str, note: &str, carrier: &Carrier, kind: Kind) -> Result<Drawi
         }
         talk.send(A, b"first bytes of data", How::default());
         talk.until(1_000, |talk| !talk.got[B].is_empty()).await;
+        // What is still on its way back, the last leg among it.
+        talk.pass(30).await;
         talk.got[B].first().map(|part| (part.at - begun).as_millis())
     })?;
     let first = first.map_or("never".to_owned(), |ms| format!("after {ms} ms (the round trip is 40 ms)"));
@@ -111,8 +170,8 @@ fn addresses() -> Result<Drawing, String> {
     })?;
     Ok(Drawing {
         title: "the addresses of an association".to_owned(),
-        note: "INIT and INIT ACK list them; every address is verified by a HEARTBEAT before data may go there; data goes to \
-               the primary."
+        note: "INIT and INIT ACK list them; an address that only the peer has named is verified by a HEARTBEAT before data \
+               may go there (A was told both of B's by its user, RFC 9260 §5.4); data goes to the primary."
             .to_owned(),
         ladder: place.ladder(Kind::Sctp.ladder())?,
     })

@@ -278,6 +278,9 @@ impl Features {
                 }
             }
         }
+        for (title, columns) in [("set-up", &ladders::SETUPS[..]), ("termination", &ladders::ENDINGS)] {
+            let _ = write!(out, "\n{title}, side by side\n\n{}", ladders::beside(columns, &self.ladders));
+        }
         for drawing in &self.ladders {
             let _ = write!(out, "\n{}\n  {}\n\n{}", drawing.title, drawing.note, drawing.ladder);
         }

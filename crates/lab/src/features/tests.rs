@@ -57,6 +57,26 @@ fn ladders_show_what_their_titles_say() {
     };
     assert_eq!(of("4-way set-up of SCTP, data in the third").ladder.matches("COOKIE ECHO; DATA").count(), 1);
     assert_eq!(of("4-way set-up of SCTP, data after it").ladder.matches("COOKIE ECHO; DATA").count(), 0);
+    for title in ["data in the third", "data after it"] {
+        assert!(of(title).ladder.contains("COOKIE ACK"), "the fourth leg is drawn");
+    }
+    let beside = [&ladders::SETUPS[..], &ladders::ENDINGS].map(|columns| ladders::beside(columns, &drawings));
+    expect_test::expect![[r#"
+           SCTP                          SCTP, cookie_data=no    TCP
+           0.000 ──► INIT                0.000 ──► INIT          0.000 ──► SYN
+           0.040 ◄── INIT ACK            0.040 ◄── INIT ACK      0.040 ◄── SYN ACK
+           0.040 ──► COOKIE ECHO; DATA   0.040 ──► COOKIE ECHO   0.040 ──► ACK
+           0.080 ◄── COOKIE ACK; SACK    0.080 ◄── COOKIE ACK    0.041 ──► PSH ACK
+                                         0.080 ──► DATA          0.081 ◄── ACK
+                                         0.120 ◄── SACK
+
+           SCTP                          TCP
+           1.081 ──► SHUTDOWN            1.061 ──► FIN ACK
+           1.121 ◄── SHUTDOWN ACK        1.101 ◄── ACK
+           1.121 ──► SHUTDOWN COMPLETE   1.102 ◄── FIN ACK
+                                         1.102 ──► ACK
+    "#]]
+    .assert_eq(&beside.join("\n"));
     assert_eq!(of("3-way termination").ladder.lines().count(), 3);
     assert_eq!(of("4-way termination").ladder.lines().count(), 4);
     assert!(of("three streams").ladder.contains("sid=2 ssn=1"));

@@ -163,3 +163,31 @@ fn who_sends_nothing_makes_room() {
     is_served_soon(&here);
     drop(held);
 }
+
+/// Streams of the one association between two gateways share its window: those whose clients take nothing fill it.
+#[test]
+fn who_takes_nothing_holds_nobody_up_behind_gateways() {
+    let (site, root) = site("stalled-pair");
+    site.file("site/middle", noise(1_000_000));
+    let origin = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
+    let far = Running::start(&["gateway", "-q", "--listen", "sctp://127.0.0.1:0", "--allow", "127.0.0.1"]);
+    let via = far.url("http+sctp").trim_end_matches('/');
+    let near = Running::start(&["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--via", via]);
+    let host = origin.tcp();
+    let request =
+        |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let (began, mut longest, mut held) = (Instant::now(), Duration::ZERO, Vec::new());
+    while began.elapsed() < Duration::from_secs(8) {
+        let asked = Instant::now();
+        let mut honest = near.connect();
+        honest.write_all(request("middle").as_bytes()).expect("sent");
+        if held.is_empty() && began.elapsed() > Duration::from_millis(300) {
+            held.extend((0..5).map(|_| stalled(&near, request("big").as_bytes())));
+        }
+        let mut answer = Vec::new();
+        honest.read_to_end(&mut answer).expect("an answer");
+        assert!(answer.len() > 1_000_000, "{}", String::from_utf8_lossy(&answer[..answer.len().min(200)]));
+        longest = longest.max(asked.elapsed());
+    }
+    assert!(longest < Duration::from_secs(4), "{longest:?}");
+}

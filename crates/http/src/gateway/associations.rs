@@ -3,8 +3,8 @@
 //! Streams of an association share its receive window. Where the bytes of one
 //! are not taken while more of them come, because its client does not read, in
 //! the end nothing comes on any other: such an association gets no further
-//! exchanges while there can be another association, and the stream is given up
-//! after a while if others wait (`exchange`).
+//! exchanges while there can be another association, those that have not begun
+//! move on, and the stream is given up after a while if others wait (`exchange`).
 //!
 //! A stream that was torn begins anew (RFC 6525) and is used again. Where the
 //! peer cannot do that its association gets nothing more and ends with the last

@@ -47,6 +47,17 @@ pub(super) enum Failed {
     Answer(&'static str),
     /// Nothing has moved for too long.
     Timeout,
+    /// It waits behind a stream that is not read, and has not begun.
+    Trapped,
+}
+
+/// Why a wait was ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ended {
+    /// Nothing has moved for too long, or for so long that others should not wait any more.
+    Still,
+    /// It can do better elsewhere.
+    Trapped,
 }
 
 /// How far an exchange is.
@@ -58,6 +69,8 @@ pub(super) struct Progress {
     answered: Cell<bool>,
     /// Something of it has gone to the client.
     begun: Cell<bool>,
+    /// It can be begun again elsewhere, as long as nothing has come.
+    movable: bool,
 }
 
 /// What an answer leaves behind.
@@ -94,7 +107,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         service.options.room.want();
         return refuse(Refusal::new(503, "the gateway has no room for more"), access).await;
     };
-    let mut fresh = false;
+    let (mut fresh, mut moved_on) = (false, false);
     loop {
         let lease = match service.upstream.reach(&onward.to, fresh).await {
             Ok(lease) => lease,
@@ -105,7 +118,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             return tunnel::relay(service, down, lease, others, access).await;
         }
         let reused = lease.reused;
-        let progress = Progress::default();
+        let progress = Progress { movable: request.can_be_repeated() && !moved_on, ..Progress::default() };
         let (result, lease) =
             forward(service, down, request, &onward, lease, others, &progress, access).await;
         access.bytes = progress.down.carried.get();
@@ -122,6 +135,10 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             _ => Ending::Torn,
         });
         let stale = matches!(failed, Failed::Peer(_)) && reused && !progress.answered.get();
+        if failed == Failed::Trapped {
+            moved_on = true;
+            continue;
+        }
         if stale && !fresh && request.can_be_repeated() {
             // RFC 9112 §9.3.1: the peer has closed while we began.
             fresh = true;
@@ -139,7 +156,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Failed::Timeout if !progress.up.done.get() && !progress.up.stuck.get() => {
                 Refusal::new(408, "the request did not become complete")
             }
-            Failed::Timeout => Refusal::new(504, "there was no answer in time"),
+            Failed::Timeout | Failed::Trapped => Refusal::new(504, "there was no answer in time"),
             Failed::Client(_) | Failed::Peer(_) => {
                 Refusal::new(502, "the connection was lost before an answer")
             }
@@ -233,13 +250,14 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     };
     let receiving = receive(service, down, &up, request, progress, &moved, access);
     let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: service.options.half_close };
-    let left = || up.unacknowledged();
+    let left = || (up.unacknowledged(), down.unacknowledged());
     let whole = watched(service, &moved, progress, crowds, left, both(sending, receiving)).await;
-    let again = whole.as_ref().is_some_and(Result::is_ok) && progress.up.done.get() && up.is_clean();
+    let again = matches!(whole, Ok(Ok(_))) && progress.up.done.get() && up.is_clean();
     let result = match whole {
-        None => Err(Failed::Timeout),
-        Some(Ok(Got::All { again: theirs, after })) => Ok(Got::All { again: again && theirs, after }),
-        Some(result) => result,
+        Err(Ended::Still) => Err(Failed::Timeout),
+        Err(Ended::Trapped) => Err(Failed::Trapped),
+        Ok(Ok(Got::All { again: theirs, after })) => Ok(Got::All { again: again && theirs, after }),
+        Ok(result) => result,
     };
     (result, up.into_stream())
 }
@@ -367,43 +385,65 @@ pub(super) struct Crowds<'a> {
     pub(super) half_close: bool,
 }
 
-/// `None`: nothing has moved for too long, or for so long that others should not wait any more. What was written moves
-/// for as long as the peer acknowledges it: `left` is what it has not, on the whole session.
+/// Waits until `wait` is over or has to end. What was written moves for as long as it is acknowledged: `left` is what the
+/// peer has not on its whole session, and the client on its own.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     moved: &Moved<W>,
     progress: &Progress,
     crowds: Crowds<'_>,
-    left: impl Fn() -> u64,
+    left: impl Fn() -> (u64, u64),
     wait: impl Future<Output = T>,
-) -> Option<T> {
+) -> Result<T, Ended> {
     let idle = service.options.idle;
-    let tick = idle.min(TICK);
+    // Where others share the window they would wait meanwhile.
+    let tick = idle.min(if crowds.ours.is_some() { GLANCE } else { TICK });
     let mut wait = std::pin::pin!(wait);
     let mut timer = service.world.timer();
     timer.set(Some(service.world.now() + tick));
-    let mut mark = Stuck { crowd: crowds.ours, marked: false };
+    let mut mark = Stuck { count: crowds.ours.map(|crowd| &crowd.stuck), marked: false };
+    let mut starved = Stuck { count: crowds.ours.map(|crowd| &crowd.starved), marked: false };
+    let (mut looked, mut untaken) = (service.world.now(), 0);
     let mut waited = Waited { activity: crowds.theirs, says: false };
     let mut under_way = UnderWay::default();
     poll_fn(|cx| {
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
-            return Poll::Ready(Some(result));
+            return Poll::Ready(Ok(result));
         }
         while timer.poll(cx).is_ready() {
-            if under_way.has_moved(moved.last(), left()) {
-                moved.now();
-                under_way.seen = Some(moved.last());
+            let (now, up, down) = (service.world.now(), &progress.up, &progress.down);
+            if looked + TICK.min(idle) <= now {
+                looked = now;
+                if under_way.has_moved(moved.last(), left().0) {
+                    moved.now();
+                    under_way.seen = Some(moved.last());
+                }
             }
-            let (up, down) = (&progress.up, &progress.down);
+            if down.stuck.get() {
+                // The host takes much at once of what the client takes bit by bit.
+                let left = left().1;
+                if left < std::mem::replace(&mut untaken, left) {
+                    moved.now();
+                }
+            }
             waited.set(down.stuck.get() || !up.done.get() && !up.stuck.get());
             let still = moved.still();
             // The client does not take what comes on a window that others share; or the peer, what the client sends.
-            let blocks_ours = progress.down.stuck.get() && still >= tick;
+            let blocks_ours = down.stuck.get() && still >= tick;
             mark.set(blocks_ours);
-            let ours = blocks_ours && crowds.ours.is_some_and(|crowd| crowd.lent.get() > 1);
-            let theirs = progress.up.stuck.get() && !crowds.half_close && crowds.theirs.active.get() > 1;
-            if still >= idle || (ours || theirs) && still >= PATIENCE {
-                return Poll::Ready(None);
+            let shared = crowds.ours.filter(|crowd| crowd.lent.get() > 1);
+            let behind = shared.is_some_and(|crowd| crowd.stuck.get() > 0);
+            let trapped = behind && up.done.get() && !down.stuck.get() && still >= TRAPPED;
+            let begun = progress.answered.get();
+            if trapped && progress.movable && !begun {
+                return Poll::Ready(Err(Ended::Trapped));
+            }
+            starved.set(trapped && (begun || !progress.movable));
+            let ours = blocks_ours && shared.is_some();
+            let theirs = up.stuck.get() && !crowds.half_close && crowds.theirs.active.get() > 1;
+            let hurt = ours && shared.is_some_and(|crowd| crowd.starved.get() > 0);
+            if still >= idle || (ours || theirs) && still >= PATIENCE || hurt && still >= HURT {
+                return Poll::Ready(Err(Ended::Still));
             }
             timer.set(Some(service.world.now() + tick));
         }
@@ -439,17 +479,17 @@ impl UnderWay {
     }
 }
 
-/// Marks an association as one where a stream is stuck.
+/// Counts a stream among the stuck ones of its association, or the starved ones.
 struct Stuck<'a> {
-    crowd: Option<&'a super::upstream::Crowd>,
+    count: Option<&'a Cell<u32>>,
     marked: bool,
 }
 
 impl Stuck<'_> {
     fn set(&mut self, stuck: bool) {
-        let Some(crowd) = self.crowd.filter(|_| self.marked != stuck) else { return };
+        let Some(count) = self.count.filter(|_| self.marked != stuck) else { return };
         self.marked = stuck;
-        crowd.stuck.set(if stuck { crowd.stuck.get() + 1 } else { crowd.stuck.get() - 1 });
+        count.set(if stuck { count.get() + 1 } else { count.get() - 1 });
     }
 }
 
@@ -499,9 +539,16 @@ pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec
     out
 }
 
-/// How often an exchange is looked at.
+/// How often an exchange is looked at where others share its window; also how long the client may take nothing until
+/// its association gets no more exchanges.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How long an exchange that can be begun elsewhere waits behind a stream that is stuck.
+const TRAPPED: Duration = Duration::from_millis(200);
+/// And how long one that cannot.
+const HURT: Duration = Duration::from_secs(1);
+/// How often what the peer has acknowledged is looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// How long others wait behind a stream that is stuck.
+/// How long a stream may be stuck where others share its window.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a client may send ahead of its next request's turn.
 const MOST_PIPELINED: usize = 16 * 1024;

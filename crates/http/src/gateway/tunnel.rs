@@ -58,13 +58,13 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
         Ok(())
     };
     let crowds = Crowds { ours: crowd.as_deref(), theirs: others, half_close: near };
-    let left = || up.unacknowledged();
+    let left = || (up.unacknowledged(), down.unacknowledged());
     let whole = watched(service, &moved, &progress, crowds, left, both(upward, downward)).await;
     access.bytes = progress.down.carried.get();
     let clean = up.is_clean();
     let lease = up.into_stream();
     match whole {
-        Some(Ok(())) => {
+        Ok(Ok(())) => {
             lease.end(match far {
                 true => Ending::Over,
                 false if clean => Ending::Reusable,
@@ -72,11 +72,11 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
             });
             if near { After::Close } else { After::Again }
         }
-        None => {
+        Err(_) => {
             lease.end(Ending::Torn);
             After::Tear(false)
         }
-        Some(Err((at_client, stopped))) => {
+        Ok(Err((at_client, stopped))) => {
             let cancelled = |side: bool| match &stopped {
                 Stopped::Source(CloseReason::Cancelled) => at_client == side,
                 Stopped::Sink(CloseReason::Cancelled) => at_client != side,

@@ -66,6 +66,8 @@ pub struct Crowd {
     pub(super) lent: Cell<u32>,
     /// Those that are not read while more comes, so that all others wait with them.
     pub(super) stuck: Cell<u32>,
+    /// Those others, where nothing else is left to them.
+    pub(super) starved: Cell<u32>,
 }
 
 /// A stream on loan. What is dropped counts as torn.

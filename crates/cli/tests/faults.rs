@@ -11,6 +11,9 @@ use std::fs;
 use std::io::Read;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
@@ -172,16 +175,26 @@ fn a_full_server_is_told() {
     let mut first = anabranch();
     first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut first = first.spawn().expect("it starts");
-    // Its request is under way as long as nobody reads on.
+    // Its request is under way for some fifteen seconds; who took nothing at all would make room.
     let mut out = first.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
+    let (enough, wait) = mpsc::channel::<()>();
+    let reader = thread::spawn(move || {
+        let mut piece = [0; 65_536];
+        while wait.recv_timeout(Duration::from_millis(50)) == Err(mpsc::RecvTimeoutError::Timeout)
+            && out.read(&mut piece).is_ok_and(|read| read > 0)
+        {}
+    });
     for words in [&["get", "--quiet", &url][..], &["load", "-c", "1", "--sessions", "1", "-q", &url]] {
         let output = run(anabranch().args(words));
         let told = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{words:?}: {told}");
         let why = "its program ended it, as a server does that is full (ABORT with cause 12)";
+        // The report of load, or the line of get.
+        let told = told + &String::from_utf8_lossy(&output.stdout);
         assert!(told.contains(why), "{words:?}: {told}");
     }
-    drop(out);
+    drop(enough);
+    reader.join().expect("it ends");
     let _ = first.wait();
 }

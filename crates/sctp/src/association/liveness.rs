@@ -15,7 +15,7 @@ use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
 /// Most path failures and returns that an endpoint remembers.
-const CHANGES_KEPT: usize = 4096;
+const CHANGES_KEPT: usize = 1024;
 
 /// Timeouts in a row that bear out what ICMP says of a host.
 const SILENCES: u32 = 2;

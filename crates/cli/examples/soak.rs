@@ -68,7 +68,11 @@ fn main() {
         fs::write(place.join("site").join(name), bytes).expect("a file");
     }
     let well = soak(&program, &place, seconds, &loss);
-    let _ = fs::remove_dir_all(&place);
+    if well {
+        let _ = fs::remove_dir_all(&place);
+    } else {
+        println!("what the programs wrote: {}", place.display());
+    }
     std::process::exit(i32::from(!well));
 }
 

@@ -14,6 +14,7 @@
 
 mod access;
 pub mod files;
+mod rest;
 mod screen;
 mod site;
 mod spent;
@@ -33,6 +34,7 @@ use crate::room::{Entrance, Seat, Spot};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
+use rest::Buffers;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -60,6 +62,8 @@ pub struct Options {
     /// has waited longest for a request, or for the rest of its head; where all have requests under way, that whose
     /// client has taken and sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
     pub sessions: Option<Room>,
+    /// Of streams that wait for a request, so many keep their buffers; 512 if nothing is told.
+    pub buffers_kept: Option<usize>,
     /// Is told of every exchange when it is over.
     pub log: Option<Log>,
     /// When stopped, the server takes in no more sessions and requests, finishes what is in flight, closes the
@@ -85,7 +89,8 @@ where
     S: Site,
     O: Observer + 'static,
 {
-    let service = Rc::new(Service { world: world.clone(), site, options, observer });
+    let buffers = Buffers::new(options.buffers_kept);
+    let service = Rc::new(Service { world: world.clone(), site, options, observer, buffers });
     let tasks = Tasks::new(world);
     let room = service.options.sessions.clone();
     let mut entrance = room.map(|room| Entrance::new(&service.world, room, None));
@@ -122,6 +127,7 @@ struct Service<W, S, O> {
     site: Rc<S>,
     options: Options,
     observer: O,
+    buffers: Buffers,
 }
 
 /// What the streams of a session tell its watch.

@@ -87,6 +87,19 @@ fn every_policy_delivers_every_byte() {
     }
 }
 
+/// A stream that gives its buffers back after each request serves as one that keeps them, whatever follows and when.
+#[test]
+fn streams_without_buffers_serve_the_same() {
+    let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);
+    for ((name, meeting, policy), (_, again, _)) in policies().into_iter().zip(policies()) {
+        let kept = load(&meeting, &page, policy.clone(), serve::Options::default());
+        let none = serve::Options { buffers_kept: Some(0), ..serve::Options::default() };
+        let given_back = load(&again, &page, policy, none);
+        assert_eq!(kept.0.end, End::Done, "{name}");
+        assert_eq!(format!("{given_back:?}"), format!("{kept:?}"), "{name}");
+    }
+}
+
 #[test]
 fn exchanges_follow_one_another_on_their_streams() {
     let page = page(100, &[10; 40]);

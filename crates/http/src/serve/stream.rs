@@ -17,16 +17,16 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HOST, HeaderName, HeaderValue, SERVER};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper::server::conn::http1;
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
+use hyper::server::conn::http1::{self, Parts};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// The exchanges of one stream: how many, and where their answers begin.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub(super) struct Log {
     answering: Cell<u32>,
     /// There was one, and its answer is not written.
     under_way: Cell<bool>,
+    /// The latest request had no body, and was answered: hyper holds nothing of it any more when nothing is under way.
+    plain: Cell<bool>,
 }
 
 impl Log {
@@ -64,6 +66,7 @@ impl Log {
                 life: Cell::new(0),
                 answering: Cell::new(0),
                 under_way: Cell::new(false),
+                plain: Cell::new(false),
             })
         });
         // What was cancelled does not count on: the stream has begun anew.
@@ -74,6 +77,11 @@ impl Log {
         log.taken.set(stream.bytes_written());
         log.unwritten.borrow_mut().clear();
         log.clone()
+    }
+
+    /// A request has been answered whole since this was last asked, and what comes next begins anew.
+    fn is_at_rest(&self) -> bool {
+        !self.under_way.get() && self.plain.replace(false)
     }
 
     /// What hyper had of answers is written: nothing is under way, unless there is more of one.
@@ -120,26 +128,58 @@ pub(super) async fn serve<W, S, O, T>(
     let limits = (service.options.max_head.unwrap_or(MAX_BUFFER), service.options.stop.is_some());
     let told = activity.clone();
     let refusals = service.options.log.clone().map(|to| (to, log.clone()));
-    let screen = Screen::default();
-    let io = Io { stream, screen, log: log.clone(), service: service.clone(), activity: activity.clone() };
+    let buffers = service.buffers.clone();
+    let exchanges = log.clone();
+    let io = Io {
+        stream,
+        screen: Screen::default(),
+        ahead: Bytes::new(),
+        log: log.clone(),
+        service: service.clone(),
+        activity: activity.clone(),
+    };
     let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
         answer(service.clone(), log.clone(), activity.clone(), request)
     });
-    let mut connection = http1::Builder::new()
-        .auto_date_header(false)
+    let mut http = http1::Builder::new();
+    http.auto_date_header(false)
         .header_read_timeout(None)
         .max_buf_size(limits.0.max(LEAST_BUFFER))
-        .max_header_size(limits.0)
-        .serve_connection(io, answer);
+        .max_header_size(limits.0);
+    let mut connection = http.serve_connection(io, answer);
+    let mut held = buffers.take();
     let mut ending = false;
-    let ended = std::future::poll_fn(|cx| {
-        if limits.1 && told.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
-            // What is being answered is finished; nothing more is taken in.
-            Pin::new(&mut connection).graceful_shutdown();
+    let (ended, mut io) = loop {
+        let ended = poll_fn(|cx| {
+            if limits.1 && told.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
+                // What is being answered is finished; nothing more is taken in.
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+            match Pin::new(&mut connection).poll(cx) {
+                Poll::Ready(ended) => Poll::Ready(Some(ended)),
+                Poll::Pending if buffers.are_many() && !ending && exchanges.is_at_rest() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await;
+        let Parts { mut io, read_buf, service, .. } = connection.into_parts();
+        if let Some(ended) = ended {
+            break (ended, io);
         }
-        Pin::new(&mut connection).poll(cx)
-    })
-    .await;
+        drop(held);
+        // The next requests may be there already. Nothing of a buffer would hold all of it.
+        io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
+        let more = poll_fn(|cx| match limits.1 && told.poll_ending(number, cx).is_ready() {
+            true => Poll::Ready(false),
+            false => io.poll_ahead(cx),
+        });
+        if !more.await {
+            io.stream.finish();
+            break (Ok(()), io);
+        }
+        held = buffers.take();
+        connection = http.serve_connection(io, service);
+    };
     if limits.1 {
         told.forget(number);
     }
@@ -154,7 +194,6 @@ pub(super) async fn serve<W, S, O, T>(
         let peer = told.peer.as_deref().copied();
         to.write(&Access { peer, stream: log.stream, method, target, status: status.as_u16(), bytes: 0 });
     }
-    let mut io = connection.into_parts().io;
     if unreadable {
         io.screen.refuse();
     }
@@ -185,6 +224,7 @@ where
     O: Observer,
 {
     let answering = Answering::begin(&log, &activity);
+    log.plain.set(request.body().is_end_stream());
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
     let turn = if service.options.serial { Some(activity.turns.take().await) } else { None };
@@ -397,6 +437,8 @@ impl Body for ContentBody {
 struct Io<W: World, S, O, T> {
     stream: T,
     screen: Screen,
+    /// What has been read already.
+    ahead: Bytes,
     log: Rc<Log>,
     service: Rc<Service<W, S, O>>,
     activity: Rc<Activity>,
@@ -435,12 +477,32 @@ impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
 // Nothing in it is pinned: all is reached through plain references.
 impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
 
+impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
+    /// Something has come that hyper is to look at; false at the end.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.ahead.is_empty() {
+            let mut first = [0; FIRST_BYTES];
+            let mut into = ReadBuf::new(&mut first);
+            let read = ready!(Pin::new(&mut *self).poll_read(cx, into.unfilled()));
+            if read.is_ok() {
+                self.ahead = Bytes::copy_from_slice(into.filled());
+            }
+        }
+        Poll::Ready(!self.ahead.is_empty())
+    }
+}
+
 impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         mut into: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.ahead.is_empty() {
+            let length = self.ahead.len().min(into.remaining());
+            into.put_slice(&self.ahead.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         if self.screen.has_refused() {
             return Poll::Ready(Ok(()));
         }
@@ -510,6 +572,8 @@ const MAX_BUFFER: usize = 64 * 1024;
 /// hyper wants this much at least.
 const LEAST_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
+/// So many are looked at before hyper has buffers for more.
+const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]
 mod tests {

@@ -267,6 +267,42 @@ fn an_idle_session_is_closed_and_an_incomplete_request_aborted() {
     assert!(!half.is_graceful() && then == Instant::from_millis(40_000), "{half} {then}");
 }
 
+/// The first bytes of the next request come with the one before, the others when the stream has given its buffers back.
+#[test]
+fn a_request_that_has_begun_is_not_lost_with_the_buffers() {
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let network = Network::new(1);
+    let host = network.host("both", &[[10, 0, 0, 1].into()]);
+    let world = network.world(host);
+    let meeting = Meeting::new(1, false);
+    let site = Rc::new(PageSite::new(&page(1_000, &[])));
+    let options = serve::Options { buffers_kept: Some(0), ..serve::Options::default() };
+    let server = serve::run(world.clone(), meeting.clone(), site, options, Recorder::new());
+    let _server = world.spawn("server", server);
+    let answers = network.run(
+        async {
+            let session = anabranch_transport::Connector::connect(&meeting, 0).expect("a session");
+            let mut stream = session.open(0).expect("a stream");
+            let mut answers = Vec::new();
+            let mut next = REQUEST;
+            for begun in [8, 0, 30] {
+                let begun = begun.min(REQUEST.len() - 1);
+                stream.write_all(&[next, &REQUEST[..begun]].concat()).await.expect("written");
+                next = &REQUEST[begun..];
+                world.sleep_until(world.now() + Duration::from_secs(1)).await;
+                let mut answer = [0; 4_000];
+                let length = stream.read(&mut answer).await.expect("an answer");
+                answers.push(String::from_utf8_lossy(&answer[..length]).into_owned());
+            }
+            answers
+        },
+        Instant::MAX,
+    );
+    let answers = answers.expect_done();
+    assert!(answers[0].starts_with("HTTP/1.1 404 Not Found"), "{answers:?}");
+    assert_eq!(answers, vec![answers[0].clone(); 3]);
+}
+
 /// A server that answers every connection with the same bytes and closes it.
 fn answered(answer: &'static [u8], streams: u16) -> Outcome {
     let network = Network::new(1);

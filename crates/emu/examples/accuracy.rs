@@ -19,7 +19,7 @@ use anabranch_emu::relay::{Relay, be_prompt};
 use anabranch_emu::report::PathReport;
 use anabranch_emu::spread::Spread;
 use anabranch_emu::wiring::{End, Place, Wiring};
-use anabranch_link::{Blank, LinkSpec};
+use anabranch_link::{Blank, Chain, LinkSpec};
 use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -212,18 +212,22 @@ fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
         let seen = bench.send(1500, gap, Duration::from_secs(seconds));
         let (mut model, _) = bench.spec.build::<Blank>(1, &Rng::new(1)).expect("a chain");
         let begin = seen.first().map_or(0, |(sent, _)| *sent);
-        let mut errors: Vec<i64> = Vec::new();
-        for (number, (sent, _)) in seen.iter().enumerate() {
-            model.push(Instant::from_nanos(sent - begin), Blank::numbered(1500, number as u64));
-        }
-        let mut late = Spread::default();
-        while let Some(at) = model.next() {
-            let Some(packet) = model.pop(at) else { continue };
-            if let Some(arrived) = seen[packet.number as usize].1 {
-                errors.push(arrived as i64 - begin as i64 - at.as_nanos() as i64);
-                late.add(arrived.saturating_sub(begin + at.as_nanos()));
+        let (mut errors, mut late): (Vec<i64>, _) = (Vec::new(), Spread::default());
+        let mut leave = |model: &mut Chain<Blank>, until: Instant| {
+            while let Some(at) = model.next().filter(|at| *at <= until) {
+                let Some(packet) = model.pop(at) else { continue };
+                if let Some(arrived) = seen[packet.number as usize].1 {
+                    errors.push(arrived as i64 - begin as i64 - at.as_nanos() as i64);
+                    late.add(arrived.saturating_sub(begin + at.as_nanos()));
+                }
             }
+        };
+        for (number, (sent, _)) in seen.iter().enumerate() {
+            let at = Instant::from_nanos(sent - begin);
+            leave(&mut model, at);
+            model.push(at, Blank::numbered(1500, number as u64));
         }
+        leave(&mut model, Instant::MAX);
         errors.sort_unstable();
         let required = format!("delay at {text} of 100 Mbit/s: median within 0.2 ms, p99 within 1 ms");
         if errors.is_empty() {

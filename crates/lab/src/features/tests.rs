@@ -62,6 +62,7 @@ fn ladders_show_what_their_titles_say() {
     }
     let beside = [&ladders::SETUPS[..], &ladders::ENDINGS].map(|columns| ladders::beside(columns, &drawings));
     expect_test::expect![[r#"
+        begun and ended
            SCTP                          SCTP, cookie_data=no    TCP
            0.000 ──► INIT                0.000 ──► INIT          0.000 ──► SYN
            0.040 ◄── INIT ACK            0.040 ◄── INIT ACK      0.040 ◄── SYN ACK
@@ -76,7 +77,7 @@ fn ladders_show_what_their_titles_say() {
            1.121 ──► SHUTDOWN COMPLETE   1.102 ◄── FIN ACK
                                          1.102 ──► ACK
     "#]]
-    .assert_eq(&beside.join("\n"));
+    .assert_eq(&format!("begun and ended\n{}", beside.join("\n")));
     assert_eq!(of("3-way termination").ladder.lines().count(), 3);
     assert_eq!(of("4-way termination").ladder.lines().count(), 4);
     assert!(of("three streams").ladder.contains("sid=2 ssn=1"));

@@ -279,6 +279,10 @@ pub(super) const KNOBS: &[Row] = &[
         icmp_doubt,
         "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no"
     ),
+    switch!(
+        udp_apart,
+        "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, or behind a NAT, are: yes or no"
+    ),
 ];
 
 fn off_or(most: Option<u32>) -> String {

@@ -201,6 +201,9 @@ pub struct Config {
     pub address_types: bool,
     /// Protocol Unreachable is believed only of a destination that two timeouts in a row have found silent.
     pub icmp_doubt: bool,
+    /// Peers of one address and SCTP port are told apart by their UDP port. A peer that restarts behind another UDP port is
+    /// another one then, and its old association ends as that of any peer that is gone.
+    pub udp_apart: bool,
     /// Where each value comes from, in the order of the table.
     sources: [&'static str; KNOB_COUNT],
 }
@@ -382,6 +385,7 @@ impl Config {
             zero_checksum: false,
             address_types: true,
             icmp_doubt: false,
+            udp_apart: false,
             sources: [""; KNOB_COUNT],
         }
     }

@@ -72,6 +72,7 @@ const RFC9260: Rows = &[
     ("zero_checksum", "no", "an extension, not part of RFC 9260"),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
     ("icmp_doubt", "no", "RFC 9260 §10 ICMP8: as good as an ABORT"),
+    ("udp_apart", "no", "RFC 6951 §5.4: the generic lookup, by address and SCTP ports"),
 ];
 
 const RFC2960: Rows = &[
@@ -123,6 +124,7 @@ const RFC2960: Rows = &[
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
     ("icmp_doubt", "no", NEWER),
+    ("udp_apart", "no", NEWER),
 ];
 
 const KAME_2002: Rows = &[
@@ -174,6 +176,7 @@ const KAME_2002: Rows = &[
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
     ("icmp_doubt", "no", NEWER),
+    ("udp_apart", "no", NEWER),
 ];
 
 const LKSCTP_2_6: Rows = &[
@@ -225,6 +228,7 @@ const LKSCTP_2_6: Rows = &[
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
     ("icmp_doubt", "no", NEWER),
+    ("udp_apart", "no", NEWER),
 ];
 
 const NS2: Rows = &[
@@ -276,6 +280,7 @@ const NS2: Rows = &[
     ("zero_checksum", "no", NEWER),
     ("address_types", "yes", "RFC 9260 §5.1.2 (may)"),
     ("icmp_doubt", "no", NEWER),
+    ("udp_apart", "no", NEWER),
 ];
 
 const MODERN: Rows = &[
@@ -362,5 +367,10 @@ const MODERN: Rows = &[
         "icmp_doubt",
         "yes",
         "ours, as RFC 5927 §5.2 for TCP: Linux says it of raw sockets whose receive buffer is full",
+    ),
+    (
+        "udp_apart",
+        "yes",
+        "ours: programs with an SCTP of their own share addresses and cannot share SCTP ports",
     ),
 ];

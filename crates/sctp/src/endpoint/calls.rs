@@ -5,7 +5,6 @@
 //!
 //! Home of RFC 9260 §11.1.2 to §11.1.7.
 
-use super::demux::Pair;
 use super::{AssociationId, EPHEMERAL, Endpoint};
 use crate::association::state::Init;
 use crate::association::{Association, Start, State, path_to};
@@ -171,7 +170,7 @@ impl Endpoint {
     fn local_port_for(&mut self, ask: &Associate) -> Result<u16, AssociateError> {
         let taken = |port: u16| {
             ask.peer.iter().any(|peer| {
-                let pair = Pair { peer: peer.ip(), peer_port: ask.peer_port, local_port: port };
+                let pair = self.demux.pair(*peer, ask.peer_port, port);
                 self.demux.by_pair(pair).is_some()
             })
         };

@@ -6,15 +6,20 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-/// The peer's address, and both ports.
+/// The peer's address, and both ports. Made by [`Demux::pair`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Pair {
     pub(super) peer: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
+    /// 0 without UDP, and where it does not count.
+    udp_port: u16,
 }
+
+/// How many associations a report of the network is shown, which does not say of which UDP port it is.
+const MOST_LOOKED_AT: usize = 16;
 
 /// Tags are random and chosen by us, so they are their own hash.
 #[derive(Clone, Copy, Default, Debug)]
@@ -40,6 +45,8 @@ impl Hasher for TagHasher {
 /// The maps from what a packet carries to a slot.
 #[derive(Debug, Default)]
 pub(super) struct Demux {
+    /// Peers are told apart by their UDP port, too.
+    udp_apart: bool,
     tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     pairs: BTreeMap<Pair, u32>,
     /// The last one found: packets come in runs.
@@ -47,6 +54,19 @@ pub(super) struct Demux {
 }
 
 impl Demux {
+    /// Programs that have SCTP in them share an address with others (RFC 6951 §5.1), on their host or behind their NAT, and
+    /// cannot know what SCTP ports those have taken. With `udp_apart` their UDP ports keep them apart; else the INIT of one
+    /// can restart the association of another, as the lookup of RFC 6951 §5.4 has it.
+    pub(super) fn new(udp_apart: bool) -> Self {
+        Self { udp_apart, ..Self::default() }
+    }
+
+    /// By what an association with this address of the peer is found.
+    pub(super) fn pair(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> Pair {
+        let udp_port = if self.udp_apart { peer.port() } else { 0 };
+        Pair { peer: peer.ip(), peer_port, local_port, udp_port }
+    }
+
     /// The association whose local tag is `tag`.
     #[inline]
     pub(super) fn by_tag(&mut self, tag: u32) -> Option<u32> {
@@ -67,6 +87,12 @@ impl Demux {
 
     pub(super) fn by_pair(&self, pair: Pair) -> Option<u32> {
         self.pairs.get(&pair).copied()
+    }
+
+    /// Of the associations of an address and these ports, whatever the UDP port is: the first few.
+    pub(super) fn by_address(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> Vec<u32> {
+        let pair = |udp_port: u16| Pair { peer, peer_port, local_port, udp_port };
+        self.pairs.range(pair(0)..=pair(u16::MAX)).map(|(_, slot)| *slot).take(MOST_LOOKED_AT).collect()
     }
 
     pub(super) fn has_tag(&self, tag: u32) -> bool {

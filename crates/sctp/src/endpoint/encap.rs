@@ -27,7 +27,7 @@ pub(super) fn follow_port(association: &mut Association, path: usize, source: So
 
 #[cold]
 fn move_port(association: &mut Association, path: usize, port: u16) {
-    association.paths.at(path).address.set_port(port);
+    association.paths.set_udp_port(path, port);
     // RFC 6951 §5.6: with or without eight bytes for the UDP header.
     association.measure();
 }

@@ -7,7 +7,6 @@
 
 use super::Endpoint;
 use super::cookie::{Cookie, SealedAuth};
-use super::demux::Pair;
 use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
@@ -45,7 +44,8 @@ impl Endpoint {
         let local_port = header.target_port;
         // RFC 9260 §5.1.2: any of its addresses may show that the association exists.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
-        let pairs = listed.map(|peer| Pair { peer, peer_port: header.source_port, local_port });
+        let listed = listed.map(|peer| SocketAddr::new(peer, packet.source.port()));
+        let pairs = listed.map(|peer| self.demux.pair(peer, header.source_port, local_port));
         let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
         let found = found.and_then(|slot| self.alive(slot).map(|_| slot));
         let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config.clone());

@@ -111,6 +111,7 @@ impl Endpoint {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
+        let udp_apart = config.udp_apart;
         let next_port = EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL)) as u16;
         Self {
             config: Arc::new(config),
@@ -126,7 +127,7 @@ impl Endpoint {
             next_port,
             slots: Vec::new(),
             free: Vec::new(),
-            demux: Demux::default(),
+            demux: Demux::new(udp_apart),
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
             events: VecDeque::new(),

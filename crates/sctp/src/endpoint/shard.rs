@@ -159,7 +159,7 @@ impl Endpoint {
 
     /// Another endpoint has the association.
     pub(super) fn is_anothers(&self, pair: Pair) -> bool {
-        let Pair { peer, peer_port, local_port } = pair;
+        let Pair { peer, peer_port, local_port, .. } = pair;
         let others = self.neighbours.as_ref();
         others.is_some_and(|others| others.have(self.shard, peer, peer_port, local_port))
     }
@@ -167,7 +167,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn claim(&mut self, pair: Pair, held: bool) {
         if self.shard.count > 1 {
-            let Pair { peer, peer_port, local_port } = pair;
+            let Pair { peer, peer_port, local_port, .. } = pair;
             self.claims.push_back(Claim { peer, peer_port, local_port, held });
         }
     }

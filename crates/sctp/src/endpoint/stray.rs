@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::cookie::{Cookie, Opened};
-use super::demux::Pair;
+use super::demux::{Demux, Pair};
 use super::encap;
 use crate::association::State;
 use crate::association::inbound::Arrived;
@@ -16,6 +16,7 @@ use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, CookieAck, CookieEcho, Error, Header, PacketView, ShutdownAck,
     ShutdownComplete, packet,
 };
+use std::net::SocketAddr;
 
 /// The next chunk is a COOKIE ECHO.
 pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
@@ -23,11 +24,16 @@ pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
 }
 
 /// By what the association of a cookie can be found.
-fn pairs_of<'a>(cookie: &'a Cookie, packet: &Packet<'_>) -> impl Iterator<Item = Pair> + use<'a> {
+fn pairs_of<'a>(
+    demux: &'a Demux,
+    cookie: &'a Cookie,
+    packet: &Packet<'_>,
+) -> impl Iterator<Item = Pair> + use<'a> {
     let seen = [packet.source.ip(), cookie.init_source];
     let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
     let addresses = seen.into_iter().chain(cookie.addresses.iter().copied());
-    addresses.map(move |peer| Pair { peer, peer_port, local_port })
+    let udp_port = packet.source.port();
+    addresses.map(move |peer| demux.pair(SocketAddr::new(peer, udp_port), peer_port, local_port))
 }
 
 impl Endpoint {
@@ -43,8 +49,7 @@ impl Endpoint {
     /// A packet whose tag is no association's own.
     pub(super) fn on_stray(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         let header = view.header;
-        let pair =
-            Pair { peer: packet.source.ip(), peer_port: header.source_port, local_port: header.target_port };
+        let pair = self.demux.pair(packet.source, header.source_port, header.target_port);
         if let Some(slot) = self.demux.by_pair(pair)
             && self.alive(slot).is_some()
         {
@@ -202,13 +207,13 @@ impl Endpoint {
 
     /// The live association that a cookie speaks of.
     fn slot_of(&self, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
-        let mut slots = pairs_of(cookie, packet).filter_map(|pair| self.demux.by_pair(pair));
+        let mut slots = pairs_of(&self.demux, cookie, packet).filter_map(|pair| self.demux.by_pair(pair));
         slots.find(|&slot| self.alive(slot).is_some())
     }
 
     /// Another endpoint behind our port has the association that a cookie speaks of.
     fn is_known_elsewhere(&self, cookie: &Cookie, packet: &Packet<'_>) -> bool {
-        pairs_of(cookie, packet).any(|pair| self.is_anothers(pair))
+        pairs_of(&self.demux, cookie, packet).any(|pair| self.is_anothers(pair))
     }
 
     /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds (rounded up, §3.3.10.3).

@@ -3,7 +3,6 @@
 //!
 //! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`stray`].
 
-use super::demux::Pair;
 use super::{Endpoint, checksum, encap, stray};
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
@@ -211,8 +210,8 @@ impl Engine for Endpoint {
             return;
         };
         // RFC 9260 §10: the quote is of a packet of ours: its ports are the other way round.
-        let pair = Pair { peer: icmp.target, peer_port: header.target_port, local_port: header.source_port };
-        if let Some(slot) = self.demux.by_pair(pair) {
+        // Which of them it is about they know by the tag.
+        for slot in self.demux.by_address(icmp.target, header.target_port, header.source_port) {
             self.with(now, slot, |association, ctx| association.on_icmp(ctx, icmp, header.tag, quoted));
         }
     }
@@ -222,7 +221,7 @@ impl Engine for Endpoint {
             return;
         };
         let (source, target) = (packet.source.ip(), packet.target.ip());
-        let pair = Pair { peer: target, peer_port: header.target_port, local_port: header.source_port };
+        let pair = self.demux.pair(packet.target, header.target_port, header.source_port);
         if let Some(slot) = self.demux.by_pair(pair) {
             let waits = self.with(now, slot, |association, ctx| association.on_unsent(ctx, source, target));
             self.unsent |= waits == Some(true);

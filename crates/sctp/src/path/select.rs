@@ -15,7 +15,7 @@ pub(crate) struct Paths {
     primary: usize,
     /// Where data goes: the primary, or an alternate while it has failed.
     current: usize,
-    /// How often addresses were put in or taken out.
+    /// How often addresses were put in or taken out, or had another UDP port.
     changes: u32,
 }
 
@@ -46,7 +46,7 @@ impl Paths {
         self.list.iter()
     }
 
-    /// How often addresses were put in or taken out.
+    /// How often addresses were put in or taken out, or had another UDP port.
     #[inline]
     pub(crate) fn changes(&self) -> u32 {
         self.changes
@@ -67,6 +67,12 @@ impl Paths {
             self.list.reserve_exact(1);
             self.list.push(path);
         }
+        self.changes += 1;
+    }
+
+    /// The UDP port that a path's address is reached at; 0 without UDP.
+    pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
+        self.list[path].address.set_port(port);
         self.changes += 1;
     }
 

@@ -6,10 +6,11 @@
 use crate::net::{self, A, B, Flight};
 use crate::script::Script;
 use anabranch_base::time::Duration;
-use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet};
-use anabranch_sctp::{CloseReason, Event, PrimaryError};
+use anabranch_base::{Batch, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng};
+use anabranch_sctp::{Associate, CloseReason, Config, Endpoint, Event, Message, PrimaryError};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{CookieAck, Init, Tsn, packet};
+use std::net::SocketAddr;
 
 /// A world with such a NAT.
 struct Natted {
@@ -199,4 +200,56 @@ fn the_application_sets_the_port() {
     assert_eq!(natted.heard(), [12_345]);
     natted.run(1_000);
     assert_eq!(natted.port_of_peer(B), 40_000, "its answer came from there");
+}
+
+/// Two programs of one host, each with an SCTP of its own, that took the same SCTP port; what the listener tells.
+fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
+    let mut config = Config::default();
+    config.set("udp_apart", udp_apart).expect("a knob");
+    let at = |host: u8, port: u16| SocketAddr::from(([10, 0, 0, host], port));
+    let addresses = [at(1, 40_000), at(1, 50_000), at(2, 9_899)];
+    let mut ends = addresses
+        .map(|address| Endpoint::new(config.clone(), vec![address], Rng::new(address.port().into())));
+    ends[2].listen(80).expect("a free port");
+    let mut now = Instant::ZERO;
+    let mut carry = |ends: &mut [Endpoint; 3]| {
+        let mut batch = Batch::new(1);
+        for _ in 0..10 {
+            now = now + Duration::from_millis(1);
+            for from in 0..3 {
+                while ends[from].poll_transmit(now, &mut batch) {
+                    let to = addresses.iter().position(|address| *address == batch.target).expect("an end");
+                    batch.packets().for_each(|packet| ends[to].handle_packet(now, packet));
+                    batch.clear();
+                }
+            }
+        }
+        now
+    };
+    let mut ids = Vec::new();
+    for client in 0..2 {
+        let ask = Associate { local_port: Some(60_000), ..Associate::to(addresses[2], 80) };
+        ids.push(ends[client].associate(Instant::ZERO, ask).expect("a free port"));
+        carry(&mut ends);
+    }
+    // The first one's is as it was, also when its NAT gives it another port.
+    let now = carry(&mut ends);
+    let _ = ends[0].send(now, ids[0], Message::default(), b"still here");
+    carry(&mut ends);
+    std::iter::from_fn(|| ends[2].poll_event())
+        .filter_map(|event| match event {
+            Event::Accepted { .. } => Some("accepted"),
+            Event::Restarted { .. } => Some("restarted"),
+            Event::Readable { .. } => Some("readable"),
+            Event::Closed { .. } => Some("closed"),
+            _ => None,
+        })
+        .collect()
+}
+
+/// RFC 6951 §5.1 has programs of one host have UDP ports of their own; the lookup of §5.4 takes them for one another.
+#[test]
+fn programs_of_one_host_are_told_apart() {
+    assert_eq!(two_programs_of_one_host("yes"), ["accepted", "accepted", "readable"]);
+    assert!(two_programs_of_one_host("no").contains(&"restarted"));
 }

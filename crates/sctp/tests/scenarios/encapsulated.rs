@@ -215,7 +215,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
     let mut carry = |ends: &mut [Endpoint; 3]| {
         let mut batch = Batch::new(1);
         for _ in 0..10 {
-            now = now + Duration::from_millis(1);
+            now += Duration::from_millis(1);
             for from in 0..3 {
                 while ends[from].poll_transmit(now, &mut batch) {
                     let to = addresses.iter().position(|address| *address == batch.target).expect("an end");

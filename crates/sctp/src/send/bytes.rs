@@ -113,7 +113,8 @@ impl StreamBytes {
     #[inline]
     pub(super) fn approach(&mut self, place: u64) {
         if self.end() > place + SHORT {
-            let from = self.near.max(place);
+            // A message that has its bytes to itself keeps its place while others behind it are cancelled.
+            let from = self.near.max(place).max(self.base);
             let to = (place + AHEAD).min(from + MOST);
             if from < to {
                 let (front, back) = self.slices(from, (to - from) as usize);
@@ -177,5 +178,17 @@ mod tests {
                 assert!(bytes.near <= bytes.end(), "seed {seed}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_gone_is_not_asked_for() {
+        let mut bytes = StreamBytes::default();
+        bytes.push(&vec![7; 2 * SHORT as usize]);
+        bytes.free(0, 1_000);
+        bytes.approach(10);
+        assert_eq!(bytes.near, 10 + AHEAD);
+        bytes.free(1_000, SHORT / 2);
+        bytes.approach(20);
+        assert!(bytes.near <= bytes.end());
     }
 }

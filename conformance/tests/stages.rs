@@ -1,6 +1,9 @@
 //! Scripts whose peer has addresses they cannot name, and tables of stages with mistakes.
 
+mod strange;
+
 use anabranch_conformance::{Outcome, Stage, Stages, check_on};
+use strange::strange;
 
 /// Two addresses: RTO and error counter are each address's own, and the association ends with
 /// the eleventh timeout (RFC 9260 §6.3.3 E2, §6.4.1, §8.1).
@@ -158,19 +161,9 @@ fn a_mistake_in_the_list_is_one_line_with_its_place() {
 #[test]
 fn no_list_is_too_strange() {
     let mut rng = anabranch_base::Rng::new(11);
-    let pool: Vec<char> = "0123456789-+.e_[]{}\"'=,# \n\u{e9}\u{0}stage".chars().collect();
     for _ in 0..3_000 {
-        let mut chars: Vec<char> = TABLE.chars().collect();
-        for _ in 0..=rng.below(4) {
-            let at = rng.below(chars.len() as u64) as usize;
-            let put = pool[rng.below(pool.len() as u64) as usize];
-            match rng.below(3) {
-                0 => chars[at] = put,
-                1 => chars.insert(at, put),
-                _ => drop(chars.remove(at)),
-            }
-        }
-        match Stages::read(&chars.iter().collect::<String>()) {
+        let text = strange(TABLE, "0123456789-+.e_[]{}\"'=,# \n\u{e9}\u{0}stage", &mut rng);
+        match Stages::read(&text) {
             Ok(stages) => drop(check_on(stages.of("turns"), "script", &TURNS[..900])),
             Err(why) => {
                 let place = why.split(':').next().and_then(|line| line.parse::<usize>().ok());

@@ -5,16 +5,17 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
+mod peer;
 mod running;
 
-use anabranch_transport::engines::sctp::Config;
-use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};
-use anabranch_transport::{Connector, Session, Stream};
+use anabranch_transport::sctp::SctpSession;
+use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
-use anabranch_world::os::{self, OsWorld};
+use anabranch_world::os::OsWorld;
+use peer::{associate, host, in_a_world};
 use running::{LONG, Running, Scratch, anabranch, noise, run};
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
@@ -55,39 +56,6 @@ fn is_served(target: &Running) {
     }
 }
 
-/// Runs a hostile client in a world of its own; one that waits for ever fails.
-fn attack<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
-    let options = os::Options {
-        addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        seed: None,
-        ..os::Options::default()
-    };
-    os::run(options, program).expect("a world")
-}
-
-/// An association with so many streams asked for.
-async fn associate(
-    world: &OsWorld,
-    target: &Running,
-    streams: u16,
-) -> (SctpHost<OsWorld>, SctpSession<OsWorld>) {
-    let mut config = Config::default();
-    (config.streams, config.reconfig) = (streams, true);
-    let host = SctpHost::new(world.clone(), config, Carrier::Udp { port: 0 }, None).await.expect("a host");
-    let session = again(&host, target).await;
-    (host, session)
-}
-
-/// One more association of the same host.
-async fn again(host: &SctpHost<OsWorld>, target: &Running) -> SctpSession<OsWorld> {
-    let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
-    let address: SocketAddr = url.parse().expect("an address");
-    let connector = SctpConnector::new(host.clone(), vec![SctpServer { addresses: vec![address], port: 80 }]);
-    let session = connector.connect(0).expect("begun");
-    session.established().await.expect("established");
-    session
-}
-
 /// Whether the association ends by itself.
 async fn ends(world: &OsWorld, session: &SctpSession<OsWorld>) {
     let began = world.now();
@@ -109,9 +77,10 @@ fn every_stream_a_slow_one() {
     let (targets, _behind) = targets(&site, &["--header-timeout", "2s", "--idle", "5s"]);
     for mut target in targets {
         let before = target.resident();
-        attack(async |world| {
+        in_a_world(async |world| {
             // Asked for all there can be, given what the server has.
-            let (_host, session) = associate(&world, &target, u16::MAX).await;
+            let host = host(&world, u16::MAX).await;
+            let session = associate(&host, &target).await;
             assert_eq!(session.streams(), 100);
             let mut slow = Vec::new();
             for number in 0..session.streams() {
@@ -147,8 +116,9 @@ fn windows_stuffed_shut() {
     let (targets, _behind) = targets(&site, &["--idle", "3s"]);
     for mut target in targets {
         let before = target.resident();
-        attack(async |world| {
-            let (_host, session) = associate(&world, &target, 100).await;
+        in_a_world(async |world| {
+            let host = host(&world, 100).await;
+            let session = associate(&host, &target).await;
             // 100 answers of 8 MB, of which nothing is read.
             let mut held = Vec::new();
             for number in 0..100 {
@@ -187,11 +157,12 @@ fn more_connections_than_there_is_room_for() {
     let limits = ["--connections", "20", "--header-timeout", "10min", "--idle", "10min"];
     let (targets, _behind) = targets(&site, &limits);
     for mut target in targets {
-        attack(async |world| {
+        in_a_world(async |world| {
             // Theirs is under way all the time, and the longest of all.
             let mut patient = TcpStream::connect(target.tcp()).expect("connected");
             patient.write_all(BIG).expect("sent");
-            let (_own, session) = associate(&world, &target, 10).await;
+            let own = host(&world, 10).await;
+            let session = associate(&own, &target).await;
             let mut stream = session.open(0).expect("a stream");
             stream.write_all(BIG).await.expect("sent");
             let mut first = [0; 100];
@@ -206,10 +177,10 @@ fn more_connections_than_there_is_room_for() {
                 }
                 held.push(slow);
             }
-            let (host, first) = associate(&world, &target, 1).await;
-            let mut idle = vec![first];
-            for _ in 0..60 {
-                idle.push(again(&host, &target).await);
+            let host = host(&world, 1).await;
+            let mut idle = Vec::new();
+            for _ in 0..61 {
+                idle.push(associate(&host, &target).await);
             }
             for _ in 0..2 {
                 is_served(&target);

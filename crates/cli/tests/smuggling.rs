@@ -4,17 +4,16 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
+mod peer;
 mod running;
 
-use anabranch_transport::engines::sctp::Config;
-use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};
-use anabranch_transport::{Connector, Session, Stream};
+use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
-use anabranch_world::os::{self, OsWorld};
+use anabranch_world::os::OsWorld;
+use peer::{associate, host, in_a_world};
 use running::{LONG, Running, Scratch};
 use std::future::Future;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -108,16 +107,8 @@ fn over_sctp() {
     site.file("site/index.html", "<p>home");
     let (targets, _behind) = targets(&format!("{}/site", site.text()));
     for (index, target) in targets.into_iter().enumerate() {
-        let options = os::Options {
-            addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-            seed: None,
-            ..os::Options::default()
-        };
-        let program = async |world: OsWorld| {
-            let mut config = Config::default();
-            (config.streams, config.reconfig) = (50, true);
-            let carrier = Carrier::Udp { port: 0 };
-            let host = SctpHost::new(world.clone(), config, carrier, None).await.expect("a host");
+        in_a_world(async |world| {
+            let host = host(&world, 50).await;
             let session = associate(&host, &target).await;
             for ((form, body), number) in FORMS.into_iter().zip(0..) {
                 let mut stream = session.open(number).expect("a stream");
@@ -147,18 +138,8 @@ fn over_sctp() {
                 last = answers(&world, &mut stream, 100).await;
             }
             assert_eq!(statuses(&last), ["200"]);
-        };
-        os::run(options, program).expect("a world");
+        });
     }
-}
-
-async fn associate(host: &SctpHost<OsWorld>, target: &Running) -> SctpSession<OsWorld> {
-    let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
-    let address: SocketAddr = url.parse().expect("an address");
-    let connector = SctpConnector::new(host.clone(), vec![SctpServer { addresses: vec![address], port: 80 }]);
-    let session = connector.connect(0).expect("begun");
-    session.established().await.expect("established");
-    session
 }
 
 /// What comes on `stream` until it ends or has been silent for so many milliseconds.

@@ -3,16 +3,15 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
+mod peer;
 mod running;
 
-use anabranch_transport::engines::sctp::Config;
-use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer};
-use anabranch_transport::{Connector, Session, Stream};
+use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
-use anabranch_world::os::{self, OsWorld};
+use peer::{associate, host, in_a_world};
 use running::{Running, Scratch, anabranch, noise, run};
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -83,22 +82,11 @@ fn who_takes_nothing_makes_room() {
         });
         // Answers that nobody reads.
         let held: Vec<TcpStream> = (0..9).map(|_| stalled(&target, BIG)).collect();
-        let options = os::Options {
-            addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-            seed: None,
-            ..os::Options::default()
-        };
-        let program = async |world: OsWorld| {
-            let carrier = Carrier::Udp { port: 0 };
-            let host = SctpHost::new(world.clone(), Config::default(), carrier, None).await.expect("a host");
-            let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
-            let address: SocketAddr = url.parse().expect("an address");
-            let connector =
-                SctpConnector::new(host.clone(), vec![SctpServer { addresses: vec![address], port: 80 }]);
+        in_a_world(async |world| {
+            let host = host(&world, 1).await;
             let mut held = Vec::new();
             for _ in 0..10 {
-                let session = connector.connect(0).expect("begun");
-                session.established().await.expect("established");
+                let session = associate(&host, &target).await;
                 let mut stream = session.open(0).expect("a stream");
                 stream.write_all(BIG).await.expect("sent");
                 held.push((session, stream));
@@ -114,8 +102,7 @@ fn who_takes_nothing_makes_room() {
                 }
                 honest.join().expect("honest clients are served");
             }
-        };
-        os::run(options, program).expect("a world");
+        });
         hurry.store(true, Ordering::Relaxed);
         assert!(slow.join().expect("read") >= BIG_BYTES, "who moves is left alone");
         drop(held);

@@ -6,35 +6,11 @@
 
 mod running;
 
-use anabranch_emu::netns::Namespace;
-use running::{Running, Scratch, anabranch, errors, run};
-use std::process::Command;
-
-/// A namespace with 192.0.2.1 and 192.0.2.2, where the host lets us.
-fn namespace() -> Option<Namespace> {
-    let made = Namespace::create();
-    if let Err(why) = &made {
-        let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
-        assert!(!required, "no network namespaces here: {why}; run this as root");
-        println!("not tested here: {why}");
-    }
-    let made = made.ok()?;
-    let ip = |words: &[&str]| {
-        let output = run(Command::new("ip").args(words));
-        assert!(output.status.success(), "ip {words:?}: {}", errors(&output));
-    };
-    let ready = made.run(|| {
-        ip(&["link", "set", "lo", "up"]);
-        ip(&["address", "add", "192.0.2.1/32", "dev", "lo"]);
-        ip(&["address", "add", "192.0.2.2/32", "dev", "lo"]);
-    });
-    ready.expect("inside");
-    Some(made)
-}
+use running::{Running, Scratch, anabranch, errors, namespace, run};
 
 #[test]
 fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
-    let Some(namespace) = namespace() else { return };
+    let Some(namespace) = namespace(&["192.0.2.1/32", "192.0.2.2/32"]) else { return };
     let site = Scratch::new("raw-ports");
     site.file("site/index.html", "<p>home");
     let root = format!("{}/site", site.text());

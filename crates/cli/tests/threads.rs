@@ -7,176 +7,22 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "real programs, real time")]
 
+#[path = "running/peer.rs"]
+mod peer;
 mod running;
 
-use anabranch_base::time::nanos;
-use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
-use anabranch_transport::engines::sctp::{
-    Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message,
-};
-use running::{LONG, Running, Scratch, anabranch, noise, run};
+use peer::{Link, PEERS, Peer, account, restart, serve, site, vanish};
+use running::{Running, anabranch, noise, run};
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
-
-/// Peers of a test: one would find its thread by chance.
-const PEERS: u64 = 10;
-const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
-
-/// An engine behind sockets, one for each of its addresses.
-struct Peer {
-    engine: Endpoint,
-    begun: std::time::Instant,
-    /// Its address as the engine knows it, the socket, packets sent from there.
-    sockets: Vec<(SocketAddr, UdpSocket, usize)>,
-    /// Sockets that it had: their ports are nobody else's.
-    left: Vec<UdpSocket>,
-    port: u16,
-    events: Vec<Event>,
-}
-
-impl Peer {
-    /// With an SCTP port of its own on these addresses, behind one UDP port.
-    fn new(addresses: &[[u8; 4]], seed: u64) -> Self {
-        let sockets = loop {
-            let (mut port, mut sockets) = (0, Vec::new());
-            for &ip in addresses {
-                let Ok(socket) = UdpSocket::bind(SocketAddr::from((ip, port))) else { break };
-                let local = socket.local_addr().expect("bound");
-                port = local.port();
-                sockets.push((local, patient(socket), 0));
-            }
-            if sockets.len() == addresses.len() {
-                break sockets;
-            }
-        };
-        let (engine, begun) = (engine(&sockets, seed), std::time::Instant::now());
-        Self { engine, begun, sockets, left: Vec::new(), port: 5000 + seed as u16, events: Vec::new() }
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(nanos(self.begun.elapsed()))
-    }
-
-    fn associate(&mut self, server: &[SocketAddr]) -> AssociationId {
-        let ask =
-            Associate { peer: server.to_vec(), local_port: Some(self.port), ..Associate::to(server[0], 80) };
-        self.engine.associate(self.now(), ask).expect("begun")
-    }
-
-    /// What it has known is gone; its addresses and ports are the same.
-    fn forget(&mut self, seed: u64) {
-        self.engine = engine(&self.sockets, seed);
-        self.events.clear();
-    }
-
-    /// Takes in and sends what there is.
-    fn turn(&mut self) {
-        let mut bytes = vec![0; 65_536];
-        for (target, socket, _) in &self.sockets {
-            while let Ok((length, source)) = socket.recv_from(&mut bytes) {
-                let payload = &bytes[..length];
-                let packet = Packet { source, target: *target, ecn: Ecn::NotEct, tag: 0, payload };
-                self.engine.handle_packet(self.now(), packet);
-            }
-        }
-        let now = self.now();
-        self.engine.handle_timeout(now);
-        let mut batch = Batch::new(1);
-        while self.engine.poll_transmit(now, &mut batch) {
-            let from = self.sockets.iter_mut().find(|(known, ..)| known.ip() == batch.source.ip());
-            let (_, socket, sent) = from.expect("an address of ours");
-            socket.send_to(batch.bytes(), batch.target).expect("sent");
-            *sent += 1;
-            batch.clear();
-        }
-        while let Some(event) = self.engine.poll_event() {
-            self.events.push(event);
-        }
-    }
-
-    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        let began = self.begun.elapsed();
-        while !done(self) {
-            assert!(self.begun.elapsed() - began < LONG, "no {what}: {:?}", self.events);
-            self.turn();
-        }
-    }
-
-    fn is_established(&self) -> bool {
-        self.events.iter().any(|event| matches!(event, Event::Established { .. }))
-    }
-
-    fn closed(&self) -> Option<&CloseReason> {
-        self.events.iter().find_map(|event| match event {
-            Event::Closed { reason, .. } => Some(reason),
-            _ => None,
-        })
-    }
-
-    fn establish(&mut self, server: &[SocketAddr]) -> AssociationId {
-        let id = self.associate(server);
-        self.until("association", |peer| peer.is_established() || peer.closed().is_some());
-        assert_eq!(self.closed(), None);
-        id
-    }
-
-    fn ask(&mut self, id: AssociationId) {
-        let message = Message { ppid: 63, ..Message::default() };
-        self.engine.send(self.now(), id, message, REQUEST).expect("room");
-    }
-
-    /// A request is answered.
-    fn is_served(&mut self, id: AssociationId) {
-        self.ask(id);
-        let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
-        self.until("answer", |peer| {
-            while let Ok(Some(got)) = peer.engine.recv(peer.now(), id, 0, &mut buffer) {
-                answer.extend_from_slice(&buffer[..got.bytes]);
-            }
-            answer.len() > 1000
-        });
-        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
-    }
-}
-
-fn patient(socket: UdpSocket) -> UdpSocket {
-    socket.set_read_timeout(Some(Duration::from_millis(1))).expect("set");
-    socket
-}
-
-fn engine(sockets: &[(SocketAddr, UdpSocket, usize)], seed: u64) -> Endpoint {
-    let config = Config::profile("modern").expect("a profile");
-    Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
-}
-
-fn site(name: &str) -> Scratch {
-    let site = Scratch::new(name);
-    site.file("1k", noise(1000));
-    site.file("big", noise(8_000_000));
-    site
-}
-
-fn serve(site: &Scratch, words: &[&str]) -> Running {
-    Running::start(&[&["serve", site.text(), "--quiet"], words].concat())
-}
 
 /// Where it listens with SCTP.
 fn sctp(server: &Running) -> Vec<SocketAddr> {
     let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp://"));
     urls.map(|url| url.trim_end_matches('/').parse().expect("an address")).collect()
-}
-
-/// It ends well, and says how many associations each thread had, what was handed on, and what was lost.
-fn account(server: Running) -> (Vec<u64>, u64, u64) {
-    let (code, lines) = server.end_telling();
-    assert_eq!(code, 0, "{lines:?}");
-    let said = lines.iter().find(|line| line.contains("associations by thread")).expect("an account");
-    let numbers: Vec<u64> = said.split([' ', ',', ';']).filter_map(|word| word.parse().ok()).collect();
-    let [each @ .., handed, lost] = &numbers[..] else { panic!("{said}") };
-    (each.to_vec(), *handed, *lost)
 }
 
 /// RFC 9260 §6.4, RFC 6951 §5.4.
@@ -189,17 +35,9 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     for seed in 0..PEERS {
         let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
         let id = peer.establish(&addresses);
-        // The other path is probed first (RFC 9260 §5.4), then used.
-        let there = SocketAddr::new(addresses[1].ip(), addresses[1].port());
-        peer.is_served(id);
-        let path =
-            peer.engine.info(id).expect("there").paths.iter().position(|path| path.address == there.ip());
-        peer.engine.set_primary(peer.now(), id, path.expect("a path")).expect("there");
-        let before = peer.sockets[1].2;
-        peer.is_served(id);
-        assert!(peer.sockets[1].2 > before, "nothing was sent from the other address");
+        peer.goes_over_to(id, addresses[1].ip());
         // A NAT on the way forgets: the same address, another port.
-        let moved = patient(UdpSocket::bind("127.0.0.2:0").expect("a socket"));
+        let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
         peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
         peer.is_served(id);
         assert_eq!(peer.closed(), None);
@@ -219,20 +57,7 @@ fn a_peer_that_restarts_is_known_again() {
     for threads in ["1", "4"] {
         let server = serve(&site, &["--threads", threads, "--listen", "sctp://127.0.0.1:0"]);
         let address = sctp(&server);
-        for seed in 0..PEERS {
-            let mut peer = Peer::new(&[[127, 0, 0, 1]], seed);
-            let id = peer.establish(&address);
-            peer.is_served(id);
-            peer.forget(seed + 100);
-            peer.associate(&address);
-            peer.until("end", |peer| peer.closed().is_some());
-            assert!(matches!(peer.closed(), Some(CloseReason::Aborted(_))), "{threads}: {:?}", peer.closed());
-            peer.forget(seed + 200);
-            let id = peer.establish(&address);
-            peer.is_served(id);
-            peer.engine.abort(peer.now(), id);
-            peer.turn();
-        }
+        restart(&address, |seed| Peer::new(&[[127, 0, 0, 1]], seed));
         if threads == "1" {
             assert_eq!(server.end(), 0);
         } else {
@@ -249,22 +74,7 @@ fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     for threads in ["1", "4"] {
         let server = serve(&site, &["--threads", threads, "--listen", "sctp://127.0.0.1:0"]);
         let address = sctp(&server);
-        let mut peers: Vec<Peer> = (0..PEERS).map(|seed| Peer::new(&[[127, 0, 0, 1]], seed)).collect();
-        for (peer, seed) in peers.iter_mut().zip(100..) {
-            let id = peer.establish(&address);
-            peer.ask(id);
-            peer.turn();
-            peer.forget(seed);
-            // The answer comes out of the blue.
-            peer.until("ABORT", |peer| peer.engine.totals().stray_sent > 0);
-        }
-        thread::sleep(Duration::from_secs(1));
-        for peer in &mut peers {
-            let id = peer.establish(&address);
-            peer.is_served(id);
-            peer.engine.abort(peer.now(), id);
-            peer.turn();
-        }
+        vanish(&address, |seed| Peer::new(&[[127, 0, 0, 1]], seed));
         assert_eq!(server.end(), 0);
     }
 }

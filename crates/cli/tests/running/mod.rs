@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use anabranch_emu::netns::Namespace;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -178,6 +179,30 @@ pub fn emulated_links() -> bool {
     assert_eq!(output.status.code(), Some(3), "only a host that cannot is an excuse: {why}");
     println!("not tested here: {why}");
     false
+}
+
+/// A network namespace with these addresses, where the host lets us make one: as root. Where it is required, it must.
+pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
+    let made = Namespace::create();
+    if let Err(why) = &made {
+        let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
+        assert!(!required, "no network namespaces here: {why}; run this as root");
+        println!("not tested here: {why}");
+    }
+    let made = made.ok()?;
+    let ip = |words: &[&str]| {
+        let output = run(Command::new("ip").args(words));
+        assert!(output.status.success(), "ip {words:?}: {}", errors(&output));
+    };
+    let ready = made.run(|| {
+        ip(&["link", "set", "lo", "up"]);
+        for address in addresses {
+            let now: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
+            ip(&[&["address", "add", address, "dev", "lo"], now].concat());
+        }
+    });
+    ready.expect("inside");
+    Some(made)
 }
 
 /// Whether a program of another package is here. Where they are required, it must be.

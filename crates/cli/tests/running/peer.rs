@@ -1,0 +1,281 @@
+//! Peers of a server of several threads: engines over sockets of the test, in UDP or on IP. They move between addresses
+//! and ports, and lose their memory, when the test wants it.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use crate::running::{LONG, Running, Scratch, noise};
+use anabranch_base::time::nanos;
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_transport::engines::sctp::{
+    Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message,
+};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::thread;
+use std::time::Duration;
+
+/// Peers of a test: one would find its thread by chance.
+pub const PEERS: u64 = 10;
+const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/// An engine behind sockets, one for each of its addresses.
+pub struct Peer {
+    pub engine: Endpoint,
+    begun: std::time::Instant,
+    /// Its address as the engine knows it, the socket, packets sent from there.
+    pub sockets: Vec<(SocketAddr, Link, usize)>,
+    /// Sockets that it had: their ports are nobody else's.
+    pub left: Vec<Link>,
+    port: u16,
+    events: Vec<Event>,
+}
+
+/// A socket at an address of a peer.
+pub enum Link {
+    /// SCTP in UDP.
+    Udp(UdpSocket),
+    /// SCTP on IPv4.
+    Ip(Socket),
+}
+
+impl Link {
+    pub fn udp(ip: [u8; 4], port: u16) -> io::Result<Self> {
+        let socket = UdpSocket::bind(SocketAddr::from((ip, port)))?;
+        socket.set_read_timeout(Some(SHORT))?;
+        Ok(Self::Udp(socket))
+    }
+
+    pub fn ip(ip: [u8; 4]) -> io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(132)))?;
+        socket.bind(&SocketAddr::from((ip, 0)).into())?;
+        socket.set_read_timeout(Some(SHORT))?;
+        Ok(Self::Ip(socket))
+    }
+
+    fn local(&self) -> SocketAddr {
+        match self {
+            Self::Udp(socket) => socket.local_addr().expect("bound"),
+            Self::Ip(socket) => {
+                let local = socket.local_addr().expect("bound").as_socket().expect("of IPv4");
+                SocketAddr::new(local.ip(), 0)
+            }
+        }
+    }
+
+    /// A packet, and where in `bytes` it is; `None` where none comes at once.
+    fn recv(&self, bytes: &mut [u8]) -> Option<(SocketAddr, Range<usize>)> {
+        match self {
+            Self::Udp(socket) => socket.recv_from(bytes).ok().map(|(length, source)| (source, 0..length)),
+            Self::Ip(socket) => {
+                let length = { socket }.read(bytes).ok()?;
+                let source: [u8; 4] = bytes[12..16].try_into().expect("four bytes");
+                Some((SocketAddr::from((source, 0)), usize::from(bytes[0] & 0x0f) * 4..length))
+            }
+        }
+    }
+
+    fn send(&self, bytes: &[u8], target: SocketAddr) {
+        let sent = match self {
+            Self::Udp(socket) => socket.send_to(bytes, target),
+            Self::Ip(socket) => socket.send_to(bytes, &target.into()),
+        };
+        assert_eq!(sent.expect("sent"), bytes.len());
+    }
+}
+
+impl Peer {
+    /// With an SCTP port of its own on these addresses, behind one UDP port.
+    pub fn new(addresses: &[[u8; 4]], seed: u64) -> Self {
+        loop {
+            let (mut port, mut links) = (0, Vec::new());
+            for &ip in addresses {
+                let Ok(link) = Link::udp(ip, port) else { break };
+                port = link.local().port();
+                links.push(link);
+            }
+            if links.len() == addresses.len() {
+                return Self::over(links, seed);
+            }
+        }
+    }
+
+    /// The same on IP.
+    pub fn on_ip(addresses: &[[u8; 4]], seed: u64) -> Self {
+        Self::over(addresses.iter().map(|&ip| Link::ip(ip).expect("permitted")).collect(), seed)
+    }
+
+    fn over(links: Vec<Link>, seed: u64) -> Self {
+        let sockets: Vec<_> = links.into_iter().map(|link| (link.local(), link, 0)).collect();
+        let (engine, begun) = (engine(&sockets, seed), std::time::Instant::now());
+        Self { engine, begun, sockets, left: Vec::new(), port: 5000 + seed as u16, events: Vec::new() }
+    }
+
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(nanos(self.begun.elapsed()))
+    }
+
+    fn associate(&mut self, server: &[SocketAddr]) -> AssociationId {
+        let ask =
+            Associate { peer: server.to_vec(), local_port: Some(self.port), ..Associate::to(server[0], 80) };
+        self.engine.associate(self.now(), ask).expect("begun")
+    }
+
+    /// What it has known is gone; its addresses and ports are the same.
+    fn forget(&mut self, seed: u64) {
+        self.engine = engine(&self.sockets, seed);
+        self.events.clear();
+    }
+
+    /// Takes in and sends what there is.
+    pub fn turn(&mut self) {
+        let mut bytes = vec![0; 65_536];
+        for (target, socket, _) in &self.sockets {
+            while let Some((source, range)) = socket.recv(&mut bytes) {
+                let payload = &bytes[range];
+                // On IP all that have the address hear it.
+                if payload.get(2..4) != Some(&self.port.to_be_bytes()) {
+                    continue;
+                }
+                let packet = Packet { source, target: *target, ecn: Ecn::NotEct, tag: 0, payload };
+                self.engine.handle_packet(self.now(), packet);
+            }
+        }
+        let now = self.now();
+        self.engine.handle_timeout(now);
+        let mut batch = Batch::new(1);
+        while self.engine.poll_transmit(now, &mut batch) {
+            let from = self.sockets.iter_mut().find(|(known, ..)| known.ip() == batch.source.ip());
+            let (_, socket, sent) = from.expect("an address of ours");
+            socket.send(batch.bytes(), batch.target);
+            *sent += 1;
+            batch.clear();
+        }
+        while let Some(event) = self.engine.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        let began = self.begun.elapsed();
+        while !done(self) {
+            assert!(self.begun.elapsed() - began < LONG, "no {what}: {:?}", self.events);
+            self.turn();
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Established { .. }))
+    }
+
+    pub fn closed(&self) -> Option<&CloseReason> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed { reason, .. } => Some(reason),
+            _ => None,
+        })
+    }
+
+    pub fn establish(&mut self, server: &[SocketAddr]) -> AssociationId {
+        let id = self.associate(server);
+        self.until("association", |peer| peer.is_established() || peer.closed().is_some());
+        assert_eq!(self.closed(), None);
+        id
+    }
+
+    fn ask(&mut self, id: AssociationId) {
+        let message = Message { ppid: 63, ..Message::default() };
+        self.engine.send(self.now(), id, message, REQUEST).expect("room");
+    }
+
+    /// A request is answered.
+    pub fn is_served(&mut self, id: AssociationId) {
+        self.ask(id);
+        let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
+        self.until("answer", |peer| {
+            while let Ok(Some(got)) = peer.engine.recv(peer.now(), id, 0, &mut buffer) {
+                answer.extend_from_slice(&buffer[..got.bytes]);
+            }
+            answer.len() > 1000
+        });
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
+    }
+
+    /// Served at its first address, it is served from the second one to `there`, too.
+    pub fn goes_over_to(&mut self, id: AssociationId, there: IpAddr) {
+        // The other path is probed first (RFC 9260 §5.4), then used.
+        self.is_served(id);
+        let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == there);
+        self.engine.set_primary(self.now(), id, path.expect("a path")).expect("there");
+        let before = self.sockets[1].2;
+        self.is_served(id);
+        assert!(self.sockets[1].2 > before, "nothing was sent from the other address");
+    }
+}
+
+fn engine(sockets: &[(SocketAddr, Link, usize)], seed: u64) -> Endpoint {
+    let config = Config::profile("modern").expect("a profile");
+    Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
+}
+
+/// Peers restart in the middle of an association: the server knows each again, and serves the next association.
+pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
+    for seed in 0..PEERS {
+        let mut peer = new(seed);
+        let id = peer.establish(server);
+        peer.is_served(id);
+        peer.forget(seed + 100);
+        peer.associate(server);
+        peer.until("end", |peer| peer.closed().is_some());
+        assert!(matches!(peer.closed(), Some(CloseReason::Aborted(_))), "{:?}", peer.closed());
+        peer.forget(seed + 200);
+        let id = peer.establish(server);
+        peer.is_served(id);
+        peer.engine.abort(peer.now(), id);
+        peer.turn();
+    }
+}
+
+/// Peers forget an association and answer what comes as out of the blue: the server ends it, and serves the next one.
+pub fn vanish(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
+    let mut peers: Vec<Peer> = (0..PEERS).map(new).collect();
+    for (peer, seed) in peers.iter_mut().zip(100..) {
+        let id = peer.establish(server);
+        peer.ask(id);
+        peer.turn();
+        peer.forget(seed);
+        // The answer comes out of the blue.
+        peer.until("ABORT", |peer| peer.engine.totals().stray_sent > 0);
+    }
+    thread::sleep(Duration::from_secs(1));
+    for peer in &mut peers {
+        let id = peer.establish(server);
+        peer.is_served(id);
+        peer.engine.abort(peer.now(), id);
+        peer.turn();
+    }
+}
+
+pub fn site(name: &str) -> Scratch {
+    let site = Scratch::new(name);
+    site.file("1k", noise(1000));
+    site.file("big", noise(8_000_000));
+    site
+}
+
+pub fn serve(site: &Scratch, words: &[&str]) -> Running {
+    Running::start(&[&["serve", site.text(), "--quiet"], words].concat())
+}
+
+/// It ends well, and says how many associations each thread had, what was handed on, and what was lost.
+pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
+    let (code, lines) = server.end_telling();
+    assert_eq!(code, 0, "{lines:?}");
+    let said = lines.iter().find(|line| line.contains("associations by thread")).expect("an account");
+    let numbers: Vec<u64> = said.split([' ', ',', ';']).filter_map(|word| word.parse().ok()).collect();
+    let [each @ .., handed, lost] = &numbers[..] else { panic!("{said}") };
+    (each.to_vec(), *handed, *lost)
+}
+
+/// How long a peer waits for a packet.
+const SHORT: Duration = Duration::from_millis(1);

@@ -182,7 +182,7 @@ fn server_threads() -> Arg {
         .value_name("N")
         .value_parser(value_parser!(u16).range(1..=64))
         .default_value("1")
-        .help("Threads, each with its share of connections and associations (sctp-ip:// stays with one)")
+        .help("Threads, each with its share of connections and associations")
 }
 
 fn get() -> Command {

@@ -23,7 +23,7 @@ pub enum Door {
     Place(Listen, usize),
     /// Others do, too, and take in as many with it as there is room for.
     Tcp(TcpListener, Room),
-    /// The same of SCTP in UDP, with the thread's own sockets.
+    /// The same of SCTP, with the thread's own sockets.
     Shared {
         /// Where.
         place: Listen,
@@ -88,7 +88,8 @@ impl Servers {
                 let here = world.at(place.addresses.clone()).map_err(failed)?;
                 let socket = here.take_seat(seat).map_err(failed)?;
                 let host = SctpHost::beside(here.clone(), config.clone(), socket, member);
-                Ok(vec![self.take_in(here, host, &place, sctp_port, room)?])
+                let port = if place.carrier == Carrier::SctpIp { place.port } else { sctp_port };
+                Ok(vec![self.take_in(here, host, &place, port, room)?])
             }
         }
     }

@@ -1,17 +1,17 @@
 //! A server of several threads: a world each, behind the same ports.
 //!
 //! What is listened on is opened once, before the threads begin, and each gets
-//! its part: of a UDP port a socket of its own, to which the kernel brings the
-//! packets with the thread's verification tags; of TCP the same socket, from
-//! which whoever is idle takes the next connection. IP protocol 132 has no
-//! such sharing and stays with the first thread.
+//! its part: of a UDP port, or of IP protocol 132, a socket of its own, to
+//! which the kernel brings the packets with the thread's verification tags; of
+//! TCP the same socket, from which whoever is idle takes the next connection.
 
+use crate::dial::beside_the_kernel;
 use crate::listen::{BACKLOG, Door, shown};
 use crate::place::{Carrier, Listen};
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::serve::Room;
-use anabranch_transport::sctp::Directory;
+use anabranch_transport::sctp::{Directory, IP_PROTOCOL};
 use anabranch_world::os::{self, Group, KernelOptions};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -86,9 +86,8 @@ impl Doors {
             };
             match place.carrier {
                 _ if threads == 1 => doors.each[0].push(Door::Place(place.clone(), most)),
-                Carrier::SctpIp => doors.each[0].push(Door::Place(place.clone(), most)),
                 Carrier::Tcp => doors.open_tcp(place, most).map_err(failed)?,
-                Carrier::SctpUdp => doors.open_udp(place, most).map_err(failed)?,
+                Carrier::SctpUdp | Carrier::SctpIp => doors.open_sctp(place, most).map_err(failed)?,
             }
         }
         Ok(doors)
@@ -115,11 +114,16 @@ impl Doors {
         Ok(())
     }
 
-    fn open_udp(&mut self, place: &Listen, most: usize) -> io::Result<()> {
+    fn open_sctp(&mut self, place: &Listen, most: usize) -> io::Result<()> {
         let count = self.each.len();
         let none = || io::Error::from(io::ErrorKind::InvalidInput);
         let directory = Directory::new(count as u32).ok_or_else(none)?;
-        let seats = os::share_udp(&place.addresses, place.port, count, directory.clone())?;
+        let seats = if place.carrier == Carrier::SctpIp {
+            beside_the_kernel(place.carrier);
+            os::share_raw(&place.addresses, IP_PROTOCOL, count, directory.clone())?
+        } else {
+            os::share_udp(&place.addresses, place.port, count, directory.clone())?
+        };
         self.groups.extend(seats.first().map(os::Seat::group));
         let room = Room::new(most);
         for ((seat, doors), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
@@ -156,17 +160,14 @@ impl Doors {
                 .map_err(|why| Failure::Host(format!("no {count} threads here: {why}")))?;
         }
         drop(tell);
-        let (mut ready, mut urls, mut associations, mut done) = (0, Vec::new(), Vec::new(), Done::Well);
+        let (mut ready, mut associations, mut done) = (0, Vec::new(), Done::Well);
         for word in told {
             match word {
                 Told::Ready(listening) => {
                     ready += 1;
-                    // The first has what is not shared, too.
-                    if listening.len() > urls.len() {
-                        urls = listening;
-                    }
+                    // All listen on the same.
                     if ready == count {
-                        announce(&urls);
+                        announce(&listening);
                     }
                 }
                 Told::Associations(taken) => associations.push(taken.to_string()),

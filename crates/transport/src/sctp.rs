@@ -43,6 +43,9 @@ use std::task::{Context, Poll};
 /// The UDP port registered for SCTP in UDP (RFC 6951 §8).
 pub const ENCAPSULATION_PORT: u16 = 9899;
 
+/// SCTP among the protocols of IP, as registered with IANA.
+pub const IP_PROTOCOL: u8 = 132;
+
 /// Payload protocol identifier of HTTP over SCTP, as registered with IANA.
 pub const PPID_HTTP: u32 = 63;
 
@@ -93,7 +96,7 @@ impl<W: World> SctpHost<W> {
     /// The carrier cannot be had: see [`World::bind`].
     pub async fn new(world: W, config: Config, carrier: Carrier, paths: Option<usize>) -> io::Result<Self> {
         let local = match carrier {
-            Carrier::Ip => Local::Ip { protocol: 132 },
+            Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
             Carrier::Udp { port } => Local::Udp { port },
         };
         let socket = world.bind(local).await?;
@@ -123,10 +126,10 @@ impl<W: World> SctpHost<W> {
             engine.set_mtu(address.ip(), socket.mtu(address.ip()));
         }
         let ports = socket.ports();
-        if let Some(Member { shard, directory }) = &member {
-            engine.set_shard(*shard, directory.clone());
-        } else if let Some(ports) = &ports {
-            engine.set_shard(Shard::default(), Arc::new(ports::Programs(ports.clone())));
+        if member.is_some() || ports.is_some() {
+            let shard = member.as_ref().map_or_else(Shard::default, |member| member.shard);
+            let directory = member.as_ref().map(|member| member.directory.clone());
+            engine.set_shard(shard, Arc::new(ports::Others { directory, ports: ports.clone() }));
         }
         let mut shared = Shared::new(engine, streams, early_data);
         shared.ports = ports;

@@ -1,4 +1,4 @@
-//! Which of several worlds behind one port a packet is for.
+//! Which of several worlds behind one port, or one IP protocol, a packet is for.
 //!
 //! A world is one thread; a server with more threads is so many worlds. The
 //! network hands each packet to one of them by a rule of its own, and what is

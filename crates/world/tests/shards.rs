@@ -1,23 +1,30 @@
-//! Several worlds behind one UDP port: the kernel gives each its own packets,
-//! and what it cannot know is handed on.
+//! Several worlds behind one UDP port or one IP protocol: the kernel gives each
+//! its own packets, and what it cannot know is handed on.
+//!
+//! Raw sockets take root. Each test has a protocol of its own: all would hear all.
 
 #![cfg(target_os = "linux")]
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Batch, Icmp};
-use anabranch_world::os::{self, Options, OsSocket, OsWorld, Seat, share_udp};
+use anabranch_world::os::{self, Options, OsSocket, OsWorld, Seat, share_raw, share_udp};
 use anabranch_world::steering::Steering;
 use anabranch_world::{Datagrams, Local, Timer, World};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::thread;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const COUNT: u32 = 3;
 
-/// Packets are for whom their tag says, and those of one source for number 2.
+/// Packets and reports are for whom their tag says, and packets of one source for number 2.
 #[derive(Debug)]
 struct ByTag {
     found: Option<IpAddr>,
@@ -29,8 +36,8 @@ impl Steering for ByTag {
         if self.found == Some(source) { Some(2) } else { (tag != 0).then_some(tag % COUNT) }
     }
 
-    fn owner_of_report(&self, _: &Icmp, _: &[u8]) -> Option<u32> {
-        Some(1)
+    fn owner_of_report(&self, _: &Icmp, quoted: &[u8]) -> Option<u32> {
+        Some(tag(quoted)).filter(|&tag| tag != 0).map(|tag| tag % COUNT)
     }
 }
 
@@ -52,7 +59,12 @@ fn seats(found: Option<IpAddr>) -> Vec<Seat> {
 
 /// One world takes all the seats: what each of them gets is all that matters.
 fn on<T>(seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
-    let options = Options { addresses: vec![HERE], seed: Some(1), ..Options::default() };
+    on_ip(HERE, seats, program)
+}
+
+/// The same at this address.
+fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
+    let options = Options { addresses: vec![here], seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
         let sockets = seats.into_iter().map(|seat| world.take_seat(seat).expect("a socket")).collect();
         program(world, sockets).await
@@ -80,6 +92,55 @@ async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u3
     })
     .await;
     got
+}
+
+/// Nothing more comes to any of them.
+async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
+    let mut batch = Batch::new(64);
+    let mut timer = world.timer();
+    timer.set(Some(world.now() + Duration::from_millis(100)));
+    poll_fn(|cx| {
+        for (number, socket) in sockets.iter().enumerate() {
+            assert!(socket.poll_recv(cx, &mut batch).is_pending(), "{number}: {batch:?}");
+        }
+        timer.poll(cx)
+    })
+    .await;
+}
+
+/// The seats of an IP protocol, where the host permits it and has the IP version.
+fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<Seat>> {
+    if UdpSocket::bind((here, 0)).is_err() {
+        return None;
+    }
+    match share_raw(&[here], protocol, COUNT as usize, Arc::new(ByTag { found })) {
+        Ok(seats) => Some(seats),
+        Err(why) => {
+            assert_eq!(why.kind(), io::ErrorKind::PermissionDenied);
+            println!("not tested here: {why}");
+            None
+        }
+    }
+}
+
+/// Sends packets of a protocol from an address; of protocol 255 they have their IP header.
+fn raw_sender(from: IpAddr, protocol: u8) -> impl Fn(&[u8], IpAddr) {
+    let domain = Domain::for_address(SocketAddr::new(from, 0));
+    let socket =
+        Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol)))).expect("permitted");
+    socket.bind(&SocketAddr::new(from, 0).into()).expect("ours");
+    move |packet, to| {
+        let sent = socket.send_to(packet, &SocketAddr::new(to, 0).into()).expect("sent");
+        assert_eq!(sent, packet.len());
+    }
+}
+
+/// An IPv4 packet from here to here; the kernel fills in length and checksum.
+fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x45 + options.len() as u8 / 4, 0, 0, 0, 0x12, 0x34, 0, 0, 64, protocol, 0, 0];
+    bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
+    bytes.extend([127, 0, 0, 1, 127, 0, 0, 1]);
+    [&bytes, options, payload].concat()
 }
 
 /// RFC 9260 §6.4, RFC 6951 §5.4: whatever address and port of the peer a packet comes from.
@@ -159,4 +220,148 @@ fn a_port_that_is_shared_is_in_use_all_the_same() {
     // On every address; and one alone needs no rule.
     let all = share_udp(&[], 0, 1, Arc::new(ByTag { found: None })).expect("a port");
     assert_eq!((all.len(), all[0].index()), (1, 0));
+}
+
+/// Every raw socket is given every packet: each takes its own, and none is taken twice.
+#[test]
+fn each_world_takes_its_share_of_a_protocol() {
+    for (here, protocol) in [(HERE, 240), (HERE6, 241)] {
+        let Some(seats) = raw_seats(here, protocol, None) else { continue };
+        assert_eq!(seats[0].port(), 0);
+        let group = seats[0].group();
+        on_ip(here, seats, async |world, sockets| {
+            let send = raw_sender(here, protocol);
+            for n in 0..30 {
+                send(&packet(0x8000_0000 + n, 0, 100), here);
+                send(&packet(0, 0x4000_0000 + n, 100), here);
+            }
+            // What is too short for an INIT, and what is too short for anything.
+            send(&packet(0, 0, 20)[..12], here);
+            send(&packet(8, 0, 20)[..12], here);
+            send(&[0; 7], here);
+            let got = receive(&world, &sockets, 62).await;
+            for (number, packet) in &got {
+                let initiate = packet
+                    .get(16..20)
+                    .map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")));
+                assert_eq!(*number, if tag(packet) == 0 { initiate } else { tag(packet) } % COUNT);
+            }
+            assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), 62);
+            is_quiet(&world, &sockets).await;
+            assert_eq!((group.handed(), group.lost()), (0, 0));
+        });
+    }
+}
+
+#[test]
+fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
+    if let Some(seats) = raw_seats(HERE, 242, None) {
+        let group = seats[0].group();
+        on(seats, async |world, sockets| {
+            let send = raw_sender(HERE, 255);
+            let rest = packet(0, 11, 200);
+            send(&v4(242, &[1, 1, 1, 0], 0, &packet(10, 0, 100)), HERE);
+            // The tag of an INIT is in the second of two.
+            send(&v4(242, &[], 0x2000, &rest[..16]), HERE);
+            send(&v4(242, &[], 2, &rest[16..]), HERE);
+            let mut got = receive(&world, &sockets, 2).await;
+            got.sort();
+            assert_eq!(got, [(1, packet(10, 0, 100)), (2, rest)]);
+            is_quiet(&world, &sockets).await;
+            assert_eq!(group.handed(), 0);
+        });
+    }
+    if let Some(seats) = raw_seats(HERE6, 243, None) {
+        let group = seats[0].group();
+        on_ip(HERE6, seats, async |world, sockets| {
+            let send = raw_sender(HERE6, 255);
+            for n in 10..13 {
+                // A header of destination options, which pad.
+                let payload = [&[243, 0, 1, 4, 0, 0, 0, 0], &packet(n, 0, 100)[..]].concat();
+                let mut header = vec![0x60, 0, 0, 0, 0, payload.len() as u8, 60, 64];
+                header.extend([Ipv6Addr::LOCALHOST.octets(), Ipv6Addr::LOCALHOST.octets()].concat());
+                send(&[header, payload].concat(), HERE6);
+            }
+            let mut got = receive(&world, &sockets, 3).await;
+            got.sort();
+            assert_eq!(got, [12, 10, 11].map(|n| (n % COUNT, packet(n, 0, 100))));
+            is_quiet(&world, &sockets).await;
+            assert_eq!(group.handed(), 0);
+        });
+    }
+}
+
+#[test]
+fn what_is_known_by_its_address_is_handed_on_once() {
+    let other = IpAddr::from([127, 0, 0, 2]);
+    let Some(seats) = raw_seats(HERE, 244, Some(other)) else { return };
+    let group = seats[0].group();
+    on(seats, async |world, sockets| {
+        let send = raw_sender(other, 244);
+        for n in 0..30 {
+            send(&packet(0, n, 100), HERE);
+        }
+        let got = receive(&world, &sockets, 30).await;
+        assert!(got.iter().all(|(number, _)| *number == 2));
+        is_quiet(&world, &sockets).await;
+        assert_eq!((group.handed(), group.lost()), (20, 0));
+    });
+}
+
+/// RFC 9260 §10. The kernel tells every raw socket.
+#[test]
+fn a_report_is_looked_at_by_one_world() {
+    let Some(seats) = raw_seats(HERE, 245, None) else { return };
+    let group = seats[0].group();
+    on(seats, async |world, sockets| {
+        let send = raw_sender(HERE, 1);
+        // The last two are 0's: one by its tag, one because it is nobody's.
+        for quoted in [1, 2, 3, 0] {
+            let mut inner = v4(245, &[], 0, &packet(quoted, 0, 28));
+            let length = inner.len() as u16;
+            inner[2..4].copy_from_slice(&length.to_be_bytes());
+            inner[19] = 9;
+            let mut bytes = [&[3, 2, 0, 0, 0, 0, 0, 0], &inner[..]].concat();
+            let sum: u32 =
+                bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+            send(&bytes, HERE);
+        }
+        let got = receive(&world, &sockets, 4).await;
+        let got: BTreeSet<_> = got.iter().map(|(number, quoted)| (*number, tag(quoted))).collect();
+        assert_eq!(got, BTreeSet::from([(1, 1), (2, 2), (0, 3), (0, 0)]));
+        is_quiet(&world, &sockets).await;
+        assert_eq!((group.handed(), group.lost()), (0, 0));
+    });
+}
+
+/// A raw socket receives as soon as it is there, and before it can be told what.
+#[test]
+fn nothing_that_came_before_the_rule_is_taken() {
+    if raw_seats(HERE, 246, None).is_none() {
+        return;
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let until = over.clone();
+    let flood = thread::spawn(move || {
+        let send = raw_sender(HERE, 246);
+        for n in 0.. {
+            if until.load(Ordering::Relaxed) {
+                break;
+            }
+            send(&packet(0x8000_0000 + n, 0, 100), HERE);
+        }
+    });
+    for _ in 0..10 {
+        let seats = raw_seats(HERE, 246, None).expect("as before");
+        let group = seats[0].group();
+        on(seats, async |world, sockets| {
+            let got = receive(&world, &sockets, 300).await;
+            assert!(got.iter().all(|(number, packet)| tag(packet) % COUNT == *number));
+            assert_eq!(group.handed(), 0);
+        });
+    }
+    over.store(true, Ordering::Relaxed);
+    flood.join().expect("sent");
 }

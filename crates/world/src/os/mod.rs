@@ -10,7 +10,7 @@
 //! - `addresses`: the host's addresses, and how they change
 //! - `udp`, `raw`: sockets; `bind`: how UDP's come to a port; `outbox`: packets that leave together
 //! - `ports`: whose the ports of raw sockets are
-//! - `shards`: several worlds behind one UDP port; `steer`: what the kernel is told of them
+//! - `shards`: several worlds behind one UDP port or IP protocol; `steer`: what the kernel is told of them
 //! - `descriptor`: what the event loop watches
 //! - `reports`: ICMP, by way of the sockets' error queues
 //! - `tcp`: the host's own TCP
@@ -39,7 +39,7 @@ mod usage;
 
 pub use descriptor::give_back_memory;
 pub use packet::PacketSocket;
-pub use shards::{Group, Seat, share_udp};
+pub use shards::{Group, Seat, share_raw, share_udp};
 pub use signals::Signals;
 pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening, kernel_has_sctp, listen_tcp};
 pub use timers::OsTimer;
@@ -260,7 +260,7 @@ pub enum OsSocket {
     Udp(Box<udp::Udp>),
     /// IP, of one protocol.
     Raw(Box<raw::Raw>),
-    /// UDP, of one of several worlds.
+    /// Either, of one of several worlds.
     Shared(Box<shards::Shared>),
 }
 
@@ -268,7 +268,7 @@ impl Datagrams for OsSocket {
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_send(cx, batch),
-            Self::Shared(socket) => socket.udp.poll_send(cx, batch),
+            Self::Shared(socket) => socket.own.poll_send(cx, batch),
             Self::Raw(socket) => socket.poll_send(cx, batch),
         }
     }
@@ -276,7 +276,7 @@ impl Datagrams for OsSocket {
     fn queue(&self, batch: &mut Batch) -> bool {
         match self {
             Self::Udp(socket) => socket.queue(batch),
-            Self::Shared(socket) => socket.udp.queue(batch),
+            Self::Shared(socket) => socket.own.queue(batch),
             Self::Raw(_) => false,
         }
     }
@@ -284,7 +284,7 @@ impl Datagrams for OsSocket {
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut Batch) -> Poll<io::Result<()>> {
         match self {
             Self::Udp(socket) => socket.poll_flush(cx, unsent),
-            Self::Shared(socket) => socket.udp.poll_flush(cx, unsent),
+            Self::Shared(socket) => socket.own.poll_flush(cx, unsent),
             Self::Raw(_) => Poll::Ready(Ok(())),
         }
     }
@@ -308,7 +308,7 @@ impl Datagrams for OsSocket {
     fn local(&self) -> Vec<SocketAddr> {
         match self {
             Self::Udp(socket) => socket.local(),
-            Self::Shared(socket) => socket.udp.local(),
+            Self::Shared(socket) => socket.own.local(),
             Self::Raw(socket) => socket.local(),
         }
     }
@@ -316,7 +316,7 @@ impl Datagrams for OsSocket {
     fn mtu(&self, source: IpAddr) -> u32 {
         match self {
             Self::Udp(socket) => socket.mtu(source),
-            Self::Shared(socket) => socket.udp.mtu(source),
+            Self::Shared(socket) => socket.own.mtu(source),
             Self::Raw(socket) => socket.mtu(source),
         }
     }
@@ -324,7 +324,7 @@ impl Datagrams for OsSocket {
     fn max_segments(&self) -> usize {
         match self {
             Self::Udp(socket) => socket.max_segments(),
-            Self::Shared(socket) => socket.udp.max_segments(),
+            Self::Shared(socket) => socket.own.max_segments(),
             Self::Raw(_) => raw::MAX_SEGMENTS,
         }
     }
@@ -332,7 +332,8 @@ impl Datagrams for OsSocket {
     fn ports(&self) -> Option<Arc<dyn Ports>> {
         match self {
             Self::Raw(socket) => socket.ports(),
-            Self::Udp(_) | Self::Shared(_) => None,
+            Self::Shared(socket) => socket.ports(),
+            Self::Udp(_) => None,
         }
     }
 }

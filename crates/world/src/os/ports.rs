@@ -15,7 +15,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The ports of one socket of ours.
+/// The ports of one socket of ours, or of several that share them, a thread each.
 #[derive(Debug)]
 pub(super) struct Kept {
     protocol: u8,
@@ -45,8 +45,12 @@ impl Held {
     }
 
     fn find(&self, port: u16) -> Option<Arc<Claim>> {
-        self.lock().get(&port).and_then(Weak::upgrade)
+        find(&self.lock(), port)
     }
+}
+
+fn find(held: &BTreeMap<u16, Weak<Claim>>, port: u16) -> Option<Arc<Claim>> {
+    held.get(&port).and_then(Weak::upgrade)
 }
 
 impl Drop for Claim {
@@ -83,16 +87,18 @@ impl Kept {
         asked.map_or_else(|why| why.kind() != io::ErrorKind::ConnectionRefused, |()| true)
     }
 
-    fn hold(&self, port: u16, names: Vec<UnixDatagram>) -> PortClaim {
+    fn hold(&self, held: &mut BTreeMap<u16, Weak<Claim>>, port: u16, names: Vec<UnixDatagram>) -> PortClaim {
         let claim = Arc::new(Claim { port, held: self.held.clone(), _names: names });
-        self.held.lock().insert(port, Arc::downgrade(&claim));
+        held.insert(port, Arc::downgrade(&claim));
         claim
     }
 }
 
 impl Ports for Kept {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        if let Some(claim) = self.held.find(port) {
+        // Until it is there: another thread that asks meanwhile would find the names taken.
+        let mut held = self.held.lock();
+        if let Some(claim) = find(&held, port) {
             return Ok(claim);
         }
         // Those who have all addresses have not those of the loopback interface.
@@ -103,19 +109,21 @@ impl Ports for Kept {
         let every = self.all.then_some(None);
         let wanted = every.into_iter().chain(self.addresses.iter().copied().map(Some));
         let names: io::Result<_> = wanted.map(|address| self.take(address, port)).collect();
-        Ok(self.hold(port, names?))
+        Ok(self.hold(&mut held, port, names?))
     }
 
     fn connect(&self, port: u16) -> Option<PortClaim> {
-        if let Some(claim) = self.held.find(port) {
+        let mut held = self.held.lock();
+        if let Some(claim) = find(&held, port) {
             return Some(claim);
         }
         // Each takes a file, and others are wanted, too.
         let (most, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-        if self.held.lock().len() as u64 >= most / 2 {
+        if held.len() as u64 >= most / 2 {
             return None;
         }
-        Some(self.hold(port, vec![self.take(None, port).ok()?]))
+        let name = self.take(None, port).ok()?;
+        Some(self.hold(&mut held, port, vec![name]))
     }
 
     fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool {
@@ -157,6 +165,18 @@ mod tests {
         assert!(kept(&[]).listen(4001).is_ok(), "neither address is its own");
         drop((claim, beside));
         assert!(!same.are_anothers(at(1), 4001) && same.listen(4001).is_ok(), "given back");
+    }
+
+    #[test]
+    fn threads_that_share_a_port_do_not_keep_each_other_out() {
+        let shared = kept(&[[192, 0, 2, 1], [192, 0, 2, 2]]);
+        for port in 4100..4150 {
+            let claims: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| shared.listen(port))).collect();
+                threads.into_iter().map(|thread| thread.join().expect("asked")).collect()
+            });
+            assert!(claims.iter().all(Result::is_ok), "{claims:?}");
+        }
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //! One socket for each IP version. The kernel writes the IP headers, with
 //! Don't Fragment set; an IPv4 packet arrives with its header, an IPv6 packet
 //! without. Such a socket excludes nobody: every socket of the protocol gets
-//! every packet, and `ports` says whose it is.
+//! every packet, and `ports` says whose it is. Among the worlds of one program
+//! that share them (`shards`) each socket is told which are its own.
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
 use super::ports::Kept;
 use super::reports::{self, Report};
+use super::steer;
 use crate::Ports;
 use anabranch_base::{Batch, Ecn, IcmpKind};
 use nix::libc;
@@ -58,19 +60,27 @@ impl std::fmt::Debug for Version {
 
 impl Raw {
     pub(super) fn bind(addresses: Rc<Addresses>, protocol: u8, mark: Option<u32>) -> io::Result<Self> {
-        let list = addresses.list();
-        let mut sockets = Vec::new();
-        for v4 in [true, false] {
-            if list.iter().any(|ip| ip.is_ipv4() == v4) {
-                let version = Version::new(v4, protocol)?;
-                if let Some(mark) = mark {
-                    setsockopt(version.socket.get_ref(), sockopt::Mark, &mark)?;
-                }
-                sockets.push(version);
-            }
-        }
-        if sockets.is_empty() {
+        let opened = versions(&addresses).map(|v4| open(v4, protocol).map(|socket| (v4, socket)));
+        let opened = opened.collect::<io::Result<_>>()?;
+        Self::over(addresses, protocol, mark, opened)
+    }
+
+    /// Over sockets of this protocol, for IPv4 or not.
+    pub(super) fn over(
+        addresses: Rc<Addresses>,
+        protocol: u8,
+        mark: Option<u32>,
+        opened: Vec<(bool, Socket)>,
+    ) -> io::Result<Self> {
+        if opened.is_empty() {
             return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        let mut sockets = Vec::new();
+        for (v4, socket) in opened {
+            if let Some(mark) = mark {
+                setsockopt(&socket, sockopt::Mark, &mark)?;
+            }
+            sockets.push(Version::over(v4, socket)?);
         }
         Ok(Self {
             addresses,
@@ -236,27 +246,74 @@ impl Arrived {
     }
 }
 
+/// The IP versions of these addresses: whether it is IPv4.
+fn versions(addresses: &Addresses) -> impl Iterator<Item = bool> + use<> {
+    let list = addresses.list();
+    [true, false].into_iter().filter(move |v4| list.iter().any(|ip| ip.is_ipv4() == *v4))
+}
+
+fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
+    let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
+    let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
+    socket.set_nonblocking(true)?;
+    // The kernel says Protocol Unreachable for a raw socket without room: more than the host's limit,
+    // where that is permitted.
+    if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    }
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    if v4 {
+        rustix::net::sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?;
+        setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
+    } else {
+        rustix::net::sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE)?;
+        setsockopt(&socket, sockopt::Ipv6DontFrag, &true)?;
+        setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?;
+        setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+        setsockopt(&socket, sockopt::Ipv6RecvTClass, &true)?;
+    }
+    Ok(socket)
+}
+
+/// Sockets for `count` worlds at these addresses, each of which gets its share of the packets and nothing else.
+pub(super) fn share(
+    addresses: &Addresses,
+    protocol: u8,
+    count: usize,
+) -> io::Result<Vec<Vec<(bool, Socket)>>> {
+    let mut each = Vec::new();
+    for _ in 0..count {
+        let mut sockets = Vec::new();
+        for v4 in versions(addresses) {
+            let socket = open(v4, protocol)?;
+            // It has been receiving since it was opened, what is others', too.
+            steer::by_nothing(&socket)?;
+            sockets.push((v4, socket));
+        }
+        each.push(sockets);
+    }
+    for (sockets, index) in each.iter().zip(0..) {
+        for (v4, socket) in sockets {
+            forget(socket);
+            steer::by_share(socket, *v4, index, count as u32)?;
+        }
+    }
+    Ok(each)
+}
+
+/// Takes what has come to a socket that takes nothing more.
+fn forget(socket: &Socket) {
+    for _ in 0..MOST_FORGOTTEN {
+        // Other errors are reports: packets may stand behind them.
+        let taken = rustix::net::recv(socket, &mut [0_u8; 1], rustix::net::RecvFlags::DONTWAIT);
+        if taken.is_err_and(|error| error == rustix::io::Errno::AGAIN) {
+            return;
+        }
+    }
+}
+
 impl Version {
-    fn new(v4: bool, protocol: u8) -> io::Result<Self> {
-        let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
-        let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
-        socket.set_nonblocking(true)?;
-        // The kernel says Protocol Unreachable for a raw socket without room: more than the host's limit,
-        // where that is permitted.
-        if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
-            let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
-        }
-        let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
-        if v4 {
-            rustix::net::sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?;
-            setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
-        } else {
-            rustix::net::sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE)?;
-            setsockopt(&socket, sockopt::Ipv6DontFrag, &true)?;
-            setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?;
-            setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
-            setsockopt(&socket, sockopt::Ipv6RecvTClass, &true)?;
-        }
+    fn over(v4: bool, socket: Socket) -> io::Result<Self> {
         let socket = Rc::new(super::descriptor::watch(socket.into())?);
         let trouble = RefCell::new(trouble(socket.clone()));
         Ok(Self { v4, socket, trouble })
@@ -418,3 +475,5 @@ fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
 /// Packets in a call (`sendmmsg`, `recvmmsg`).
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
+/// More than the buffer of a socket has room for.
+const MOST_FORGOTTEN: usize = 1 << 16;

@@ -1,15 +1,20 @@
-//! Several worlds behind one UDP port: sockets that share it, and what one
-//! world hands to another.
+//! Several worlds behind one UDP port, or one IP protocol: sockets that share
+//! it, and what one world hands to another.
 //!
 //! The kernel gives each socket the packets that are its world's (`steer`).
 //! What comes to another all the same is handed on: packets of several
 //! associations that the network has joined into one train (GRO), those that
 //! are found by address (see [`Steering`]), and ICMP, which the kernel gives
-//! to any of the sockets.
+//! to any of the sockets of a UDP port. Of raw sockets it gives ICMP to all:
+//! each world looks at what is its own, and hands on nothing.
 
+use super::addresses::Addresses;
+use super::ports::Kept;
+use super::raw::{self, Raw};
 use super::udp::Udp;
 use super::{OsSocket, OsWorld, bind, steer};
 use crate::steering::Steering;
+use crate::{Datagrams, Ports};
 use anabranch_base::{Batch, Ecn, Icmp};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::Socket;
@@ -21,13 +26,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The sockets of one of several worlds behind a UDP port, for its thread to take.
+/// The sockets of one of several worlds behind a port, or a protocol, for its thread to take.
 #[derive(Debug)]
 pub struct Seat {
     index: usize,
-    port: u16,
-    sockets: Vec<(IpAddr, Socket)>,
+    sockets: Sockets,
     group: Arc<Group>,
+}
+
+/// What a world is behind.
+#[derive(Debug)]
+enum Sockets {
+    /// A UDP port, at these addresses.
+    Udp { port: u16, bound: Vec<(IpAddr, Socket)> },
+    /// An IP protocol: IPv4 or not.
+    Raw { protocol: u8, opened: Vec<(bool, Socket)> },
 }
 
 /// What the worlds behind a port have in common.
@@ -35,11 +48,18 @@ pub struct Seat {
 pub struct Group {
     steering: Arc<dyn Steering>,
     inboxes: Vec<Inbox>,
+    /// One claim for all: they would be in each other's way.
+    ports: Option<Arc<dyn Ports>>,
     handed: AtomicU64,
     lost: AtomicU64,
 }
 
 impl Group {
+    fn new(count: usize, steering: Arc<dyn Steering>, ports: Option<Arc<dyn Ports>>) -> Arc<Self> {
+        let inboxes = std::iter::repeat_with(Inbox::default).take(count).collect();
+        Arc::new(Self { steering, inboxes, ports, handed: AtomicU64::new(0), lost: AtomicU64::new(0) })
+    }
+
     /// Packets and reports that one world has handed to another.
     #[must_use]
     pub fn handed(&self) -> u64 {
@@ -64,12 +84,9 @@ pub fn share_udp(
     count: usize,
     steering: Arc<dyn Steering>,
 ) -> io::Result<Vec<Seat>> {
-    let inboxes = std::iter::repeat_with(Inbox::default).take(count).collect();
-    let group = Arc::new(Group { steering, inboxes, handed: AtomicU64::new(0), lost: AtomicU64::new(0) });
     // The first ones share with nobody yet.
     let (port, first) = bind::all(addresses, port)?;
-    let mut seats: Vec<Seat> =
-        (0..count).map(|index| Seat { index, port, sockets: Vec::new(), group: group.clone() }).collect();
+    let mut each: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(count).collect();
     for (ip, socket) in first {
         setsockopt(&socket, sockopt::ReusePort, &true)?;
         let others = (1..count).map(|_| bind::one(SocketAddr::new(ip, port), true));
@@ -77,18 +94,45 @@ pub fn share_udp(
         if count > 1 {
             steer::by_tag(&socket, count as u32)?;
         }
-        for (seat, socket) in seats.iter_mut().zip(std::iter::once(socket).chain(others)) {
-            seat.sockets.push((ip, socket));
+        for (sockets, socket) in each.iter_mut().zip(std::iter::once(socket).chain(others)) {
+            sockets.push((ip, socket));
         }
     }
-    Ok(seats)
+    let group = Group::new(count, steering, None);
+    Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
+}
+
+/// Opens raw sockets of an IP protocol, whose packets begin with SCTP's common header, for `count` worlds, in their
+/// order: on these addresses, or on all of the host where there are none. Each gets its share of what comes there.
+///
+/// # Errors
+/// As [`World::bind`](crate::World::bind).
+pub fn share_raw(
+    addresses: &[IpAddr],
+    protocol: u8,
+    count: usize,
+    steering: Arc<dyn Steering>,
+) -> io::Result<Vec<Seat>> {
+    let addresses = Addresses::new(addresses.to_vec())?;
+    let each = raw::share(&addresses, protocol, count)?;
+    let ports = Kept::new(&addresses, protocol).ok();
+    let group = Group::new(count, steering, ports.map(|kept| Arc::new(kept) as Arc<dyn Ports>));
+    Ok(seats(each.into_iter().map(|opened| Sockets::Raw { protocol, opened }), &group))
+}
+
+fn seats(each: impl Iterator<Item = Sockets>, group: &Arc<Group>) -> Vec<Seat> {
+    let seat = |(index, sockets)| Seat { index, sockets, group: group.clone() };
+    each.enumerate().map(seat).collect()
 }
 
 impl Seat {
-    /// The port.
+    /// The port; 0 of an IP protocol, which has none.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        match self.sockets {
+            Sockets::Udp { port, .. } => port,
+            Sockets::Raw { .. } => 0,
+        }
     }
 
     /// Which of the worlds it is for, from 0.
@@ -105,22 +149,30 @@ impl Seat {
 }
 
 impl OsWorld {
-    /// The socket of this world among those behind a port; the world's addresses must be those that were bound.
+    /// The socket of this world among those behind a port or a protocol; the world's addresses must be those that they
+    /// were opened for.
     ///
     /// # Errors
     /// The host gives no offloads, or no event queue.
     pub fn take_seat(&self, seat: Seat) -> io::Result<OsSocket> {
-        let Seat { index, port, sockets, group } = seat;
-        let udp = Udp::over(self, port, sockets)?;
+        let Seat { index, sockets, group } = seat;
+        let own = match sockets {
+            Sockets::Udp { port, bound } => OsSocket::Udp(Box::new(Udp::over(self, port, bound)?)),
+            Sockets::Raw { protocol, opened } => {
+                let (addresses, mark) = (self.inner.addresses.clone(), self.inner.mark);
+                OsSocket::Raw(Box::new(Raw::over(addresses, protocol, mark, opened)?))
+            }
+        };
         let sorted = RefCell::new(vec![Vec::new(); group.inboxes.len()]);
-        Ok(OsSocket::Shared(Box::new(Shared { udp, index, group, from_others: Cell::new(false), sorted })))
+        Ok(OsSocket::Shared(Box::new(Shared { own, index, group, from_others: Cell::new(false), sorted })))
     }
 }
 
 /// The socket of one of several worlds.
 #[derive(Debug)]
 pub struct Shared {
-    pub(super) udp: Udp,
+    /// What is not shared.
+    pub(super) own: OsSocket,
     index: usize,
     group: Arc<Group>,
     /// What came last was handed on by another world.
@@ -138,7 +190,7 @@ impl Shared {
                 self.from_others.set(true);
                 return Poll::Ready(Ok(()));
             }
-            match self.udp.poll_recv(cx, batch) {
+            match self.own.poll_recv(cx, batch) {
                 Poll::Ready(Ok(())) => {
                     self.hand_on(batch);
                     if !batch.is_empty() {
@@ -153,7 +205,11 @@ impl Shared {
     }
 
     pub(super) fn has_more(&self) -> bool {
-        self.group.inboxes[self.index].filled.load(Ordering::Acquire) || self.udp.has_more()
+        self.group.inboxes[self.index].filled.load(Ordering::Acquire) || self.own.has_more()
+    }
+
+    pub(super) fn ports(&self) -> Option<Arc<dyn Ports>> {
+        self.group.ports.clone()
     }
 
     /// Leaves in `batch` what is for this world.
@@ -164,9 +220,14 @@ impl Shared {
         };
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
-            let owner = within(steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default()));
+            let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
+            // All have been told, and the first one looks at what is nobody's.
+            let told_all = matches!(self.own, OsSocket::Raw(_));
+            let owner = within(if told_all { owner.or(Some(0)) } else { owner });
             if owner != self.index {
-                self.give(owner, batch, batch.bytes().to_vec(), 1);
+                if !told_all {
+                    self.give(owner, batch, batch.bytes().to_vec(), 1);
+                }
                 batch.clear();
             }
             return;

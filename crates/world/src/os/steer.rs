@@ -3,11 +3,15 @@
 //! none and goes by its initiate tag, which is as random, and stays the same
 //! when it is sent again, even to another address (RFC 9260 §5.3.1).
 //!
+//! Of the sockets of a UDP port the kernel asks which is meant. Raw sockets are
+//! given every packet each, and each is asked whether it wants it.
+//!
 //! Programs of the classic BPF, which need no privilege. One that reads beyond
 //! the end of a packet ends with 0.
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{SockFilter, Socket};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -26,6 +30,50 @@ pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::AttachReusePortCbpf, &program)?)
 }
 
+/// Has a raw socket of an IP version take only what is for number `index` of `count`. Fragments are put together
+/// before; what has not even a common header is nobody's.
+pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
+    // IPv4's header comes along, of whatever length; of IPv6's headers none.
+    let before = if v4 {
+        step(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0)
+    } else {
+        step(libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM, 0)
+    };
+    attach(
+        socket,
+        &[
+            before,
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_IND, VERIFICATION_TAG),
+            // Not 0: over the next five.
+            libc::sock_filter { jf: 5, ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0) },
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0),
+            step(libc::BPF_ALU | libc::BPF_SUB | libc::BPF_X, 0),
+            libc::sock_filter {
+                jt: 1,
+                ..step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, INITIATE_TAG + 4)
+            },
+            // Too short for an INIT: as if that tag were 0, too.
+            step(libc::BPF_RET | libc::BPF_K, if index == 0 { WHOLE } else { 0 }),
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_IND, INITIATE_TAG),
+            step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
+            libc::sock_filter { jf: 1, ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, index) },
+            step(libc::BPF_RET | libc::BPF_K, WHOLE),
+            step(libc::BPF_RET | libc::BPF_K, 0),
+        ],
+    )
+}
+
+/// Has a socket take nothing.
+pub(super) fn by_nothing(socket: &Socket) -> io::Result<()> {
+    attach(socket, &[step(libc::BPF_RET | libc::BPF_K, 0)])
+}
+
+fn attach(socket: &Socket, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program: Vec<_> =
+        program.iter().map(|step| SockFilter::new(step.code, step.jt, step.jf, step.k)).collect();
+    socket.attach_filter(&program)
+}
+
 fn step(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
@@ -34,3 +82,5 @@ fn step(code: u32, k: u32) -> libc::sock_filter {
 const VERIFICATION_TAG: u32 = 4;
 /// Offset of the tag in an INIT that follows the common header (RFC 9260 §3.3.2).
 const INITIATE_TAG: u32 = 16;
+/// So many bytes of a packet: all that it has.
+const WHOLE: u32 = u32::MAX;

@@ -16,9 +16,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::thread;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
@@ -334,34 +332,4 @@ fn a_report_is_looked_at_by_one_world() {
         is_quiet(&world, &sockets).await;
         assert_eq!((group.handed(), group.lost()), (0, 0));
     });
-}
-
-/// A raw socket receives as soon as it is there, and before it can be told what.
-#[test]
-fn nothing_that_came_before_the_rule_is_taken() {
-    if raw_seats(HERE, 246, None).is_none() {
-        return;
-    }
-    let over = Arc::new(AtomicBool::new(false));
-    let until = over.clone();
-    let flood = thread::spawn(move || {
-        let send = raw_sender(HERE, 246);
-        for n in 0.. {
-            if until.load(Ordering::Relaxed) {
-                break;
-            }
-            send(&packet(0x8000_0000 + n, 0, 100), HERE);
-        }
-    });
-    for _ in 0..10 {
-        let seats = raw_seats(HERE, 246, None).expect("as before");
-        let group = seats[0].group();
-        on(seats, async |world, sockets| {
-            let got = receive(&world, &sockets, 300).await;
-            assert!(got.iter().all(|(number, packet)| tag(packet) % COUNT == *number));
-            assert_eq!(group.handed(), 0);
-        });
-    }
-    over.store(true, Ordering::Relaxed);
-    flood.join().expect("sent");
 }

@@ -171,8 +171,13 @@ mod tests {
     fn threads_that_share_a_port_do_not_keep_each_other_out() {
         let shared = kept(&[[192, 0, 2, 1], [192, 0, 2, 2]]);
         for port in 4100..4150 {
+            let at_once = std::sync::Barrier::new(4);
+            let ask = || {
+                at_once.wait();
+                shared.listen(port)
+            };
             let claims: Vec<_> = std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| shared.listen(port))).collect();
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
                 threads.into_iter().map(|thread| thread.join().expect("asked")).collect()
             });
             assert!(claims.iter().all(Result::is_ok), "{claims:?}");

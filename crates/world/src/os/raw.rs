@@ -294,22 +294,22 @@ pub(super) fn share(
     }
     for (sockets, index) in each.iter().zip(0..) {
         for (v4, socket) in sockets {
-            forget(socket);
-            steer::by_share(socket, *v4, index, count as u32)?;
+            take_share(socket, *v4, index, count as u32)?;
         }
     }
     Ok(each)
 }
 
-/// Takes what has come to a socket that takes nothing more.
-fn forget(socket: &Socket) {
+/// Has a socket that takes nothing take its share from here on, without what has come before.
+fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MOST_FORGOTTEN {
         // Other errors are reports: packets may stand behind them.
         let taken = rustix::net::recv(socket, &mut [0_u8; 1], rustix::net::RecvFlags::DONTWAIT);
         if taken.is_err_and(|error| error == rustix::io::Errno::AGAIN) {
-            return;
+            break;
         }
     }
+    steer::by_share(socket, v4, index, count)
 }
 
 impl Version {
@@ -477,3 +477,35 @@ pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
 /// More than the buffer of a socket has room for.
 const MOST_FORGOTTEN: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A raw socket receives as soon as it is there, and before it can be told what.
+    #[test]
+    fn what_came_before_a_share_was_taken_is_forgotten() {
+        let (socket, sender) = match (open(true, 247), open(true, 247)) {
+            (Ok(socket), Ok(sender)) => (socket, sender),
+            (one, _) => {
+                assert_eq!(one.map_err(|why| why.kind()).err(), Some(io::ErrorKind::PermissionDenied));
+                return;
+            }
+        };
+        let send = |tag: u8| {
+            let here = SocketAddr::from(([127, 0, 0, 1], 0));
+            sender.send_to(&[0, 0, 0, 0, 0, 0, 0, tag, 0, 0, 0, 0], &here.into()).expect("sent");
+        };
+        [1, 2, 3].into_iter().for_each(send);
+        steer::by_nothing(&socket).expect("told");
+        [4, 5, 6].into_iter().for_each(send);
+        take_share(&socket, true, 1, 3).expect("told");
+        [7, 8, 9].into_iter().for_each(send);
+        let (mut tags, mut bytes) = (Vec::new(), [0_u8; 100]);
+        while let Ok((_, length)) = rustix::net::recv(&socket, &mut bytes, rustix::net::RecvFlags::DONTWAIT) {
+            assert_eq!(length, 20 + 12);
+            tags.push(bytes[20 + 7]);
+        }
+        assert_eq!(tags, [7]);
+    }
+}

@@ -98,6 +98,11 @@ fn every_pace_brings_every_object() {
             assert_eq!(at(&text, "plan.latency_from"), from, "{url} {words}");
         }
     }
+    // A connection has one stream, however many objects ride on it.
+    for (url, streams) in server.urls("1k").iter().zip([1, 20]) {
+        let text = out(&load(url, "-c 1 --requests 20 --objects-per-session 20 --json -"));
+        assert_eq!(at(&text, "plan.streams"), streams, "{url}");
+    }
     let url = &server.urls("1k")[1];
     let output = load(url, "-c 1 --streams 30 --requests 300");
     assert_eq!(output.status.code(), Some(0));
@@ -189,7 +194,7 @@ fn a_signal_ends_it_with_what_was_measured() {
     for url in server.urls("1k") {
         let csv = server.place.join("seconds.csv");
         let child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
-            .args(["load", &url, "-c", "2", "--duration", "60s", "--csv"])
+            .args(["load", &url, "-c", "2", "--duration", "60s", "--json", "-", "--csv"])
             .arg(&csv)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -200,10 +205,29 @@ fn a_signal_ends_it_with_what_was_measured() {
             Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success()
         );
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = out(&output);
-        assert!(text.contains("Interrupted: ") && !text.contains(" replies 0 "), "{text}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{text}");
+        let json = out(&output);
+        let count = |path: &str| at(&json, path).as_u64().expect("a number");
+        let replies = count("replies.total");
+        assert!(text.contains("Interrupted: ") && text.contains(&format!(" replies {replies} ")), "{text}");
+        // With the second that had begun, all three say the same.
+        let intervals = at(&json, "intervals");
+        let intervals = intervals.as_array().expect("intervals");
+        let sum = |name: &str| intervals.iter().filter_map(|interval| interval[name].as_u64()).sum::<u64>();
+        assert!(intervals.len() >= 2 && replies > 0, "{json}");
+        assert_eq!((sum("replies"), sum("requests")), (replies, count("requests.total")), "{json}");
+        assert_eq!(sum("sessions"), count("connections.total"), "{json}");
         let rows = fs::read_to_string(&csv).expect("the rows");
-        assert!(rows.starts_with("at_ns,sessions,") && rows.lines().count() >= 2, "{rows}");
+        let mut rows = rows.lines();
+        let names: Vec<_> = rows.next().expect("names").split(',').collect();
+        let column = names.iter().position(|name| *name == "replies").expect("replies");
+        let of = |row: &str| row.split(',').nth(column).and_then(|number| number.parse::<u64>().ok());
+        assert_eq!(rows.filter_map(of).sum::<u64>(), replies);
+        // What the open sessions had brought is theirs.
+        assert_eq!((count("connections.lifetime.n"), count("connections.broken")), (2, 0), "{json}");
+        assert!(count("connections.lifetime.min_ns") > 1_000_000_000, "{json}");
+        let length = format!("Connection length [replies/conn]: {:.3}\n", replies as f64 / 2.0);
+        assert!(text.contains(&length), "{text}");
     }
 }

@@ -28,8 +28,9 @@ use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_transport::Connector;
 use anabranch_world::World;
-use session::Queue;
+use session::{Queue, Work};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What is to be done.
@@ -109,6 +110,10 @@ struct Shared<W: World, C: Connector> {
     plan: Plan,
     request: Vec<u8>,
     tally: RefCell<Tally>,
+    /// Sessions that are open, by their number.
+    open: RefCell<BTreeMap<u64, Rc<Work>>>,
+    /// Nothing is left to do.
+    over: Cell<bool>,
     /// Objects that may still be begun.
     requests_left: Cell<u64>,
     sessions_left: Cell<u64>,
@@ -135,6 +140,8 @@ impl<W: World, C: Connector> Load<W, C> {
             server,
             request: request.into_bytes(),
             tally: RefCell::new(Tally::new(begun)),
+            open: RefCell::default(),
+            over: Cell::new(false),
             requests_left: Cell::new(plan.requests.unwrap_or(u64::MAX)),
             sessions_left: Cell::new(plan.sessions.unwrap_or(u64::MAX)),
             ends: plan.duration.map_or(Instant::MAX, |span| begun + span),
@@ -194,12 +201,19 @@ impl<W: World, C: Connector> Load<W, C> {
         shared.abandon_rest();
         drop(ticker);
         shared.tally.borrow_mut().finish(shared.world.now());
+        shared.over.set(true);
     }
 
-    /// What was measured so far.
+    /// What was measured so far, as if it ended now: with the second that has begun, and what open sessions have brought.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        self.shared.tally.borrow().clone()
+        let shared = &self.shared;
+        let mut tally = shared.tally.borrow().clone();
+        if !shared.over.get() {
+            tally.finish(shared.world.now());
+            shared.open.borrow().values().for_each(|work| work.interrupted(&mut tally));
+        }
+        tally
     }
 
     /// Replies and failures so far: what a progress line needs.

@@ -3,6 +3,7 @@
 use super::Shared;
 use super::cause::Cause;
 use super::exchange::Lane;
+use super::tally::Tally;
 use crate::serve::Tasks;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -73,8 +74,10 @@ enum From {
 }
 
 /// What the streams of a session share.
-struct Work {
+pub(super) struct Work {
     from: From,
+    begun: Instant,
+    established: Cell<bool>,
     /// Objects that it may still begin.
     left: Cell<u64>,
     replies: Cell<u64>,
@@ -96,13 +99,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
             return false;
         }
     };
-    shared.tally.borrow_mut().began();
-    let open = Open {
-        shared: shared.clone(),
-        begun,
-        work: Work::new(from, wanted, begun),
-        established: Cell::new(false),
-    };
+    let open = Open::new(shared, Work::new(from, wanted, begun));
     let established = within(world, shared.plan.timeout, session.established()).await;
     let refused = match established {
         Some(Ok(())) => None,
@@ -118,7 +115,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
         session.abort();
         return false;
     }
-    open.established.set(true);
+    open.work.established.set(true);
     {
         let now = world.now();
         let mut tally = shared.tally.borrow_mut();
@@ -172,16 +169,15 @@ fn spend<W: World, C: Connector>(shared: &Shared<W, C>, from: From) {
 /// A session in the tally, until it is dropped.
 struct Open<W: World, C: Connector> {
     shared: Rc<Shared<W, C>>,
-    begun: Instant,
-    work: Work,
-    established: Cell<bool>,
+    work: Rc<Work>,
+    number: u64,
 }
 
 impl<W: World, C: Connector> Drop for Open<W, C> {
     fn drop(&mut self) {
-        let lasted = self.work.last.get().since(self.begun);
-        let broken = self.work.failed.get() || !self.established.get();
-        self.shared.tally.borrow_mut().ended(lasted, self.work.replies.get(), broken);
+        let broken = self.work.failed.get() || !self.work.established.get();
+        self.work.ended(&mut self.shared.tally.borrow_mut(), broken);
+        self.shared.open.borrow_mut().remove(&self.number);
     }
 }
 
@@ -189,6 +185,8 @@ impl Work {
     fn new(from: From, wanted: u64, begun: Instant) -> Self {
         Self {
             from,
+            begun,
+            established: Cell::new(false),
             left: Cell::new(wanted),
             replies: Cell::new(0),
             last: Cell::new(begun),
@@ -196,9 +194,27 @@ impl Work {
             failed: Cell::new(false),
         }
     }
+
+    /// Tells of the session what it has lasted and brought.
+    fn ended(&self, tally: &mut Tally, broken: bool) {
+        tally.ended(self.last.get().since(self.begun), self.replies.get(), broken);
+    }
+
+    /// The same of a session that goes on: only what has failed in it has broken it.
+    pub(super) fn interrupted(&self, tally: &mut Tally) {
+        self.ended(tally, self.failed.get());
+    }
 }
 
 impl<W: World, C: Connector> Open<W, C> {
+    fn new(shared: &Rc<Shared<W, C>>, work: Work) -> Self {
+        let mut tally = shared.tally.borrow_mut();
+        tally.began();
+        let (number, work) = (tally.sessions, Rc::new(work));
+        shared.open.borrow_mut().insert(number, work.clone());
+        Self { shared: shared.clone(), work, number }
+    }
+
     /// Nothing more is begun on it.
     fn retire(&self) {
         self.work.retired.set(true);

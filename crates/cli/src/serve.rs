@@ -75,7 +75,7 @@ impl Settings {
         let options = Options {
             idle_timeout: Some(span("idle")?),
             head_timeout: Some(span("header-timeout")?),
-            date_from: Some(now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
+            wall_clock: Some(|| now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()),
             max_head: Some(most_head),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             stop: Some(Stop::new()),

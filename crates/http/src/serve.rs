@@ -54,8 +54,9 @@ pub struct Options {
     pub idle_timeout: Option<Duration>,
     /// A session on which a request began and is not complete after so long is aborted.
     pub head_timeout: Option<Duration>,
-    /// Unix time in seconds at the beginning of the world: answers then carry a Date.
-    pub date_from: Option<u64>,
+    /// The wall clock, Unix time in seconds: answers then carry a Date. It may be stepped at any time, so nothing else
+    /// looks at it; timers are the world's.
+    pub wall_clock: Option<fn() -> u64>,
     /// The largest request head, bytes; a larger one is answered with 431.
     pub max_head: Option<usize>,
     /// Sessions that are served at a time, by all servers that have a clone of it. For one more that session ends that

@@ -306,11 +306,10 @@ fn respond<W: World, S: Site, O>(
     if refused || asks_to_close(request) {
         fields.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if let Some(from) = service.options.date_from {
-        let seconds = from.saturating_add(service.world.now().as_nanos() / 1_000_000_000);
-        if let Ok(date) = HeaderValue::from_str(&imf_date(seconds)) {
-            fields.insert(DATE, date);
-        }
+    if let Some(wall_clock) = service.options.wall_clock
+        && let Ok(date) = HeaderValue::from_str(&imf_date(wall_clock()))
+    {
+        fields.insert(DATE, date);
     }
     let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
     let least = status_line

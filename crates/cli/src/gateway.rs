@@ -14,6 +14,7 @@ use anabranch_transport::engines::sctp::Config;
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -82,6 +83,9 @@ impl Settings {
         let head: Bytes = text("max-header")
             .parse()
             .map_err(|why| Failure::Usage(format!("--max-header {}: {why}", text("max-header"))))?;
+        let max_head = usize::try_from(head.0).ok().filter(|most| HEADS.contains(most));
+        let max_head = max_head
+            .ok_or_else(|| Failure::Usage(format!("--max-header {}: 1KiB to 1MiB", text("max-header"))))?;
         // An exchange that is given up takes its stream with it, not the association (RFC 6525); and one client's bytes
         // do not go before another's because they came earlier (RFC 8260 §3.2).
         let ours = [("reconfig", "yes"), ("scheduler", "rr")];
@@ -96,7 +100,7 @@ impl Settings {
             connect: span("connect-timeout")?,
             idle: span("idle")?,
             head: span("header-timeout")?,
-            max_head: usize::try_from(head.0).unwrap_or(usize::MAX).clamp(1 << 10, 1 << 20),
+            max_head,
             room: Room::new(usize::from(number("exchanges"))),
             log: (!matches.get_flag("quiet")).then(|| Log::new(log)),
             grace: span("grace")?,
@@ -221,3 +225,6 @@ async fn listen<U: Upstream>(
     servers.ready();
     servers.until_told(world, &stop, settings.grace).await
 }
+
+/// Request heads that may be asked for: less is too short for what every client sends.
+const HEADS: RangeInclusive<usize> = 1 << 10..=1 << 20;

@@ -107,6 +107,10 @@ const WRONG: &[(&str, &str)] = &[
         "gateway --threads 65 --origin http://127.0.0.1/",
         "invalid value '65' for '--threads <N>': 65 is not in 1..=64 (see --help)",
     ),
+    // Not quietly another limit.
+    ("gateway --origin http://127.0.0.1/ --max-header 100MB", "--max-header 100MB: 1KiB to 1MiB"),
+    ("gateway --origin http://127.0.0.1/ --max-header 0B", "--max-header 0B: 1KiB to 1MiB"),
+    ("serve --max-header 100MB", "--max-header 100MB: at most 1 MiB, and not 0"),
     // Units.
     (
         "race --rate 10",

@@ -114,7 +114,10 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(Done::Well) => ExitCode::SUCCESS,
-        Ok(Done::Badly) => ExitCode::from(1),
+        Ok(Done::Badly) => {
+            files::clean_up();
+            ExitCode::from(1)
+        }
         Err(failure) => fail(failure),
     }
 }

@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 /// Why a session did not do what was asked of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -42,6 +42,8 @@ pub(super) struct End<W: World, N: Session> {
     /// What the client asked for, once known.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
+    /// All streams read through it: one each would be a gigabyte, touched page by page, where there are 65,535.
+    buffer: RefCell<Vec<u8>>,
     pub(super) sent_bytes: Cell<u64>,
     sent_messages: Cell<u64>,
     /// Everything that was to be sent has been given to the transport.
@@ -89,6 +91,7 @@ impl<W: World, N: Session> End<W, N> {
             moved: Cell::new(now),
             hello: Cell::new(None),
             streams: RefCell::default(),
+            buffer: RefCell::new(vec![0; READ_BYTES]),
             sent_bytes: Cell::new(0),
             sent_messages: Cell::new(0),
             sent: Cell::new(None),
@@ -327,20 +330,24 @@ impl<W: World, N: Session> End<W, N> {
 
 async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::Stream>>, number: usize) {
     let mut parser = Parser::default();
-    let mut buffer = vec![0; if number == 0 { READ_BYTES } else { STREAM_READ_BYTES }];
+    let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
-        let read = poll_fn(|cx| stream.borrow_mut().poll_read(cx, &mut buffer)).await;
-        match read {
-            Ok(0) => return end.fail(Failed::Closed(CloseReason::Finished)),
-            Err(reason) => return end.fail(Failed::Closed(reason)),
-            Ok(read) => {
-                let now = end.world.now();
-                end.moved.set(now);
-                end.last.set(now);
-                if let Err(why) = end.take(&mut parser, number, &buffer[..read]) {
-                    return end.fail(Failed::Strange(why));
+        // What was read is taken before the buffer is given back.
+        let taken = poll_fn(|cx| {
+            let mut buffer = end.buffer.borrow_mut();
+            Poll::Ready(match ready!(stream.borrow_mut().poll_read(cx, &mut buffer[..room])) {
+                Ok(0) => Err(Failed::Closed(CloseReason::Finished)),
+                Err(reason) => Err(Failed::Closed(reason)),
+                Ok(read) => {
+                    let now = end.world.now();
+                    end.moved.set(now);
+                    end.last.set(now);
+                    end.take(&mut parser, number, &buffer[..read]).map_err(Failed::Strange)
                 }
-            }
+            })
+        });
+        if let Err(failed) = taken.await {
+            return end.fail(failed);
         }
     }
 }
@@ -453,4 +460,4 @@ const MOST_AT_ONCE: usize = 4096;
 /// Where there are many streams, each brings little at a time.
 const STREAM_READ_BYTES: usize = 16 * 1024;
 
-const _: () = assert!(HEADER <= STREAM_READ_BYTES);
+const _: () = assert!(HEADER <= STREAM_READ_BYTES && STREAM_READ_BYTES <= READ_BYTES);

@@ -93,7 +93,7 @@ pub fn command() -> Command {
 #[cfg(target_os = "linux")]
 mod verb {
     use crate::busy_poll::options;
-    use crate::dial::{Sctp, within};
+    use crate::dial::{Sctp, Ways, within};
     use crate::outputs::{Outputs, command_line};
     use crate::place::{Carrier, Listen, Url};
     use crate::serve::reason;
@@ -104,7 +104,7 @@ mod verb {
     use anabranch_transport::engines::sctp::Config;
     use anabranch_transport::kernel::{KernelConnector, KernelListener, KernelSession};
     use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost, SctpSession};
-    use anabranch_transport::{CloseReason, Connector, ListenError, Listener};
+    use anabranch_transport::{CloseReason, Connector, Listener};
     use anabranch_world::World;
     use anabranch_world::os::{
         self, KernelOptions, KernelProtocol, OsTask, OsWorld, Signals, processor_time,
@@ -336,8 +336,12 @@ mod verb {
                 Knobs::Kernel(options) => {
                     let world = world.with_kernel(options.clone());
                     possible(&addresses, options)?;
-                    let connector = KernelConnector::new(world.clone(), addresses);
-                    self.perform(world, connector, outputs, |_| None, KernelSession::is_multipath).await
+                    let connector = KernelConnector::new(world.clone(), addresses.clone());
+                    let told = |session: &KernelSession<OsWorld>| Told {
+                        multipath: session.is_multipath(),
+                        congestion: session.congestion(),
+                    };
+                    self.perform(world, connector, addresses, outputs, kernel_probe, told).await
                 }
                 Knobs::Sctp(config) => {
                     let to = Sctp {
@@ -347,7 +351,9 @@ mod verb {
                         config: (**config).clone(),
                     };
                     let (host, ways) = to.host(&world).await?;
-                    let done = self.perform(world.clone(), ways.connector, outputs, probe, |_| None).await;
+                    let Ways { connector, first } = ways;
+                    let told = |_: &_| Told::default();
+                    let done = self.perform(world.clone(), connector, first, outputs, probe, told).await;
                     let _ = within(&world, CLOSING, host.idle()).await;
                     done
                 }
@@ -358,9 +364,10 @@ mod verb {
             self,
             world: OsWorld,
             connector: C,
+            servers: Vec<SocketAddr>,
             outputs: Outputs,
             probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
-            multipath: impl Fn(&C::Session) -> Option<bool>,
+            told: impl Fn(&C::Session) -> Told,
         ) -> Result<Done, Failure> {
             let Self { plan, quiet, mut framing, url, .. } = self;
             let mut signals = signals()?;
@@ -375,14 +382,14 @@ mod verb {
             };
             // Nothing stands above what has not begun.
             let headed = Cell::new(quiet);
-            let head = || {
+            let head = |probed: bool| {
                 if !headed.replace(true) {
-                    print(report::heading());
+                    print(report::heading(&plan, probed));
                 }
             };
-            let test = Test::new(world, connector, 0, plan.clone(), processor_time, probe);
+            let test = Test::new(world, connector, servers, plan.clone(), processor_time, probe);
             let lines = |interval: &Interval| {
-                head();
+                head(interval.probe.is_some());
                 if !quiet {
                     print(&report::line(&plan, interval));
                 }
@@ -398,22 +405,52 @@ mod verb {
             framing.interrupted = ended.is_none();
             if let Some(Err(failure)) = ended {
                 complain(&format!("{}: {failure}", url.text));
-                crate::files::clean_up();
                 return Ok(Done::Badly);
             }
             let outcome = test.outcome();
-            head();
-            let spoken: Option<Vec<bool>> = test.each(multipath).into_iter().collect();
+            head(outcome.retransmitted.is_some());
+            let all = test.each(told);
+            // Where nothing was connected, nobody has said that it is plain TCP.
+            let spoken: Option<Vec<bool>> = all.iter().map(|told| told.multipath).collect();
+            let spoken = spoken.filter(|spoken| !spoken.is_empty());
             framing.multipath = spoken.map(|spoken| spoken.into_iter().filter(|one| *one).count() as u64);
+            let congestion = all.into_iter().find_map(|told| told.congestion);
+            if let Some(name) = congestion.filter(|_| framing.settings.iter().all(|(key, _)| key != "cc")) {
+                framing.settings.push(("cc".to_owned(), name));
+            }
             let text = report::summary(&plan, &outcome, &framing);
             outputs.write(&text, || report::json(&plan, &outcome, &framing), || report::csv(&outcome))?;
             if framing.interrupted { Err(Failure::Interrupted) } else { Ok(Done::Well) }
         }
     }
 
-    /// Whether the kernel has the protocol and the settings.
+    /// What a session says of itself once it is there.
+    #[derive(Default)]
+    struct Told {
+        multipath: Option<bool>,
+        /// Congestion control that the kernel has chosen.
+        congestion: Option<String>,
+    }
+
+    /// Whether the kernel has the protocol and the settings, for one of the addresses.
     fn possible(addresses: &[SocketAddr], options: &KernelOptions) -> Result<(), Failure> {
-        addresses.first().map_or(Ok(()), |first| options.possible(*first)).map_err(Failure::Host)
+        let mut first = Ok(());
+        for address in addresses {
+            match options.possible(*address) {
+                Ok(()) => return Ok(()),
+                Err(why) => first = first.and(Err(why)),
+            }
+        }
+        first.map_err(Failure::Host)
+    }
+
+    fn kernel_probe(session: &KernelSession<OsWorld>) -> Option<Probe> {
+        let counters = session.counters()?;
+        Some(Probe {
+            retransmitted: counters.retransmitted,
+            cwnd: counters.cwnd,
+            srtt: anabranch_base::time::nanos(counters.srtt),
+        })
     }
 
     fn probe(session: &SctpSession<OsWorld>) -> Option<Probe> {
@@ -443,19 +480,29 @@ mod verb {
             // What the first session came to.
             let first: Rc<Cell<Option<Done>>> = Rc::default();
             let (mut tasks, mut hosts, mut urls) = (Vec::new(), Vec::new(), Vec::new());
+            let mut left_out = Vec::new();
             for (knobs, place) in &self.places {
                 let at = |what: &str| Failure::Host(format!("cannot listen: {what}"));
                 match knobs {
                     Knobs::Kernel(options) => {
                         let world = world.with_kernel(options.clone());
-                        let all = [IpAddr::from([0; 4])];
+                        let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
                         let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
                         possible(&[SocketAddr::new(wanted[0], 0)], options)?;
+                        let mut port = place.port;
                         for &ip in wanted {
-                            let to = SocketAddr::new(ip, place.port);
-                            let listener = KernelListener::new(world.clone(), to, BACKLOG);
-                            let listener =
-                                listener.map_err(|why: ListenError| at(&format!("{to}: {why}")))?;
+                            let to = SocketAddr::new(ip, port);
+                            let listener = match KernelListener::new(world.clone(), to, BACKLOG) {
+                                Ok(listener) => listener,
+                                // A host without IPv6.
+                                Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
+                                    left_out.push(format!("not on {to}: {why}"));
+                                    continue;
+                                }
+                                Err(why) => return Err(at(&format!("{to}: {why}"))),
+                            };
+                            // All addresses of a place have its port, also where the host chooses it.
+                            port = listener.port();
                             let name = Protocol::Kernel(options.protocol).name(Carrier::Tcp);
                             urls.push(format!("{name}://{}", SocketAddr::new(ip, listener.port())));
                             tasks.push(self.start(&world, listener, &first));
@@ -484,6 +531,7 @@ mod verb {
                 }
             }
             complain(&format!("listening on {}", urls.join(" ")));
+            left_out.iter().for_each(|line| complain(line));
             let mut timer = world.timer();
             let ended = poll_fn(|cx| {
                 if signals.poll(cx).is_ready() {

@@ -168,7 +168,8 @@ mod verb {
             let told = "--streams: a TCP connection has one stream; use more connections, or http+sctp://";
             return Err(Failure::Usage(told.to_owned()));
         }
-        let all = objects.unwrap_or(1).clamp(1, 100);
+        let most = if url.carrier == Carrier::Tcp { 1 } else { 100 };
+        let all = objects.unwrap_or(1).clamp(1, most);
         let (requests, sessions, mut duration) = (number("requests"), number("sessions"), span("duration")?);
         if requests.is_none() && sessions.is_none() && duration.is_none() {
             duration = Some(Duration::from_secs(10));
@@ -211,9 +212,9 @@ mod verb {
             // Of several addresses, the first that answers.
             let mut server = 0;
             while server + 1 < count {
-                let Ok(session) = connector.connect(server) else { break };
-                let answer = within(&world, settings.plan.timeout, session.established()).await;
-                if matches!(answer, Some(Ok(()))) {
+                if let Ok(session) = connector.connect(server)
+                    && let Some(Ok(())) = within(&world, settings.plan.timeout, session.established()).await
+                {
                     break;
                 }
                 server += 1;

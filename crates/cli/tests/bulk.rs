@@ -230,3 +230,63 @@ fn a_fallback_to_plain_tcp_is_told() {
         assert_eq!(text.contains("The connection is plain TCP, on one path"), sessions == 0, "{url}: {text}");
     }
 }
+
+/// `*` is both IP versions, on one port, and so is `[::]`.
+#[test]
+fn every_address_is_of_both_ip_versions() {
+    for place in ["tcp://*:0", "tcp://[::]:0"] {
+        let server = Server::start(&format!("--listen {place}"));
+        let port = server.urls[0].rsplit_once(':').expect("a port").1;
+        assert!(server.urls.iter().all(|url| url.ends_with(&format!(":{port}"))), "{:?}", server.urls);
+        let six = std::net::TcpListener::bind("[::1]:0").is_ok();
+        for host in ["127.0.0.1", "[::1]"].into_iter().take(if six { 2 } else { 1 }) {
+            let told = result(&bulk(&format!("tcp://{host}:{port}"), "--size 1MB --json -"));
+            assert_eq!(told["up"]["received"]["whole"], true, "{place} {host}");
+        }
+    }
+}
+
+/// The kernel's TCP tells what ours tells; without that there are no columns for it.
+#[test]
+fn the_kernels_connection_tells_its_window_and_congestion_control() {
+    let server = Server::start("--listen tcp://127.0.0.1:0");
+    let told = result(&bulk(&server.urls[0], "--for 300ms --interval 100ms --json -"));
+    let name = told["plan"]["settings"]["cc"].as_str().expect("a name").to_owned();
+    assert!(told["intervals"][0]["cwnd"].as_u64().is_some_and(|bytes| bytes > 1000), "{told}");
+    assert!(told["retransmitted"].is_u64(), "{told}");
+    for (words, columns) in [("--size 1MB", true), ("--size 1MB --reverse", false)] {
+        let text = String::from_utf8_lossy(&bulk(&server.urls[0], words).stdout).into_owned();
+        assert!(text.contains(&format!("\nCongestion control: {name}\n")), "{words}: {text}");
+        let heading = text.lines().next().unwrap_or_default();
+        assert!(heading.starts_with("[ID]") && heading.contains("Cwnd") == columns, "{words}: {text}");
+    }
+}
+
+/// Interrupted before there was a connection: nothing is said of what it was.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "programs live in real time")]
+fn what_was_never_connected_is_not_called_plain_tcp() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let url = format!("sctp://{}", silent.local_addr().expect("its address"));
+    for words in [&[][..], &["--json", "-"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.args(["bulk", &url, "--timeout", "60s"]).args(words);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        // Until its INIT has come it may not have a handler yet.
+        silent.set_read_timeout(Some(Duration::from_secs(60))).expect("a deadline");
+        silent.recv(&mut [0; 2048]).expect("an INIT");
+        std::thread::sleep(Duration::from_millis(100));
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
+        let output = child.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{text}");
+        assert!(!text.contains("plain TCP"), "{text}");
+        if words.is_empty() {
+            assert!(text.contains("Interrupted: "), "{text}");
+        } else {
+            let told: Value = serde_json::from_str(&text).expect("JSON");
+            assert!(told["end"] == "interrupted" && told["multipath_sessions"].is_null(), "{told}");
+        }
+    }
+}

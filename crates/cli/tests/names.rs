@@ -1,5 +1,5 @@
 //! Names with addresses of both IP versions, of which one is refused (RFC 6951 §5.5): `get` and `load` over SCTP go on
-//! with the other.
+//! with the other, and so does `bulk`; and names that nobody knows.
 //!
 //! Behind `link`, whose command may see another `/etc/hosts` where it is root; elsewhere the tests say so and pass,
 //! unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
@@ -42,12 +42,18 @@ fn the_address_that_answers_is_found() {
     let place = Scratch::new("twofold");
     place.file("site/page", b"both ways");
     for listen in ["$FOUR", "[$SIX]"] {
-        let far = format!("exec {PROGRAM} serve site --quiet --listen sctp://{listen}:9899");
+        let far = format!(
+            "{PROGRAM} bulk --listen sctp://{listen}:9900 --listen tcp://{listen}:5201 & \
+             exec {PROGRAM} serve site --quiet --listen tcp://{listen}:8080 --listen sctp://{listen}:9899"
+        );
         let words = format!(
             "{PROGRAM} get --quiet --timeout 20s http+sctp://twofold:9899/page || exit 1\n\
              {PROGRAM} get --quiet --timeout 20s --page http+sctp://twofold:9899/page -o page || exit 2\n\
              cmp page/page site/page || exit 3\n\
-             {PROGRAM} load --quiet -c 1 --requests 5 http+sctp://twofold:9899/page > report || exit 4"
+             {PROGRAM} load --quiet -c 1 --requests 5 http+sctp://twofold:9899/page > report || exit 4\n\
+             {PROGRAM} load --quiet -c 1 --requests 5 http://twofold:8080/page > report || exit 5\n\
+             {PROGRAM} bulk --quiet --size 100kB sctp://twofold:9900 > report || exit 6\n\
+             {PROGRAM} bulk --quiet --size 100kB --connections 2 tcp://twofold:5201 > report || exit 7"
         );
         let output = twofold(&place, &far, &words);
         if output.status.code() == Some(77) {
@@ -72,4 +78,25 @@ fn the_address_that_answers_is_found() {
         "{told}"
     );
     assert!(told.contains("fd61:") && told.contains("100."), "{told}");
+    for scheme in ["tcp", "sctp"] {
+        let words = format!("exec {PROGRAM} bulk --quiet --timeout 20s {scheme}://twofold:5201");
+        let told = errors(&twofold(&place, "exec sleep 60", &words));
+        assert!(told.lines().count() == 1 && told.matches("connection refused").count() == 2, "{told}");
+        assert!(told.contains("fd61:") && told.contains("100."), "{told}");
+    }
+}
+
+/// Nothing partial stays where a name is not resolved.
+#[test]
+fn a_name_that_is_not_resolved_leaves_no_file() {
+    let place = Scratch::new("unresolved");
+    for words in ["load http://name.invalid/ -c 1", "bulk tcp://name.invalid:5201"] {
+        let mut command = anabranch();
+        command.current_dir(&place.0).args(words.split(' ')).args(["--json", "j", "--csv", "c"]);
+        let output = run(&mut command);
+        let told = errors(&output);
+        assert!(output.status.code() == Some(1) && told.contains("not resolved"), "{told}");
+        let left = std::fs::read_dir(&place.0).expect("a directory").count();
+        assert_eq!(left, 0, "{words}: something is left");
+    }
 }

@@ -10,7 +10,7 @@ use crate::connector::{ConnectError, Connector, ListenError, Listener};
 use crate::session::{CloseReason, OpenError, Session, Stream};
 use crate::waiters::{Waiter, Waiters};
 use anabranch_base::time::Duration;
-use anabranch_world::kernel::{Connection, KernelTcp, Listening};
+use anabranch_world::kernel::{Connection, Counters, KernelTcp, Listening};
 use anabranch_world::{Timer, Work};
 use std::cell::RefCell;
 use std::fmt;
@@ -195,6 +195,18 @@ impl<W: KernelTcp> KernelSession<W> {
         };
         let held = Held { world: world.clone(), connection, id, state: RefCell::new(state) };
         Self { held: Rc::new(held) }
+    }
+
+    /// As [`Connection::counters`].
+    #[must_use]
+    pub fn counters(&self) -> Option<Counters> {
+        self.held.connection.counters()
+    }
+
+    /// As [`Connection::congestion`].
+    #[must_use]
+    pub fn congestion(&self) -> Option<String> {
+        self.held.connection.congestion()
     }
 
     /// As [`Connection::is_multipath`].

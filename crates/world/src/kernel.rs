@@ -6,6 +6,7 @@
 //! bound to sessions in `transport::kernel`.
 
 use crate::World;
+use anabranch_base::time::Duration;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -45,6 +46,17 @@ pub trait Listening: 'static {
     fn local(&self) -> SocketAddr;
 }
 
+/// What a host counts of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Segments sent again so far.
+    pub retransmitted: u64,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Smoothed round-trip time.
+    pub srtt: Duration,
+}
+
 /// A connection of the host. Dropping it closes it in good order where all that came was read.
 pub trait Connection: 'static {
     /// Ready once the connection is established, or has failed.
@@ -77,6 +89,12 @@ pub trait Connection: 'static {
     /// Whether it is Multipath TCP's (RFC 8684): where that was asked for and the peer has none, it is TCP's. `None` where
     /// it was not asked for, or the host does not tell.
     fn is_multipath(&self) -> Option<bool>;
+
+    /// What the host counts of it; `None` where it does not tell.
+    fn counters(&self) -> Option<Counters>;
+
+    /// Its congestion control, by the host's name; `None` where it does not tell.
+    fn congestion(&self) -> Option<String>;
 
     /// Nothing more will be written.
     fn finish(&self);

@@ -11,6 +11,7 @@ use anabranch_world::{Timer, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -87,7 +88,7 @@ type Held<W, N> = (N, Rc<End<W, N>>);
 struct Shared<W: World, C: Connector> {
     world: W,
     connector: C,
-    server: usize,
+    servers: Vec<SocketAddr>,
     plan: Plan,
     processor: Processor,
     cost: (Duration, Duration),
@@ -117,11 +118,12 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 }
 
 impl<W: World, C: Connector> Test<W, C> {
-    /// By `plan` with server number `server` of `connector`; `probe` asks the transport of a session.
+    /// By `plan` with the first of the connector's servers that answers, which are at `servers`; `probe` asks the
+    /// transport of a session.
     pub fn new(
         world: W,
         connector: C,
-        server: usize,
+        servers: Vec<SocketAddr>,
         plan: Plan,
         processor: Processor,
         probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
@@ -137,7 +139,7 @@ impl<W: World, C: Connector> Test<W, C> {
         };
         let (cost, probe) = (processor(), Box::new(probe));
         let state = RefCell::new(state);
-        Self { shared: Rc::new(Shared { world, connector, server, plan, processor, cost, probe, state }) }
+        Self { shared: Rc::new(Shared { world, connector, servers, plan, processor, cost, probe, state }) }
     }
 
     /// Runs it; `line` is told of each interval. Dropped half-way it leaves what was measured in
@@ -148,19 +150,17 @@ impl<W: World, C: Connector> Test<W, C> {
     pub async fn run(&self, mut line: impl FnMut(&Interval)) -> Result<(), Failure> {
         let shared = &self.shared;
         let (world, plan) = (&shared.world, &shared.plan);
+        let mut server = None;
         for _ in 0..plan.sessions.max(1) {
-            let begun = world.now();
-            let session = shared.connector.connect(shared.server);
-            let session = session.map_err(|why| Failure::Connect(why.to_string()))?;
-            match within(world, plan.timeout, session.established()).await {
-                Some(Ok(())) => {}
-                Some(Err(why)) => return Err(Failure::Connect(why.to_string())),
+            let mut begun = world.now();
+            let session = match server {
+                Some(server) => self.open(server).await.map_err(Failure::Connect)?,
                 None => {
-                    session.abort();
-                    let span = plan.timeout.as_secs_f32();
-                    return Err(Failure::Connect(format!("no answer within {span} s")));
+                    let (found, session, at) = self.find().await.map_err(Failure::Connect)?;
+                    (server, begun) = (Some(found), at);
+                    session
                 }
-            }
+            };
             let end = End::new(world, &session, shared.processor);
             let mut state = shared.state.borrow_mut();
             state.connect = state.connect.max(world.now().since(begun));
@@ -230,6 +230,35 @@ impl<W: World, C: Connector> Test<W, C> {
             let _ = within(world, CLOSING, ended).await;
         }
         Ok(())
+    }
+
+    /// The first server that answers, a session with it, and when that was begun; or why there is none, of each.
+    async fn find(&self) -> Result<(usize, C::Session, Instant), String> {
+        let servers = &self.shared.servers;
+        let mut whys = Vec::new();
+        for server in 0..servers.len().max(1) {
+            let begun = self.shared.world.now();
+            match self.open(server).await {
+                Ok(session) => return Ok((server, session, begun)),
+                Err(why) if servers.len() > 1 => whys.push(format!("{}: {why}", servers[server].ip())),
+                Err(why) => whys.push(why),
+            }
+        }
+        Err(whys.join("; "))
+    }
+
+    /// A session with that server, established, or why there is none.
+    async fn open(&self, server: usize) -> Result<C::Session, String> {
+        let Shared { world, plan, connector, .. } = &*self.shared;
+        let session = connector.connect(server).map_err(|why| why.to_string())?;
+        match within(world, plan.timeout, session.established()).await {
+            Some(Ok(())) => Ok(session),
+            Some(Err(why)) => Err(why.to_string()),
+            None => {
+                session.abort();
+                Err(format!("no answer within {} s", plan.timeout.as_secs_f32()))
+            }
+        }
     }
 
     /// What each session has to say, of those that were established.

@@ -22,10 +22,13 @@ pub struct Framing {
     pub interrupted: bool,
 }
 
-/// The line above the intervals.
+/// The line above the intervals; `probed`: the transport tells of retransmissions and its window, which are the sender's.
 #[must_use]
-pub fn heading() -> &'static str {
-    "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd\n"
+pub fn heading(plan: &Plan, probed: bool) -> &'static str {
+    match plan.up && probed {
+        true => "[ID]  Interval           Transfer       Bitrate            Retr   Cwnd\n",
+        false => "[ID]  Interval           Transfer       Bitrate\n",
+    }
 }
 
 /// Of one interval: a line for each direction.
@@ -97,6 +100,9 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             amount(received.least as f64, "B"),
             amount(received.most as f64, "B")
         );
+    }
+    if let Some((_, name)) = framing.settings.iter().find(|(key, _)| key == "cc") {
+        let _ = writeln!(out, "Congestion control: {name}");
     }
     let moved = gigabytes(outcome);
     let each = |(user, system): (u64, u64)| (user as f64 / 1e9, system as f64 / 1e9);

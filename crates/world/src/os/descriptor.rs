@@ -3,8 +3,11 @@
 //!
 //! The one place of the workspace with `unsafe`.
 
+use crate::kernel::Counters;
+use anabranch_base::time::Duration;
 use rustix::ioctl::{Getter, Updater};
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -81,6 +84,36 @@ pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
     }
     let [.., a, b, c, d] = info;
     Ok(u32::from_ne_bytes([a, b, c, d]) & MPTCP_INFO_FLAG_FALLBACK != 0)
+}
+
+/// What the kernel counts of a TCP connection (TCP_INFO, see tcp(7)).
+pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
+    // What an older kernel does not know stays zero.
+    let mut info = [0_u8; size_of::<nix::libc::tcp_info>()];
+    let mut size = size_of_val(&info) as nix::libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: at most `size` bytes are written to `info`, which has as many, and the number of them to `size`; both
+    // outlive the call.
+    #[expect(unsafe_code, reason = "an option of TCP's, which no crate of ours wraps")]
+    let done = unsafe {
+        let (value, size) = (info.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));
+        nix::libc::getsockopt(descriptor, nix::libc::IPPROTO_TCP, nix::libc::TCP_INFO, value, size)
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let number = |at: usize| {
+        let bytes = info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u32::from_ne_bytes)
+    };
+    let segment = number(offset_of!(nix::libc::tcp_info, tcpi_snd_mss));
+    let window = number(offset_of!(nix::libc::tcp_info, tcpi_snd_cwnd));
+    let srtt = number(offset_of!(nix::libc::tcp_info, tcpi_rtt));
+    Ok(Counters {
+        retransmitted: number(offset_of!(nix::libc::tcp_info, tcpi_total_retrans)).into(),
+        cwnd: u64::from(window) * u64::from(segment),
+        srtt: Duration::from_micros(srtt.into()),
+    })
 }
 
 /// Gives memory that was freed back to the host. An allocator keeps what lies below anything that is still in use: a

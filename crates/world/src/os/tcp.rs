@@ -4,7 +4,7 @@
 //! is: all on stream 0, without regard to messages.
 
 use super::OsWorld;
-use crate::kernel::{Connection, KernelTcp, Listening};
+use crate::kernel::{Connection, Counters, KernelTcp, Listening};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -261,6 +261,17 @@ impl Connection for OsConnection {
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
         super::descriptor::fell_back(&new).ok().map(|_| false)
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        // Of MPTCP the kernel tells what one of the paths has, which is not the connection's.
+        let is_tcp = self.protocol == KernelProtocol::Tcp;
+        is_tcp.then(|| super::descriptor::tcp_counters(&self.stream).ok()).flatten()
+    }
+
+    fn congestion(&self) -> Option<String> {
+        let has_names = self.protocol != KernelProtocol::Sctp;
+        has_names.then(|| rustix::net::sockopt::tcp_congestion(&self.stream).ok()).flatten()
     }
 
     fn finish(&self) {

@@ -71,12 +71,15 @@ pub async fn get_telling<W: World, T: Stream, E>(
         env!("CARGO_PKG_VERSION")
     );
     within(world, timeout, stream.write_all(request.as_bytes())).await?;
-    let mut parser = ResponseParser::telling();
+    let mut parser = ResponseParser::telling().ending(stream.half_closes());
     let mut buffer = vec![0; READ_BYTES];
     let (mut answer, mut length) = (None, 0);
     loop {
         let read = within(world, timeout, stream.read(&mut buffer)).await?;
         if read == 0 {
+            if let Some(answer) = answer.filter(|_| parser.end()) {
+                return Ok((answer, length));
+            }
             return Err(GetError::Closed(CloseReason::Reset("the answer is not complete".to_owned())));
         }
         let mut input = &buffer[..read];

@@ -509,6 +509,10 @@ impl<W: KernelTcp> Stream for KernelStream<W> {
     fn finish(&mut self) {
         self.held.finish();
     }
+
+    fn half_closes(&self) -> bool {
+        true
+    }
 }
 
 impl<W: KernelTcp> fmt::Debug for KernelListener<W> {

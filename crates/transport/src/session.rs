@@ -314,6 +314,12 @@ pub trait Stream: 'static {
     /// the last byte. A transport without half-close (SCTP) does nothing on the wire.
     fn finish(&mut self);
 
+    /// The peer is told where what we write ends ([`finish`](Self::finish)), and we where it ends, without the end of
+    /// the session: TCP.
+    fn half_closes(&self) -> bool {
+        false
+    }
+
     /// Reads what has arrived; waits when there is nothing.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn read(&mut self, into: &mut [u8]) -> Result<usize, CloseReason> {

@@ -78,6 +78,8 @@ pub struct ResponseParser {
     held: Vec<u8>,
     /// Kept where it is wanted.
     told: Option<Told>,
+    /// The end of the stream may be that of a body.
+    ends_bodies: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,6 +95,7 @@ enum State {
     },
     ChunkEnd,
     Trailer,
+    ToTheEnd,
 }
 
 impl ResponseParser {
@@ -106,6 +109,21 @@ impl ResponseParser {
     #[must_use]
     pub fn telling() -> Self {
         Self { told: Some(Told::default()), ..Self::default() }
+    }
+
+    /// The stream tells where it ends, as TCP does: a body without a length goes on to there.
+    #[must_use]
+    pub fn ending(self, ends_bodies: bool) -> Self {
+        Self { ends_bodies, ..self }
+    }
+
+    /// The stream has ended: whether that completes a response (RFC 9112 §6.3).
+    pub fn end(&mut self) -> bool {
+        let completes = matches!(self.state, State::ToTheEnd);
+        if completes {
+            self.state = State::Head;
+        }
+        completes
     }
 
     /// What else the last head said; nothing, unless it is [`telling`](Self::telling).
@@ -152,6 +170,9 @@ impl ResponseParser {
                     let Some(body) = take(input, left) else { return Ok(Step::More) };
                     self.state = State::Chunk { left: left - body.len() as u64 };
                     return Ok(Step::Body(body));
+                }
+                State::ToTheEnd => {
+                    return Ok(take(input, u64::MAX).map_or(Step::More, Step::Body));
                 }
                 State::ChunkEnd => {
                     if !self.hold_until(input, 2, |held| held.len() == 2) {
@@ -237,8 +258,13 @@ impl ResponseParser {
         } else if chunked {
             head.length = None;
             State::ChunkSize
+        } else if let Some(left) = head.length {
+            State::Body { left }
+        } else if self.ends_bodies {
+            head.close = true;
+            State::ToTheEnd
         } else {
-            State::Body { left: head.length.ok_or(ResponseError::NoLength)? }
+            return Err(ResponseError::NoLength);
         };
         Ok(Some(Some(head)))
     }
@@ -355,6 +381,30 @@ mod tests {
         assert_eq!(read(&line, 1000), Err(ResponseError::Chunk));
         let many = [b"HTTP/1.1 200 OK\r\n".as_slice(), &b"A: b\r\n".repeat(MAX_FIELDS + 1), b"\r\n"].concat();
         assert_eq!(read(&many, 999), Err(ResponseError::Head(httparse::Error::TooManyHeaders)));
+    }
+
+    #[test]
+    fn a_body_may_end_with_a_stream_that_tells_its_end() {
+        let mut parser = ResponseParser::new().ending(true);
+        let mut input = &b"HTTP/1.1 200 OK\r\n\r\nto the "[..];
+        let head = Head { status: 200, length: None, close: true };
+        assert_eq!(parser.step(&mut input), Ok(Step::Head(head)));
+        assert_eq!(parser.step(&mut input), Ok(Step::Body(b"to the ")));
+        assert_eq!(parser.step(&mut input), Ok(Step::More));
+        assert_eq!(parser.step(&mut &b"end"[..]), Ok(Step::Body(b"end")));
+        assert!(parser.end() && parser.is_between() && !parser.end());
+        // In the middle of anything else it ends nothing.
+        for cut in [
+            "",
+            "HTTP/1.1 200",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+            "HTTP/1.1 204 No\r\n\r\n",
+        ] {
+            let mut parser = ResponseParser::new().ending(true);
+            let mut input = cut.as_bytes();
+            while !matches!(parser.step(&mut input), Ok(Step::More)) {}
+            assert!(!parser.end(), "{cut}");
+        }
     }
 
     #[test]

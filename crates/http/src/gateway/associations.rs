@@ -174,7 +174,7 @@ impl<W: World, C: Connector> Pool<W, C> {
         stream: <C::Session as Session>::Stream,
         reused: bool,
     ) -> Lease<<C::Session as Session>::Stream> {
-        let crowd = association.crowd.clone();
+        let (crowd, connection) = (association.crowd.clone(), association.session.id());
         crowd.lent.set(crowd.lent.get() + 1);
         let pool = self.clone();
         let back = move |mut stream: <C::Session as Session>::Stream, how: Ending, waits: bool| {
@@ -213,7 +213,7 @@ impl<W: World, C: Connector> Pool<W, C> {
             };
             world.spawn("gateway stream begins anew", begin_anew).detach();
         };
-        Lease::new(stream, reused, Some(crowd), Box::new(back))
+        Lease::new(stream, connection, reused, Some(crowd), Box::new(back))
     }
 
     fn given_back(&self, association: &Association<C::Session>, number: Option<u16>) {

@@ -99,7 +99,7 @@ fn lend<W: KernelTcp + Names>(
     stream: KernelStream<W>,
     reused: bool,
 ) -> Lease<KernelStream<W>> {
-    let (pool, to) = (pool.clone(), to.clone());
+    let (pool, to, connection) = (pool.clone(), to.clone(), session.id());
     let back = move |stream: KernelStream<W>, how: Ending, _| {
         drop(stream);
         match how {
@@ -108,7 +108,7 @@ fn lend<W: KernelTcp + Names>(
             Ending::Torn | Ending::Cancelled => session.abort(),
         }
     };
-    Lease::new(stream, reused, None, Box::new(back))
+    Lease::new(stream, connection, reused, None, Box::new(back))
 }
 
 impl<W: KernelTcp + Names> Upstream for Origins<W> {

@@ -73,6 +73,8 @@ pub struct Crowd {
 /// A stream on loan. What is dropped counts as torn.
 pub struct Lease<T: Stream> {
     stream: Option<T>,
+    /// [`Session::id`] of its session.
+    connection: u64,
     /// There have been exchanges on its session before.
     pub(super) reused: bool,
     /// With whom it shares the session's receive window; `None`: with nobody.
@@ -85,8 +87,20 @@ type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
     /// Lends `stream`, which `back` takes back.
-    pub(super) fn new(stream: T, reused: bool, crowd: Option<Rc<Crowd>>, back: Back<T>) -> Self {
-        Self { stream: Some(stream), reused, crowd, back: Some(back) }
+    pub(super) fn new(
+        stream: T,
+        connection: u64,
+        reused: bool,
+        crowd: Option<Rc<Crowd>>,
+        back: Back<T>,
+    ) -> Self {
+        Self { stream: Some(stream), connection, reused, crowd, back: Some(back) }
+    }
+
+    /// [`Session::id`] of its session.
+    #[must_use]
+    pub fn connection(&self) -> u64 {
+        self.connection
     }
 
     /// There have been exchanges on its session before.
@@ -161,6 +175,10 @@ impl<T: Stream> Stream for Lease<T> {
         if let Some(stream) = &mut self.stream {
             stream.finish();
         }
+    }
+
+    fn half_closes(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::half_closes)
     }
 }
 
@@ -278,7 +296,7 @@ pub(super) async fn within<W: World, T>(
 
 /// Waits until a stream has begun anew, at most `span`; false: it has not. What is unread would keep the peer from
 /// coming to an end with it, so it is read.
-pub(super) async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
+pub(crate) async fn begun_anew<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
     let anew = poll_fn(|cx| {
         let mut buffer = [0; 4096];
         loop {

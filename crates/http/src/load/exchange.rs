@@ -28,7 +28,8 @@ pub(super) struct Lane<W: World, T: Stream> {
 impl<W: World, T: Stream> Lane<W, T> {
     pub(super) fn new(world: &W, stream: T, timeout: Duration) -> Self {
         let patience = Patience { timer: world.timer(), armed: false, span: timeout };
-        Self { world: world.clone(), stream, parser: ResponseParser::new(), patience }
+        let parser = ResponseParser::new().ending(stream.half_closes());
+        Self { world: world.clone(), stream, parser, patience }
     }
 
     /// Asks and takes the reply; true beside it when the server closes after it. `sent` is told when all of the
@@ -80,6 +81,11 @@ impl<W: World, T: Stream> Lane<W, T> {
             });
             let (read, ended, behind) = read.await?;
             let now = world.now();
+            if let Some(first) = first.filter(|_| read == 0 && parser.end()) {
+                let (head_bytes, body_bytes) = (total - body, body);
+                let reply = Reply { status, planned, sent: begun, first, done: now, head_bytes, body_bytes };
+                return Ok((reply, true));
+            }
             if read == 0 {
                 let said = "the session ended before the answer was complete".to_owned();
                 return Err(Failed { cause: Cause::ClosedEarly, said });

@@ -270,6 +270,10 @@ impl<W: World> Stream for TcpStream<W> {
         self.poll_write(cx, message)
     }
 
+    fn half_closes(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self) {
         let mut shared = self.held.host.shared.borrow_mut();
         shared.engine.finish(self.held.host.world.now(), self.held.id);

@@ -289,20 +289,25 @@ impl Validators {
     /// RFC 9110 §13.2.2: which answer the conditions lead to.
     fn choose(&self, asked: &Asked<'_>, whole: Stored) -> Answer {
         let field = |name: HeaderName| asked.fields.get(name).map(HeaderValue::as_bytes);
-        let kept = match field(IF_MATCH) {
+        // RFC 9110 §5.3: a list may be spread over several lines.
+        let among = |name: &HeaderName, weakly| {
+            let lines = asked.fields.get_all(name);
+            lines.iter().any(|tags| self.is_among(tags.as_bytes(), weakly))
+        };
+        let kept = match asked.fields.contains_key(IF_MATCH) {
             // Step 1: If-Match compares strongly.
-            Some(tags) => self.is_among(tags, false),
+            true => among(&IF_MATCH, false),
             // Step 2.
-            None => field(IF_UNMODIFIED_SINCE).and_then(date).is_none_or(|since| self.modified <= since),
+            false => field(IF_UNMODIFIED_SINCE).and_then(date).is_none_or(|since| self.modified <= since),
         };
         if !kept {
             return Answer::said(StatusCode::PRECONDITION_FAILED, "it is another version by now\n");
         }
-        let known = match field(IF_NONE_MATCH) {
+        let known = match asked.fields.contains_key(IF_NONE_MATCH) {
             // Step 3: If-None-Match compares weakly.
-            Some(tags) => self.is_among(tags, true),
+            true => among(&IF_NONE_MATCH, true),
             // Step 4.
-            None => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
+            false => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
         };
         let mut fields = self.fields.clone();
         let resource = |content| Resource { content, content_type: String::new(), head: None };

@@ -42,7 +42,7 @@ impl Drop for Scratch {
 fn ask_with(site: &FileSite, method: &Method, target: &str, fields: &[(HeaderName, &str)]) -> Answer {
     let mut map = HeaderMap::new();
     for (name, value) in fields {
-        map.insert(name.clone(), HeaderValue::from_str(value).expect("a value"));
+        map.append(name.clone(), HeaderValue::from_str(value).expect("a value"));
     }
     site.answer(&Asked { method, target, fields: &map })
 }
@@ -159,6 +159,9 @@ fn conditions_are_obeyed_in_their_order() {
     assert_eq!(status(&[(IF_NONE_MATCH, &tag)]), 304);
     assert_eq!(status(&[(IF_NONE_MATCH, &format!("\"x\", {weak}"))]), 304);
     assert_eq!(status(&[(IF_NONE_MATCH, "*")]), 304);
+    // RFC 9110 §5.3: on two lines it is one list.
+    assert_eq!(status(&[(IF_NONE_MATCH, "\"x\""), (IF_NONE_MATCH, &tag)]), 304);
+    assert_eq!(status(&[(IF_MATCH, "\"x\""), (IF_MATCH, &tag)]), 200);
     assert_eq!(status(&[(IF_NONE_MATCH, "\"x\"")]), 200);
     assert_eq!(status(&[(IF_MODIFIED_SINCE, &modified)]), 304);
     assert_eq!(status(&[(IF_MODIFIED_SINCE, early)]), 200);

@@ -146,9 +146,9 @@ pub fn log(access: &Access) {
     let date = httpdate::fmt_http_date(now());
     let date = date.get(5..25).unwrap_or_default().replacen(' ', "/", 2).replacen(' ', ":", 1);
     let (method, target) = (&access.method, access.target.escape_default());
-    let (status, bytes) = (access.status, access.bytes);
+    let (version, status, bytes) = (access.version, access.status, access.bytes);
     // Whoever closed the log's pipe does not want it.
-    let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} HTTP/1.1\" {status} {bytes}\n"));
+    let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} {version:?}\" {status} {bytes}\n"));
 }
 
 /// The date.

@@ -78,6 +78,36 @@ fn a_killed_peer_is_noticed() {
     }
 }
 
+/// A file that becomes shorter while it is sent: the client learns at once that its answer is not whole, and not when the
+/// server or it loses patience.
+#[test]
+fn an_answer_that_breaks_off_is_noticed_at_once() {
+    for scheme in ["http", "http+sctp"] {
+        let (place, server) = serving(&format!("short-{scheme}"));
+        place.file("site/other", "other");
+        let url = format!("{}big", server.url(scheme));
+        let mut client = anabranch();
+        client.current_dir(&place.0).args(["get", "--quiet", &url]);
+        let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut out = client.stdout.take().expect("its output");
+        out.read_exact(&mut [0; 1000]).expect("the beginning");
+        let file = fs::OpenOptions::new().write(true).open(place.0.join("site/big")).expect("a file");
+        file.set_len(1000).expect("shorter");
+        #[expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+        let began = std::time::Instant::now();
+        let mut rest = Vec::new();
+        out.read_to_end(&mut rest).expect("the rest");
+        let output = client.wait_with_output().expect("it ends");
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
+        assert!(told.lines().count() == 1 && told.contains("/big: "), "{scheme}: {told}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{scheme}: {:?}", began.elapsed());
+        // The rest of the server's work goes on.
+        let output = run(anabranch().args(["get", "--quiet", &format!("{}other", server.url(scheme))]));
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"other".as_slice()));
+    }
+}
+
 /// Raw sockets are for those with the right to them; the line says what needs no right.
 #[test]
 fn raw_sockets_are_refused_in_one_line() {

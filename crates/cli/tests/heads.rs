@@ -43,4 +43,36 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     let log = fs::read_to_string(&log).expect("the log");
     let logged = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!((logged(" 431 0"), logged("\" 400 "), logged("\"- - HTTP/1.1\"")), (1, 6, 3), "{log}");
+    assert_eq!(logged("\"GET / HTTP/1.0\" 200 "), 1, "{log}");
+}
+
+/// What a gateway says itself is an answer like others in its log.
+#[test]
+fn the_log_of_a_gateway_has_its_own_answers() {
+    let place = Scratch::new("gateway-log");
+    let log = place.0.join("log");
+    let output = fs::File::create(&log).expect("a file");
+    // Nobody listens there.
+    let nobody =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    let origin = format!("http://{nobody}/");
+    let gateway =
+        Running::start_with(&["gateway", "--listen", "tcp://127.0.0.1:0", "--origin", &origin], output);
+    let length = |request: &str| {
+        let answer = gateway.ask(request);
+        answer.split_once("\r\n\r\n").expect("an answer").1.len()
+    };
+    let lost = length("GET /a HTTP/1.0\r\n\r\n");
+    let head = length("HEAD /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let unread = length("G(T /c HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(lost > 0 && head == 0 && unread > 0);
+    gateway.end_telling();
+    let log = fs::read_to_string(&log).expect("the log");
+    let lines: Vec<&str> = log.lines().map(|line| line.split_once("] ").expect("a line").1).collect();
+    let right = [
+        format!("\"GET /a HTTP/1.0\" 502 {lost}"),
+        "\"HEAD /b HTTP/1.1\" 502 0".to_owned(),
+        format!("\"- - HTTP/1.1\" 400 {unread}"),
+    ];
+    assert_eq!(lines, right);
 }

@@ -41,15 +41,17 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Timer, World};
 use conn::{Conn, NoHead, Scratch};
-use exchange::{After, own_answer};
+use exchange::{After, own_answer, own_body};
 use head::{Refusal, Request};
+use http::Version;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use upstream::{begun_anew, within};
+pub(crate) use upstream::begun_anew;
+use upstream::within;
 
 /// Where requests go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -274,6 +276,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     stream: number,
                     method: request.method.clone(),
                     target: request.written.clone(),
+                    version: if request.minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 },
                     status: 0,
                     bytes: 0,
                 };
@@ -304,8 +307,9 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     stream: number,
                     method: "-".to_owned(),
                     target: "-".to_owned(),
+                    version: Version::HTTP_11,
                     status: refusal.status,
-                    bytes: 0,
+                    bytes: own_body(&refusal).len() as u64,
                 };
                 if let Some(log) = &service.options.log {
                     log.write(&access);

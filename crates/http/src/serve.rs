@@ -275,7 +275,7 @@ where
                 Box::new(Begun { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let log = stream::Log::of(logs, session.id(), &stream);
-            let task = stream::serve(service.clone(), log, stream, activity.clone());
+            let task = stream::serve(service.clone(), log, (session.clone(), stream), activity.clone());
             tasks.spawn("http served stream", task);
         }
         activity.end();

@@ -508,6 +508,7 @@ pub(super) async fn answer<D: Stream>(
     access: &mut Access,
 ) -> After {
     access.status = refusal.status;
+    access.bytes = if request.method == "HEAD" { 0 } else { own_body(refusal).len() as u64 };
     let close = request.close || !complete;
     let text = own_answer(refusal, close, request.method == "HEAD");
     match down.write_all(&text).await {
@@ -523,7 +524,7 @@ pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let reason = status.canonical_reason().unwrap_or("Error");
     let mut out = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
-    let body = format!("anabranch gateway: {}\n", refusal.why);
+    let body = own_body(refusal);
     write_field(&mut out, "Content-Type", b"text/plain");
     write_field(&mut out, "Content-Length", body.len().to_string().as_bytes());
     if refusal.status == 405 {
@@ -537,6 +538,11 @@ pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool) -> Vec
         out.extend_from_slice(body.as_bytes());
     }
     out
+}
+
+/// What such an answer says.
+pub(super) fn own_body(refusal: &Refusal) -> String {
+    format!("anabranch gateway: {}\n", refusal.why)
 }
 
 /// How often an exchange is looked at where others share its window; also how long the client may take nothing until

@@ -1,5 +1,6 @@
 //! What was asked and answered: a line of the access log.
 
+use http::Version;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,6 +16,8 @@ pub struct Access {
     pub method: String,
     /// Of what.
     pub target: String,
+    /// The version of the request; 1.1 of what could not be read.
+    pub version: Version,
     /// The status of the answer.
     pub status: u16,
     /// Bytes of the body that were given to the transport.

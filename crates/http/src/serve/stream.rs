@@ -6,12 +6,14 @@ use super::site::{Answer, Asked, Content, Site};
 use super::spent::spend;
 use super::turn::Turn;
 use super::{Activity, Service};
+use crate::closing::CLOSING;
 use crate::fetch::lane::first_of_life;
 use crate::fetch::request::PADDING_FIELD;
+use crate::gateway::begun_anew;
 use crate::observe::{ExchangeId, Observer};
 use crate::page::bounded_head;
 use crate::room::Spot;
-use anabranch_transport::Stream;
+use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HOST, HeaderName, HeaderValue, SERVER};
@@ -113,16 +115,16 @@ impl Drop for Answering {
 }
 
 /// Serves one stream until the client or an error ends it.
-pub(super) async fn serve<W, S, O, T>(
+pub(super) async fn serve<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
     log: Rc<Log>,
-    stream: T,
+    (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
 ) where
     W: World,
     S: Site,
     O: Observer + 'static,
-    T: Stream,
+    N: Session,
 {
     let number = stream.number();
     let limits = (service.options.max_head.unwrap_or(MAX_BUFFER), service.options.stop.is_some());
@@ -184,6 +186,13 @@ pub(super) async fn serve<W, S, O, T>(
         told.forget(number);
     }
     told.head_since.set(None);
+    // Of errors that are not the client's or the network's there is one: a body that cannot be read on.
+    if ended.as_ref().is_err_and(hyper::Error::is_user) {
+        io.over();
+        let service = io.service.clone();
+        return break_off(&service.world, &session, &mut io.stream).await;
+    }
+    drop(session);
     // Else what ends a stream (a client that is gone or has cancelled) is over with it: nobody is left to tell.
     let unreadable = ended.as_ref().is_err_and(|error| status_of(error).is_some());
     if let (Err(error), Some((to, log))) = (ended, refusals)
@@ -192,7 +201,8 @@ pub(super) async fn serve<W, S, O, T>(
         // hyper has answered what it could not read.
         let (method, target) = ("-".to_owned(), "-".to_owned());
         let peer = told.peer.as_deref().copied();
-        to.write(&Access { peer, stream: log.stream, method, target, status: status.as_u16(), bytes: 0 });
+        let (stream, version, status) = (log.stream, Version::HTTP_11, status.as_u16());
+        to.write(&Access { peer, stream, method, target, version, status, bytes: 0 });
     }
     if unreadable {
         io.screen.refuse();
@@ -201,6 +211,16 @@ pub(super) async fn serve<W, S, O, T>(
         io.over();
         io.stream.finish();
         spend(&mut io.stream, &mut io.screen, &told).await;
+    }
+}
+
+/// Ends a stream in the middle of an answer, so that the client sees at once that it is not whole (RFC 9112 §8).
+async fn break_off<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
+    if stream.half_closes() {
+        session.close();
+    } else if !stream.reset() || !begun_anew(world, stream, CLOSING).await {
+        // Nothing else ends a stream of an association.
+        session.abort();
     }
 }
 
@@ -244,6 +264,7 @@ where
             stream: exchange.stream,
             method: request.method().to_string(),
             target: request.uri().to_string(),
+            version: request.version(),
             status: response.status().as_u16(),
             bytes: 0,
         };
@@ -416,7 +437,7 @@ impl Body for ContentBody {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let bytes = match self.content.bytes(self.at) {
             Ok(bytes) => bytes,
-            // hyper ends the stream where it stands: the client sees that bytes are missing.
+            // hyper gives up, and the stream is broken off.
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         self.at += bytes.len() as u64;

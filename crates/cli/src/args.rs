@@ -2,8 +2,10 @@
 
 mod gateway;
 
+use anabranch_base::units::parse_span;
 use anabranch_lab::plan::keys::{KEYS, Several};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::time::Duration;
 
 /// The whole command.
 pub fn command() -> Command {
@@ -169,10 +171,22 @@ fn serve() -> Command {
         .arg(crate::busy_poll::flag("off"))
         .arg(crate::knobs::set())
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
-        .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))
-        .arg(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this"))
+        .arg(lasting(flag("header-timeout", "TIME", "10s", "Longest time for a request head")))
+        .arg(lasting(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this")))
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+}
+
+/// A time that is more than none: what waits for so long would not wait at all.
+fn lasting(arg: Arg) -> Arg {
+    fn read(text: &str) -> Result<String, &'static str> {
+        match parse_span(text) {
+            Ok(Duration::ZERO) => Err("nothing would ever be in time"),
+            // What is no time is told of by whoever reads it.
+            _ => Ok(text.to_owned()),
+        }
+    }
+    arg.value_parser(read)
 }
 
 /// Threads of a server.
@@ -204,7 +218,7 @@ fn get() -> Command {
                 .short('o')
                 .value_name("FILE|DIR")
                 .action(ArgAction::Append)
-                .help("Where to: a file for each URL, or a directory; -: standard output [default: standard output, with --page nowhere]"),
+                .help("Where to: a file for each URL, or a directory (one that ends with / is made); -: standard output [default: standard output, with --page nowhere]"),
         )
         .arg(
             Arg::new("page")
@@ -217,9 +231,9 @@ fn get() -> Command {
                 .long("har")
                 .value_name("FILE")
                 .requires("page")
-                .help("Write the page load as HAR 1.2"),
+                .help("Write the page load as HAR 1.2; -: to standard output, and what is drawn to standard error"),
         )
-        .arg(
+        .arg(lasting(
             Arg::new("timeout")
                 .long("timeout")
                 .value_name("TIME")
@@ -227,7 +241,7 @@ fn get() -> Command {
                     "Give up when nothing comes for so long, a connection or more of an answer \
                      [default: 30s for a connection, then 2min]",
                 ),
-        )
+        ))
         .arg(
             Arg::new("sctp-port")
                 .long("sctp-port")

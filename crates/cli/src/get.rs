@@ -3,29 +3,31 @@
 //! Objects of one server share a session: over SCTP each has a stream of its
 //! own and all come at once; over TCP they come one after the other.
 //!
+//! - `meter`: how far it is
 //! - `page`: a document and all it embeds
 //! - `waterfall`: when what came
 
+mod meter;
 mod page;
 mod waterfall;
 
 use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
 use crate::place::{Carrier, Url};
-use crate::progress::Meter;
 use crate::{Done, Failure, complain, knobs};
 use anabranch_base::units::parse_span;
 use anabranch_http::gateway::connect_any;
 use anabranch_http::get::{Answer, GetError, get_telling};
-use anabranch_http::visit::{Place, resolve};
+use anabranch_http::visit::{Place, Step, resolve};
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::{CloseReason, Session};
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
+use meter::Meter;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
@@ -38,6 +40,9 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         urls.push(Url::parse(text).map_err(Failure::Usage)?);
     }
     let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
+    if outputs.iter().any(|name| name.is_empty()) {
+        return Err(Failure::Usage("--output '': it names no file".to_owned()));
+    }
     let given = matches
         .get_one::<String>("timeout")
         .map(|text| parse_span(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}"))));
@@ -48,20 +53,26 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return whole_page(matches, urls, &outputs, (connect, timeout), sctp_port);
     }
     // A directory takes any number of objects.
-    let directory = outputs.first().map(|name| Path::new(name.as_str())).filter(|path| path.is_dir());
-    let directory = directory.filter(|_| outputs.len() == 1);
+    let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name.as_str()).is_dir());
+    let directory = directory.filter(|_| outputs.len() == 1).map(|name| Path::new(name.as_str()));
     if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
         let told = format!(
-            "{} URLs and {} files; write -o FILE once for each, or -o DIR",
+            "{} URLs and {} files; write -o FILE once for each, or -o DIR/",
             urls.len(),
             outputs.len()
         );
         return Err(Failure::Usage(told));
     }
+    if let Some(directory) = directory {
+        files::reserve_directory(directory)?;
+    }
     let mut wanted: Vec<Wanted> = Vec::new();
     for (number, url) in urls.into_iter().enumerate() {
         let file = match (directory, outputs.get(number)) {
             (Some(directory), _) => Some(Reserved::new(&directory.join(last_name(&url.target)))?),
+            (None, Some(name)) if name.ends_with('/') => {
+                return Err(Failure::Usage(format!("--output {name}: of several, each is to be a file")));
+            }
             (None, Some(name)) if name.as_str() != "-" => Some(Reserved::new(Path::new(name.as_str()))?),
             _ => None,
         };
@@ -72,17 +83,28 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
                 format!("{} and {} would be one file; write -o FILE once for each", other.url.text, url.text);
             return Err(Failure::Usage(told));
         }
-        wanted.push(Wanted { url, file, moves: 0 });
+        wanted.push(Wanted { number, url, file, moves: 0 });
     }
-    let settings = Settings {
-        connect,
-        timeout,
-        sctp: knobs::from(matches)?,
-        sctp_port,
-        meter: Meter::new(matches.get_flag("quiet")),
-    };
-    let done = os::run(os::Options::default(), async |world| get_all(world, wanted, Rc::new(settings)).await);
+    let settings = Settings { connect, timeout, sctp: config(matches)?, sctp_port, meter: Meter::new() };
+    // On a terminal there is room for one of both.
+    let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
+    let quiet = matches.get_flag("quiet") || on_terminal;
+    let done = os::run(os::Options::default(), async |world| {
+        let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
+        let done = get_all(world, wanted, Rc::new(settings)).await;
+        drop(shown);
+        done
+    });
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+}
+
+/// What SCTP runs with.
+fn config(matches: &ArgMatches) -> Result<Config, Failure> {
+    let set = knobs::given(matches)?;
+    let mut config = knobs::sctp(&set)?;
+    // An exchange that is given up, here or there, takes its stream with it, not the association (RFC 6525).
+    config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
+    Ok(config)
 }
 
 /// `get --page`.
@@ -97,10 +119,18 @@ fn whole_page(
     let (Some(url), None, false) = (urls.next(), urls.next(), outputs.len() > 1) else {
         return Err(Failure::Usage("--page takes one URL and at most one -o DIR".to_owned()));
     };
+    if outputs.iter().any(|name| name.as_str() == "-") {
+        return Err(Failure::Usage("--page writes several files: -o DIR, not -o -".to_owned()));
+    }
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
-    let har = matches.get_one::<String>("har").map(|name| Reserved::new(Path::new(name))).transpose()?;
+    let har = match matches.get_one::<String>("har").map(String::as_str) {
+        None => page::Har::Nowhere,
+        Some("-") => page::Har::Stdout,
+        Some("") => return Err(Failure::Usage("--har '': it names no file".to_owned())),
+        Some(name) => page::Har::File(Reserved::new(Path::new(name))?),
+    };
     let quiet = matches.get_flag("quiet");
-    let sctp = knobs::from(matches)?;
+    let sctp = config(matches)?;
     let asked = page::Asked { url, directory, har, quiet, connect, timeout, sctp, sctp_port };
     let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
@@ -116,6 +146,8 @@ fn last_name(target: &str) -> &str {
 }
 
 struct Wanted {
+    /// Counted from 0.
+    number: usize,
     url: Url,
     file: Option<Reserved>,
     /// Redirections so far.
@@ -127,7 +159,7 @@ struct Settings {
     timeout: Duration,
     sctp: Config,
     sctp_port: u16,
-    meter: Meter,
+    meter: Rc<Meter>,
 }
 
 /// How one object went.
@@ -144,6 +176,9 @@ enum Ended {
 async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) -> Result<Done, Failure> {
     let mut done = Done::Well;
     let mut left = wanted;
+    for one in &left {
+        settings.meter.step(one.number, Step::Found);
+    }
     while !left.is_empty() {
         let mut servers: BTreeMap<(Carrier, String, u16), Vec<Wanted>> = BTreeMap::new();
         for one in left.drain(..) {
@@ -152,7 +187,12 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
         for ((carrier, host, _), of_server) in servers {
             let Some(first) = of_server.first() else { continue };
             let ended = match first.url.resolve() {
-                Err(why) => vec![Ended::Failed(why)],
+                Err(why) => {
+                    settings.meter.clear();
+                    complain(&why);
+                    done = Done::Badly;
+                    continue;
+                }
                 Ok(addresses) if carrier == Carrier::Tcp => {
                     over_tcp(&world, addresses, of_server, &settings).await
                 }
@@ -163,6 +203,7 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
                     Ended::Delivered => {}
                     Ended::Moved(one) => left.push(one),
                     Ended::Failed(why) => {
+                        settings.meter.clear();
                         complain(&format!("{host}: {why}"));
                         done = Done::Badly;
                     }
@@ -171,7 +212,7 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
             }
         }
     }
-    settings.meter.finish();
+    settings.meter.clear();
     if done == Done::Badly {
         files::clean_up();
     }
@@ -261,34 +302,38 @@ async fn get_one<T: anabranch_transport::Stream>(
     wanted: Wanted,
     settings: &Settings,
 ) -> (Ended, bool) {
-    let Wanted { url, mut file, moves } = wanted;
+    let Wanted { number, url, mut file, moves } = wanted;
     let authority = url.authority();
     let taken = get_telling(world, stream, &authority, &url.target, settings.timeout, |answer, bytes| {
         let head = &answer.head;
         if head.status != 200 {
             return Ok(());
         }
-        settings.meter.add(bytes.len() as u64, head.length.filter(|_| bytes.is_empty()));
+        let came = Step::Came(bytes.len() as u64);
+        settings.meter.step(number, if bytes.is_empty() { Step::Begun(head.length) } else { came });
         match &mut file {
             Some(file) => file.write(bytes),
             None => deliver(bytes),
         }
     });
-    match taken.await {
+    let taken = taken.await;
+    let moved = |status: u16| matches!(status, 301..=303 | 307 | 308);
+    if !taken.as_ref().is_ok_and(|(answer, _)| moved(answer.head.status) && answer.location.is_some()) {
+        settings.meter.step(number, Step::Over);
+    }
+    match taken {
         Ok((answer, _)) if answer.head.status == 200 => {
             let published =
                 file.map_or(Ok(()), |file| file.done().and_then(|file| files::publish(vec![file])));
             let ended = published.map_or_else(|why| Ended::Failed(why.line()), |()| Ended::Delivered);
             (ended, !answer.head.close)
         }
-        Ok((Answer { head, location: Some(location), .. }, _))
-            if matches!(head.status, 301..=303 | 307 | 308) =>
-        {
+        Ok((Answer { head, location: Some(location), .. }, _)) if moved(head.status) => {
             let ended = match elsewhere(&url, &location) {
                 _ if moves >= MOST_MOVES => {
                     Ended::Failed(format!("{}: redirected more than {MOST_MOVES} times", url.target))
                 }
-                Ok(url) => Ended::Moved(Wanted { url, file, moves: moves + 1 }),
+                Ok(url) => Ended::Moved(Wanted { number, url, file, moves: moves + 1 }),
                 Err(why) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
             };
             (ended, !head.close)

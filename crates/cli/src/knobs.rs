@@ -10,7 +10,7 @@ pub fn set() -> Arg {
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{from, given, sctp, told};
+pub use linux::{given, sctp, told};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -19,11 +19,6 @@ mod linux {
     use crate::serve::config;
     use anabranch_transport::engines::sctp::{Config, PROFILES};
     use clap::ArgMatches;
-
-    /// SCTP as the flag says.
-    pub fn from(matches: &ArgMatches) -> Result<Config, Failure> {
-        sctp(&given(matches)?)
-    }
 
     /// Keys and values, in the order in which they were given.
     pub fn given(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {

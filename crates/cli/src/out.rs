@@ -127,11 +127,12 @@ fn page_load(page: &Page, run: &Run, comment: &str) -> String {
                 first_byte: object.first_byte_ns.map(instant),
                 ended: instant(object.delivered_ns.unwrap_or(last).max(issued)),
                 connection: object.connection.map(|port| port.to_string()).unwrap_or_default(),
+                status: if object.failure.is_none() { 200 } else { 0 },
                 failure: object.failure.clone(),
             })
         })
         .collect();
-    har::write(page, &fetches, 0, env!("CARGO_PKG_VERSION"), comment)
+    har::write(page, "http", &fetches, 0, env!("CARGO_PKG_VERSION"), comment)
 }
 
 /// A contestant as part of a file's name.

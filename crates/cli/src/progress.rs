@@ -57,48 +57,6 @@ impl Progress {
     }
 }
 
-/// Bytes that have come, on standard error: only where somebody looks, and only where it takes time.
-pub struct Meter {
-    shown: Mutex<Metered>,
-    visible: bool,
-}
-
-struct Metered {
-    last: Instant,
-    come: u64,
-    expected: u64,
-    drawn: bool,
-}
-
-impl Meter {
-    /// Nothing has come yet; `quiet` shows nothing.
-    pub fn new(quiet: bool) -> Self {
-        let visible = !quiet && std::io::stderr().is_terminal();
-        Self { shown: Mutex::new(Metered { last: now(), come: 0, expected: 0, drawn: false }), visible }
-    }
-
-    /// So many more have come; and so many more are expected.
-    pub fn add(&self, bytes: u64, expected: Option<u64>) {
-        let Ok(mut shown) = self.shown.lock() else { return };
-        shown.come += bytes;
-        shown.expected += expected.unwrap_or(0);
-        if self.visible && shown.last.elapsed() >= Duration::from_millis(200) {
-            shown.last = now();
-            shown.drawn = true;
-            let megabytes = |bytes: u64| bytes as f64 / 1e6;
-            let (come, expected) = (megabytes(shown.come), megabytes(shown.expected));
-            let _ = write!(std::io::stderr(), "\r{come:.1} of {expected:.1} MB \x1b[K");
-        }
-    }
-
-    /// Clears the line.
-    pub fn finish(&self) {
-        if self.shown.lock().is_ok_and(|shown| shown.drawn) {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
-    }
-}
-
 /// How long work that takes its time has gone on, on standard error.
 pub struct Ticker {
     quiet: bool,
@@ -141,7 +99,8 @@ impl Ticker {
     }
 }
 
-fn readable(span: Duration) -> String {
+/// A span as people say it.
+pub fn readable(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),

@@ -230,3 +230,134 @@ fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
     assert_eq!(code, Some(3), "{told}");
     assert!(told.lines().count() == 1 && told.contains("/dev/full"), "{told}");
 }
+
+/// A directory that is asked for without its slash, twice; pictures that differ at the end of long queries.
+#[test]
+fn each_object_has_a_file_of_its_own() {
+    let place = Scratch::new("page-names");
+    let long = "q".repeat(150);
+    let html = format!("<iframe src=docs></iframe><img src='x.png?{long}1'><img src='x.png?{long}2'>");
+    place.file("site/index.html", html);
+    place.file("site/x.png", "picture");
+    place.file("site/docs/index.html", "<link rel=stylesheet href=style.css>");
+    place.file("site/docs/style.css", "p {}");
+    let root = format!("{}/site", place.text());
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+    let server = Running::start(&[&["serve", &root, "-q"], &listen[..]].concat());
+    for scheme in ["http", "http+sctp"] {
+        let out = place.0.join(scheme);
+        let url = server.url(scheme);
+        let got = run(anabranch().args(["get", "-q", "--page", url, "-o"]).arg(&out));
+        assert_eq!(got.status.code(), Some(0), "{}", String::from_utf8_lossy(&got.stderr));
+        let names = files(&out);
+        assert_eq!(names.len(), 5, "{:?}", names.keys());
+        assert!(names.contains_key("docs/index.html") && names.contains_key("docs/style.css"));
+        let got = run(anabranch().args(["get", "-q", "--page", &format!("{url}docs"), "-o"]).arg(&out));
+        assert_eq!(got.status.code(), Some(0), "{}", String::from_utf8_lossy(&got.stderr));
+        assert_eq!(files(&out), names);
+    }
+}
+
+/// What is of this host, or no address at all, is so whatever the base.
+#[test]
+fn the_base_of_another_host_moves_only_what_is_relative() {
+    let place = Scratch::new("page-base");
+    let root = format!("{}/site", place.text());
+    place.file("site/here.png", "picture");
+    let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
+    let url = server.url("http");
+    let html = format!(
+        "<base href='http://elsewhere.example/x/'><img src='{url}here.png'><img src='data:image/png;base64,AA'>\
+         <img src=y.png><img src=/z.png>"
+    );
+    place.file("site/index.html", html);
+    let out = place.0.join("out");
+    let got = run(anabranch().args(["get", "-q", "--page", url, "-o"]).arg(&out));
+    let told = String::from_utf8_lossy(&got.stderr);
+    assert_eq!(got.status.code(), Some(0), "{told}");
+    assert!(told.contains("2 addresses left out, of other hosts: http://elsewhere.example/x/y.png, http://elsewhere.example/z.png"), "{told}");
+    assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["here.png", "index.html"]);
+}
+
+/// The HAR says by what and with what status things came; over TCP the six connections can be told apart.
+#[test]
+fn the_har_tells_connections_schemes_and_statuses() {
+    let place = Scratch::new("page-har");
+    let mut html = "<img src=gone.png>".to_owned();
+    for number in 0..12 {
+        place.file(&format!("site/{number}.png"), noise(200_000));
+        html += &format!("<img src={number}.png>");
+    }
+    place.file("site/index.html", html);
+    let root = format!("{}/site", place.text());
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+    let server = Running::start(&[&["serve", &root, "-q"], &listen[..]].concat());
+    for scheme in ["http", "http+sctp"] {
+        let got = run(anabranch().args(["get", "--page", server.url(scheme), "--har", "-"]));
+        let drawn = String::from_utf8_lossy(&got.stderr);
+        assert_eq!(got.status.code(), Some(1), "{drawn}");
+        assert!(drawn.contains("14 objects, "), "{drawn}");
+        let har: serde_json::Value = serde_json::from_slice(&got.stdout).expect("a HAR, and nothing else");
+        let entries = har["log"]["entries"].as_array().expect("entries");
+        let mut connections: Vec<&str> =
+            entries.iter().map(|entry| entry["connection"].as_str().expect("a name")).collect();
+        connections.sort_unstable();
+        connections.dedup();
+        let right = if scheme == "http" { 2..=6 } else { 2..=14 };
+        assert!(right.contains(&connections.len()), "{scheme}: {connections:?}");
+        assert_eq!(scheme == "http", drawn.contains("    conn "), "{drawn}");
+        for entry in entries {
+            let url = entry["request"]["url"].as_str().expect("a URL");
+            assert!(url.starts_with(server.url(scheme)), "{url}");
+            let status = if url.ends_with("gone.png") { 404 } else { 200 };
+            assert_eq!(entry["response"]["status"], status, "{url}");
+        }
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
+    let place = Scratch::new("page-outputs");
+    place.file("site/index.html", "home");
+    let root = format!("{}/site", place.text());
+    let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
+    let url = server.url("http");
+    let get = |words: &[&str]| {
+        let got = run(anabranch().current_dir(&place.0).args(["get", "-q", url]).args(words));
+        let told = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert!(got.status.success() || told.lines().count() == 1, "{words:?}: {told}");
+        (got.status.code(), told)
+    };
+    for words in [
+        &["--page", "-o", "-"][..],
+        &["--page", "-o", ""],
+        &["--page", "--har", ""],
+        &["-o", ""],
+        &["--timeout", "0s"],
+        &[url, "-o", "new/", "-o", "other"],
+    ] {
+        assert_eq!(get(words).0, Some(2), "{words:?}");
+    }
+    for words in [
+        ["serve", "--idle"],
+        ["gateway", "--idle"],
+        ["serve", "--header-timeout"],
+        ["gateway", "--connect-timeout"],
+    ] {
+        let got = run(anabranch().args(words).arg("0s"));
+        assert_eq!(got.status.code(), Some(2), "{words:?}");
+    }
+    assert_eq!(files(&place.0).len(), 1);
+    assert_eq!(get(&["-o", "new/"]).0, Some(0));
+    assert_eq!(files(&place.0.join("new")).keys().collect::<Vec<_>>(), ["index.html"]);
+    // A name that leads nowhere is a transfer that has failed, whatever for.
+    for words in [&[][..], &["--page"]] {
+        for scheme in ["http", "http+sctp"] {
+            let got =
+                run(anabranch().args(["get", "-q"]).args(words).arg(format!("{scheme}://nosuch.invalid/")));
+            let told = String::from_utf8_lossy(&got.stderr);
+            assert!(got.status.code() == Some(1) && told.lines().count() == 1, "{told}");
+            assert_eq!(told.matches("nosuch.invalid").count(), 1, "{told}");
+        }
+    }
+}

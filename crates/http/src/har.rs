@@ -232,7 +232,7 @@ impl Address {
         let (scheme, rest) = url.split_once("://")?;
         let scheme = scheme.to_ascii_lowercase();
         let websocket = matches!(scheme.as_str(), "ws" | "wss");
-        if !websocket && !matches!(scheme.as_str(), "http" | "https") {
+        if !websocket && !matches!(scheme.as_str(), "http" | "https" | "http+sctp" | "http+sctp-ip") {
             return None;
         }
         let rest = rest.split('#').next().unwrap_or_default();

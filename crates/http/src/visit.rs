@@ -9,7 +9,7 @@
 
 mod place;
 
-pub use place::{Place, resolve};
+pub use place::{Place, resolve, resolve_from};
 
 use crate::gateway::{Authority, Ending, Upstream};
 use crate::get::{Answer, GetError, get_telling};
@@ -29,7 +29,8 @@ pub trait Keeper: 'static {
     /// One that is being written.
     type File;
 
-    /// The body of `target` comes next; `None`: it is not kept. Why it cannot be, is an error.
+    /// The body of `target`, to which redirections have led, comes next; `None`: it is not kept. Why it cannot be, is
+    /// an error.
     ///
     /// # Errors
     /// A line for people; the object counts as failed.
@@ -47,8 +48,21 @@ pub trait Keeper: 'static {
     /// As for [`open`](Self::open).
     fn done(&self, file: Self::File) -> Result<(), String>;
 
-    /// So many bytes have come.
-    fn progress(&self, bytes: u64);
+    /// The object of this number is further than it was.
+    fn progress(&self, object: usize, step: Step);
+}
+
+/// How an object comes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It is to be fetched: objects are found in the order of their numbers.
+    Found,
+    /// Its answer begins, and says how long its body is, or not.
+    Begun(Option<u64>),
+    /// So many bytes more of that have come.
+    Came(u64),
+    /// It is over, well or not.
+    Over,
 }
 
 /// What is visited, and how.
@@ -79,6 +93,8 @@ pub struct Visited {
     pub status: u16,
     /// Bytes of the body that came.
     pub bytes: u64,
+    /// The session it came by ([`anabranch_transport::Session::id`]); `None`: there was none.
+    pub connection: Option<u64>,
     /// The stream it came on.
     pub stream: u16,
     /// When it was found.
@@ -167,12 +183,14 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
         let (index, now) = (state.visit.objects.len(), self.world.now());
         state.known.insert(target.to_owned(), index);
         state.queue.push_back(index);
+        self.keeper.progress(index, Step::Found);
         state.visit.objects.push(Visited {
             target: target.to_owned(),
             initiator,
             content_type: String::new(),
             status: 0,
             bytes: 0,
+            connection: None,
             stream: 0,
             issued: now,
             assigned: now,
@@ -190,6 +208,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
         let first = self.state.borrow().visit.objects[index].target.clone();
         let ended = self.follow(index, first.clone()).await;
         let mut embedded = Vec::new();
+        self.keeper.progress(index, Step::Over);
         self.note(index, |object, now| {
             object.ended = now;
             object.first_byte = object.first_byte.clamp(object.assigned, now);
@@ -216,9 +235,8 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
 
     /// Fetches `target`, or where it leads; what was fetched in the end, and its text if it may embed something.
     async fn follow(&self, index: usize, mut target: String) -> Result<(String, Vec<u8>), String> {
-        let named = target.clone();
         for _ in 0..=MOST_REDIRECTIONS {
-            match self.once(index, &named, &target).await? {
+            match self.once(index, &target).await? {
                 Came::Whole(answer, body) if answer.head.status == 200 => return Ok((target, body)),
                 Came::Whole(answer, _) => return Err(format!("status {}", answer.head.status)),
                 Came::Elsewhere(location) => match resolve(&self.plan.host, &target, &location) {
@@ -231,13 +249,14 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
         Err(format!("redirected more than {MOST_REDIRECTIONS} times"))
     }
 
-    async fn once(&self, index: usize, named: &str, target: &str) -> Result<Came, String> {
+    async fn once(&self, index: usize, target: &str) -> Result<Came, String> {
         let mut fresh = false;
         loop {
             let lease = self.upstream.reach(&self.plan.authority, fresh).await;
             let mut lease = lease.map_err(|why| why.to_string())?;
-            let stream = lease.number();
+            let (connection, stream) = (lease.connection(), lease.number());
             self.note(index, |object, now| {
+                object.connection = Some(connection);
                 object.stream = stream;
                 object.assigned = now;
             });
@@ -256,12 +275,15 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
                             object.content_type = answer.content_type.clone().unwrap_or_default();
                         });
                         if answer.head.status == 200 {
-                            file = self.keeper.open(named)?;
+                            self.keeper.progress(index, Step::Begun(answer.head.length));
+                            file = self.keeper.open(target)?;
                         }
                         return Ok(());
                     }
                     come += piece.len() as u64;
-                    self.keeper.progress(piece.len() as u64);
+                    if answer.head.status == 200 {
+                        self.keeper.progress(index, Step::Came(piece.len() as u64));
+                    }
                     if is_text(answer) && text.len() + piece.len() <= MOST_TEXT {
                         text.extend_from_slice(piece);
                     }
@@ -318,16 +340,9 @@ fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> Vec<P
     };
     let base = match base.map(|base| resolve(host, target, &base)) {
         Some(Place::Here(base)) => base,
-        // Whatever is relative is relative to another host; what is not, is named as it is.
+        // Whatever is relative is relative to another host.
         Some(Place::Elsewhere(base)) => {
-            let full = |address: String| {
-                if address.starts_with('/') {
-                    Place::Elsewhere(address)
-                } else {
-                    Place::Elsewhere(format!("{base}{address}"))
-                }
-            };
-            return addresses.into_iter().map(full).collect();
+            return addresses.iter().map(|address| resolve_from(host, &base, address)).collect();
         }
         _ => target.to_owned(),
     };

@@ -1,5 +1,6 @@
 //! The flags of `anabranch gateway`.
 
+use super::lasting;
 use clap::{Arg, ArgAction, Command, value_parser};
 
 /// The verb.
@@ -64,9 +65,9 @@ pub fn command() -> Command {
         .arg(crate::busy_poll::flag("off"))
         .arg(count(flag("exchanges", "N", "4096", "Exchanges and tunnels at a time, in all")))
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
-        .arg(flag("header-timeout", "TIME", "10s", "Longest time for a request head"))
-        .arg(flag("connect-timeout", "TIME", "10s", "Longest time to reach a server"))
-        .arg(flag("idle", "TIME", "60s", "An exchange, tunnel or connection on which nothing moves ends after this"))
+        .arg(lasting(flag("header-timeout", "TIME", "10s", "Longest time for a request head")))
+        .arg(lasting(flag("connect-timeout", "TIME", "10s", "Longest time to reach a server")))
+        .arg(lasting(flag("idle", "TIME", "60s", "An exchange, tunnel or connection on which nothing moves ends after this")))
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
         .arg(crate::knobs::set())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))

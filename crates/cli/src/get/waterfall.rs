@@ -4,14 +4,17 @@ use anabranch_base::time::Instant;
 use anabranch_http::visit::Visit;
 use std::fmt::Write;
 
-/// A line for each object: what it is, how large, when, and a bar.
-pub fn draw(come: &Visit, start: Instant) -> String {
+/// A line for each object: what it is, how large, on which stream, when, and a bar. Where a connection has but one stream,
+/// `by_connection` tells those instead, in the order of their first objects.
+pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let whole = (end - start).as_nanos().max(1);
     let width =
         come.objects.iter().map(|object| object.target.chars().count()).max().unwrap_or(0).clamp(8, WIDEST);
     let mut text = String::new();
-    let _ = writeln!(text, "{:width$}  status      bytes  stream    begin      end", "object");
+    let what = if by_connection { "conn" } else { "stream" };
+    let _ = writeln!(text, "{:width$}  status      bytes {what:>7}    begin      end", "object");
+    let mut connections = Vec::new();
     for object in &come.objects {
         let column = |at: Instant| ((at - start).as_nanos() * BAR as u128 / whole) as usize;
         let marks = [object.issued, object.assigned, object.first_byte, object.ended].map(column);
@@ -33,12 +36,23 @@ pub fn draw(come: &Visit, start: Instant) -> String {
         } else {
             object.status.to_string()
         };
+        let place = match object.connection {
+            None => "-".to_owned(),
+            Some(_) if !by_connection => object.stream.to_string(),
+            Some(connection) => {
+                let known = connections.iter().position(|&other| other == connection);
+                let place = known.unwrap_or_else(|| {
+                    connections.push(connection);
+                    connections.len() - 1
+                });
+                (place + 1).to_string()
+            }
+        };
         let _ = writeln!(
             text,
-            "{:width$}  {status:>6} {:>10} {:>7} {:>8.1} {:>8.1}  |{bar}|",
+            "{:width$}  {status:>6} {:>10} {place:>7} {:>8.1} {:>8.1}  |{bar}|",
             shortened(&object.target, width),
             object.bytes,
-            object.stream,
             millis(object.issued),
             millis(object.ended),
         );

@@ -330,9 +330,11 @@ fn a_page_load_is_written_as_a_har_that_reads_back() {
         first_byte: Some(Instant::from_millis(ended - 5)),
         ended: Instant::from_millis(ended),
         connection: "49152/3".to_owned(),
+        status: 200,
         failure: None,
     };
-    let text = write(&page, &[fetch(0, 0, 100), fetch(1, 120, 300)], 0, "0.1.0", "tcp, seed 1");
+    let fetches = [fetch(0, 0, 100), fetch(1, 120, 300)];
+    let text = write(&page, "http+sctp", &fetches, 0, "0.1.0", "tcp, seed 1");
     let again = read("again.har", &text).expect("a HAR");
     assert_eq!(again.objects.len(), 2);
     for (ours, theirs) in page.objects.iter().zip(&again.objects) {
@@ -351,10 +353,13 @@ fn a_page_load_is_written_as_a_har_that_reads_back() {
     let failed = Fetch {
         failure: Some("no progress within the timeout".into()),
         first_byte: None,
+        status: 0,
         ..fetch(1, 120, 300)
     };
-    let text = write(&page, &[failed], 0, "0.1.0", "");
+    let missing = Fetch { failure: Some("status 404".into()), status: 404, ..fetch(0, 0, 10) };
+    let text = write(&page, "http", &[failed, missing], 0, "0.1.0", "");
     assert!(text.contains("no progress") && text.contains("\"status\": 0"));
+    assert!(text.contains("\"status\": 404") && text.contains("\"statusText\": \"Not Found\""));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::date;
 use crate::page::Page;
 use anabranch_base::time::Instant;
+use http::StatusCode;
 use serde_json::{Value, json};
 
 /// What one object of the page met.
@@ -20,18 +21,29 @@ pub struct Fetch {
     pub ended: Instant,
     /// The connection, as text.
     pub connection: String,
+    /// The status of its answer; 0: there was none.
+    pub status: u16,
     /// Why it failed, if it did.
     pub failure: Option<String>,
 }
 
-/// One page load as HAR 1.2, pretty-printed. `began` is the date of the run's
+/// One page load as HAR 1.2, pretty-printed, with URLs of that `scheme`. `began` is the date of the run's
 /// beginning in milliseconds since 1970; a virtual world begins at 0.
 #[must_use]
-pub fn write(page: &Page, fetches: &[Fetch], began: u64, version: &str, comment: &str) -> String {
+pub fn write(
+    page: &Page,
+    scheme: &str,
+    fetches: &[Fetch],
+    began: u64,
+    version: &str,
+    comment: &str,
+) -> String {
     let loaded = fetches.iter().map(|fetch| fetch.ended).max().unwrap_or_default();
     let entries: Vec<Value> = fetches
         .iter()
-        .filter_map(|fetch| page.objects.get(fetch.object).map(|object| entry(page, object, fetch, began)))
+        .filter_map(|fetch| {
+            page.objects.get(fetch.object).map(|object| entry(page, scheme, object, fetch, began))
+        })
         .collect();
     let har = json!({
         "log": {
@@ -53,15 +65,15 @@ pub fn write(page: &Page, fetches: &[Fetch], began: u64, version: &str, comment:
     text
 }
 
-fn entry(page: &Page, object: &crate::page::Object, fetch: &Fetch, began: u64) -> Value {
+fn entry(page: &Page, scheme: &str, object: &crate::page::Object, fetch: &Fetch, began: u64) -> Value {
     let assigned = fetch.assigned.unwrap_or(fetch.ended).clamp(fetch.issued, fetch.ended);
     let first_byte = fetch.first_byte.unwrap_or(fetch.ended).clamp(assigned, fetch.ended);
     let span = |from: Instant, to: Instant| millis((to - from).as_nanos() as u64);
     let host = page.hosts.get(object.host).map_or("server", String::as_str);
-    let done = fetch.failure.is_none();
+    let status = StatusCode::from_u16(fetch.status).ok();
     let initiator = object.initiator.and_then(|i| page.objects.get(i)).map(|cause| {
         let host = page.hosts.get(cause.host).map_or("server", String::as_str);
-        format!("http://{host}{}", cause.name)
+        format!("{scheme}://{host}{}", cause.name)
     });
     let mut value = json!({
         "pageref": "page_1",
@@ -69,7 +81,7 @@ fn entry(page: &Page, object: &crate::page::Object, fetch: &Fetch, began: u64) -
         "time": span(fetch.issued, fetch.ended),
         "request": {
             "method": "GET",
-            "url": format!("http://{host}{}", object.name),
+            "url": format!("{scheme}://{host}{}", object.name),
             "httpVersion": "HTTP/1.1",
             "cookies": [],
             "headers": [],
@@ -78,8 +90,8 @@ fn entry(page: &Page, object: &crate::page::Object, fetch: &Fetch, began: u64) -
             "bodySize": 0,
         },
         "response": {
-            "status": if done { 200 } else { 0 },
-            "statusText": if done { "OK" } else { "" },
+            "status": fetch.status,
+            "statusText": status.and_then(|status| status.canonical_reason()).unwrap_or_default(),
             "httpVersion": "HTTP/1.1",
             "cookies": [],
             "headers": [],

@@ -16,13 +16,11 @@ pub enum Place {
 /// `address` as seen from the document at `base` (path and query) of `host` (as Host names it).
 #[must_use]
 pub fn resolve(host: &str, base: &str, address: &str) -> Place {
-    let address = address.trim().split('#').next().unwrap_or_default();
+    let address = bare(address);
     if address.is_empty() {
         return Place::Nowhere;
     }
-    let scheme = address.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
-    let scheme = scheme.filter(|&end| end > 0 && address[end..].starts_with(':')).map(|end| &address[..end]);
-    let rest = match scheme {
+    let rest = match scheme(address) {
         // The document's own scheme, or HTTP's, which is the same host by another carrier.
         Some(scheme)
             if ["http", "http+sctp", "http+sctp-ip"].iter().any(|own| scheme.eq_ignore_ascii_case(own)) =>
@@ -49,6 +47,36 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Place {
         _ => format!("{}/{rest}", path.rsplit_once('/').map_or("", |(directory, _)| directory)),
     };
     Place::Here(normal(&joined))
+}
+
+/// `address` as seen from a document of `host` whose addresses are relative to `base`, a URL of another host.
+#[must_use]
+pub fn resolve_from(host: &str, base: &str, address: &str) -> Place {
+    let address = bare(address);
+    let (own, rest) = base.split_once("//").unwrap_or(("", base));
+    if address.is_empty() || scheme(address).is_some() {
+        return resolve(host, "/", address);
+    }
+    if address.starts_with("//") {
+        // By the scheme of the base.
+        return resolve(host, "/", &format!("{own}{address}"));
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    match resolve(&rest[..end], &rest[end..], address) {
+        Place::Here(target) => Place::Elsewhere(format!("{own}//{}{target}", &rest[..end])),
+        place => place,
+    }
+}
+
+/// Without what no request has of it.
+fn bare(address: &str) -> &str {
+    address.trim().split('#').next().unwrap_or_default()
+}
+
+/// RFC 3986 §3.1.
+fn scheme(address: &str) -> Option<&str> {
+    let end = address.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)))?;
+    (end > 0 && address[end..].starts_with(':')).then(|| &address[..end])
 }
 
 /// Without `.` and `..` (RFC 3986 §5.2.4), and with nothing in it that a request has no room for.
@@ -124,6 +152,23 @@ mod tests {
         for address in ["http://h/x", "//other/x", "https://h:8080/x", "http://h:80801/"] {
             assert_eq!(here(address), Place::Elsewhere(address.to_owned()), "{address}");
         }
+        let of = |base: &str, address: &str| resolve_from("h:8080", base, address);
+        for base in ["http://elsewhere.example/x/y?z", "//elsewhere.example/x/"] {
+            let own = base.strip_suffix("//elsewhere.example/x/y?z").unwrap_or_default();
+            for (address, target) in [("g", "/x/g"), ("/g", "/g"), ("../g?y", "/g?y"), ("g#s", "/x/g")] {
+                let there = format!("{own}//elsewhere.example{target}");
+                assert_eq!(of(base, address), Place::Elsewhere(there), "{base} {address}");
+            }
+            for address in ["http://h:8080/g", "//h:8080/g", "http+sctp://H:8080/g"] {
+                assert_eq!(of(base, address), Place::Here("/g".to_owned()), "{base} {address}");
+            }
+            let third = "http://third.example/g";
+            assert_eq!(of(base, third), Place::Elsewhere(third.to_owned()));
+            assert_eq!(of(base, "data:image/png;base64,AA"), Place::Nowhere);
+            assert_eq!(of(base, "#top"), Place::Nowhere);
+        }
+        assert_eq!(of("https://e", "g"), Place::Elsewhere("https://e/g".to_owned()));
+        assert_eq!(of("https://e/", "//h:8080/g"), Place::Elsewhere("https://h:8080/g".to_owned()));
         for address in ["", "#top", "data:image/png;base64,AA", "javascript:void 0", "mailto:a@b"] {
             assert_eq!(here(address), Place::Nowhere, "{address}");
         }

@@ -1,0 +1,224 @@
+//! How far a `get` is, on standard error: a bar on a terminal, now and then a line elsewhere, and only where it takes time.
+//!
+//! Of how much and for how long is told where every object that is known of has said how long it is; else what has come,
+//! and how fast.
+
+use crate::progress::readable;
+use anabranch_base::time::{Duration, Instant};
+use anabranch_http::visit::Step;
+use anabranch_world::World;
+use anabranch_world::os::OsWorld;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{IsTerminal, Write};
+use std::rc::Rc;
+
+/// Takes note of what comes, and shows it.
+pub struct Meter {
+    terminal: bool,
+    tally: RefCell<Tally>,
+}
+
+/// What has come.
+#[derive(Debug, Default)]
+struct Tally {
+    items: Vec<Item>,
+    over: usize,
+    /// When how much had come, the oldest first.
+    looks: VecDeque<(Duration, u64)>,
+    /// A line was last written then.
+    told: Duration,
+    drawn: bool,
+}
+
+#[derive(Debug, Default)]
+struct Item {
+    come: u64,
+    /// Of how much; `None`: nobody has said.
+    of: Option<u64>,
+}
+
+impl Meter {
+    /// Nothing has come yet.
+    pub fn new() -> Rc<Self> {
+        Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
+    }
+
+    /// The object of this number is further than it was; they are found one after the other.
+    pub fn step(&self, number: usize, step: Step) {
+        let mut tally = self.tally.borrow_mut();
+        if step == Step::Found {
+            return tally.items.push(Item::default());
+        }
+        let Some(item) = tally.items.get_mut(number) else { return };
+        match step {
+            Step::Found => {}
+            Step::Begun(of) => *item = Item { come: 0, of },
+            Step::Came(bytes) => item.come += bytes,
+            Step::Over => {
+                item.of = Some(item.come);
+                tally.over += 1;
+            }
+        }
+    }
+
+    /// Shows how far it is, until it is dropped.
+    pub async fn show(self: Rc<Self>, world: OsWorld) {
+        let began = world.now();
+        let period = if self.terminal { Duration::from_millis(200) } else { Duration::from_secs(1) };
+        loop {
+            world.sleep_until(world.now() + period).await;
+            self.look(began, world.now());
+        }
+    }
+
+    fn look(&self, began: Instant, now: Instant) {
+        let mut tally = self.tally.borrow_mut();
+        let elapsed = now - began;
+        tally.look(elapsed);
+        // The longer it goes on, the rarer is news.
+        let due = tally.told + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
+        if !self.terminal && elapsed < due {
+            return;
+        }
+        (tally.told, tally.drawn) = (elapsed, true);
+        let line = tally.line(self.terminal);
+        let mut out = std::io::stderr().lock();
+        let _ = if self.terminal { write!(out, "\r{line} \x1b[K") } else { writeln!(out, "{line}") };
+        let _ = out.flush();
+    }
+
+    /// Clears the bar.
+    pub fn clear(&self) {
+        if self.terminal && std::mem::take(&mut self.tally.borrow_mut().drawn) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Tally {
+    fn come(&self) -> u64 {
+        self.items.iter().map(|item| item.come).sum()
+    }
+
+    fn look(&mut self, elapsed: Duration) {
+        self.looks.push_back((elapsed, self.come()));
+        while self.looks.get(1).is_some_and(|&(at, _)| at + WINDOW <= elapsed) {
+            self.looks.pop_front();
+        }
+    }
+
+    /// Bytes a second, of late.
+    fn rate(&self) -> u64 {
+        let (Some(&(from, before)), Some(&(to, come))) = (self.looks.front(), self.looks.back()) else {
+            return 0;
+        };
+        // At the first look: since the beginning.
+        let (from, before) = if from == to { (Duration::ZERO, 0) } else { (from, before) };
+        let span = (to - from).as_millis().max(1);
+        (u128::from(come.saturating_sub(before)) * 1000 / span) as u64
+    }
+
+    fn line(&self, bar: bool) -> String {
+        let (come, rate, objects) = (self.come(), self.rate(), self.items.len());
+        let total: Option<u64> = self.items.iter().map(|item| item.of).sum();
+        let count = if objects > 1 { format!("{} of {objects} objects, ", self.over) } else { String::new() };
+        let (text, done, of) = match total {
+            Some(total) => {
+                let left = total.saturating_sub(come);
+                let left = match left.div_ceil(rate.max(1)) {
+                    _ if left == 0 => String::new(),
+                    _ if rate == 0 => ", nothing comes".to_owned(),
+                    seconds => format!(", {} left", readable(Duration::from_secs(seconds))),
+                };
+                let (unit, name) = unit(total);
+                let of = |bytes: u64| format!("{:.1}", bytes as f64 / unit);
+                (format!("{} of {} {name}{left}", of(come), of(total)), come, total)
+            }
+            None => {
+                let of = |bytes: u64| {
+                    let (unit, name) = unit(bytes);
+                    format!("{:.1} {name}", bytes as f64 / unit)
+                };
+                (format!("{}, {}/s", of(come), of(rate)), self.over as u64, objects as u64)
+            }
+        };
+        // Of one object without a length nobody knows how far it is.
+        let known = total.is_some() || objects > 1;
+        let filled = (BAR as u128 * u128::from(done) / u128::from(of.max(1))) as usize;
+        let bar = if bar && known {
+            format!("[{}{}] ", "#".repeat(filled.min(BAR)), ".".repeat(BAR - filled.min(BAR)))
+        } else {
+            String::new()
+        };
+        format!("{bar}{count}{text}")
+    }
+}
+
+fn unit(bytes: u64) -> (f64, &'static str) {
+    match bytes {
+        0..1_000_000 => (1e3, "kB"),
+        1_000_000..1_000_000_000 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    }
+}
+
+/// How far back it is looked at how fast bytes come.
+const WINDOW: Duration = Duration::from_secs(5);
+/// Columns of a bar.
+const BAR: usize = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(steps: &[(usize, Step)], looks: &[(u64, u64)]) -> Tally {
+        let meter = Meter { terminal: false, tally: RefCell::default() };
+        for &(number, step) in steps {
+            meter.step(number, step);
+        }
+        let mut tally = meter.tally.into_inner();
+        tally.looks = looks.iter().map(|&(at, come)| (Duration::from_secs(at), come)).collect();
+        tally
+    }
+
+    #[test]
+    fn a_length_that_is_known_has_a_bar_and_an_end() {
+        let begun = [(0, Step::Found), (0, Step::Begun(Some(40_000_000))), (0, Step::Came(10_000_000))];
+        let tally = after(&begun, &[(0, 0), (5, 10_000_000)]);
+        assert_eq!(tally.line(false), "10.0 of 40.0 MB, 15 s left");
+        assert_eq!(tally.line(true), "[#######.......................] 10.0 of 40.0 MB, 15 s left");
+        let stalled = after(&begun, &[(5, 10_000_000), (10, 10_000_000)]);
+        assert_eq!(stalled.line(false), "10.0 of 40.0 MB, nothing comes");
+        let first = after(&begun, &[(2, 10_000_000)]);
+        assert_eq!(first.line(false), "10.0 of 40.0 MB, 6 s left");
+    }
+
+    #[test]
+    fn a_length_that_is_not_known_is_not_made_up() {
+        let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Came(13_100_000))];
+        let tally = after(&begun, &[(0, 0), (5, 13_100_000)]);
+        assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
+        // One that has not begun yet, one without a length; then both are over.
+        let mut several = begun.to_vec();
+        several.extend([(0, Step::Found), (1, Step::Begun(Some(1000)))]);
+        let tally = after(&several, &[(0, 0), (5, 13_100_000)]);
+        assert_eq!(tally.line(false), "0 of 2 objects, 13.1 MB, 2.6 MB/s");
+        several.extend([(0, Step::Over), (1, Step::Came(500))]);
+        let tally = after(&several, &[(0, 0), (5, 13_100_500)]);
+        assert_eq!(tally.line(false), "1 of 2 objects, 13.1 of 13.1 MB, 1 s left");
+        several.push((1, Step::Over));
+        let tally = after(&several, &[(0, 0), (5, 13_100_500)]);
+        assert_eq!(tally.line(false), "2 of 2 objects, 13.1 of 13.1 MB");
+    }
+
+    #[test]
+    fn what_is_long_ago_is_forgotten() {
+        let mut tally = after(&[(0, Step::Found)], &[]);
+        for second in 1..=60 {
+            tally.items[0].come = if second < 50 { second * 1000 } else { 50_000 };
+            tally.look(Duration::from_secs(second));
+        }
+        assert!(tally.looks.len() <= 7 && tally.rate() == 0, "{tally:?}");
+    }
+}

@@ -154,7 +154,8 @@ fn perform(plan: &Plan, job: &Job, run: &Perform<'_>) -> Result<Vec<Run>, String
     let scenario = scenario(plan, job.point, job.arm, job.seed);
     let replay = || {
         let arm = job.arm.map_or("together".to_owned(), |arm| plan.arms[arm].text.clone());
-        format!("{arm}, seed {}, {:?}", job.seed, plan.points[job.point].factors)
+        let factors = plan.points[job.point].factors.iter().map(|(key, level)| format!(", {key} {level}"));
+        format!("{arm}, seed {}{}", job.seed, factors.collect::<String>())
     };
     match catch_unwind(AssertUnwindSafe(|| run(&scenario, job.point))) {
         Ok(Ok(runs)) => Ok(runs),

@@ -15,6 +15,7 @@
 //! - [`record`]: what passed, for captures and for bytes over time
 //! - [`report`]: what a link did, in words
 //! - [`rules`]: loss by iptables in the link's stead
+//! - [`watch`]: when user data came that set out after an instant
 //! - [`shell`]: `anabranch link`: a command behind a link
 
 #![cfg(target_os = "linux")]
@@ -28,6 +29,7 @@ pub mod report;
 pub mod rules;
 pub mod shell;
 pub mod spread;
+pub mod watch;
 pub mod wiring;
 
 /// Why there is no emulated link.

@@ -10,6 +10,7 @@ use crate::device::{Clock, Device};
 use crate::packet::{LivePacket, Pool};
 use crate::record::{Keep, Packets, Series, Spool};
 use crate::report::{DirectionReport, PathReport};
+use crate::watch::Watch;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_link::spec::Direction;
@@ -48,11 +49,14 @@ pub struct Outcome {
     pub packets: Option<Packets>,
     /// Bytes over time: up, down.
     pub series: [Series; 2],
+    /// What was waited for down, if anything was.
+    pub watch: Option<Watch>,
 }
 
 impl Relay {
     /// Drives the link `spec` between the devices of `pipe` from here on. `seed` and `rng` are as in
-    /// [`LinkSpec::build`]; `keep` says what is recorded beside counters.
+    /// [`LinkSpec::build`]; `keep` says what is recorded beside counters, `watch` what is waited for
+    /// on its way down.
     ///
     /// # Errors
     /// The link contradicts itself, or no thread can be started.
@@ -63,6 +67,7 @@ impl Relay {
         rng: &Rng,
         clock: Clock,
         keep: Keep,
+        watch: Option<Watch>,
     ) -> Result<Self, EmuError> {
         // A link that cannot be built is told here and not in the thread.
         spec.build::<LivePacket>(seed, rng).map_err(|error| EmuError::Failed(error.to_string()))?;
@@ -77,6 +82,7 @@ impl Relay {
             let spool = (keep == Keep::Packets).then(Spool::new).transpose();
             let spool = spool.map_err(|error| format!("packets cannot be kept: {error}"))?;
             let mut driver = Driver::new(pipe, chains, clock, keep, spool);
+            driver.watch = watch;
             driver.run(&until).map_err(|error| format!("a link has ended: {error}"))?;
             driver.outcome().map_err(|error| format!("packets cannot be kept: {error}"))
         };
@@ -135,6 +141,7 @@ struct Driver {
     scratch: Vec<u8>,
     keep: Keep,
     spool: Option<Spool>,
+    watch: Option<Watch>,
 }
 
 /// One direction.
@@ -167,6 +174,7 @@ impl Driver {
             scratch: vec![0; LARGEST_FRAME],
             keep,
             spool,
+            watch: None,
         }
     }
 
@@ -207,7 +215,7 @@ impl Driver {
 
     /// Reads what has come for a way; true: there may be more.
     fn take_in(&mut self, way: usize) -> io::Result<bool> {
-        let Self { devices, ways, clock, pool, scratch, keep, spool } = self;
+        let Self { devices, ways, clock, pool, scratch, keep, spool, .. } = self;
         let way_in = &devices[way];
         let way = &mut ways[way];
         for _ in 0..BATCH {
@@ -236,7 +244,7 @@ impl Driver {
 
     /// Hands on what is due.
     fn let_out(&mut self) {
-        let Self { devices, ways, clock, pool, keep, spool, .. } = self;
+        let Self { devices, ways, clock, pool, keep, spool, watch, .. } = self;
         let [near, far] = devices;
         for (way, out) in ways.iter_mut().zip([&*far, &*near]) {
             while let Some(due) = way.chain.next().filter(|due| *due <= clock.now()) {
@@ -249,6 +257,9 @@ impl Driver {
                 way.report.late.add(anabranch_base::time::nanos(now.since(due)));
                 if *keep >= Keep::Bytes {
                     Series::add(&mut way.series.left, now, packet.bytes().len());
+                }
+                if let Some(watch) = watch.as_mut().filter(|_| way.direction == Direction::Down) {
+                    watch.look(packet.entered, now, packet.bytes());
                 }
                 if let Some(spool) = spool {
                     spool.add(now, way.direction == Direction::Down, way.direction, packet.bytes());
@@ -276,6 +287,7 @@ impl Driver {
             report: PathReport { span, up, down, busy, unseen: [0, 0] },
             packets: self.spool.map(Spool::finish).transpose()?,
             series: [up_series, down_series],
+            watch: self.watch,
         })
     }
 }

@@ -42,6 +42,25 @@ impl Counters {
     }
 }
 
+/// Whether the namespace of the calling thread has a connection of the kernel's that is not over: one that only waits
+/// for stray packets (TIME-WAIT) is.
+pub fn any_connection() -> bool {
+    let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+    ["tcp", "tcp6"].iter().any(|name| is_alive(&table(name))) || table("sctp/assocs").lines().count() > 1
+}
+
+/// Whether a table of the kernel's TCP sockets has a connection that is not over.
+fn is_alive(table: &str) -> bool {
+    let states = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
+    let over = [TIME_WAIT, CLOSE, LISTEN];
+    states.filter(|state| !over.contains(state)).count() > 0
+}
+
+/// Linux, include/net/tcp_states.h: the states in which no packet is awaited.
+const TIME_WAIT: &str = "06";
+const CLOSE: &str = "07";
+const LISTEN: &str = "0A";
+
 /// What makes a connection of Multipath TCP a plain one (RFC 8684 §3.7), each counted by a connection's end that finds
 /// it out; kernels know more of them from version to version.
 const FALLBACKS: [&str; 12] = [
@@ -83,6 +102,20 @@ mod tests {
         let found =
             ["SctpT3Retransmits", "SctpFastRetransmits", "SctpT3RtxExpireds"].map(|name| line(text, name));
         assert_eq!(found, [12, 3, 0]);
+    }
+
+    #[test]
+    fn what_waits_for_stray_packets_only_is_over() {
+        let table = |states: &[&str]| {
+            let line =
+                |state: &&str| format!("   0: 0100007F:1F40 00000000:0000 {state} 00000000:00000000 00\n");
+            "  sl  local_address rem_address   st tx_queue rx_queue\n".to_owned()
+                + &states.iter().map(line).collect::<String>()
+        };
+        assert!(!is_alive("") && !is_alive(&table(&["0A", "06"])));
+        for state in ["01", "04", "05", "09"] {
+            assert!(is_alive(&table(&["0A", state, "06"])), "{state}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! From what was seen of an emulated run to its result.
 
-use super::hosts::{Ended, Seen};
+use super::hosts::{Ended, Seen, Served};
 use crate::plan::{Arm, PointPlan, Transport};
 use crate::results::{
     BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
     Series, Side,
 };
 use crate::run::{bound, harvest, traffic};
+use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
@@ -15,6 +16,7 @@ use anabranch_emu::report::DirectionReport;
 use anabranch_emu::rules::Ruled;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::End as FetchEnd;
+use anabranch_http::observe::ObjectRecord;
 use std::net::IpAddr;
 
 /// The result of a run.
@@ -26,11 +28,12 @@ pub fn run(
     arm: &Arm,
     seed: u64,
     ended: &Ended,
-    served: &Seen,
+    served: &Served,
     driven: &[Driven],
     ruled: Option<&[[Ruled; 2]]>,
 ) -> Result<Run, String> {
     let Ended { fetched, record, seen } = ended;
+    let Served { record: told, seen: served } = served;
     let (named, items) = harvest::objects_of(point, arm)?;
     // A world of the operating system is older than what runs in it.
     let begun = fetched.started.as_nanos();
@@ -38,7 +41,14 @@ pub fn run(
     let objects: Vec<Object> = named
         .into_iter()
         .enumerate()
-        .map(|(index, named)| harvest::object(named, record.objects.get(index), None))
+        .map(|(index, named)| {
+            let object = harvest::object(named, record.objects.get(index), None);
+            // Of messages it is the server that knows when they were issued, and on what.
+            match told.objects.get(index) {
+                Some(there) => completed(object, there, |at| seen.on_host(served.on_network(at))),
+                None => object,
+            }
+        })
         .map(|object| Object {
             background: point.workload.messages.is_some() && object.name == crate::plan::workload::BESIDE,
             issued_ns: since(object.issued_ns),
@@ -85,7 +95,7 @@ pub fn run(
         page_ns: (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed())),
         limit_ns: bound::of(&point.network, &items),
         connect_ns: harvest::connect(record),
-        failover_ns: None,
+        failover_ns: failover(point, ended, driven, rules.is_some()),
         path_events: path_events(point, seen, served),
         connections: fetched.connections as u64,
         objects,
@@ -111,6 +121,31 @@ pub fn run(
         wire_bytes: Directions { up: bytes(up), down: bytes(down) },
         series,
     })
+}
+
+/// An object of the client's with what only the server has noted of it, `here` giving its instants on the client's clock.
+fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Instant) -> Object {
+    let exchange = there.assigned.as_ref().map(|assigned| assigned.exchange);
+    Object {
+        issued_ns: object.issued_ns.or(there.issued.map(|at| here(at).as_nanos())),
+        connection: object.connection.or(exchange.map(|exchange| exchange.connection)),
+        stream: object.stream.or(exchange.map(|exchange| exchange.stream)),
+        ..object
+    }
+}
+
+/// From the first path failure to the arrival of the first data that the server sent after it, while the client was at
+/// work. What a rule drops behind the link has not arrived, and the link does not know.
+fn failover(point: &PointPlan, ended: &Ended, driven: &[Driven], ruled: bool) -> Option<u64> {
+    let failed = first_failure(point).filter(|_| !ruled)?;
+    let end = ended.seen.on_network(ended.fetched.finished);
+    let came = driven.iter().filter_map(|path| path.watch?.came()).min()?;
+    (came <= end).then(|| nanos(came - failed))
+}
+
+/// When the first path fails, if one does.
+pub fn first_failure(point: &PointPlan) -> Option<Instant> {
+    point.network.fails.iter().map(|fail| Instant::ZERO + fail.at).min()
 }
 
 /// How many connections stayed what they were meant to be: either end may be the one that finds out.
@@ -149,8 +184,8 @@ fn path_events(point: &PointPlan, client: &Seen, server: &Seen) -> Vec<PathEvent
     let told = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
         let event = |change: &anabranch_transport::engines::sctp::PathChange| {
             let index = peers.iter().position(|ip| *ip == change.address)?;
-            let at = change.at.as_nanos().saturating_sub(nanos(host.offset));
-            Some(harvest::path_event(change, index, at, by))
+            let at = host.on_network(change.at);
+            Some(harvest::path_event(change, index, at.as_nanos(), by))
         };
         host.path_changes.iter().filter_map(event).collect()
     };

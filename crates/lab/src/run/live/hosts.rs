@@ -1,6 +1,6 @@
 //! The two hosts of an emulated run: a thread each, in a namespace each, with a world of the operating system.
 
-use super::counters::Counters;
+use super::counters::{self, Counters};
 use crate::plan::engine::EngineConfig;
 use crate::plan::{Arm, PointPlan, Transport};
 use crate::run::contest::{self, BACKLOG, Job, PORT};
@@ -47,8 +47,17 @@ pub struct Seen {
     pub path_changes: Vec<PathChange>,
     /// What the kernel counted of its TCP.
     pub kernel: Counters,
-    /// From the beginning of the host's clock to that of the network's.
-    pub offset: Duration,
+    /// One moment on the clock of the host's world, and on the network's.
+    pub moment: (Instant, Instant),
+}
+
+/// What became of the server.
+#[derive(Debug)]
+pub struct Served {
+    /// Its milestones.
+    pub record: Record,
+    /// What its engine has seen.
+    pub seen: Seen,
 }
 
 /// What became of the client.
@@ -66,7 +75,7 @@ pub struct Ended {
 pub struct Serving {
     /// Set when it is to end: the network's clock.
     end: Arc<OnceLock<Clock>>,
-    thread: JoinHandle<Result<Seen, String>>,
+    thread: JoinHandle<Result<Served, String>>,
 }
 
 impl Task {
@@ -90,6 +99,11 @@ impl Task {
 
     fn longest_rtt(&self) -> Duration {
         self.point.network.paths.iter().map(|path| path.rtt()).max().unwrap_or_default()
+    }
+
+    /// How long a host waits for the ends of its connections: two round trips, and time to send a packet again.
+    fn farewell(&self) -> Duration {
+        self.longest_rtt() * 2 + Duration::from_secs(1)
     }
 
     fn job(&self) -> Result<Job, String> {
@@ -150,8 +164,8 @@ pub fn kernel_options(arm: &Arm) -> KernelOptions {
 
 impl Seen {
     fn of(world: &OsWorld, network: Clock, sctp: Option<&SctpHost<OsWorld>>) -> Self {
-        let offset = world.now().since(Instant::ZERO).saturating_sub(network.now().since(Instant::ZERO));
-        let mut seen = Self { kernel: Counters::read(), offset, ..Self::default() };
+        let moment = (world.now(), network.now());
+        let mut seen = Self { kernel: Counters::read(), moment, ..Self::default() };
         if let Some(host) = sctp {
             seen.trace = host.take_trace();
             host.inspect(|engine| {
@@ -162,6 +176,23 @@ impl Seen {
         }
         seen
     }
+
+    /// An instant of the host's world on the network's clock.
+    #[must_use]
+    pub fn on_network(&self, at: Instant) -> Instant {
+        translated(at, self.moment.0, self.moment.1)
+    }
+
+    /// An instant of the network's clock on that of the host's world.
+    #[must_use]
+    pub fn on_host(&self, at: Instant) -> Instant {
+        translated(at, self.moment.1, self.moment.0)
+    }
+}
+
+/// `at`, of a clock that showed `here` when another showed `there`, on that other.
+fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
+    if at >= here { there + (at - here) } else { there - (here - at) }
 }
 
 impl Serving {
@@ -177,18 +208,19 @@ impl Serving {
             let told = ready.clone();
             let ended = task.world(&namespace, &task.server, 1, async |world| {
                 let (job, recorder) = (task.job()?, Recorder::new());
+                let observer = recorder.clone();
                 let mut sctp = None;
                 match &task.arm.engine {
                     EngineConfig::Tcp(_) | EngineConfig::Kernel(_) => {
                         // At every address: what has several paths is called at them, too.
                         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT);
                         let listener = KernelListener::new(world.clone(), at, BACKLOG);
-                        contest::serve(world.clone(), listener.map_err(|e| e.to_string())?, &job, recorder);
+                        contest::serve(world.clone(), listener.map_err(|e| e.to_string())?, &job, observer);
                     }
                     EngineConfig::Sctp(_) => {
                         let host = task.sctp(&world, true).await?;
                         let listener = host.listen(PORT).map_err(|error| error.to_string())?;
-                        contest::serve(world.clone(), listener, &job, recorder);
+                        contest::serve(world.clone(), listener, &job, observer);
                         sctp = Some(host);
                     }
                 }
@@ -200,7 +232,11 @@ impl Serving {
                         None => world.sleep_until(world.now() + LOOK).await,
                     }
                 };
-                Ok(Seen::of(&world, network, sctp.as_ref()))
+                let served =
+                    Served { record: recorder.take(), seen: Seen::of(&world, network, sctp.as_ref()) };
+                // The last packets are on their way to it: captures show how its connections close.
+                closed(&world, sctp.as_ref(), task.farewell()).await;
+                Ok(served)
             });
             if let Err(why) = &ended {
                 let _ = told.send(Err(why.clone()));
@@ -216,14 +252,14 @@ impl Serving {
         }
     }
 
-    /// Ends it; what it has seen.
+    /// Ends it, once its connections are closed, or a little later; what it has seen until it was asked to.
     ///
     /// # Errors
     /// Why it had ended before.
-    pub fn end(self, network: Clock) -> Result<Seen, String> {
+    pub fn end(self, network: Clock) -> Result<Served, String> {
         let _ = self.end.set(network);
         match self.thread.join() {
-            Ok(seen) => seen.map_err(|why| format!("the server: {why}")),
+            Ok(served) => served.map_err(|why| format!("the server: {why}")),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
@@ -256,10 +292,8 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
             };
             let record = recorder.take();
             let seen = Seen::of(&world, network, sctp.as_ref());
-            match &sctp {
-                Some(host) => within(&world, CLOSING, host.idle()).await,
-                None => world.sleep_until(world.now() + task.longest_rtt() * 2).await,
-            }
+            let span = if sctp.is_some() { CLOSING } else { task.farewell() };
+            closed(&world, sctp.as_ref(), span).await;
             Ok(Ended { fetched, record, seen })
         })
     };
@@ -269,6 +303,19 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
         let ended = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         ended.map_err(|why| format!("the client: {why}"))
     })
+}
+
+/// Waits until the host has no connection any more, for so long at most.
+async fn closed(world: &OsWorld, sctp: Option<&SctpHost<OsWorld>>, span: Duration) {
+    match sctp {
+        Some(host) => within(world, span, host.idle()).await,
+        None => {
+            let end = world.now() + span;
+            while counters::any_connection() && world.now() < end {
+                world.sleep_until(world.now() + LOOK).await;
+            }
+        }
+    }
 }
 
 /// Does something for so long at most.
@@ -283,7 +330,27 @@ async fn within(world: &OsWorld, span: Duration, what: impl Future<Output = ()>)
     .await;
 }
 
-/// How often a server looks whether it is to end.
+/// How often a host looks whether it is to end, and whether its kernel's connections have.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long connections may take to close.
 const CLOSING: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_told_from_clock_to_clock() {
+        let at = Instant::from_millis;
+        // The client's world begins after the network's clock, the server's before it.
+        for (here, there) in [(5, 25), (90, 25)] {
+            let seen = Seen { moment: (at(here), at(there)), ..Seen::default() };
+            for host in [here, here + 7] {
+                let network = seen.on_network(at(host));
+                assert_eq!((network, seen.on_host(network)), (at(there + host - here), at(host)));
+            }
+        }
+        let early = Seen { moment: (at(90), at(25)), ..Seen::default() };
+        assert_eq!((early.on_network(at(80)), early.on_network(at(3))), (at(15), Instant::ZERO));
+    }
+}

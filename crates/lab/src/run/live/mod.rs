@@ -27,6 +27,7 @@ use anabranch_emu::netns::Namespace;
 use anabranch_emu::record::{self, Keep};
 use anabranch_emu::relay::{Outcome, Relay};
 use anabranch_emu::rules::{self, Rules};
+use anabranch_emu::watch::Watch;
 use anabranch_emu::wiring::{MOST_SUBFLOWS, Place, Wiring};
 use anabranch_world::os::kernel_has_sctp;
 use std::fs::{self, File};
@@ -178,6 +179,7 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
 
     // The network begins with the client, so that what is to happen at a time happens at the client's.
     let clock = Clock::begin();
+    let watch = gather::first_failure(scenario.point).map(Watch::after);
     let rng = Rng::new(scenario.seed);
     let record = if keep { Keep::Packets } else { Keep::Bytes };
     let mut relays = Vec::new();
@@ -185,7 +187,8 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
         let own = rng.fork(&format!("link/{number}"));
         // Whoever loses: the other elements are the link's, and have the luck that they would have had.
         let spec = if rules.is_some() { &rules::lossless(spec) } else { spec };
-        relays.push(Relay::start(pipe, spec, scenario.seed, &own, clock, record).map_err(|e| wrong(&e))?);
+        let relay = Relay::start(pipe, spec, scenario.seed, &own, clock, record, watch);
+        relays.push(relay.map_err(|e| wrong(&e))?);
     }
     let fetched = hosts::fetch(&wiring.near, &task, clock);
     let served = serving.end(clock);

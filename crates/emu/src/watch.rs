@@ -1,0 +1,142 @@
+//! Waiting for user data that sets out after an instant: how long a transport took to get past a failure.
+//!
+//! Packets are only looked at until the first such one has come out. What holds
+//! user data: a TCP segment with a payload, an SCTP packet (on IP, or in UDP as
+//! of RFC 6951) with a DATA or I-DATA chunk.
+
+use anabranch_base::Instant;
+use anabranch_wire::ip::{self, protocol};
+use anabranch_wire::sctp::PacketView;
+use anabranch_wire::{tcp, udp};
+
+/// What is waited for, and when it came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watch {
+    after: Instant,
+    came: Option<Instant>,
+}
+
+impl Watch {
+    /// Waits for user data that enters a link later than `after`.
+    #[must_use]
+    pub const fn after(after: Instant) -> Self {
+        Self { after, came: None }
+    }
+
+    /// When the first of it came out.
+    #[must_use]
+    pub const fn came(&self) -> Option<Instant> {
+        self.came
+    }
+
+    /// A packet that had entered the link at `entered` comes out `now`.
+    pub(crate) fn look(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
+        if self.came.is_none() && entered > self.after && has_user_data(packet) {
+            self.came = Some(now);
+        }
+    }
+}
+
+/// Whether an IP packet has user data of TCP or SCTP in it. Of a packet in pieces only the first is understood.
+fn has_user_data(packet: &[u8]) -> bool {
+    let Ok(packet) = ip::Packet::parse_quoted(packet) else { return false };
+    if packet.fragment.is_some_and(|piece| piece.offset > 0) {
+        return false;
+    }
+    match packet.protocol {
+        protocol::TCP => tcp::Segment::parse(packet.payload).is_ok_and(|segment| !segment.payload.is_empty()),
+        protocol::SCTP => has_chunks_of_data(packet.payload),
+        protocol::UDP => udp::Datagram::parse_quoted(packet.payload)
+            .is_ok_and(|datagram| has_chunks_of_data(datagram.payload)),
+        _ => false,
+    }
+}
+
+fn has_chunks_of_data(packet: &[u8]) -> bool {
+    let Ok(packet) = PacketView::parse_unverified(packet) else { return false };
+    let mut chunks = packet.chunks();
+    while let Some(Ok(chunk)) = chunks.next_raw() {
+        if [DATA, I_DATA].contains(&chunk.kind) {
+            return true;
+        }
+    }
+    false
+}
+
+/// RFC 9260 §3.3.1, RFC 8260 §2.1.
+const DATA: u8 = 0;
+const I_DATA: u8 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_wire::ip::v4;
+
+    fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0; v4::HEADER_LEN];
+        let (from, to) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        v4::Header::new(from, to, protocol, payload.len() as u16).emit(&mut packet);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    fn sctp(chunks: &[u8]) -> Vec<u8> {
+        [&[0, 80, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0][..], chunks].concat()
+    }
+
+    fn udp(payload: &[u8]) -> Vec<u8> {
+        [&[0x26, 0xab, 0x26, 0xab, 0, 8 + payload.len() as u8, 0, 0][..], payload].concat()
+    }
+
+    /// A TCP header without options, then `payload`.
+    fn tcp(payload: &[u8]) -> Vec<u8> {
+        let mut segment = vec![0; 20];
+        segment[12] = 5 << 4;
+        segment.extend_from_slice(payload);
+        segment
+    }
+
+    const SACK: [u8; 16] = [3, 0, 0, 16, 0, 0, 0, 9, 0, 0, 16, 0, 0, 0, 0, 0];
+    const PIECE: [u8; 20] = [0, 3, 0, 17, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, b'x', 0, 0, 0];
+    const I_PIECE: [u8; 24] = {
+        let mut chunk = [0; 24];
+        (chunk[0], chunk[3]) = (64, 21);
+        chunk
+    };
+
+    #[test]
+    fn user_data_is_told_from_what_keeps_a_connection() {
+        let both = [&SACK[..], &PIECE[..]].concat();
+        for (data, packet) in [
+            (true, ipv4(protocol::TCP, &tcp(b"x"))),
+            (false, ipv4(protocol::TCP, &tcp(b""))),
+            (true, ipv4(protocol::SCTP, &sctp(&PIECE))),
+            (true, ipv4(protocol::SCTP, &sctp(&I_PIECE))),
+            (true, ipv4(protocol::SCTP, &sctp(&both))),
+            (false, ipv4(protocol::SCTP, &sctp(&SACK))),
+            (true, ipv4(protocol::UDP, &udp(&sctp(&both)))),
+            (false, ipv4(protocol::UDP, &udp(&sctp(&SACK)))),
+            (false, ipv4(protocol::UDP, &udp(b"query"))),
+            (false, ipv4(1, b"ping")),
+        ] {
+            assert_eq!(has_user_data(&packet), data, "{packet:02x?}");
+            // And whatever is cut short harms nobody.
+            for length in 0..packet.len() {
+                let _ = has_user_data(&packet[..length]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_that_set_out_later_counts() {
+        let (data, bare) = (ipv4(protocol::TCP, &tcp(b"x")), ipv4(protocol::TCP, &tcp(b"")));
+        let mut watch = Watch::after(Instant::from_millis(10));
+        let at = Instant::from_millis;
+        watch.look(at(9), at(12), &data);
+        watch.look(at(11), at(13), &bare);
+        assert_eq!(watch.came(), None);
+        watch.look(at(11), at(14), &data);
+        watch.look(at(12), at(15), &data);
+        assert_eq!(watch.came(), Some(at(14)));
+    }
+}

@@ -83,18 +83,6 @@ fn race() -> Command {
         arg = arg.action(if key.several == Several::No { ArgAction::Set } else { ArgAction::Append });
         command = command.arg(arg);
     }
-    command = command.arg(
-        Arg::new("world")
-            .long("world")
-            .value_name("WORLD")
-            .value_parser(["virtual", "emulated"])
-            .default_value("virtual")
-            .help(
-                "virtual time, or emulated: real time, between network namespaces, with the kernel's own TCP, MPTCP and SCTP (Linux; as \
-                 root, or where users may make user namespaces)",
-            )
-            .help_heading("Runs"),
-    );
     command.args(output()).arg(
         Arg::new("list")
             .long("list")

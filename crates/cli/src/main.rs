@@ -78,12 +78,13 @@ fn main() -> ExitCode {
         // Its status is its command's, and it begins with one thread.
         return link::run(flags).unwrap_or_else(fail);
     }
-    #[cfg(target_os = "linux")]
-    if let Some(("race", flags)) = matches.subcommand()
-        && let Err(failure) = race::prepare(flags)
-    {
-        return fail(failure);
-    }
+    let planned = match matches.subcommand() {
+        Some(("race", flags)) => match race::prepare(flags) {
+            Ok(plan) => plan,
+            Err(failure) => return fail(failure),
+        },
+        _ => None,
+    };
     // These end in their own way, and may have thousands of connections.
     if matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
         #[cfg(target_os = "linux")]
@@ -92,7 +93,7 @@ fn main() -> ExitCode {
         race::end_on_interrupt();
     }
     let result = match matches.subcommand() {
-        Some(("race", race)) => race::run(race),
+        Some(("race", race)) => race::run(race, planned.as_ref()),
         Some(("study", study)) => study::run(study),
         Some(("decode", decode)) => decode::run(decode),
         Some(("features", features)) => features::run(features),

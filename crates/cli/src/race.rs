@@ -3,8 +3,8 @@
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
 use crate::{Done, Failure, args, complain, list, out, say};
-use anabranch_lab::plan::{self, Plan};
-use anabranch_lab::results::{Host, Outcome, Race};
+use anabranch_lab::plan::{self, Plan, PlanError};
+use anabranch_lab::results::{Host, Outcome, Race, World};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
@@ -19,15 +19,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by the first interrupt.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Does what the flags say.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
-    if let Some(what) = matches.get_one::<String>("list") {
-        say(&list::render(what))?;
-        return Ok(Done::Well);
+/// Before anything else is done: reads the plan, unless there is something to list only. An emulated race may have to
+/// change the process, which only one of one thread can.
+pub fn prepare(matches: &ArgMatches) -> Result<Option<Plan>, Failure> {
+    if matches.contains_id("list") {
+        return Ok(None);
     }
     let file = matches.get_one::<String>("plan").map(String::as_str);
-    let plan =
-        plan::read(file, args::plan_flags(matches)).map_err(|error| Failure::Usage(error.to_string()))?;
+    let usage = |error: PlanError| Failure::Usage(error.to_string());
+    let plan = plan::read(file, args::plan_flags(matches)).map_err(usage)?;
+    match plan.world {
+        World::Virtual => batch::check(&plan).map_err(usage)?,
+        #[cfg(target_os = "linux")]
+        World::Emulated => {
+            live::check(&plan).map_err(usage)?;
+            if !matches.get_flag("dry-run") {
+                live::prepare().map_err(|error| Failure::Host(error.to_string()))?;
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        World::Emulated => {}
+    }
+    Ok(Some(plan))
+}
+
+/// Does what the flags say, with the plan that [`prepare`] read.
+pub fn run(matches: &ArgMatches, plan: Option<&Plan>) -> Result<Done, Failure> {
+    let Some(plan) = plan else {
+        let what = matches.get_one::<String>("list").map_or("", String::as_str);
+        say(&list::render(what))?;
+        return Ok(Done::Well);
+    };
     let outputs = Outputs::interpret(matches)?;
     if matches.get_flag("dry-run") {
         say(&plan.to_toml())?;
@@ -35,27 +57,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let outputs = outputs.reserve()?;
     let (threads, quiet) = (args::threads(matches), matches.get_flag("quiet"));
-    if is_emulated(matches) {
-        let (race, kept) = emulate(&plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "none")?;
-        outputs.write(&plan, &race, Some(&kept))?;
+    if plan.world == World::Emulated {
+        let (race, kept) = emulate(plan, threads, quiet, outputs.out.is_some() && outputs.pcap != "none")?;
+        outputs.write(plan, &race, Some(&kept))?;
         return Ok(verdict(&race));
     }
-    let race = perform(&plan, threads, quiet)?;
-    outputs.write(&plan, &race, None)?;
+    let race = perform(plan, threads, quiet)?;
+    outputs.write(plan, &race, None)?;
     Ok(verdict(&race))
-}
-
-fn is_emulated(matches: &ArgMatches) -> bool {
-    matches.get_one::<String>("world").is_some_and(|world| world == "emulated")
-}
-
-/// Before anything else is done: an emulated race may have to change the process, which only one of one thread can.
-#[cfg(target_os = "linux")]
-pub fn prepare(matches: &ArgMatches) -> Result<(), Failure> {
-    if is_emulated(matches) && !matches.get_flag("dry-run") && !matches.contains_id("list") {
-        live::prepare().map_err(|error| Failure::Host(error.to_string()))?;
-    }
-    Ok(())
 }
 
 /// Runs a plan in real time.
@@ -117,6 +126,7 @@ fn carry_out(
         arch: std::env::consts::ARCH.to_owned(),
         threads: threads as u32,
         elapsed_s: elapsed.as_secs_f64(),
+        ..race.host
     };
     Ok(race)
 }

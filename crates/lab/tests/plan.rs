@@ -1,6 +1,8 @@
 //! What plans mean, and the one line that each wrong plan gets.
 
 use anabranch_lab::plan::{Draft, Plan, PlanError};
+use anabranch_lab::results::World;
+use anabranch_lab::run::batch;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
@@ -80,6 +82,7 @@ fn a_plan_is_read_back_as_it_is_written() {
         "--path rate=10mbit,rtt=80ms,loss=ge:1%/30% --path preset=3g --fail path=1,at=10s,for=5s",
         "--preset dsl --down-loss nth:20 --half-duplex --transport sctp:streams=10 --together --cross tcp:flows=2",
         "--delay 5ms --up-rate 64kbit --down-rate 1mbit --bulk 1MB --message-size 2048B --timeout 15s",
+        "--world emulated --transport tcp:cc=bbr,connections=2 --loss-by iptables",
         "--arrivals 25/s --think recorded --server-time 5ms --origins keep --deadline 60s",
     ] {
         let plan = flags(line).unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -136,6 +139,24 @@ fn flags_take_the_place_of_what_the_file_says() {
         transport = ["sctp"]
     "#]]
     .assert_eq(&plan.to_toml());
+}
+
+#[test]
+fn the_world_is_part_of_the_plan_where_it_is_not_the_virtual_one() {
+    let emulated = file("world = 'emulated'").expect("a plan");
+    assert_eq!(emulated.world, World::Emulated);
+    assert!(emulated.to_toml().contains("world = \"emulated\"\n"));
+    for plan in [flags(""), flags("--world virtual"), file("world = 'virtual'")] {
+        let plan = plan.expect("a plan");
+        assert_eq!(plan.world, World::Virtual);
+        assert!(!plan.to_toml().contains("world"), "{}", plan.to_toml());
+    }
+    let overlaid = Draft::from_toml("plan.toml", "world = 'emulated'").expect("a file");
+    let flags = Draft::from_flags([("world", "virtual")]).expect("flags");
+    assert_eq!(Plan::interpret(overlaid.overlaid(flags)).expect("a plan").world, World::Virtual);
+    // Virtual time is not what it asks for.
+    let error = batch::check(&emulated).expect_err("it is refused").to_string();
+    assert!(error.starts_with("--world: "), "{error}");
 }
 
 #[test]

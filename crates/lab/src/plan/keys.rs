@@ -224,4 +224,10 @@ pub static KEYS: &[Key] = &[
         several: Several::Factor,
         both: None,
     },
+    runs(
+        "world",
+        "WORLD",
+        "virtual (time), or emulated: real time, between network namespaces, with the kernel's own TCP, MPTCP and SCTP \
+         (Linux; as root, or where users may make user namespaces) [default: virtual]",
+    ),
 ];

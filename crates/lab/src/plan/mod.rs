@@ -23,6 +23,7 @@ pub use error::PlanError;
 pub use network::{LossBy, Network};
 pub use workload::Workload;
 
+use crate::results::World;
 use anabranch_base::Bytes;
 use concrete::Concrete;
 use expect::Expect;
@@ -47,6 +48,8 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// What must hold.
     pub expects: Vec<Expect>,
+    /// Which network it is meant for.
+    pub world: World,
     /// The plan as written, with the defaults filled in.
     pub draft: Draft,
 }
@@ -146,6 +149,7 @@ impl Plan {
         Ok(Self {
             points,
             together: switch(&first, "together")?,
+            world: world(&first)?,
             cross: cross.transpose()?,
             seeds,
             expects,
@@ -255,6 +259,8 @@ fn completed(mut draft: Draft) -> Draft {
         let defaults = DEFAULT_TRANSPORTS.iter().map(|text| ((*text).to_owned(), "default".to_owned()));
         draft.transports = defaults.collect();
     }
+    // What every plan means that says nothing of it.
+    draft.given.retain(|given| given.key.name != "world" || given.levels != ["virtual"]);
     // The order of the table: the same plan in whatever order it was written.
     let position = |given: &draft::Given| keys::KEYS.iter().position(|key| key == given.key);
     draft.given.sort_by_key(position);
@@ -269,6 +275,15 @@ fn switch(concrete: &Concrete, name: &str) -> Result<bool, PlanError> {
             "no" => Ok(false),
             other => Err(PlanError::at(&setting.place, format!("'{other}': write yes or no"))),
         },
+    }
+}
+
+fn world(concrete: &Concrete) -> Result<World, PlanError> {
+    let Some(setting) = concrete.setting("world") else { return Ok(World::Virtual) };
+    match setting.value.as_str() {
+        "virtual" => Ok(World::Virtual),
+        "emulated" => Ok(World::Emulated),
+        other => Err(PlanError::at(&setting.place, format!("'{other}': write virtual or emulated"))),
     }
 }
 

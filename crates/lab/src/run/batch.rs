@@ -65,6 +65,12 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
 /// # Errors
 /// [`PlanError`] with the key.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
+    if plan.world == World::Emulated {
+        return Err(PlanError::at(
+            "--world",
+            "an emulated race takes real time, and cannot be run in virtual time",
+        ));
+    }
     if plan.points.iter().any(|point| point.loss_by == LossBy::Iptables) {
         let what =
             "iptables loses packets of real kernels only: add --world emulated, or leave it to the link";
@@ -223,9 +229,14 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         .iter()
         .enumerate()
         .flat_map(|(i, p)| plan.expects.iter().filter_map(move |e| e.evaluate(i, p)));
+    let mut draft = plan.draft.to_toml();
+    if world == World::Emulated {
+        // Whoever asked for it: what runs the plan again has to know.
+        draft.insert("world".to_owned(), "emulated".into());
+    }
     Race {
         schema: SCHEMA.to_owned(),
-        plan: serde_json::to_value(plan.draft.to_toml()).unwrap_or_default(),
+        plan: serde_json::to_value(draft).unwrap_or_default(),
         world,
         host: Host::default(),
         warnings: plan.warnings(),

@@ -62,6 +62,12 @@ pub struct Host {
     pub threads: u32,
     /// Seconds the whole race took.
     pub elapsed_s: f64,
+    /// The kernel, where its protocols and namespaces had a part in it: the emulated world.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Whether that kernel has SCTP of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_sctp: Option<bool>,
 }
 
 /// One combination of the factors.

@@ -95,7 +95,8 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
         out,
         "<footer><p>{world} anabranch {} on {} {}, {} threads, {:.1} s. Results schema {}.</p></footer>\n</body></html>\n",
         escape(&host.version),
-        escape(&host.os),
+        // A kernel names its system, too.
+        escape(host.kernel.as_deref().unwrap_or(&host.os)),
         escape(&host.arch),
         host.threads,
         host.elapsed_s,

@@ -189,6 +189,7 @@ fn race(points: Vec<Point>) -> Race {
             arch: "x86_64".to_owned(),
             threads: 2,
             elapsed_s: 3.2,
+            ..Host::default()
         },
         warnings: Vec::new(),
         points,

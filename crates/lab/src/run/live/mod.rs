@@ -9,12 +9,14 @@
 //!
 //! - [`hosts`]: what runs in the two namespaces
 //! - [`counters`]: what the kernel counts of its TCP
+//! - [`kernel`]: which kernel it is, and what its protocols are set to
 //! - [`gather`]: from all that to a [`Run`]
 //! - [`notes`]: what there is to say beside the figures
 
 mod counters;
 mod gather;
 mod hosts;
+mod kernel;
 mod notes;
 
 use super::batch::{self, Options, RaceError};
@@ -30,7 +32,7 @@ use anabranch_emu::rules::{self, Rules};
 use anabranch_emu::watch::Watch;
 use anabranch_emu::wiring::{MOST_SUBFLOWS, Place, Wiring};
 use anabranch_world::os::kernel_has_sctp;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
@@ -56,13 +58,18 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
         Ok(vec![run])
     };
     let mut race = batch::race_in(World::Emulated, plan, options, &run)?;
+    race.host.kernel = Some(kernel::name());
+    race.host.kernel_sctp = Some(kernel_has_sctp());
     for point in &mut race.points {
         for (shown, arm) in point.arms.iter_mut().zip(&plan.arms) {
             if arm.transport != Transport::Sctp {
                 // The knobs of our engine say nothing of the kernel.
                 shown.settings.retain(|key, _| KERNEL_KEYS.contains(&key.as_str()));
-                shown.settings.insert("engine".to_owned(), kernel());
+                shown.settings.insert("engine".to_owned(), "Linux".to_owned());
                 shown.settings.insert("profile".to_owned(), "kernel".to_owned());
+                let set = Namespace::create().and_then(|new| new.run(|| kernel::settings(arm.transport)));
+                let set = set.map_err(|error| RaceError::Run(error.to_string()))?;
+                shown.settings.extend(set.into_iter().map(|(key, value)| (key.to_owned(), value)));
             }
         }
     }
@@ -213,12 +220,6 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
     let run =
         gather::run(scenario.point, arm, scenario.seed, &fetched, &served, &outcomes, ruled.as_deref())?;
     Ok((run, captures))
-}
-
-/// The kernel, as it names itself.
-fn kernel() -> String {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("Linux {}", release.trim())
 }
 
 /// Settings that mean something for the kernel's TCP.

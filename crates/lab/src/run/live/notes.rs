@@ -3,11 +3,11 @@
 
 use crate::plan::{Plan, Transport};
 use crate::results::{Arm, Directions, Multipath, Outcome, Race, Rules};
-use anabranch_world::os::kernel_has_sctp;
 
 /// Every line.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
-    let mut lines = vec![kernel_sctp()];
+    let ours = plan.arms.iter().any(|arm| arm.transport == Transport::Sctp);
+    let mut lines: Vec<String> = ours.then(|| OURS.to_owned()).into_iter().collect();
     let points = race.points.len();
     for (number, point) in race.points.iter().enumerate() {
         // Where networks differ, so do their losses: each is told by what sets it apart.
@@ -32,14 +32,8 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
 }
 
 /// Whose SCTP it is.
-fn kernel_sctp() -> String {
-    let which = if kernel_has_sctp() {
-        "has SCTP of its own, which is sctp-kernel"
-    } else {
-        "has no SCTP of its own"
-    };
-    format!("sctp is ours, in the emulated world, too: this kernel {which}")
-}
+const OURS: &str =
+    "sctp is ours, in the emulated world, too; a kernel's own, where it has one, is sctp-kernel";
 
 /// Why a contestant did not finish.
 fn failed(name: &str, arm: &Arm) -> Option<String> {
@@ -61,9 +55,7 @@ fn failed(name: &str, arm: &Arm) -> Option<String> {
 fn multipath(name: &str, told: &[Multipath]) -> Option<String> {
     let connections: u64 = told.iter().map(|run| run.connections).sum();
     let Some(fallbacks) = told.iter().map(|run| run.fallbacks).sum::<Option<u64>>() else {
-        return Some(format!(
-            "{name}: this kernel does not tell whether its connections fell back to plain TCP"
-        ));
+        return Some(format!("{name}: whether its connections fell back to plain TCP cannot be told"));
     };
     let within = told.iter().filter(|run| run.fallbacks.is_some_and(|count| count > 0)).count();
     (!told.is_empty()).then(|| match fallbacks {
@@ -119,7 +111,7 @@ mod tests {
             told.starts_with("mptcp: 3 of 5 connections fell back to plain TCP, in 2 of 3 runs: "),
             "{told}"
         );
-        assert!(line(&[(1, None)]).contains("does not tell"));
+        assert!(line(&[(1, None)]).contains("cannot be told"));
         assert_eq!(line(&[]), "");
     }
 

@@ -1,0 +1,186 @@
+//! What a `race --world emulated` tells: delays of messages, failover times, the terms of each contestant, where host
+//! facts stand, and a plan that runs again as it ran.
+//!
+//! Needs network namespaces, as `link.rs` does, and says so where there are none.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Scratch, emulated_links, errors};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+
+fn anabranch(place: &Path, words: &str) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(place).args(words.split_whitespace()).output().expect("it starts")
+}
+
+/// A race's result, and its table.
+fn race(place: &Path, words: &str) -> (Value, String) {
+    let output = anabranch(place, &format!("race --quiet --json - {words}"));
+    assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
+    (serde_json::from_slice(&output.stdout).expect("JSON"), errors(&output))
+}
+
+fn arms(race: &Value) -> &[Value] {
+    race["points"][0]["arms"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Whether the kernel gives sockets of MPTCP.
+fn has_mptcp(place: &Path) -> bool {
+    anabranch(place, "bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3)
+}
+
+#[test]
+fn messages_have_the_delays_that_the_path_gives_them() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("emulated-messages");
+    let words = "--world emulated --messages 50/s --size 300B --for 500ms --rate 10mbit --rtt 40ms --runs 1 \
+                 --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
+    let (found, table) = race(&place.0, words);
+    assert_eq!(arms(&found).len(), 3);
+    for arm in arms(&found) {
+        let (name, run) = (&arm["arm"], &arm["runs"][0]);
+        let objects = run["objects"].as_array().expect("objects");
+        assert_eq!((&run["outcome"], objects.len()), (&"done".into(), 25), "{name}");
+        let mut last = None;
+        for object in objects {
+            let [issued, delivered] =
+                ["issued_ns", "delivered_ns"].map(|key| object[key].as_u64().expect("an instant"));
+            // Nothing comes before light has crossed: 20 ms. Messages are due every 20 ms, each after the one before
+            // on its connection, of which the second may have begun a little later.
+            assert!(delivered - issued >= 20_000_000, "{name}: {object}");
+            assert!(object["connection"].is_u64() && object["stream"].is_u64(), "{name}: {object}");
+            last = last.max(Some(issued));
+        }
+        assert!(last.is_some_and(|last| last >= 24 * 20_000_000), "{name}: {last:?}");
+        let mean = |metric: &str| arm["summary"][metric]["mean"].as_f64().expect("a figure");
+        // How late a busy machine is nobody knows; which order the figures have is certain.
+        let order = ["object_p50_ms", "object_p95_ms", "object_p99_ms", "object_max_ms"].map(mean);
+        assert!(order.is_sorted() && order[0] >= 20.0 && order[0] < 200.0, "{name}: {order:?}");
+        assert_eq!(mean("undelivered"), 0.0);
+    }
+    assert!(!table.contains("No contestant finished"), "{table}");
+}
+
+#[test]
+fn the_time_to_get_past_a_failed_path_is_told() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("emulated-failover");
+    // The one path of TCP is away for 400 ms; SCTP has another.
+    let words = "--world emulated --path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 50p --bulk 1MB \
+                 --fail path=1,at=300ms,for=400ms --runs 1 --deadline 60s --transport tcp --transport \
+                 sctp:profile=modern";
+    let (found, table) = race(&place.0, words);
+    assert!(table.contains("failover ms"), "{table}");
+    for (arm, least) in arms(&found).iter().zip([400, 10]) {
+        let (name, run) = (&arm["arm"], &arm["runs"][0]);
+        let [failover, page] = ["failover_ns", "page_ns"].map(|key| run[key].as_u64().expect("a time"));
+        assert!((least * 1_000_000..page).contains(&failover), "{name}: {failover} of {page}");
+        assert_eq!(arm["summary"]["failover_ms"]["n"], 1, "{name}");
+    }
+    // Over before the path fails: there is nothing to get past.
+    let (found, table) = race(
+        &place.0,
+        "--world emulated --objects 1kB --rate 10mbit --rtt 4ms --fail path=1,at=30s,for=1s --runs 1 --transport tcp",
+    );
+    assert!(arms(&found)[0]["runs"][0]["failover_ns"].is_null() && !table.contains("failover"), "{table}");
+}
+
+#[test]
+fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("emulated-terms");
+    let mptcp = if has_mptcp(&place.0) { "--transport mptcp" } else { "" };
+    let network = "--objects 2x10kB --rate 20mbit --rtt 4ms --runs 1 --seed 3";
+    let (mut found, table) =
+        race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
+    for arm in arms(&found) {
+        let settings = &arm["settings"];
+        // include/net/tcp.h has said so since 2.6.39; a namespace begins with the kernel's own sysctls.
+        assert_eq!((&settings["iw"], &settings["engine"]), (&"10".into(), &"Linux".into()));
+        for key in ["rto_min", "delack"] {
+            assert!(settings[key].as_str().is_some_and(|value| value.contains("ms")), "{key}: {settings}");
+        }
+    }
+    assert!(table.contains("initial window 10, RTO min ") && !table.contains('?'), "{table}");
+    // No contestant is SCTP: nothing is said of it.
+    assert!(!table.contains("sctp"), "{table}");
+    let kernel = found["host"]["kernel"].as_str().expect("the kernel").to_owned();
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    assert!(kernel.starts_with("Linux ") && kernel.ends_with(release.trim()), "{kernel}");
+    assert!(found["host"]["kernel_sctp"].is_boolean());
+    let plan = found["plan"].as_object().expect("a plan").clone();
+    found["host"] = Value::Null;
+    assert!(!found.to_string().contains(release.trim()), "facts of the host stand in `host` only");
+
+    // The plan of a result, as a file, is the same race.
+    assert_eq!(plan["world"], "emulated");
+    let lines: Vec<String> = plan.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    fs::write(place.0.join("plan.toml"), lines.concat()).expect("a file");
+    let dry = anabranch(&place.0, "race plan.toml --dry-run");
+    let told = String::from_utf8_lossy(&dry.stdout).into_owned();
+    assert!(dry.status.success() && told.contains("world = \"emulated\"\n"), "{told}");
+    let (again, _) = race(&place.0, "plan.toml");
+    assert_eq!((&again["world"], again["plan"].as_object()), (&"emulated".into(), Some(&plan)));
+    // A flag takes its place; what every plan means is not said.
+    let (virtually, _) = race(&place.0, "plan.toml --world virtual --transport tcp");
+    assert_eq!((&virtually["world"], virtually["plan"].get("world")), (&"virtual".into(), None));
+    assert!(virtually["host"].get("kernel").is_none());
+}
+
+#[test]
+fn a_dry_run_refuses_what_the_run_refuses() {
+    let place = Scratch::new("emulated-dry");
+    for (words, told) in [
+        ("--world emulated --together", "--together: a network shared by all contestants"),
+        ("--world emulated --transport tcp:profile=reno-2002", "is a set of knobs of our TCP"),
+        ("--world emulated --cross tcp:flows=1", "--cross: background traffic is for the virtual world"),
+        ("--world real", "--world: 'real': write virtual or emulated"),
+        ("--transport mptcp", "is a protocol of real kernels: add --world emulated"),
+        ("--loss-by iptables --loss 1%", "iptables loses packets of real kernels only"),
+    ] {
+        let output = anabranch(&place.0, &format!("race --dry-run --runs 1 {words}"));
+        let line = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(told) && output.stdout.is_empty(), "{line}");
+    }
+    fs::write(place.0.join("two.toml"), "world = [\"virtual\", \"emulated\"]\n").expect("a file");
+    let output = anabranch(&place.0, "race two.toml --dry-run");
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+    assert!(errors(&output).contains("two.toml: world: takes one value, not a list"));
+}
+
+#[test]
+fn captures_of_both_ends_show_how_connections_close() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("emulated-closing");
+    let words = "race --world emulated --quiet --objects 4x10kB --rate 20mbit --rtt 200ms --runs 1 --out out \
+                 --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
+    let output = anabranch(&place.0, words);
+    assert!(output.status.success(), "{}", errors(&output));
+    let captures = fs::read_dir(place.0.join("out")).expect("a directory").filter_map(Result::ok);
+    let captures = captures.map(|entry| entry.path());
+    let captures: Vec<_> = captures.filter(|path| path.extension().is_some_and(|e| e == "pcapng")).collect();
+    assert_eq!(captures.len(), 6);
+    for capture in captures {
+        let output = anabranch(&place.0, &format!("decode {}", capture.display()));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let ends = text.matches("; closed by A").count() + text.matches("; shut down by A").count();
+        let expected = if text.contains("2 connections") { 2 } else { 1 };
+        assert!(ends == expected && !text.contains("still open"), "{}: {text}", capture.display());
+    }
+}

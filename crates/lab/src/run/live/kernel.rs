@@ -1,0 +1,76 @@
+//! The running kernel: its name, and the settings with which its TCP, MPTCP and SCTP race in a new namespace.
+//!
+//! A namespace begins with the kernel's own defaults, whatever the host has
+//! set for itself; what can be read there is read, what cannot be is what
+//! Linux has fixed at compile time.
+
+use crate::plan::Transport;
+use anabranch_base::time::Duration;
+use anabranch_base::units::format_span;
+use std::fs;
+
+/// The kernel, as it names itself.
+pub fn name() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {}", release.trim())
+}
+
+/// The settings of a protocol of the kernel's that a table states, in the namespace of the calling thread.
+pub fn settings(transport: Transport) -> Vec<(&'static str, String)> {
+    match transport {
+        Transport::Sctp => Vec::new(),
+        // Each subflow of MPTCP is a connection of TCP.
+        Transport::Tcp | Transport::Mptcp => tcp(read("ipv4/tcp_rto_min_us"), read("ipv4/tcp_delack_max_us")),
+        Transport::KernelSctp => sctp(read("sctp/rto_min"), read("sctp/sack_timeout")),
+    }
+}
+
+/// A number below `/proc/sys/net`.
+fn read(name: &str) -> Option<u64> {
+    fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?.trim().parse().ok()
+}
+
+/// Linux TCP with these sysctls, in microseconds, where the kernel has them.
+fn tcp(rto_min: Option<u64>, delack_max: Option<u64>) -> Vec<(&'static str, String)> {
+    let rto_min = rto_min.map_or(RTO_MIN, Duration::from_micros);
+    let delack_max = delack_max.map_or(DELACK_MAX, Duration::from_micros);
+    let delack = format!("{}-{}", format_span(DELACK_MIN), format_span(delack_max.max(DELACK_MIN)));
+    vec![("iw", INIT_CWND.to_string()), ("rto_min", format_span(rto_min)), ("delack", delack)]
+}
+
+/// Linux SCTP with these sysctls, in milliseconds.
+fn sctp(rto_min: Option<u64>, sack_timeout: Option<u64>) -> Vec<(&'static str, String)> {
+    let span = |key, ms: Option<u64>| ms.map(|ms| (key, format_span(Duration::from_millis(ms))));
+    // Linux, net/sctp/transport.c: min(4 pmtu, max(2 pmtu, 4380)); RFC 4960 §7.2.1.
+    let mut settings = vec![("iw", "rfc4960".to_owned())];
+    settings.extend(span("rto_min", rto_min));
+    settings.extend(span("delack", sack_timeout));
+    settings
+}
+
+/// Linux, include/net/tcp.h: TCP_INIT_CWND, segments; our routes ask for no other.
+const INIT_CWND: u32 = 10;
+/// Linux, include/net/tcp.h: TCP_RTO_MIN, HZ / 5; a sysctl since 6.11.
+const RTO_MIN: Duration = Duration::from_millis(200);
+/// Linux, include/net/tcp.h: TCP_DELACK_MIN, HZ / 25. An acknowledgement waits from this long, as the connection's
+/// rhythm is, …
+const DELACK_MIN: Duration = Duration::from_millis(40);
+/// … to TCP_DELACK_MAX, HZ / 5.
+const DELACK_MAX: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(settings: &[(&'static str, String)]) -> Vec<String> {
+        settings.iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_tell_is_what_it_was_built_with() {
+        assert_eq!(texts(&tcp(None, None)), ["iw=10", "rto_min=200ms", "delack=40ms-200ms"]);
+        assert_eq!(texts(&tcp(Some(5_000), Some(100_000))), ["iw=10", "rto_min=5ms", "delack=40ms-100ms"]);
+        assert_eq!(texts(&sctp(Some(1000), Some(200))), ["iw=rfc4960", "rto_min=1s", "delack=200ms"]);
+        assert_eq!(texts(&sctp(None, None)), ["iw=rfc4960"]);
+    }
+}

@@ -14,7 +14,7 @@ use crate::gateway::body::{Decoder, Framing};
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     at: At,
-    /// What has come of a line that is not complete, or the beginning and the last byte of a long one.
+    /// What has come of a line that is not complete, or the beginning and the last two bytes of a long one.
     line: Vec<u8>,
     /// Of the head: its first line has come.
     begun: bool,
@@ -93,10 +93,14 @@ impl Screen {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        self.line.extend_from_slice(&part[..part.len().min(KEPT)]);
-        if let Some(&last) = part.last().filter(|_| self.line.len() > KEPT || part.len() > KEPT) {
-            self.line.truncate(KEPT - 1);
-            self.line.push(last);
+        let (kept, more) = (self.line.len(), part.len());
+        let fits = kept + more <= KEPT;
+        let from_end = |n: usize| if n <= more { part[more - n] } else { self.line[kept + more - n] };
+        let ends = (!fits).then(|| [from_end(2), from_end(1)]);
+        self.line.extend_from_slice(&part[..more.min(KEPT)]);
+        if let Some(ends) = ends {
+            self.line.truncate(KEPT - ends.len());
+            self.line.extend_from_slice(&ends);
         }
     }
 
@@ -104,12 +108,7 @@ impl Screen {
     fn is_good(&mut self, line: &[u8]) -> bool {
         // RFC 9112 §2.2: a line may end with LF alone. Not here, where others may see no end.
         let long = line.len() >= KEPT;
-        let text = match line.strip_suffix(b"\r\n") {
-            Some(text) => text,
-            // Of a long line only the last byte is known; hyper knows the rest.
-            None if long && line.ends_with(b"\n") && self.begun => line,
-            None => return false,
-        };
+        let Some(text) = line.strip_suffix(b"\r\n") else { return false };
         if text.is_empty() {
             if std::mem::take(&mut self.begun) {
                 self.head_ends();
@@ -220,6 +219,7 @@ mod tests {
     #[test]
     fn what_has_two_does_not() {
         let padded = format!("Content-Length: {}5", " ".repeat(1000));
+        let unended = format!("X: {}\nContent-Length: 40", "x".repeat(300));
         for fields in [
             "Content-Length: 5\r\nTransfer-Encoding: chunked",
             "Transfer-Encoding: chunked\r\nContent-Length: 5",
@@ -247,6 +247,7 @@ mod tests {
             "X: y\n",
             "X: y\nContent-Length: 5",
             &padded,
+            &unended,
         ] {
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
             let (count, between) = passed(&format!("{head}{NEXT}"));
@@ -267,6 +268,17 @@ mod tests {
         ] {
             let text = format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{body}{NEXT}");
             assert!(passed(&text).0 < text.len() - NEXT.len(), "{body:?}");
+        }
+    }
+
+    /// Wherever it is cut, and however long the line: RFC 9112 §2.2 ends it with CR LF.
+    #[test]
+    fn a_line_of_any_length_ends_with_both() {
+        for length in KEPT - 8..KEPT + 4 {
+            let line = |end| format!("GET / HTTP/1.1\r\nX: {}{end}\r\n", "x".repeat(length));
+            let (good, bad) = (line("\r\n"), line("\n"));
+            assert_eq!(passed(&good), (good.len(), true), "{length}");
+            assert!(passed(&bad).0 < bad.len() - 2, "{length}");
         }
     }
 

@@ -3,25 +3,28 @@
 //! Names are decoded once and taken literally: what does not lead to a regular
 //! file inside the directory is not there, whatever way it is written or linked.
 //! Files are read as they are sent, so their size costs no memory; some stay open for the next request, which then costs
-//! one look at the name.
+//! one look at the name. `shelf` has those that are open.
 //!
 //! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; one range a request).
 
-use super::site::{Answer, Asked, Content, Resource, Site, Store, Stored};
+mod shelf;
+
+use super::site::{Answer, Asked, Content, Resource, Site, Stored};
 use crate::page::directory::content_type;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-    IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE,
+    IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use shelf::{Shared, Shelf, is_out_of_descriptors};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,21 +35,21 @@ pub struct FileSite {
     root: PathBuf,
     /// Files that were asked for, by what was asked for.
     kept: RefCell<BTreeMap<String, Kept>>,
+    shelf: Rc<Shelf>,
 }
 
 /// A file that stays open, because it is likely to be asked for again.
 #[derive(Debug)]
 struct Kept {
-    file: Rc<Opened>,
+    file: Rc<Shared>,
     /// The name that led to it.
     path: PathBuf,
-    identity: Identity,
     validators: Rc<Validators>,
     content_type: &'static str,
 }
 
 /// What a look at a name tells: as long as it is the same, so is the file, and what is in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Identity {
     device: u64,
     node: u64,
@@ -69,10 +72,12 @@ impl Identity {
 
 /// What a request target leads to.
 enum Found {
-    File(File, PathBuf),
+    File(Rc<Shared>, PathBuf),
     /// A directory asked for without the slash that relative addresses need.
     NeedsSlash,
     Nothing,
+    /// It cannot be opened now.
+    Busy,
 }
 
 impl FileSite {
@@ -85,7 +90,7 @@ impl FileSite {
         if !root.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { root, kept: RefCell::default() })
+        Ok(Self { root, kept: RefCell::default(), shelf: Shelf::new(MOST_OPEN) })
     }
 
     /// The file that `path`, as asked for, has led to before, if it still does.
@@ -93,12 +98,13 @@ impl FileSite {
         let mut all = self.kept.borrow_mut();
         let kept = all.get(path)?;
         // The same file as when it was found to lie in the directory, whichever way it is reached now.
-        let same = std::fs::metadata(&kept.path).is_ok_and(|kind| Identity::of(&kind) == kept.identity);
+        let same =
+            std::fs::metadata(&kept.path).is_ok_and(|kind| Identity::of(&kind) == kept.file.identity());
         if !same {
             all.remove(path);
             return None;
         }
-        let stored = Stored { store: kept.file.clone(), offset: 0, length: kept.identity.length };
+        let stored = Stored { store: kept.file.clone(), offset: 0, length: kept.file.identity().length };
         Some((stored, kept.validators.clone(), kept.content_type))
     }
 
@@ -126,15 +132,11 @@ impl FileSite {
         } else if slash {
             return Found::Nothing;
         }
-        let Some(real) = self.inside(&path).filter(|real| real.is_file()) else { return Found::Nothing };
-        // What was looked at may be another thing by now: not to wait for a pipe that took its place.
-        let Ok(file) = File::options().read(true).custom_flags(O_NONBLOCK).open(&real) else {
-            return Found::Nothing;
-        };
-        if file.metadata().is_ok_and(|kind| kind.is_file()) {
-            Found::File(file, path)
-        } else {
-            Found::Nothing
+        let Some(real) = self.inside(&path) else { return Found::Nothing };
+        match self.shelf.take(real) {
+            Ok(Some(file)) => Found::File(file, path),
+            Err(why) if is_out_of_descriptors(&why) => Found::Busy,
+            Ok(None) | Err(_) => Found::Nothing,
         }
     }
 
@@ -159,6 +161,7 @@ impl Site for FileSite {
         let (file, path) = match self.locate(asked.target) {
             Found::File(file, path) => (file, path),
             Found::Nothing => return not_found(),
+            Found::Busy => return busy(),
             Found::NeedsSlash => {
                 let mut answer =
                     Answer::said(StatusCode::MOVED_PERMANENTLY, "a directory ends with a slash\n");
@@ -172,13 +175,10 @@ impl Site for FileSite {
                 return answer;
             }
         };
-        let Ok(kind) = file.metadata() else { return not_found() };
-        let Ok(version) = kind.modified() else { return not_found() };
-        let identity = Identity::of(&kind);
-        let (file, content_type) = (Rc::new(Opened(file)), content_type(&path));
-        let validators = Rc::new(Validators::new(version, identity.length));
+        let (identity, content_type) = (file.identity(), content_type(&path));
+        let validators = Rc::new(Validators::new(identity));
         let whole = Stored { store: file.clone(), offset: 0, length: identity.length };
-        let kept = Kept { file, path, identity, validators: validators.clone(), content_type };
+        let kept = Kept { file, path, validators: validators.clone(), content_type };
         self.keep(asked_path(asked.target), kept);
         typed(validators.choose(asked, whole), content_type)
     }
@@ -199,6 +199,13 @@ fn typed(mut answer: Answer, content_type: &str) -> Answer {
 
 fn not_found() -> Answer {
     Answer::said(StatusCode::NOT_FOUND, "there is nothing of that name\n")
+}
+
+fn busy() -> Answer {
+    let text = "too many files are open here; try again\n";
+    let mut answer = Answer::said(StatusCode::SERVICE_UNAVAILABLE, text);
+    answer.fields.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
 }
 
 /// The path below the root that a request target names, and whether it ends with a slash.
@@ -238,28 +245,6 @@ fn decode(segment: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// An open file.
-#[derive(Debug)]
-struct Opened(File);
-
-impl Store for Opened {
-    fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
-        let mut bytes = BytesMut::zeroed(most);
-        loop {
-            match self.0.read_at(&mut bytes, offset) {
-                // It has become shorter since its length was told.
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => {
-                    bytes.truncate(read);
-                    return Ok(bytes.freeze());
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
 /// What tells one version of a file from another.
 #[derive(Debug)]
 struct Validators {
@@ -271,10 +256,14 @@ struct Validators {
 }
 
 impl Validators {
-    fn new(modified: SystemTime, length: u64) -> Self {
-        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    fn new(version: Identity) -> Self {
+        let (length, (seconds, nanos)) = (version.length, version.modified);
+        let since = u64::try_from(seconds).map_or(Duration::ZERO, |seconds| {
+            Duration::from_secs(seconds) + Duration::from_nanos(nanos.unsigned_abs())
+        });
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs());
+        // RFC 9110 §5.6.7: years of dates have four digits; what a file says of itself may be later.
+        let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs().min(LAST_DATE));
         let mut fields = HeaderMap::new();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             fields.insert(ETAG, tag);
@@ -397,16 +386,14 @@ fn part(range: &[u8], length: u64) -> Part {
     }
 }
 
-/// Files that stay open at a time.
+/// Files that are open at a time.
+const MOST_OPEN: usize = 256;
+/// Names that lead to a file at once.
 const MOST_KEPT: usize = 256;
+/// 9999-12-31 23:59:59, in Unix time.
+const LAST_DATE: u64 = 253_402_300_799;
 /// A longer name is looked up each time.
 const LONGEST_KEPT: usize = 1024;
-
-/// `O_NONBLOCK` of the operating system.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const O_NONBLOCK: i32 = 0o4000;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const O_NONBLOCK: i32 = 0x4;
 
 #[cfg(test)]
 #[path = "files/tests.rs"]

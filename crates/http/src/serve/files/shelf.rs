@@ -1,0 +1,236 @@
+//! Files that are open to be sent, each once, however many ask for it and by whatever name; and not too many.
+//!
+//! A file stays on the shelf as long as somebody holds it. Where too many are open, or the system has no more
+//! descriptors, the one that was read least recently is closed, and opened again when it is read next: a client that
+//! takes nothing of ten thousand answers keeps none open. What is another file by then, or another version of it, is not
+//! mixed into an answer: the answer breaks off.
+
+use super::Identity;
+use crate::serve::Store;
+use bytes::{Bytes, BytesMut};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+
+/// The files of a site that somebody holds.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    files: RefCell<BTreeMap<Identity, Weak<Shared>>>,
+    /// How many of them are open.
+    open: Cell<usize>,
+    most: usize,
+    /// Counts reads: which came last.
+    reads: Cell<u64>,
+}
+
+/// A file for all who ask for it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    shelf: Rc<Shelf>,
+    /// Where it really is.
+    real: PathBuf,
+    identity: Identity,
+    file: RefCell<Option<File>>,
+    read: Cell<u64>,
+}
+
+impl Shelf {
+    /// Of which so many may be open.
+    pub(super) fn new(most: usize) -> Rc<Self> {
+        Rc::new(Self { files: RefCell::default(), open: Cell::new(0), most, reads: Cell::new(0) })
+    }
+
+    /// The regular file at `real`; `None` if it is something else.
+    pub(super) fn take(self: &Rc<Self>, real: PathBuf) -> io::Result<Option<Rc<Shared>>> {
+        let kind = std::fs::metadata(&real)?;
+        if !kind.is_file() {
+            return Ok(None);
+        }
+        let held = self.files.borrow().get(&Identity::of(&kind)).and_then(Weak::upgrade);
+        if let Some(shared) = held {
+            shared.used();
+            return Ok(Some(shared));
+        }
+        let Some((file, identity)) = self.open(&real)? else { return Ok(None) };
+        self.open.set(self.open.get() + 1);
+        let shared = Rc::new(Shared {
+            shelf: self.clone(),
+            real,
+            identity,
+            file: RefCell::new(Some(file)),
+            read: Cell::new(0),
+        });
+        shared.used();
+        self.files.borrow_mut().insert(identity, Rc::downgrade(&shared));
+        Ok(Some(shared))
+    }
+
+    /// Opens a regular file, for which another may have to be closed.
+    fn open(&self, real: &Path) -> io::Result<Option<(File, Identity)>> {
+        if self.open.get() >= self.most {
+            self.close_one();
+        }
+        // What was looked at may be another thing by now: not to wait for a pipe that took its place.
+        let open = || File::options().read(true).custom_flags(O_NONBLOCK).open(real);
+        let file = match open() {
+            Err(why) if is_out_of_descriptors(&why) && self.close_one() => open()?,
+            file => file?,
+        };
+        let kind = file.metadata()?;
+        Ok(kind.is_file().then(|| (file, Identity::of(&kind))))
+    }
+
+    /// Closes the file that was read least recently; whether there was one.
+    fn close_one(&self) -> bool {
+        let files = self.files.borrow();
+        let open = files.values().filter_map(Weak::upgrade).filter(|shared| shared.file.borrow().is_some());
+        let Some(oldest) = open.min_by_key(|shared| shared.read.get()) else { return false };
+        oldest.file.borrow_mut().take();
+        self.open.set(self.open.get() - 1);
+        true
+    }
+}
+
+impl Shared {
+    /// Which version of which file it is.
+    pub(super) const fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    fn used(&self) {
+        let reads = self.shelf.reads.get() + 1;
+        self.shelf.reads.set(reads);
+        self.read.set(reads);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.file.get_mut().take().is_some() {
+            self.shelf.open.set(self.shelf.open.get() - 1);
+        }
+        let mut files = self.shelf.files.borrow_mut();
+        // Another may have taken the place in between.
+        if files.get(&self.identity).is_some_and(|held| held.strong_count() == 0) {
+            files.remove(&self.identity);
+        }
+    }
+}
+
+impl Store for Shared {
+    fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
+        self.used();
+        if self.file.borrow().is_none() {
+            let opened = self.shelf.open(&self.real)?.filter(|(_, identity)| *identity == self.identity);
+            let (file, _) = opened.ok_or_else(|| io::Error::other("it is another file by now"))?;
+            self.shelf.open.set(self.shelf.open.get() + 1);
+            *self.file.borrow_mut() = Some(file);
+        }
+        let file = self.file.borrow();
+        let Some(file) = file.as_ref() else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut bytes = BytesMut::zeroed(most);
+        loop {
+            match file.read_at(&mut bytes, offset) {
+                // It has become shorter since its length was told.
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    bytes.truncate(read);
+                    return Ok(bytes.freeze());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The process, or the system, can open no more.
+pub(super) fn is_out_of_descriptors(why: &io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
+/// `ENFILE` and `EMFILE` of the operating system.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// `O_NONBLOCK` of the operating system.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const O_NONBLOCK: i32 = 0o4000;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const O_NONBLOCK: i32 = 0x4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A directory of three files, gone when the test is over.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("anabranch-shelf-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).expect("a directory");
+            for name in ["a", "b", "c"] {
+                fs::write(path.join(name), name.repeat(3)).expect("a file");
+            }
+            Self(path.canonicalize().expect("a directory"))
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn take(shelf: &Rc<Shelf>, scratch: &Scratch, name: &str) -> Rc<Shared> {
+        shelf.take(scratch.0.join(name)).expect("opened").expect("a file")
+    }
+
+    #[test]
+    fn a_file_is_open_once_and_forgotten_when_nobody_holds_it() {
+        let (scratch, shelf) = (Scratch::new("once"), Shelf::new(10));
+        fs::hard_link(scratch.0.join("a"), scratch.0.join("d")).expect("a link");
+        let held = ["a", "d", "./a", "a"].map(|name| take(&shelf, &scratch, name));
+        assert!(held.iter().all(|file| Rc::ptr_eq(file, &held[0])) && shelf.open.get() == 1);
+        let other = take(&shelf, &scratch, "b");
+        assert_eq!((shelf.open.get(), shelf.files.borrow().len()), (2, 2));
+        drop((held, other));
+        assert_eq!((shelf.open.get(), shelf.files.borrow().len()), (0, 0));
+        assert!(shelf.take(scratch.0.clone()).expect("there").is_none());
+        assert_eq!(shelf.open.get(), 0);
+    }
+
+    #[test]
+    fn where_too_many_are_open_the_one_read_longest_ago_is_closed_until_it_is_read() {
+        let (scratch, shelf) = (Scratch::new("many"), Shelf::new(2));
+        let [a, b, c] = ["a", "b", "c"].map(|name| take(&shelf, &scratch, name));
+        let is_open = |file: &Shared| file.file.borrow().is_some();
+        assert_eq!((is_open(&a), is_open(&b), is_open(&c), shelf.open.get()), (false, true, true, 2));
+        for _ in 0..3 {
+            for (file, text) in [(&a, "aaa"), (&b, "bbb"), (&c, "ccc")] {
+                assert_eq!(file.read(0, 3).expect("bytes"), text);
+                assert_eq!(file.read(1, 1).expect("bytes"), text[..1]);
+                assert_eq!(shelf.open.get(), 2);
+            }
+        }
+        // It was closed, and is another by now.
+        fs::write(scratch.0.join("a"), "another").expect("a file");
+        assert!(a.read(0, 3).is_err() && shelf.open.get() <= 2);
+        drop((a, b, c));
+        assert_eq!(shelf.open.get(), 0);
+    }
+
+    #[test]
+    fn out_of_descriptors_is_told_from_not_there() {
+        for (code, out) in [(2, false), (13, false), (23, true), (24, true)] {
+            assert_eq!(is_out_of_descriptors(&io::Error::from_raw_os_error(code)), out, "{code}");
+        }
+    }
+}

@@ -90,8 +90,9 @@ impl Settings {
         // do not go before another's because they came earlier (RFC 8260 §3.2).
         let ours = [("reconfig", "yes"), ("scheduler", "rr")];
         let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let mut sctp = knobs::sctp(&[&ours[..], &knobs::given(matches)?].concat())?;
-        sctp.streams = number("streams");
+        let set = [&ours[..], &knobs::given(matches)?].concat();
+        let mut sctp = knobs::sctp(&set)?;
+        knobs::streams(&mut sctp, &set, number("streams"));
         Ok(Self {
             onward: Onward::read(matches)?,
             sctp,

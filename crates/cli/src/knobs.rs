@@ -10,7 +10,7 @@ pub fn set() -> Arg {
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{given, sctp, told};
+pub use linux::{given, sctp, streams, told};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -48,6 +48,14 @@ mod linux {
         }
         made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
         Ok(made)
+    }
+
+    /// So many streams an association, and no more whatever the peer asks for (RFC 6525 §5.2.5), unless the flag says so.
+    pub fn streams(sctp: &mut Config, set: &[(String, String)], streams: u16) {
+        sctp.streams = streams;
+        if !set.iter().any(|(key, _)| key == "max_streams") {
+            sctp.max_streams = streams;
+        }
     }
 
     /// What results say of the settings.

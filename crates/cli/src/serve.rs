@@ -69,7 +69,7 @@ impl Settings {
             .ok_or_else(|| Failure::Usage(format!("--max-header {text}: at most 1 MiB, and not 0")))?;
         let set = knobs::given(matches)?;
         let mut sctp = knobs::sctp(&set)?;
-        sctp.streams = number("streams");
+        knobs::streams(&mut sctp, &set, number("streams"));
         // An exchange that is given up takes its stream with it, not the association (RFC 6525).
         sctp.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
         let options = Options {

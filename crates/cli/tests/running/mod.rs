@@ -38,7 +38,13 @@ impl Running {
     /// The same, with its standard output, which is the log of a server, there.
     pub fn start_with(words: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
-        command.args(words).stdout(output).stderr(Stdio::piped());
+        command.args(words);
+        Self::start_as(command, output)
+    }
+
+    /// The same, however it is started.
+    pub fn start_as(mut command: Command, output: impl Into<Stdio>) -> Self {
+        command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
         let stderr = child.stderr.take().expect("piped");
         let (told, lines) = mpsc::channel();
@@ -47,10 +53,10 @@ impl Running {
                 let _ = told.send(line);
             }
         });
-        let line = lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("{words:?} said nothing"));
+        let line = lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("{command:?} said nothing"));
         let urls: Vec<String> =
             line.split(' ').filter(|word| word.contains("://")).map(str::to_owned).collect();
-        assert!(!urls.is_empty(), "{words:?} said: {line}");
+        assert!(!urls.is_empty(), "{command:?} said: {line}");
         Self { child, urls, lines }
     }
 
@@ -82,6 +88,11 @@ impl Running {
         // A reset takes nothing away from what has come.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// How many descriptors it has.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("running").count()
     }
 
     /// Memory it holds, in KiB.

@@ -1,0 +1,88 @@
+//! A server that has no descriptors left says so, and one association does not take them all.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod peer;
+mod running;
+
+use anabranch_transport::{Session, Stream};
+use peer::{associate, host, in_a_world};
+use running::{LONG, Running, Scratch};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+
+/// `serve` that may have so many descriptors.
+fn limited(root: &str, descriptors: usize) -> Running {
+    let mut shell = Command::new("sh");
+    let limit = format!("ulimit -n {descriptors} && exec \"$0\" serve \"$@\"");
+    shell.args(["-c", &limit, env!("CARGO_BIN_EXE_anabranch"), root, "-q"]).args(EVERYWHERE);
+    Running::start_as(shell, Stdio::null())
+}
+
+fn status(stream: &mut TcpStream, path: &str) -> String {
+    write!(stream, "HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    let mut answer = [0; 2000];
+    let length = stream.read(&mut answer).expect("an answer");
+    String::from_utf8_lossy(&answer[..length]).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+fn soon(mut is_so: impl FnMut() -> bool) {
+    let late = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < late, "it does not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// RFC 9110 §15.6.4: a file that cannot be opened now is no file that is not there.
+#[test]
+fn out_of_descriptors_is_not_not_found() {
+    let site = Scratch::new("descriptors");
+    site.file("site/index.html", "<p>home");
+    let server = limited(&format!("{}/site", site.text()), 40);
+    let mut first = server.connect();
+    assert_eq!(status(&mut first, "/none"), "404");
+    let held: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
+    // Nothing has been asked for before, so nothing is open that could be closed.
+    soon(|| server.descriptors() >= 40);
+    assert_eq!(status(&mut first, "/"), "503");
+    drop(held);
+    soon(|| status(&mut first, "/") == "200");
+}
+
+/// RFC 6525 §5.2.5: `--streams` is all there is, and a file is open once by however many names it is asked for.
+#[test]
+fn one_association_has_its_streams_and_no_more() {
+    let site = Scratch::new("spellings");
+    site.file("site/file", "x");
+    let root = format!("{}/site", site.text());
+    let mut words = vec!["serve", &root, "-q", "--streams", "50"];
+    words.extend(EVERYWHERE);
+    let mut server = Running::start(&words);
+    let before = server.descriptors();
+    in_a_world(async |world| {
+        let host = host(&world, 50).await;
+        let session = associate(&host, &server).await;
+        assert_eq!(session.streams(), 50);
+        session.grow(1);
+        assert_eq!(std::future::poll_fn(|cx| session.poll_grown(cx)).await, 50);
+        let mut held = Vec::new();
+        for number in 0..50 {
+            let mut stream = session.open(number).expect("a stream");
+            let path = "/.".repeat(usize::from(number));
+            let request = format!("HEAD {path}/file HTTP/1.1\r\nHost: a\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.expect("sent");
+            held.push(stream);
+        }
+        for stream in &mut held {
+            assert!(stream.read(&mut [0; 100]).await.expect("an answer") > 0);
+        }
+        assert_eq!(server.descriptors(), before + 1);
+    });
+    assert!(server.still_runs());
+}

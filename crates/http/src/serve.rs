@@ -9,10 +9,11 @@
 //! - `site`: what there is to serve; [`files`]: a directory of files
 //! - `access`, `stop`: the log, and the end in good order
 //! - `turn`: one request at a time
-//! - `stream`: hyper's view of a stream, and the answer to one request
+//! - `stream`: hyper's view of a stream, and the answer to one request; `exchanges`: those of a stream
 //! - `screen`, `spent`: what hyper does not get to see of it, and what is left of it when hyper has done
 
 mod access;
+mod exchanges;
 pub mod files;
 mod rest;
 mod screen;
@@ -52,7 +53,9 @@ pub struct Options {
     pub serial: bool,
     /// A session on which nothing moves and nothing is being served for so long is closed.
     pub idle_timeout: Option<Duration>,
-    /// A session on which a request began and is not complete after so long is aborted.
+    /// A session is aborted if on one of its streams the head of a request began and is not complete after so long. While
+    /// an answer is under way the stream's next head is not waited for. What is no request (what follows a head that was
+    /// refused) may come for as long.
     pub head_timeout: Option<Duration>,
     /// The wall clock, Unix time in seconds: answers then carry a Date. It may be stepped at any time, so nothing else
     /// looks at it; timers are the world's.
@@ -142,8 +145,10 @@ struct Activity {
     under_way: Cell<u32>,
     /// Where that counts.
     spot: Option<Spot>,
-    /// Since when a request is incomplete on some stream.
-    head_since: Cell<Option<Instant>>,
+    /// Streams on which a head is waited for that has begun, and since when.
+    heads: RefCell<BTreeMap<u16, Instant>>,
+    /// Bytes of answers that are neither in their store nor with the transport.
+    held: Cell<usize>,
     /// Whose turn it is, where requests are worked on one at a time.
     turns: turn::Turns,
     /// Whom the session is with; asked for only where there is a log.
@@ -168,6 +173,16 @@ impl Activity {
         if let Some(spot) = self.spot.as_ref().filter(|_| self.under_way.get() == 0) {
             spot.waits();
         }
+    }
+
+    /// The rest of a stream's head is waited for.
+    fn head_begins(&self, stream: u16, now: Instant) {
+        self.heads.borrow_mut().entry(stream).or_insert(now);
+    }
+
+    /// It is not any more.
+    fn head_ends(&self, stream: u16) {
+        self.heads.borrow_mut().remove(&stream);
     }
 
     /// Bytes have been read or written.
@@ -241,7 +256,7 @@ where
 struct Begun<W: World> {
     tasks: Tasks<W>,
     /// A stream number can come again: its exchanges are counted on.
-    logs: BTreeMap<u16, Rc<stream::Log>>,
+    logs: BTreeMap<u16, Rc<exchanges::Log>>,
 }
 
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
@@ -274,7 +289,7 @@ where
             let Begun { tasks, logs } = &mut **begun.get_or_insert_with(|| {
                 Box::new(Begun { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
-            let log = stream::Log::of(logs, session.id(), &stream);
+            let log = exchanges::Log::of(logs, session.id(), &stream);
             let task = stream::serve(service.clone(), log, (session.clone(), stream), activity.clone());
             tasks.spawn("http served stream", task);
         }
@@ -345,7 +360,7 @@ impl<W: World> Watch<W> {
             self.closing = Some(now + CLOSING);
             return now + CLOSING;
         }
-        let head_since = activity.head_since.get();
+        let head_since = activity.heads.borrow().values().min().copied();
         if let (Some(since), Some(head)) = (head_since, options.head_timeout)
             && since + head <= now
         {

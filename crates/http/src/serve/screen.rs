@@ -18,6 +18,8 @@ pub(super) struct Screen {
     line: Vec<u8>,
     /// Of the head: its first line has come.
     begun: bool,
+    /// Before it: an empty line, and then more than one.
+    empty: (bool, bool),
     length: Option<u64>,
     chunked: bool,
 }
@@ -58,6 +60,12 @@ impl Screen {
     /// It is known where the next request begins, and nothing of it has come.
     pub(super) fn is_between(&self) -> bool {
         matches!(self.at, At::Head) && !self.begun && self.line.is_empty()
+    }
+
+    /// A request has begun whose head is not whole.
+    pub(super) fn is_in_head(&self) -> bool {
+        // RFC 9112 §2.2: an empty line before a request is none yet. Who sends more has begun something.
+        matches!(self.at, At::Head) && (self.begun || self.empty.1 || !self.line.is_empty())
     }
 
     /// Bytes that are left of a body of known length.
@@ -112,10 +120,13 @@ impl Screen {
         if text.is_empty() {
             if std::mem::take(&mut self.begun) {
                 self.head_ends();
+            } else {
+                self.empty = (true, self.empty.0);
             }
             return true;
         }
         if !std::mem::replace(&mut self.begun, true) {
+            self.empty = (false, false);
             return true;
         }
         self.is_good_field(text, long)
@@ -280,6 +291,19 @@ mod tests {
             assert_eq!(passed(&good), (good.len(), true), "{length}");
             assert!(passed(&bad).0 < bad.len() - 2, "{length}");
         }
+    }
+
+    #[test]
+    fn a_head_begins_with_its_first_byte_and_not_with_an_empty_line() {
+        let mut screen = Screen::default();
+        let mut after = |bytes: &[u8]| {
+            screen.pass(bytes).expect("good");
+            screen.is_in_head()
+        };
+        assert!(!after(b"") && !after(b"\r\n") && after(b"G") && after(b"ET / HTTP/1.1\r\nA: b\r\n"));
+        assert!(!after(b"\r\n") && !after(b"\r\n") && after(b"\r\n") && after(b"\r\n"));
+        assert!(!after(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n") && !after(b"a") && !after(b"b"));
+        assert!(!after(b"\r\n") && after(b"G"));
     }
 
     #[test]

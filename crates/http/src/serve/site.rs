@@ -143,6 +143,11 @@ impl Content {
     /// # Errors
     /// A store cannot be read.
     pub fn bytes(&self, offset: u64) -> io::Result<Bytes> {
+        self.piece(offset, PIECE)
+    }
+
+    /// The same, at most `most` of them where they have to be read.
+    pub(super) fn piece(&self, offset: u64, most: usize) -> io::Result<Bytes> {
         let left = self.length().saturating_sub(offset);
         Ok(match self {
             Self::Pattern(pattern, _) => pattern.bytes(offset, left),
@@ -150,7 +155,7 @@ impl Content {
             Self::Bytes(bytes) => bytes.slice(bytes.len() - left as usize..),
             Self::Stored(_) if left == 0 => Bytes::new(),
             Self::Stored(part) => {
-                let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
+                let most = usize::try_from(left).unwrap_or(usize::MAX).min(most);
                 part.store.read(part.offset + offset, most)?
             }
         })
@@ -187,5 +192,5 @@ impl Site for PageSite {
     }
 }
 
-/// What is read from a store at a time.
-const PIECE: usize = 64 * 1024;
+/// What is read from a store at a time, at most.
+pub(super) const PIECE: usize = 64 * 1024;

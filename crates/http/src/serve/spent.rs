@@ -4,39 +4,68 @@
 //! and closing with bytes unread takes the answer from the client (RFC 9112 §9.6). So it is read and thrown away. A stream
 //! of an association is given back where a body ends as it said, else when the client lets it begin anew (RFC 6525), or
 //! with its association.
+//!
+//! Whoever sends on what can be no request, and says no end of it, is not read for longer than a head is waited for.
 
 use super::Activity;
 use super::screen::Screen;
+use anabranch_base::time::Instant;
 use anabranch_transport::Stream;
+use anabranch_world::World;
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-/// Reads until the next request can begin, or the client or the server ends.
-pub(super) async fn spend<T: Stream>(stream: &mut T, screen: &mut Screen, activity: &Activity) {
-    let number = stream.number();
+/// Reads until the next request can begin, or the client or the server ends. What comes after `limit` of what has no end
+/// that is known is not read, and the session not kept.
+pub(super) async fn spend<W: World, T: Stream>(
+    world: &W,
+    stream: &mut T,
+    screen: &mut Screen,
+    activity: &Activity,
+    limit: Option<Instant>,
+) {
+    let (number, began) = (stream.number(), world.now());
+    let mut overdue = false;
     poll_fn(|cx| {
         if activity.poll_ending(number, cx).is_ready() {
             return Poll::Ready(());
         }
-        poll_spend(cx, stream, screen)
+        if !overdue {
+            let late = limit.is_some_and(|limit| world.now() > limit);
+            if ready!(poll_spend(cx, stream, screen, late)) {
+                return Poll::Ready(());
+            }
+            overdue = true;
+            // As where the rest of a head does not come.
+            activity.head_begins(number, began);
+        }
+        Poll::Pending
     })
     .await;
     activity.forget(number);
 }
 
-fn poll_spend<T: Stream>(cx: &mut Context<'_>, stream: &mut T, screen: &mut Screen) -> Poll<()> {
+/// Whether it is over; else it has been going on for too long.
+fn poll_spend<T: Stream>(
+    cx: &mut Context<'_>,
+    stream: &mut T,
+    screen: &mut Screen,
+    late: bool,
+) -> Poll<bool> {
     let mut buffer = [0; 4096];
     for _ in 0..TURNS {
         // Not a byte of what follows a body.
         let most = screen.left().map_or(buffer.len(), |left| buffer.len().min(left.max(1) as usize));
         match stream.poll_read(cx, &mut buffer[..most]) {
             Poll::Pending => return Poll::Pending,
-            Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
-            Poll::Ready(Ok(read)) => {
-                if screen.left().is_some() && screen.pass(&buffer[..read]).is_ok() && screen.is_between() {
-                    return Poll::Ready(());
+            Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(true),
+            Poll::Ready(Ok(read)) if screen.left().is_some() => {
+                if screen.pass(&buffer[..read]).is_ok() && screen.is_between() {
+                    return Poll::Ready(true);
                 }
             }
+            Poll::Ready(Ok(_)) if late => return Poll::Ready(false),
+            Poll::Ready(Ok(_)) => {}
         }
     }
     // Others have waited long enough.

@@ -1,13 +1,13 @@
 //! hyper's view of a stream, and the answer to one request.
 
 use super::access::{Access, Entry};
+use super::exchanges::{Answering, Log};
 use super::screen::{POISON, Screen};
-use super::site::{Answer, Asked, Content, Site};
+use super::site::{Answer, Asked, Content, PIECE, Site};
 use super::spent::spend;
 use super::turn::Turn;
 use super::{Activity, Service};
 use crate::closing::CLOSING;
-use crate::fetch::lane::first_of_life;
 use crate::fetch::request::PADDING_FIELD;
 use crate::gateway::begun_anew;
 use crate::observe::{ExchangeId, Observer};
@@ -21,98 +21,12 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper::server::conn::http1::{self, Parts};
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-
-/// The exchanges of one stream: how many, and where their answers begin.
-#[derive(Debug)]
-pub(super) struct Log {
-    connection: u64,
-    stream: u16,
-    next: Cell<u32>,
-    /// Where the next answer begins on the stream towards the client.
-    end: Cell<u64>,
-    /// How far the transport has taken what is written there.
-    taken: Cell<u64>,
-    /// Answers of which no byte has been given to the transport yet.
-    unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
-    /// How often the client has let the stream begin anew.
-    life: Cell<u64>,
-    /// Requests whose answer hyper has not taken whole.
-    answering: Cell<u32>,
-    /// There was one, and its answer is not written.
-    under_way: Cell<bool>,
-    /// The latest request had no body, and was answered: hyper holds nothing of it any more when nothing is under way.
-    plain: Cell<bool>,
-}
-
-impl Log {
-    /// The log of this stream, begun if there is none.
-    pub(super) fn of(logs: &mut BTreeMap<u16, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
-        let number = stream.number();
-        let life = stream.bytes_read() >> 32;
-        let log = logs.entry(number).or_insert_with(|| {
-            Rc::new(Self {
-                connection,
-                stream: number,
-                next: Cell::new(0),
-                end: Cell::default(),
-                taken: Cell::default(),
-                unwritten: RefCell::default(),
-                life: Cell::new(0),
-                answering: Cell::new(0),
-                under_way: Cell::new(false),
-                plain: Cell::new(false),
-            })
-        });
-        // What was cancelled does not count on: the stream has begun anew.
-        if log.life.replace(life) != life {
-            log.next.set(first_of_life(life));
-        }
-        log.end.set(stream.bytes_written());
-        log.taken.set(stream.bytes_written());
-        log.unwritten.borrow_mut().clear();
-        log.clone()
-    }
-
-    /// A request has been answered whole since this was last asked, and what comes next begins anew.
-    fn is_at_rest(&self) -> bool {
-        !self.under_way.get() && self.plain.replace(false)
-    }
-
-    /// What hyper had of answers is written: nothing is under way, unless there is more of one.
-    fn flushed(&self, activity: &Activity) {
-        if self.answering.get() == 0 && self.under_way.replace(false) {
-            activity.done();
-        }
-    }
-}
-
-/// A request's answer is not taken whole, as long as this lives.
-#[derive(Debug)]
-struct Answering(Rc<Log>);
-
-impl Answering {
-    fn begin(log: &Rc<Log>, activity: &Activity) -> Self {
-        log.answering.set(log.answering.get() + 1);
-        if !log.under_way.replace(true) {
-            activity.begin();
-        }
-        Self(log.clone())
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.0.answering.set(self.0.answering.get() - 1);
-    }
-}
 
 /// Serves one stream until the client or an error ends it.
 pub(super) async fn serve<W, S, O, N>(
@@ -130,7 +44,8 @@ pub(super) async fn serve<W, S, O, N>(
     let limits = (service.options.max_head.unwrap_or(MAX_BUFFER), service.options.stop.is_some());
     let told = activity.clone();
     let refusals = service.options.log.clone().map(|to| (to, log.clone()));
-    let buffers = service.buffers.clone();
+    let (buffers, world) = (service.buffers.clone(), service.world.clone());
+    let head_timeout = service.options.head_timeout;
     let exchanges = log.clone();
     let io = Io {
         stream,
@@ -185,7 +100,7 @@ pub(super) async fn serve<W, S, O, N>(
     if limits.1 {
         told.forget(number);
     }
-    told.head_since.set(None);
+    told.head_ends(number);
     // Of errors that are not the client's or the network's there is one: a body that cannot be read on.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.over();
@@ -210,7 +125,8 @@ pub(super) async fn serve<W, S, O, N>(
     if !io.screen.is_between() {
         io.over();
         io.stream.finish();
-        spend(&mut io.stream, &mut io.screen, &told).await;
+        let limit = head_timeout.map(|most| world.now() + most);
+        spend(&world, &mut io.stream, &mut io.screen, &told, limit).await;
     }
 }
 
@@ -249,7 +165,6 @@ where
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
     let turn = if service.options.serial { Some(activity.turns.take().await) } else { None };
     service.observer.serving(exchange, service.world.now());
-    activity.head_since.set(None);
     let serving = Serving::begin(&activity);
     if !service.options.service_time.is_zero() {
         let _owed = activity.spot.as_ref().map(Spot::owe);
@@ -273,6 +188,7 @@ where
     let body = if request.method() == Method::HEAD { 0 } else { response.body().content.length() };
     log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
     log.end.set(log.end.get() + head + body);
+    log.hold(&activity, head as usize);
     drop(serving);
     Ok(response)
 }
@@ -433,13 +349,19 @@ impl Body for ContentBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let bytes = match self.content.bytes(self.at) {
+        // Only what is read now is memory of this answer.
+        let answering = self.answering.as_ref().filter(|_| matches!(self.content, Content::Stored(_)));
+        let most = answering.map_or(Poll::Ready(PIECE), |answering| answering.poll_room(cx, PIECE));
+        let bytes = match self.content.piece(self.at, ready!(most)) {
             Ok(bytes) => bytes,
             // hyper gives up, and the stream is broken off.
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
+        if let Some(answering) = answering {
+            answering.hold(bytes.len());
+        }
         self.at += bytes.len() as u64;
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }
@@ -469,6 +391,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
     fn written(&self, bytes: usize) {
         let now = self.service.world.now();
         self.activity.moved(now, bytes);
+        self.log.release(&self.activity, bytes);
         let taken = self.stream.bytes_written();
         self.log.taken.set(taken);
         let mut unwritten = self.log.unwritten.borrow_mut();
@@ -482,8 +405,15 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
 impl<W: World, S, O, T> Io<W, S, O, T> {
     /// Nothing is under way any more.
     fn over(&self) {
-        if self.log.under_way.replace(false) {
-            self.activity.done();
+        self.log.over(&self.activity);
+    }
+
+    /// Since when the rest of a head is missing, for whoever waits for it. While an answer is under way nobody does.
+    fn note_head(&self) {
+        if self.screen.is_in_head() && !self.log.is_under_way() {
+            self.activity.head_begins(self.log.stream, self.service.world.now());
+        } else {
+            self.activity.head_ends(self.log.stream);
         }
     }
 }
@@ -541,9 +471,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
                 }
                 let now = self.service.world.now();
                 self.activity.moved(now, read);
-                if self.activity.serving.get() == 0 && self.activity.head_since.get().is_none() && read > 0 {
-                    self.activity.head_since.set(Some(now));
-                }
+                self.note_head();
                 Poll::Ready(Ok(()))
             }
         }
@@ -578,6 +506,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.log.flushed(&self.activity);
+        self.note_head();
         Poll::Ready(Ok(()))
     }
 

@@ -1,0 +1,156 @@
+//! How long a server waits for heads, and what it holds of answers that nobody takes.
+//!
+//! RFC 9112 §2.2 (empty lines before a head), §9.5 (timeouts).
+
+mod rig;
+
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+use anabranch_http::observe::Unobserved;
+use anabranch_http::serve::{self, Content, Options, PageSite, Resource, Site, Store, Stored};
+use anabranch_sim::{Network, SimWorld};
+use anabranch_transport::{Connector, Session, Stream};
+use anabranch_world::World;
+use bytes::Bytes;
+use rig::memory::{Meeting, Pipe, PipeStream};
+use rig::page;
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+
+const GET: &[u8] = b"GET /object-1 HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Runs a client of a hundred streams against a server that waits ten seconds for a head.
+fn served<S: Site, T>(site: S, client: impl AsyncFnOnce(SimWorld, Pipe) -> T) -> T {
+    let network = Network::new(1);
+    let host = network.host("both", &[[10, 0, 0, 1].into()]);
+    let world = network.world(host);
+    let meeting = Meeting::new(100, false);
+    let options = Options {
+        idle_timeout: Some(Duration::from_secs(600)),
+        head_timeout: Some(Duration::from_secs(10)),
+        ..Options::default()
+    };
+    let server = serve::run(world.clone(), meeting.clone(), Rc::new(site), options, Unobserved);
+    let _server = world.spawn("server", server);
+    let session = meeting.connect(0).expect("a session");
+    network.run(client(world.clone(), session), Instant::MAX).expect_done()
+}
+
+async fn pause(world: &SimWorld, seconds: u64) {
+    world.sleep_until(world.now() + Duration::from_secs(seconds)).await;
+}
+
+/// Reads at least so many bytes.
+async fn takes(world: &SimWorld, stream: &mut PipeStream, mut bytes: usize) {
+    let mut buffer = [0; 4000];
+    while bytes > 0 {
+        bytes = bytes.saturating_sub(stream.read(&mut buffer).await.expect("an answer"));
+    }
+    pause(world, 0).await;
+}
+
+#[test]
+fn an_answer_on_one_stream_gives_no_time_to_the_head_of_another() {
+    let ended = served(PageSite::new(&page(5, &[])), async |world, session| {
+        let (mut slow, mut busy) = (session.open(0).expect("a stream"), session.open(1).expect("a stream"));
+        slow.write_all(b"GET / HT").await.expect("written");
+        for _ in 0..9 {
+            busy.write_all(GET).await.expect("written");
+            takes(&world, &mut busy, 1).await;
+            pause(&world, 1).await;
+        }
+        (session.closed().await.is_graceful(), world.now())
+    });
+    assert_eq!(ended, (false, Instant::from_millis(10_000)));
+}
+
+/// What a client sends ahead while its answer is coming is no head that is late, nor is an empty line on any stream.
+#[test]
+fn nobody_waits_for_the_next_head_while_an_answer_is_under_way() {
+    const LENGTH: usize = 100_000;
+    let ended = served(PageSite::new(&page(LENGTH as u64, &[])), async |world, session| {
+        let (mut stream, mut other) =
+            (session.open(0).expect("a stream"), session.open(1).expect("a stream"));
+        stream.write_all(GET).await.expect("written");
+        pause(&world, 1).await;
+        stream.write_all(b"\r\nGET / HT").await.expect("written");
+        other.write_all(b"\r\n").await.expect("written");
+        pause(&world, 60).await;
+        takes(&world, &mut stream, LENGTH).await;
+        // Now it is waited for.
+        let since = world.now();
+        (session.closed().await.is_graceful(), world.now() - since)
+    });
+    assert_eq!(ended, (false, Duration::from_secs(10)));
+}
+
+/// What is no request is no reason to stay, however much there is of it.
+#[test]
+fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
+    for (begun, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {
+        let at = served(PageSite::new(&page(5, &[])), async |world, session| {
+            let mut stream = session.open(0).expect("a stream");
+            stream.write_all(begun).await.expect("written");
+            while stream.write_all(more).await.is_ok() {
+                assert!(world.now() < Instant::from_millis(60_000), "{more:?}");
+                pause(&world, 1).await;
+            }
+            world.now()
+        });
+        assert!((10_000..=21_000).contains(&(at.as_nanos() / 1_000_000)), "{more:?}: {at}");
+    }
+    // One that was refused and sends no more may stay, beside others.
+    served(PageSite::new(&page(5, &[])), async |world, session| {
+        let (mut bad, mut good) = (session.open(0).expect("a stream"), session.open(1).expect("a stream"));
+        bad.write_all(b"GET / HTTP/1.1\nX: y\r\n\r\n").await.expect("written");
+        pause(&world, 60).await;
+        good.write_all(GET).await.expect("written");
+        takes(&world, &mut good, 1).await;
+    });
+}
+
+/// A file that counts what is read of it.
+struct Counted(Rc<Cell<usize>>);
+
+impl Store for Counted {
+    fn read(&self, _offset: u64, most: usize) -> io::Result<Bytes> {
+        self.0.set(self.0.get() + most);
+        Ok(vec![0; most].into())
+    }
+}
+
+struct Large(Rc<Cell<usize>>);
+
+impl Site for Large {
+    fn find(&self, _target: &str) -> Option<Resource> {
+        let store = Rc::new(Counted(self.0.clone()));
+        let content = Content::Stored(Stored { store, offset: 0, length: LARGE });
+        Some(Resource { content, content_type: "text/plain".to_owned(), head: None })
+    }
+}
+
+const LARGE: u64 = 1_000_000;
+
+/// 100 answers of which nothing is taken: beside what the transport has, 128 KiB of all together and 4 KiB of each.
+#[test]
+fn stalled_answers_hold_little_and_come_whole() {
+    let read = Rc::new(Cell::new(0));
+    let most = served(Large(read.clone()), async |world, session| {
+        let mut streams = Vec::new();
+        for number in 0..100 {
+            let mut stream = session.open(number).expect("a stream");
+            stream.write_all(GET).await.expect("written");
+            streams.push(stream);
+        }
+        pause(&world, 1).await;
+        let most = read.get();
+        for stream in &mut streams {
+            takes(&world, stream, LARGE as usize).await;
+        }
+        most
+    });
+    // The transport has 3000 bytes of each.
+    assert!((100 * 3_000..=131_072 + 100 * (4_096 + 3_000)).contains(&most), "{most}");
+    assert_eq!(read.get(), 100 * LARGE as usize);
+}

@@ -138,7 +138,24 @@ fn fail(failure: Failure) -> ExitCode {
 
 /// One line on standard error.
 fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "anabranch: {line}");
+    let _ = writeln!(std::io::stderr(), "anabranch: {}", plain(line));
+}
+
+/// What another host has said may not command the terminal, nor be written backwards: such characters by their names.
+fn plain(text: &str) -> String {
+    let commands = |c: char| {
+        c.is_control() && c != '\n'
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if commands(c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 /// Help and version as they are; whatever is wrong with the command line in one line.
@@ -164,5 +181,16 @@ fn say(text: &str) -> Result<(), Failure> {
             Err(Failure::Host(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn what_would_command_a_terminal_is_spelt() {
+        assert_eq!(plain("tür\nzwei 😀"), "tür\nzwei 😀");
+        assert_eq!(plain("\x1b]0;x\x07\u{9b}2J\r\u{202e}"), "\\u{1b}]0;x\\u{7}\\u{9b}2J\\r\\u{202e}");
     }
 }

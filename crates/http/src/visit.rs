@@ -114,8 +114,20 @@ pub struct Visited {
 pub struct Visit {
     /// The document, then what was found, in that order.
     pub objects: Vec<Visited>,
-    /// What was embedded from other hosts, or was too much, and left out.
+    /// What was embedded from other hosts, or was too much, and left out: the first of it.
     pub left_out: Vec<String>,
+    /// How much of that there was.
+    pub left_out_count: usize,
+}
+
+impl Visit {
+    /// `address` is not fetched.
+    fn leaves_out(&mut self, address: &str) {
+        self.left_out_count += 1;
+        if self.left_out.len() < MOST_NAMED {
+            self.left_out.push(address.chars().take(LONGEST_NAMED).collect());
+        }
+    }
 }
 
 /// Fetches a document and all it embeds from one server.
@@ -178,7 +190,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
             return;
         }
         if state.visit.objects.len() >= MOST_OBJECTS {
-            return state.visit.left_out.push(target.to_owned());
+            return state.visit.leaves_out(target);
         }
         let (index, now) = (state.visit.objects.len(), self.world.now());
         state.known.insert(target.to_owned(), index);
@@ -207,22 +219,21 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
     async fn fetch(self: Rc<Self>, index: usize) {
         let first = self.state.borrow().visit.objects[index].target.clone();
         let ended = self.follow(index, first.clone()).await;
-        let mut embedded = Vec::new();
+        let (host, mut embedded) = (self.plan.host.as_str(), None);
         self.keeper.progress(index, Step::Over);
         self.note(index, |object, now| {
             object.ended = now;
             object.first_byte = object.first_byte.clamp(object.assigned, now);
             match ended {
                 Err(why) => object.failure = Some(why),
-                Ok((target, body)) => {
-                    embedded = addresses(&object.content_type, &target, &self.plan.host, &body)
-                }
+                Ok((target, body)) => embedded = Some(addresses(&object.content_type, &target, host, &body)),
             }
         });
-        for place in embedded {
-            match place {
+        let (base, embedded) = embedded.unwrap_or((Place::Nowhere, Vec::new()));
+        for address in embedded {
+            match place(host, &base, &address) {
                 Place::Here(target) => self.found(Some(index), &target),
-                Place::Elsewhere(url) => self.state.borrow_mut().visit.left_out.push(url),
+                Place::Elsewhere(url) => self.state.borrow_mut().visit.leaves_out(&url),
                 Place::Nowhere => {}
             }
         }
@@ -328,30 +339,72 @@ fn is_text(answer: &Answer) -> bool {
     matches!(answer.content_type.as_deref(), Some("text/html" | "application/xhtml+xml" | "text/css"))
 }
 
-/// What a body embeds.
-fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> Vec<Place> {
+/// What a body embeds, and what that is relative to.
+fn addresses(content_type: &str, target: &str, host: &str, body: &[u8]) -> (Place, Vec<String>) {
     let (base, addresses) = match content_type {
         "text/css" => (None, embed::in_css(body)),
-        _ if body.is_empty() => return Vec::new(),
+        _ if body.is_empty() => (None, Vec::new()),
         _ => {
             let found = embed::in_html(body);
             (found.base, found.addresses)
         }
     };
-    let base = match base.map(|base| resolve(host, target, &base)) {
-        Some(Place::Here(base)) => base,
-        // Whatever is relative is relative to another host.
-        Some(Place::Elsewhere(base)) => {
-            return addresses.iter().map(|address| resolve_from(host, &base, address)).collect();
-        }
-        _ => target.to_owned(),
-    };
-    addresses.iter().map(|address| resolve(host, &base, address)).collect()
+    // A base stands in each address that is relative to it: one without measure counts as none.
+    let base = base.filter(|base| base.len() <= LONGEST_BASE).map(|base| resolve(host, target, &base));
+    let base = base.filter(|base| *base != Place::Nowhere);
+    (base.unwrap_or_else(|| Place::Here(target.to_owned())), addresses)
 }
 
+/// Where an address of a document leads that has this base.
+fn place(host: &str, base: &Place, address: &str) -> Place {
+    match base {
+        Place::Here(base) => resolve(host, base, address),
+        // Whatever is relative is relative to another host.
+        Place::Elsewhere(base) => resolve_from(host, base, address),
+        Place::Nowhere => Place::Nowhere,
+    }
+}
+
+/// Of what is left out, so many addresses are named.
+const MOST_NAMED: usize = 100;
+/// Characters of each.
+const LONGEST_NAMED: usize = 200;
+/// Bytes of a base.
+const LONGEST_BASE: usize = 2048;
 /// Objects of a page.
 const MOST_OBJECTS: usize = 10_000;
 /// RFC 9110 §15.4: as many as browsers follow, about.
 const MOST_REDIRECTIONS: usize = 10;
 /// Bytes of a document or style sheet that are read for what they embed.
 const MOST_TEXT: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_counts_unless_it_has_no_measure() {
+        let lead = |base: &str| {
+            let html = format!("<base href='{base}'><img src=a><img src=/b>");
+            let (base, found) = addresses("text/html", "/d/", "h", html.as_bytes());
+            found.into_iter().map(|address| place("h", &base, &address)).collect::<Vec<_>>()
+        };
+        let here = |path: &str| Place::Here(path.to_owned());
+        let elsewhere = |url: &str| Place::Elsewhere(url.to_owned());
+        assert_eq!(lead("/x/"), [here("/x/a"), here("/b")]);
+        assert_eq!(lead("http://other/y/"), [elsewhere("http://other/y/a"), elsewhere("http://other/b")]);
+        for none in ["data:x", &"x/".repeat(LONGEST_BASE), &format!("//o{}/", "x".repeat(LONGEST_BASE))] {
+            assert_eq!(lead(none), [here("/d/a"), here("/b")]);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_and_the_first_of_it_named() {
+        let mut visit = Visit::default();
+        for _ in 0..MOST_NAMED + 5 {
+            visit.leaves_out(&"é".repeat(LONGEST_NAMED + 1));
+        }
+        assert_eq!((visit.left_out_count, visit.left_out.len()), (MOST_NAMED + 5, MOST_NAMED));
+        assert!(visit.left_out.iter().all(|named| named.chars().count() == LONGEST_NAMED));
+    }
+}

@@ -115,10 +115,10 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     }
     if !come.left_out.is_empty() {
         let named: Vec<_> = come.left_out.iter().take(NAMED).map(String::as_str).collect();
-        let more = if come.left_out.len() > NAMED { ", …" } else { "" };
+        let more = if come.left_out_count > NAMED { ", …" } else { "" };
         complain(&format!(
             "{} addresses left out, of other hosts: {}{more}",
-            come.left_out.len(),
+            come.left_out_count,
             named.join(", ")
         ));
     }

@@ -142,6 +142,50 @@ fn over_sctp() {
     }
 }
 
+/// What a client sends behind CONNECT before it is told may be meant for the tunnel (RFC 9931): where there is none it is
+/// no request.
+#[test]
+fn what_follows_a_refused_connect() {
+    let site = Scratch::new("smuggling-connect");
+    site.file("site/smuggled", "inside");
+    let root = format!("{}/site", site.text());
+    let origin = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
+    let inside = origin.tcp().to_string();
+    let gateway = |words: &[&str]| Running::start(&[&["gateway", "-q"], words, &EVERYWHERE[..]].concat());
+    let forward = gateway(&["--allow", &inside]);
+    let near = gateway(&["--via", forward.url("http+sctp")]);
+    let reverse = gateway(&["--origin", origin.url("http")]);
+    let smuggled = format!("GET http://{inside}/smuggled HTTP/1.1\r\nHost: {inside}\r\n\r\n");
+    let connect = "CONNECT 192.0.2.9:443 HTTP/1.1\r\nHost: 192.0.2.9:443\r\n";
+    for (target, status) in [(&forward, "403"), (&near, "403"), (&reverse, "405")] {
+        let told = target.ask(format!("{connect}\r\n{smuggled}"));
+        assert_eq!(statuses(told.as_bytes()), [status], "{told}");
+        assert!(told.contains("\r\nConnection: close\r\n"), "{told}");
+        in_a_world(async |world| {
+            let host = host(&world, 10).await;
+            let session = associate(&host, target).await;
+            for (framing, number) in ["", "Tunnel-Framing: chunked\r\n"].into_iter().zip(0..) {
+                let mut stream = session.open(number).expect("a stream");
+                stream.write_all(format!("{connect}{framing}\r\n").as_bytes()).await.expect("sent");
+                let early = answers_of(&world, &mut stream).await;
+                let _ = stream.write_all(smuggled.as_bytes()).await;
+                let all = [early, answers(&world, &mut stream, 100).await].concat();
+                let refused = if framing.is_empty() { "400" } else { status };
+                assert_eq!(statuses(&all), [refused], "{}", all.escape_ascii());
+            }
+        });
+    }
+}
+
+/// The first that comes, which does come.
+async fn answers_of(world: &OsWorld, stream: &mut impl Stream) -> Vec<u8> {
+    let (began, mut all) = (world.now(), Vec::new());
+    while all.is_empty() && world.now() < began + LONG {
+        all = answers(world, stream, 50).await;
+    }
+    all
+}
+
 /// What comes on `stream` until it ends or has been silent for so many milliseconds.
 async fn answers(world: &OsWorld, stream: &mut impl Stream, silence: u64) -> Vec<u8> {
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);

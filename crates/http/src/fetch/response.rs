@@ -11,6 +11,10 @@
 pub const MAX_HEAD: usize = 64 * 1024;
 /// The most fields a head or trailer may have.
 const MAX_FIELDS: usize = 128;
+/// The most interim responses before a final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
+const MAX_INTERIM: u32 = 32;
+/// And the most bytes of them.
+const MAX_INTERIM_BYTES: usize = 128 * 1024;
 /// The most bytes of a chunk's size line, or of all trailers.
 const MAX_LINE: usize = 8 * 1024;
 
@@ -23,6 +27,11 @@ pub enum ResponseError {
     /// The head is too large.
     #[error("the head is larger than {MAX_HEAD} bytes")]
     HeadTooLarge,
+    /// Interim responses, and no final one.
+    #[error(
+        "more than {MAX_INTERIM} interim responses, or {MAX_INTERIM_BYTES} bytes of them, and no final one"
+    )]
+    Interim,
     /// Content-Length is no number, or two of them differ.
     #[error("Content-Length is not one number")]
     Length,
@@ -76,6 +85,8 @@ pub struct ResponseParser {
     state: State,
     /// The part of a head, size line or trailer that has come so far.
     held: Vec<u8>,
+    /// Interim responses since the last final one, and their bytes.
+    interim: (u32, usize),
     /// Kept where it is wanted.
     told: Option<Told>,
     /// The end of the stream may be that of a body.
@@ -220,9 +231,14 @@ impl ResponseParser {
         let status =
             response.code.filter(|_| complete).ok_or(ResponseError::Head(httparse::Error::Status))?;
         if (100..200).contains(&status) {
+            self.interim = (self.interim.0 + 1, self.interim.1 + self.held.len());
+            if self.interim.0 > MAX_INTERIM || self.interim.1 > MAX_INTERIM_BYTES {
+                return Err(ResponseError::Interim);
+            }
             self.held.clear();
             return Ok(Some(None));
         }
+        self.interim = (0, 0);
         let mut head = Head { status, length: None, close: response.version == Some(0) };
         let mut chunked = false;
         for field in response.headers.iter() {
@@ -379,6 +395,15 @@ mod tests {
         assert_eq!(read(&huge, 1000), Err(ResponseError::HeadTooLarge));
         let line = [chunked("1;"), vec![b'x'; MAX_LINE]].concat();
         assert_eq!(read(&line, 1000), Err(ResponseError::Chunk));
+        let mut interim = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(MAX_INTERIM as usize);
+        interim.extend_from_slice(TWO);
+        // TWO begins with one more.
+        assert_eq!(read(&interim, 1000), Err(ResponseError::Interim));
+        let (_, fewer) = interim.split_at(27);
+        assert_eq!(read(fewer, 1000).expect("responses").len(), 4);
+        let hint = [b"HTTP/1.1 103 Early Hints\r\nLink: ".as_slice(), &[b'x'; 60_000], b"\r\n\r\n"].concat();
+        assert_eq!(read(&hint.repeat(2), 1000), Ok(vec![]));
+        assert_eq!(read(&hint.repeat(3), 1000), Err(ResponseError::Interim));
         let many = [b"HTTP/1.1 200 OK\r\n".as_slice(), &b"A: b\r\n".repeat(MAX_FIELDS + 1), b"\r\n"].concat();
         assert_eq!(read(&many, 999), Err(ResponseError::Head(httparse::Error::TooManyHeaders)));
     }

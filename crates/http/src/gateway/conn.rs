@@ -6,6 +6,7 @@
 
 use super::body::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use super::head::{Refusal, end_of_head};
+use super::upstream::{Crowd, Lease};
 use crate::room::Spot;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
@@ -117,6 +118,7 @@ impl<T: Stream> Conn<T> {
         self.stream.borrow().unacknowledged()
     }
 
+    /// What was read and not used is lost.
     pub(super) fn into_stream(self) -> T {
         self.stream.into_inner()
     }
@@ -213,6 +215,13 @@ impl<T: Stream> Conn<T> {
                 Ok(read) => left = left.saturating_sub(read),
             }
         }
+    }
+}
+
+impl<T: Stream> Conn<Lease<T>> {
+    /// Who shares the session of the stream on loan.
+    pub(super) fn crowd(&self) -> Option<Rc<Crowd>> {
+        self.stream.borrow().crowd.clone()
     }
 }
 

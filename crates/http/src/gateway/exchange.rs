@@ -113,24 +113,24 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Ok(lease) => lease,
             Err(why) => return refuse(unreached(&why), access).await,
         };
-        let tunnel_here = matches!(request.target, Target::Tunnel(_)) && !service.upstream.is_gateway();
+        let tunnel_here = request.is_tunnel() && !service.upstream.is_gateway();
         if tunnel_here {
-            return tunnel::relay(service, down, lease, others, access).await;
+            return tunnel::relay(service, down, Conn::new(lease), others, access).await;
         }
         let reused = lease.reused;
         let progress = Progress { movable: request.can_be_repeated() && !moved_on, ..Progress::default() };
-        let (result, lease) =
-            forward(service, down, request, &onward, lease, others, &progress, access).await;
+        let (result, up) = forward(service, down, request, &onward, lease, others, &progress, access).await;
         access.bytes = progress.down.carried.get();
         let failed = match result {
             Ok(Got::All { again, after }) => {
-                lease.end(if again { Ending::Reusable } else { Ending::Torn });
+                up.into_stream().end(if again { Ending::Reusable } else { Ending::Torn });
                 return after;
             }
-            Ok(Got::Tunnel) => return tunnel::relay(service, down, lease, others, access).await,
+            // What came behind the head is the tunnel's.
+            Ok(Got::Tunnel) => return tunnel::relay(service, down, up, others, access).await,
             Err(failed) => failed,
         };
-        lease.end(match failed {
+        up.into_stream().end(match failed {
             Failed::Peer(CloseReason::Cancelled) => Ending::Cancelled,
             _ => Ending::Torn,
         });
@@ -227,12 +227,12 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     others: &Activity,
     progress: &Progress,
     access: &mut Access,
-) -> (Result<Got, Failed>, Lease<U::Stream>) {
-    let crowd = lease.crowd.clone();
+) -> (Result<Got, Failed>, Conn<Lease<U::Stream>>) {
     let up = Conn::new(lease);
     let moved = Moved::new(&service.world);
+    let crowd = up.crowd();
     let mut head = request.onward(&onward.host, &onward.target, &service.options.name);
-    if matches!(request.target, Target::Tunnel(_)) && !service.upstream.half_close() {
+    if request.is_tunnel() && !service.upstream.half_close() {
         write_field(&mut head, TUNNEL_FRAMING, b"chunked");
         write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
     }
@@ -259,7 +259,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
         Ok(Ok(Got::All { again: theirs, after })) => Ok(Got::All { again: again && theirs, after }),
         Ok(result) => result,
     };
-    (result, up.into_stream())
+    (result, up)
 }
 
 /// Waits until the client is gone. What it sends meanwhile is kept, within bounds.
@@ -288,6 +288,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
 ) -> Result<Got, Failed> {
     let name = &service.options.name;
     loop {
+    let (mut interim, mut interim_bytes) = (0, 0);
         let head = up.head(service.options.max_head.max(LEAST_HEAD)).await.map_err(|why| match why {
             NoHead::Ended => Failed::Peer(CloseReason::Finished),
             NoHead::Lost(reason) => Failed::Peer(reason),
@@ -302,6 +303,11 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         }
         if response.is_interim() {
             // RFC 9110 §15.2: HTTP/1.0 knows none.
+            interim += 1;
+            interim_bytes += head.len();
+            if interim > MOST_INTERIM || interim_bytes > MOST_INTERIM_BYTES {
+                return Err(Failed::Answer("there are too many interim answers, and no final one"));
+            }
             if request.minor > 0 {
                 let mut head = response.back(Framing::Empty, false, name, None);
                 head.extend_from_slice(b"\r\n");
@@ -309,8 +315,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             }
             continue;
         }
-        let tunnel = matches!(request.target, Target::Tunnel(_)) && (200..300).contains(&response.status);
-        if tunnel {
+        if request.is_tunnel() && (200..300).contains(&response.status) {
             let framed = service.upstream.half_close() || response.says(TUNNEL_FRAMING, "chunked");
             return if framed {
                 Ok(Got::Tunnel)
@@ -328,7 +333,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         if framing == Framing::Close && !service.options.half_close {
             return Err(Failed::Answer("the end of the answer could not be told to HTTP/1.0 on a stream"));
         }
-        let close = request.close || framing == Framing::Close || !progress.up.done.get();
+        let parts = request.is_tunnel() || !progress.up.done.get();
+        let close = request.close || framing == Framing::Close || parts;
         let origin = match &service.options.route {
             Route::Origin(origin) => Some(origin),
             Route::Any => None,
@@ -341,10 +347,10 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         let chunked = framing == Framing::Chunked;
         return match Pump::new((up, down), told, head, response.framing, chunked).run().await {
             Ok(()) => {
-                let after = match (close, progress.up.done.get()) {
-                    (false, _) => After::Again,
-                    (true, true) => After::Close,
-                    (true, false) => After::Part,
+                let after = match close {
+                    _ if parts => After::Part,
+                    true => After::Close,
+                    false => After::Again,
                 };
                 Ok(Got::All { again: !response.close, after })
             }
@@ -517,6 +523,8 @@ pub(super) async fn answer<D: Stream>(
         Ok(()) => After::Again,
         Err(reason) => After::Tear(reason == CloseReason::Cancelled),
     }
+    // RFC 9931: what follows a CONNECT that is refused may be meant for the tunnel, and is no request.
+    let complete = complete && !request.is_tunnel();
 }
 
 /// An answer in the gateway's own name.
@@ -565,6 +573,10 @@ const LEAST_HEAD: usize = 64 * 1024;
 mod tests {
     use super::*;
 
+/// Interim answers that may come before the final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
+const MOST_INTERIM: u32 = 32;
+/// And bytes of them.
+const MOST_INTERIM_BYTES: usize = 128 * 1024;
     #[test]
     fn what_is_acknowledged_counts_until_it_is_all() {
         let mut under_way = UnderWay::default();

@@ -142,7 +142,8 @@ impl Request {
         if matches!(target, Target::Tunnel(_)) && framing != Framing::Empty {
             return Err(bad("CONNECT has no body"));
         }
-        let close = minor == 0 || has_token(&fields, "connection", "close");
+        let options = connection_options(&fields).map_err(bad)?;
+        let close = minor == 0 || has(&options, "close");
         let (method, written) = (method.to_owned(), text.to_owned());
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
@@ -182,6 +183,11 @@ impl Request {
     /// A field says exactly this.
     pub(super) fn says(&self, name: &str, value: &str) -> bool {
         says(&self.fields, name, value)
+    }
+
+    /// A tunnel is asked for.
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(self.target, Target::Tunnel(_))
     }
 
     /// Doing it twice is as good as doing it once (RFC 9110 §9.2.2), and there is nothing to send twice.
@@ -230,9 +236,10 @@ impl Response {
             _ if closing => Framing::Close,
             _ => return Err("the answer has no length and is not chunked"),
         };
+        let options = connection_options(&fields)?;
         let close = match minor {
-            0 => !has_token(&fields, "connection", "keep-alive"),
-            _ => has_token(&fields, "connection", "close"),
+            0 => !has(&options, "keep-alive"),
+            _ => has(&options, "close"),
         } || framing == Framing::Close;
         Ok(Self { status, reason, minor, fields, framing, length, close })
     }
@@ -281,8 +288,12 @@ impl Response {
         let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map(|_| &url[7..])?;
         let end = rest.find('/')?;
         let there = Authority::parse(&rest[..end], Some(80))?;
-        // `//` at the beginning would name another host.
-        (Some(&there) == origin && !rest[end..].starts_with("//")).then(|| &rest.as_bytes()[end..])
+        let path = &rest.as_bytes()[end..];
+        // `//` at the beginning would name another host; and so would what browsers read as that: they take `\\` for `/`,
+        // and leave controls out.
+        let other =
+            path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
+        (Some(&there) == origin && !other).then_some(path)
     }
 
     /// A field says exactly this.
@@ -343,8 +354,8 @@ fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Author
     }
 }
 
-/// RFC 9110 §7.6.1: fields for the next hop alone, by their own right or because Connection names them.
-fn is_hop_by_hop(field: &Field, fields: &[Field]) -> bool {
+/// RFC 9110 §7.6.1: fields for the next hop alone, by their own right or because `options` of Connection name them.
+fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
     const HOP_BY_HOP: [&str; 11] = [
         "connection",
         "keep-alive",
@@ -358,11 +369,13 @@ fn is_hop_by_hop(field: &Field, fields: &[Field]) -> bool {
         "http2-settings",
         TUNNEL_FRAMING,
     ];
-    HOP_BY_HOP.iter().any(|name| field.is(name)) || has_token(fields, "connection", &field.name)
+    HOP_BY_HOP.iter().any(|name| field.is(name)) || has(options, &field.name)
 }
 
 fn write_fields(out: &mut Vec<u8>, fields: &[Field], own: impl Fn(&Field) -> bool) {
-    for field in fields.iter().filter(|field| !own(field) && !is_hop_by_hop(field, fields)) {
+    // A head with too many was refused when it was read.
+    let options = connection_options(fields).unwrap_or_default();
+    for field in fields.iter().filter(|field| !own(field) && !is_hop_by_hop(field, &options)) {
         write_field(out, &field.name, &field.value);
     }
 }
@@ -383,11 +396,23 @@ fn write_framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-fn has_token(fields: &[Field], name: &str, token: &str) -> bool {
-    fields.iter().filter(|field| field.is(name)).any(|field| {
-        let mut tokens = field.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-        tokens.any(|one| one.eq_ignore_ascii_case(token.as_bytes()))
-    })
+/// What Connection says (RFC 9110 §7.6.1). Each field is held against each of them: so there are no more than fields.
+fn connection_options(fields: &[Field]) -> Result<Vec<&[u8]>, &'static str> {
+    let mut options = Vec::new();
+    for field in fields.iter().filter(|field| field.is("connection")) {
+        let tokens = field.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        for token in tokens.filter(|token| !token.is_empty()) {
+            if options.len() == MAX_FIELDS {
+                return Err("Connection names more than there can be");
+            }
+            options.push(token);
+        }
+    }
+    Ok(options)
+}
+
+fn has(options: &[&[u8]], name: &str) -> bool {
+    options.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 fn says(fields: &[Field], name: &str, value: &str) -> bool {
@@ -490,6 +515,40 @@ mod tests {
         let read = request("OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 3\r\nContent-Length: 0\r\n\r\n");
         let onward = String::from_utf8(read.expect("a request").onward("a", "*", "me")).expect("text");
         assert!(onward.contains("Max-Forwards: 2\r\nContent-Length: 0\r\nVia: 1.1 me\r\n"), "{onward}");
+    }
+
+    #[test]
+    fn connection_names_no_more_than_there_can_be() {
+        let named = |count: usize| {
+            let names: Vec<String> = (0..count).map(|at| format!("x{at}")).collect();
+            format!("Connection: a,, ,\r\nConnection: {}\r\nX9: hop\r\nY: on\r\n\r\n", names.join(","))
+        };
+        let asked = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
+        let most = MAX_FIELDS - 1;
+        let onward = asked(most).expect("a request").onward("a", "/", "me");
+        assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nY: on\r\nVia: 1.1 me\r\n");
+        assert_eq!(asked(most + 1).map(|_| ()), Err(400));
+        let answered = |count| response(&format!("HTTP/1.1 204 No Content\r\n{}", named(count)), "GET");
+        assert!(answered(most).is_ok() && answered(most + 1).is_err());
+    }
+
+    #[test]
+    fn a_location_that_becomes_a_path_stays_at_home() {
+        let origin = Authority { host: "o".to_owned(), port: 81 };
+        let back = |location: &str| {
+            let head = format!("HTTP/1.1 301 Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+            let read = response(&head, "GET").expect("a response");
+            let back = String::from_utf8(read.back(read.framing, false, "me", Some(&origin))).expect("text");
+            back.split("Location: ").nth(1).and_then(|rest| rest.split("\r\n").next()).map(str::to_owned)
+        };
+        for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
+            assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
+        }
+        // Browsers read these as `//evil.example`, another host, where they stand alone.
+        for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
+            let whole = format!("http://o:81{path}");
+            assert_eq!(back(&whole), Some(whole));
+        }
     }
 
     fn response(text: &str, method: &str) -> Result<Response, &'static str> {

@@ -19,17 +19,16 @@ use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Tells the client that the tunnel is open, and carries what comes.
+/// Tells the client that the tunnel is open, and carries what comes, first what came by `up` already.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
-    lease: Lease<U::Stream>,
+    up: Conn<Lease<U::Stream>>,
     others: &Activity,
     access: &mut Access,
 ) -> After {
     let (near, far) = (service.options.half_close, service.upstream.half_close());
-    let crowd = lease.crowd.clone();
-    let up = Conn::new(lease);
+    let crowd = up.crowd();
     let moved = Moved::new(&service.world);
     let progress = Progress::default();
     let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();

@@ -35,7 +35,7 @@ pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
 use crate::closing::{self, CLOSING, Uptake};
-use crate::room::{Entrance, Seat, Spot};
+use crate::room::{Entrance, Seat, Share, Spot};
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
@@ -81,7 +81,9 @@ pub struct Options {
     /// for a request, or for the rest of its head; where all have requests under way, that whose client has taken and
     /// sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
     pub sessions: Room,
-    /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503.
+    /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503. One session
+    /// has at most eight times what it leaves. Where next to nothing is left, one that its client has held up for 5 s
+    /// ends for each that was turned away.
     pub room: Room,
     /// Is told of every exchange when it is over.
     pub log: Option<Log>,
@@ -108,6 +110,8 @@ struct Activity {
     under_way: Cell<u32>,
     spot: Spot,
     peer: Option<SocketAddr>,
+    /// Of the exchanges there can be.
+    share: Rc<Share>,
 }
 
 /// Carries what comes by `listener` on by `upstream`, until the listener fails
@@ -128,8 +132,7 @@ where
 {
     let service = Rc::new(Service { world: world.clone(), upstream, options, scratch: conn::scratch() });
     let tasks = Tasks::new(world);
-    let (room, inner) = (service.options.sessions.clone(), service.options.room.clone());
-    let mut entrance = Entrance::new(&service.world, room, Some(inner));
+    let mut entrance = Entrance::new(&service.world, service.options.sessions.clone());
     let stop = service.options.stop.wait();
     loop {
         let next = poll_fn(|cx| {
@@ -161,9 +164,11 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
 ) {
     let world = &service.world;
     let tasks = Tasks::new(world.clone());
-    let peer = service.options.log.is_some().then(|| session.peer()).flatten();
+    let peer = session.peer();
+    let share = Share::new(service.options.room.clone(), TIMES_LEFT);
     let (active, since) = (Cell::new(0), Cell::new(world.now()));
-    let activity = Rc::new(Activity { active, since, under_way: Cell::new(0), spot: seat.spot(), peer });
+    let (spot, under_way) = (seat.spot(), Cell::new(0));
+    let activity = Rc::new(Activity { active, since, under_way, spot, share, peer });
     let stop = service.options.stop.wait();
     let idle = service.options.idle;
     let (mut timer, mut uptake) = (world.timer(), Uptake::default());
@@ -287,7 +292,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     exchange::exchange(&service, &conn, &request, &activity, &mut access).await
                 } else {
                     let refusal = Refusal::new(400, "a tunnel on a stream needs Tunnel-Framing: chunked");
-                    exchange::answer(&conn, &request, &refusal, false, &mut access).await
+                    exchange::answer(&service, &conn, &request, &refusal, false, &mut access).await
                 };
                 if let Some(log) = &service.options.log {
                     log.write(&access);
@@ -400,6 +405,8 @@ async fn next_request<W: World, U, T: Stream>(
 }
 
 /// How long a client that was told to go may go on sending.
+/// A session may have as often as many exchanges as are left.
+const TIMES_LEFT: usize = 8;
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.
 const MOST_DISCARDED: usize = 256 * 1024;

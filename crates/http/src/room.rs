@@ -2,12 +2,15 @@
 //!
 //! - [`seats`]: a server's sessions, and who goes when they are as many
 //! - [`entrance`]: who comes when they are
+//! - [`share`]: what of it may be one's own
 
 mod entrance;
 mod seats;
+mod share;
 
 pub(crate) use entrance::Entrance;
 pub(crate) use seats::{Seat, Spot};
+pub(crate) use share::{Pace, Portion, Share};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +23,7 @@ pub struct Room {
 
 #[derive(Debug)]
 struct Shared {
+    most: usize,
     left: AtomicUsize,
     /// So many would like a place and have found none.
     wanted: AtomicUsize,
@@ -32,7 +36,7 @@ impl Room {
     #[must_use]
     pub fn new(most: usize) -> Self {
         let (left, none) = (AtomicUsize::new(most), || AtomicUsize::new(0));
-        Self { shared: Arc::new(Shared { left, wanted: none(), servers: none() }) }
+        Self { shared: Arc::new(Shared { most, left, wanted: none(), servers: none() }) }
     }
 
     /// A place, while there is one.
@@ -48,8 +52,17 @@ impl Room {
         self.shared.left.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn left(&self) -> usize {
+        self.shared.left.load(Ordering::Relaxed)
+    }
+
     fn is_full(&self) -> bool {
-        self.shared.left.load(Ordering::Relaxed) == 0
+        self.left() == 0
+    }
+
+    /// Next to nothing is left.
+    fn is_scarce(&self) -> bool {
+        self.left() <= self.shared.most / SCARCE
     }
 
     /// Somebody would like a place and has found none.
@@ -62,8 +75,17 @@ impl Room {
         take_one(&self.shared.wanted)
     }
 
-    fn forget_wishes(&self) -> bool {
-        self.shared.wanted.swap(0, Ordering::Relaxed) > 0
+    /// One more, but no more than can be granted within a moment.
+    fn wish(&self) {
+        if self.shared.wanted.load(Ordering::Relaxed) < MOST_WISHES {
+            self.want();
+        }
+    }
+
+    fn forget_wishes(&self) {
+        if self.shared.wanted.load(Ordering::Relaxed) > 0 {
+            self.shared.wanted.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -79,6 +101,11 @@ impl Drop for Place {
         self.0.vacate();
     }
 }
+
+/// Of so many places one is next to nothing.
+const SCARCE: usize = 16;
+/// Those who would like a place and are counted.
+const MOST_WISHES: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -97,7 +97,7 @@ where
     let service = Rc::new(Service { world: world.clone(), site, options, observer, buffers });
     let tasks = Tasks::new(world);
     let room = service.options.sessions.clone();
-    let mut entrance = room.map(|room| Entrance::new(&service.world, room, None));
+    let mut entrance = room.map(|room| Entrance::new(&service.world, room));
     let stop = service.options.stop.as_ref().map(Stop::wait);
     loop {
         let next = poll_fn(|cx| {

@@ -10,8 +10,9 @@ use super::body::Framing;
 use super::conn::{Conn, Moved, NoHead, Pump, Stopped, Told};
 use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::{Authority, Target};
-use super::upstream::{Ending, Lease, ReachError, Upstream};
+use super::upstream::{Ending, Lease, ReachError, Upstream, within};
 use super::{Activity, Route, Service, Waited, tunnel};
+use crate::room::Pace;
 use crate::serve::Access;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
@@ -97,14 +98,13 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     access: &mut Access,
 ) -> After {
     let refuse = async |refusal: Refusal, access: &mut Access| {
-        answer(down, request, &refusal, request.framing == Framing::Empty, access).await
+        answer(service, down, request, &refusal, request.framing == Framing::Empty, access).await
     };
     let onward = match onward(service, request) {
         Ok(onward) => onward,
         Err(refusal) => return refuse(refusal, access).await,
     };
-    let Some(_place) = service.options.room.take() else {
-        service.options.room.want();
+    let Some(_place) = others.share.take() else {
         return refuse(Refusal::new(503, "the gateway has no room for more"), access).await;
     };
     let (mut fresh, mut moved_on) = (false, false);
@@ -161,7 +161,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
                 Refusal::new(502, "the connection was lost before an answer")
             }
         };
-        return answer(down, request, &refusal, progress.up.done.get(), access).await;
+        return answer(service, down, request, &refusal, progress.up.done.get(), access).await;
     }
 }
 
@@ -411,7 +411,7 @@ pub(super) async fn watched<W: World, U, T>(
     let mut starved = Stuck { count: crowds.ours.map(|crowd| &crowd.starved), marked: false };
     let (mut looked, mut untaken) = (service.world.now(), 0);
     let mut waited = Waited { activity: crowds.theirs, says: false };
-    let mut under_way = UnderWay::default();
+    let (mut under_way, mut pace) = (UnderWay::default(), Pace::default());
     poll_fn(|cx| {
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));
@@ -419,12 +419,18 @@ pub(super) async fn watched<W: World, U, T>(
         while timer.poll(cx).is_ready() {
             let (now, up, down) = (service.world.now(), &progress.up, &progress.down);
             if looked + TICK.min(idle) <= now {
+            let is_theirs = down.stuck.get() || !up.done.get() && !up.stuck.get();
                 looked = now;
                 if under_way.has_moved(moved.last(), left().0) {
                     moved.now();
                     under_way.seen = Some(moved.last());
                 }
             }
+                let (own, theirs) = (up.carried.get() + down.carried.get(), crowds.theirs);
+                let (whole, exchanges) = (theirs.spot.far(left().1), theirs.under_way.get());
+                if pace.is_still(own, whole, exchanges, !is_theirs, now) && theirs.share.gives_way() {
+                    return Poll::Ready(Err(Ended::Still));
+                }
             if down.stuck.get() {
                 // The host takes much at once of what the client takes bit by bit.
                 let left = left().1;
@@ -432,7 +438,7 @@ pub(super) async fn watched<W: World, U, T>(
                     moved.now();
                 }
             }
-            waited.set(down.stuck.get() || !up.done.get() && !up.stuck.get());
+            waited.set(is_theirs);
             let still = moved.still();
             // The client does not take what comes on a window that others share; or the peer, what the client sends.
             let blocks_ours = down.stuck.get() && still >= tick;
@@ -506,7 +512,8 @@ impl Drop for Stuck<'_> {
 }
 
 /// Answers in the gateway's own name; `complete`: nothing more of the request comes.
-pub(super) async fn answer<D: Stream>(
+pub(super) async fn answer<W: World, U, D: Stream>(
+    service: &Service<W, U>,
     down: &Conn<D>,
     request: &Request,
     refusal: &Refusal,
@@ -517,11 +524,12 @@ pub(super) async fn answer<D: Stream>(
     access.bytes = if request.method == "HEAD" { 0 } else { own_body(refusal).len() as u64 };
     let close = request.close || !complete;
     let text = own_answer(refusal, close, request.method == "HEAD");
-    match down.write_all(&text).await {
-        Ok(()) if !complete => After::Part,
-        Ok(()) if close => After::Close,
-        Ok(()) => After::Again,
-        Err(reason) => After::Tear(reason == CloseReason::Cancelled),
+    match within(&service.world, service.options.idle, down.write_all(&text)).await {
+        Some(Ok(())) if !complete => After::Part,
+        Some(Ok(())) if close => After::Close,
+        Some(Ok(())) => After::Again,
+        Some(Err(reason)) => After::Tear(reason == CloseReason::Cancelled),
+        None => After::Tear(false),
     }
     // RFC 9931: what follows a CONNECT that is refused may be meant for the tunnel, and is no request.
     let complete = complete && !request.is_tunnel();

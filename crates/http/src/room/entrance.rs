@@ -17,8 +17,6 @@ use std::task::{Context, Poll};
 pub(crate) struct Entrance<W: World, N: Session> {
     world: W,
     room: Room,
-    /// Room of what sessions do; where it is full, too, the sessions are looked at.
-    inner: Option<Room>,
     seats: Rc<Seats<N>>,
     timer: W::Timer,
     armed: bool,
@@ -28,13 +26,12 @@ pub(crate) struct Entrance<W: World, N: Session> {
 }
 
 impl<W: World, N: Session> Entrance<W, N> {
-    pub(crate) fn new(world: &W, room: Room, inner: Option<Room>) -> Self {
+    pub(crate) fn new(world: &W, room: Room) -> Self {
         room.shared.servers.fetch_add(1, Ordering::Relaxed);
         Self {
             world: world.clone(),
             seats: Seats::new(room.clone()),
             room,
-            inner,
             timer: world.timer(),
             armed: false,
             looked: world.now(),
@@ -88,8 +85,7 @@ impl<W: World, N: Session> Entrance<W, N> {
 
     /// What is seen of sessions only by looking again, and what other threads would like.
     fn look(&mut self, now: Instant) {
-        let crowded = self.inner.as_ref().is_some_and(Room::is_full);
-        if !self.room.is_full() && !crowded {
+        if !self.room.is_full() {
             return;
         }
         if self.looked + TICK <= now {
@@ -103,9 +99,6 @@ impl<W: World, N: Session> Entrance<W, N> {
                 self.room.want();
                 break;
             }
-            self.room.vacate();
-        }
-        if crowded && self.inner.as_ref().is_some_and(Room::forget_wishes) && self.seats.end_still(now) {
             self.room.vacate();
         }
     }

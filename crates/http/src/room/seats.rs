@@ -7,7 +7,8 @@
 //! whoever moves is left alone.
 
 use super::Room;
-use anabranch_base::time::{Duration, Instant};
+use super::share::{GRACE, LEAST};
+use anabranch_base::time::Instant;
 use anabranch_transport::Session;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -80,7 +81,7 @@ impl<N: Session> Seats<N> {
     }
 
     /// Ends the session that has stood still longest, and long enough.
-    pub(super) fn end_still(&self, now: Instant) -> bool {
+    fn end_still(&self, now: Instant) -> bool {
         for _ in 0..LOOKS {
             let Some(at) = self.line.stillest(now) else { return false };
             let session = self.sessions.borrow()[at as usize].clone();
@@ -141,6 +142,11 @@ impl Spot {
     /// So many bytes have come from the client, or gone to its session.
     pub(crate) fn carried(&self, bytes: usize) {
         self.line.links.borrow_mut()[self.at as usize].carried += bytes as u64;
+    }
+
+    /// Bytes that were carried, without the `left` that the client has not acknowledged.
+    pub(crate) fn far(&self, left: u64) -> u64 {
+        self.line.links.borrow()[self.at as usize].carried.saturating_sub(left)
     }
 
     /// The next step is ours, not the client's, in one more exchange.
@@ -206,10 +212,6 @@ const AWAY: u32 = u32::MAX;
 const GONE: u32 = u32::MAX - 1;
 /// Sessions whose answer is still on its way are passed over, so many for a newcomer.
 const LOOKS: usize = 64;
-/// Who has stood still for so long may be ended for another.
-const GRACE: Duration = Duration::from_secs(5);
-/// Bytes that are no standing still, in that time.
-const LEAST: u64 = 1024;
 
 impl Default for Line {
     fn default() -> Self {
@@ -304,6 +306,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_base::time::Duration;
 
     #[test]
     fn who_has_waited_longest_is_first_in_the_line() {

@@ -1,0 +1,162 @@
+//! `gateway` and who wants too much of it: a tunnel has its first bytes, interim answers end, and one session does not
+//! have all exchanges.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod peer;
+mod running;
+
+use anabranch_transport::{Listener, Session, Stream};
+use anabranch_world::World;
+use anabranch_world::os::OsWorld;
+use peer::{associate, host, in_a_world};
+use running::{Running, anabranch, errors, run};
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+const TCP: [&str; 3] = ["-q", "--listen", "tcp://127.0.0.1:0"];
+const BOTH: [&str; 5] = ["-q", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+
+/// An origin that does so with each connection.
+fn origin(act: impl Fn(TcpStream) + Copy + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || act(stream));
+        }
+    });
+    address
+}
+
+/// What a thread comes to, while the world goes on.
+async fn meanwhile<T>(world: &OsWorld, thread: JoinHandle<T>) -> T {
+    while !thread.is_finished() {
+        world.sleep_until(world.now() + Duration::from_millis(5)).await;
+    }
+    thread.join().expect("it holds")
+}
+
+/// What the origin says first may come together with the head that opens the tunnel.
+#[test]
+fn a_tunnel_begins_with_what_came_behind_its_head() {
+    in_a_world(async |world| {
+        let next = host(&world, 10).await;
+        let port = next.inspect(|engine| engine.addresses()[0].port());
+        let mut listener = next.listen(80).expect("listening");
+        let via = format!("http+sctp://127.0.0.1:{port}");
+        let near = Running::start(&[&["gateway", "--via", &via], &TCP[..]].concat());
+        let mut client = near.connect();
+        client.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
+        let client = thread::spawn(move || {
+            client.write_all(b"CONNECT a:25 HTTP/1.1\r\nHost: a:25\r\n\r\n").expect("sent");
+            let (mut got, mut byte) = (Vec::new(), [0]);
+            while !got.ends_with(b"I speak first\r\n") && client.read(&mut byte).is_ok_and(|read| read == 1) {
+                got.push(byte[0]);
+            }
+            String::from_utf8_lossy(&got).into_owned()
+        });
+        let session = poll_fn(|cx| listener.poll_accept(cx)).await.expect("an association");
+        let mut stream = poll_fn(|cx| session.poll_accept(cx)).await.expect("a stream");
+        let (mut head, mut piece) = (Vec::new(), [0; 4096]);
+        while !head.ends_with(b"\r\n\r\n") {
+            let read = stream.read(&mut piece).await.expect("a request");
+            head.extend_from_slice(&piece[..read]);
+        }
+        let opened = b"HTTP/1.1 200 OK\r\nTunnel-Framing: chunked\r\nConnection: tunnel-framing\r\n\r\n\
+            7\r\n220 a, \r\nf\r\nI speak first\r\n\r\n";
+        stream.write_all(opened).await.expect("sent");
+        let got = meanwhile(&world, client).await;
+        assert!(
+            got.starts_with("HTTP/1.1 200 ") && got.ends_with("\r\n\r\n220 a, I speak first\r\n"),
+            "{got}"
+        );
+    });
+}
+
+/// Whoever says for ever that it will answer is asked no longer.
+#[test]
+fn interim_answers_have_an_end() {
+    let endless = origin(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        while stream.write_all(b"HTTP/1.1 102 Processing\r\n\r\n").is_ok() {
+            thread::sleep(Duration::from_millis(2));
+        }
+    });
+    let url = format!("http://{endless}/");
+    let gateway = Running::start(&[&["gateway", "--origin", &url], &TCP[..]].concat());
+    for (minor, interim) in [(0, 0), (1, 32)] {
+        let answer = gateway.ask(format!("GET / HTTP/1.{minor}\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        assert_eq!(answer.matches("HTTP/1.1 102 ").count(), interim, "{answer}");
+        assert_eq!(answer.matches("HTTP/1.1 502 ").count(), 1, "{answer}");
+    }
+    for page in [&["get"][..], &["get", "--page"]] {
+        let got = run(anabranch().args(page).args(["-q", "--timeout", "20s", &url]));
+        let told = errors(&got);
+        assert_eq!((got.status.code(), told.contains("interim")), (Some(1), true), "{told}");
+    }
+}
+
+/// Uploads that do not become complete, on `count` streams of one association that sends `bytes` a second in all.
+fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
+    let waits = origin(|mut stream| {
+        let mut request = [0; 4096];
+        while let Ok(1..) = stream.read(&mut request) {
+            if request.starts_with(b"GET") {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        }
+    });
+    let (url, exchanges) = (format!("http://{waits}/"), exchanges.to_string());
+    let words = ["gateway", "--origin", &url, "--exchanges", &exchanges, "--idle", "10min"];
+    let target = Running::start(&[&words, &BOTH[..]].concat());
+    in_a_world(async |world| {
+        let host = host(&world, 100).await;
+        let session = associate(&host, &target).await;
+        let mut streams = Vec::new();
+        for number in 0..count {
+            let mut stream = session.open(number).expect("a stream");
+            let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n";
+            stream.write_all(head).await.expect("sent");
+            streams.push(stream);
+        }
+        world.sleep_until(world.now() + Duration::from_millis(500)).await;
+        let honest = target.tcp();
+        let honest = thread::spawn(move || {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_secs(40) {
+                let mut stream = TcpStream::connect(honest).expect("connected");
+                stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("sent");
+                let mut answer = String::new();
+                let _ = stream.read_to_string(&mut answer);
+                if answer.starts_with("HTTP/1.1 200 ") {
+                    return true;
+                }
+                thread::sleep(Duration::from_millis(500));
+            }
+            false
+        });
+        let mut at = 0;
+        while !honest.is_finished() {
+            at = (at + 1) % streams.len();
+            let _ = streams[at].write_all(&vec![b'x'; bytes / 10]).await;
+            world.sleep_until(world.now() + Duration::from_millis(100)).await;
+        }
+        assert!(honest.join().expect("asked"), "one association has all {exchanges} exchanges");
+    });
+}
+
+#[test]
+fn one_session_leaves_exchanges_to_others() {
+    held_by_one(20, 100, 100_000);
+}
+
+/// It has all that there are, and moves, but none of its exchanges does.
+#[test]
+fn an_exchange_that_stands_still_makes_room() {
+    held_by_one(8, 8, 260);
+}

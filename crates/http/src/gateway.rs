@@ -14,7 +14,7 @@
 //! - `target`, `head`, `body`: HTTP/1.1, read strictly and written anew
 //! - [`allow`]: who may be reached
 //! - `conn`: streams, and pumps between them
-//! - `upstream`, `origins`, `associations`: how the other side is reached
+//! - `upstream`, `origins`, `lookups`, `associations`: how the other side is reached
 //! - `exchange`, `tunnel`: what goes on between the two
 
 pub mod allow;
@@ -23,6 +23,7 @@ pub(crate) mod body;
 mod conn;
 mod exchange;
 mod head;
+mod lookups;
 mod origins;
 mod target;
 mod tunnel;
@@ -109,9 +110,9 @@ struct Activity {
     /// Requests under way, and where that counts.
     under_way: Cell<u32>,
     spot: Spot,
-    peer: Option<SocketAddr>,
     /// Of the exchanges there can be.
     share: Rc<Share>,
+    peer: Option<SocketAddr>,
 }
 
 /// Carries what comes by `listener` on by `upstream`, until the listener fails
@@ -404,9 +405,9 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// How long a client that was told to go may go on sending.
 /// A session may have as often as many exchanges as are left.
 const TIMES_LEFT: usize = 8;
+/// How long a client that was told to go may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.
 const MOST_DISCARDED: usize = 256 * 1024;

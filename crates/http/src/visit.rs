@@ -263,7 +263,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
     async fn once(&self, index: usize, target: &str) -> Result<Came, String> {
         let mut fresh = false;
         loop {
-            let lease = self.upstream.reach(&self.plan.authority, fresh).await;
+            let lease = self.upstream.reach(&self.plan.authority, fresh, None).await;
             let mut lease = lease.map_err(|why| why.to_string())?;
             let (connection, stream) = (lease.connection(), lease.number());
             self.note(index, |object, now| {

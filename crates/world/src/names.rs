@@ -9,6 +9,12 @@ use std::net::SocketAddr;
 
 /// A world whose host resolves names.
 pub trait Names: World {
+    /// Names that are looked up at a time; the next ones wait, and one that nobody answers for takes its place for long.
+    const LOOKUPS: usize;
+
+    /// The addresses that the host itself has written down for `host`, each with `port`; none, where it has to ask.
+    fn known(&self, host: &str, port: u16) -> Vec<SocketAddr>;
+
     /// Every address of `host` (a name or an address without brackets), each with `port`, in the order of preference.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -257,7 +258,12 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
         matches!(self.pool.peer, Peer::Gateway(_))
     }
 
-    async fn reach(&self, to: &Authority, fresh: bool) -> Result<Lease<Self::Stream>, ReachError> {
+    async fn reach(
+        &self,
+        to: &Authority,
+        fresh: bool,
+        _client: Option<IpAddr>,
+    ) -> Result<Lease<Self::Stream>, ReachError> {
         let pool = &self.pool;
         match &pool.peer {
             Peer::Gateway(Some(rules)) if !rules.may_allow(&to.host, to.port) => {

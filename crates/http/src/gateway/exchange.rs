@@ -108,8 +108,9 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         return refuse(Refusal::new(503, "the gateway has no room for more"), access).await;
     };
     let (mut fresh, mut moved_on) = (false, false);
+    let client = others.peer.map(|peer| peer.ip());
     loop {
-        let lease = match service.upstream.reach(&onward.to, fresh).await {
+        let lease = match service.upstream.reach(&onward.to, fresh, client).await {
             Ok(lease) => lease,
             Err(why) => return refuse(unreached(&why), access).await,
         };
@@ -229,8 +230,8 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     access: &mut Access,
 ) -> (Result<Got, Failed>, Conn<Lease<U::Stream>>) {
     let up = Conn::new(lease);
-    let moved = Moved::new(&service.world);
     let crowd = up.crowd();
+    let moved = Moved::new(&service.world);
     let mut head = request.onward(&onward.host, &onward.target, &service.options.name);
     if request.is_tunnel() && !service.upstream.half_close() {
         write_field(&mut head, TUNNEL_FRAMING, b"chunked");
@@ -287,8 +288,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     access: &mut Access,
 ) -> Result<Got, Failed> {
     let name = &service.options.name;
-    loop {
     let (mut interim, mut interim_bytes) = (0, 0);
+    loop {
         let head = up.head(service.options.max_head.max(LEAST_HEAD)).await.map_err(|why| match why {
             NoHead::Ended => Failed::Peer(CloseReason::Finished),
             NoHead::Lost(reason) => Failed::Peer(reason),
@@ -302,12 +303,12 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             return Err(Failed::Answer("the answer changes the protocol unasked"));
         }
         if response.is_interim() {
-            // RFC 9110 §15.2: HTTP/1.0 knows none.
             interim += 1;
             interim_bytes += head.len();
             if interim > MOST_INTERIM || interim_bytes > MOST_INTERIM_BYTES {
                 return Err(Failed::Answer("there are too many interim answers, and no final one"));
             }
+            // RFC 9110 §15.2: HTTP/1.0 knows none.
             if request.minor > 0 {
                 let mut head = response.back(Framing::Empty, false, name, None);
                 head.extend_from_slice(b"\r\n");
@@ -418,19 +419,19 @@ pub(super) async fn watched<W: World, U, T>(
         }
         while timer.poll(cx).is_ready() {
             let (now, up, down) = (service.world.now(), &progress.up, &progress.down);
-            if looked + TICK.min(idle) <= now {
             let is_theirs = down.stuck.get() || !up.done.get() && !up.stuck.get();
+            if looked + TICK.min(idle) <= now {
                 looked = now;
                 if under_way.has_moved(moved.last(), left().0) {
                     moved.now();
                     under_way.seen = Some(moved.last());
                 }
-            }
                 let (own, theirs) = (up.carried.get() + down.carried.get(), crowds.theirs);
                 let (whole, exchanges) = (theirs.spot.far(left().1), theirs.under_way.get());
                 if pace.is_still(own, whole, exchanges, !is_theirs, now) && theirs.share.gives_way() {
                     return Poll::Ready(Err(Ended::Still));
                 }
+            }
             if down.stuck.get() {
                 // The host takes much at once of what the client takes bit by bit.
                 let left = left().1;
@@ -522,6 +523,8 @@ pub(super) async fn answer<W: World, U, D: Stream>(
 ) -> After {
     access.status = refusal.status;
     access.bytes = if request.method == "HEAD" { 0 } else { own_body(refusal).len() as u64 };
+    // RFC 9931: what follows a CONNECT that is refused may be meant for the tunnel, and is no request.
+    let complete = complete && !request.is_tunnel();
     let close = request.close || !complete;
     let text = own_answer(refusal, close, request.method == "HEAD");
     match within(&service.world, service.options.idle, down.write_all(&text)).await {
@@ -531,8 +534,6 @@ pub(super) async fn answer<W: World, U, D: Stream>(
         Some(Err(reason)) => After::Tear(reason == CloseReason::Cancelled),
         None => After::Tear(false),
     }
-    // RFC 9931: what follows a CONNECT that is refused may be meant for the tunnel, and is no request.
-    let complete = complete && !request.is_tunnel();
 }
 
 /// An answer in the gateway's own name.
@@ -572,6 +573,10 @@ const HURT: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_secs(1);
 /// How long a stream may be stuck where others share its window.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Interim answers that may come before the final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
+const MOST_INTERIM: u32 = 32;
+/// And bytes of them.
+const MOST_INTERIM_BYTES: usize = 128 * 1024;
 /// What a client may send ahead of its next request's turn.
 const MOST_PIPELINED: usize = 16 * 1024;
 /// The head of an answer may have this many bytes in any case.
@@ -581,10 +586,6 @@ const LEAST_HEAD: usize = 64 * 1024;
 mod tests {
     use super::*;
 
-/// Interim answers that may come before the final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
-const MOST_INTERIM: u32 = 32;
-/// And bytes of them.
-const MOST_INTERIM_BYTES: usize = 128 * 1024;
     #[test]
     fn what_is_acknowledged_counts_until_it_is_all() {
         let mut under_way = UnderWay::default();

@@ -1,6 +1,7 @@
 //! Origins over the host's TCP: a connection an exchange, kept for the next where the origin lets us.
 
 use super::allow::Rules;
+use super::lookups::Lookups;
 use super::target::Authority;
 use super::upstream::{Ending, Lease, ReachError, Upstream, connect_any, within};
 use anabranch_base::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use anabranch_world::names::Names;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 
@@ -28,6 +30,7 @@ struct Pool<W: KernelTcp + Names> {
     /// Whom the gateway stands before; else only what is allowed.
     configured: Option<Authority>,
     rules: Rules,
+    lookups: Rc<Lookups<W>>,
     timeout: Duration,
     /// Connections that wait for an exchange, the longest unused first.
     kept: RefCell<BTreeMap<Authority, Vec<Kept<W>>>>,
@@ -37,8 +40,8 @@ impl<W: KernelTcp + Names> Origins<W> {
     /// Reaches `configured`, and what `rules` allow; gives up on one that does not answer for `timeout`.
     #[must_use]
     pub fn new(world: &W, configured: Option<Authority>, rules: Rules, timeout: Duration) -> Self {
-        let pool =
-            Rc::new(Pool { world: world.clone(), configured, rules, timeout, kept: RefCell::default() });
+        let (lookups, kept) = (Lookups::new(world), RefCell::default());
+        let pool = Rc::new(Pool { world: world.clone(), configured, rules, lookups, timeout, kept });
         let swept = Rc::downgrade(&pool);
         let sweeper = world.spawn("gateway sweeper", sweep(world.clone(), swept));
         Self { pool, _sweeper: sweeper }
@@ -122,7 +125,12 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         false
     }
 
-    async fn reach(&self, to: &Authority, fresh: bool) -> Result<Lease<KernelStream<W>>, ReachError> {
+    async fn reach(
+        &self,
+        to: &Authority,
+        fresh: bool,
+        client: Option<IpAddr>,
+    ) -> Result<Lease<KernelStream<W>>, ReachError> {
         let pool = &self.pool;
         let configured = pool.configured.as_ref() == Some(to);
         if !configured && !pool.rules.may_allow(&to.host, to.port) {
@@ -131,8 +139,11 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if let Some((session, stream)) = pool.take(to).filter(|_| !fresh) {
             return Ok(lend(pool, to, session, stream, true));
         }
-        let found = within(&pool.world, pool.timeout, pool.world.resolve(&to.host, to.port)).await;
-        let mut addresses = found.ok_or(ReachError::Timeout)?.map_err(|_| ReachError::Unresolved)?;
+        let found = within(&pool.world, pool.timeout, pool.lookups.look_up(to, client)).await;
+        let mut addresses = found.ok_or(ReachError::Timeout)?;
+        if addresses.is_empty() {
+            return Err(ReachError::Unresolved);
+        }
         addresses.retain(|&address| configured || pool.rules.allow(&to.host, address));
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);

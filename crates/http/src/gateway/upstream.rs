@@ -7,6 +7,7 @@ use anabranch_world::{Timer, World};
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -21,9 +22,14 @@ pub trait Upstream: 'static {
     /// It leads to another gateway, which takes requests for any origin.
     fn is_gateway(&self) -> bool;
 
-    /// A stream for an exchange with `to`; `fresh`: one on which nothing has been said yet.
+    /// A stream for an exchange of `client` with `to`; `fresh`: one on which nothing has been said yet.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
-    async fn reach(&self, to: &Authority, fresh: bool) -> Result<Lease<Self::Stream>, ReachError>;
+    async fn reach(
+        &self,
+        to: &Authority,
+        fresh: bool,
+        client: Option<IpAddr>,
+    ) -> Result<Lease<Self::Stream>, ReachError>;
 }
 
 /// Why there is no stream.

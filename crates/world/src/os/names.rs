@@ -1,11 +1,23 @@
-//! The host's resolver.
+//! The host's resolver, and what the host knows without it (hosts(5)).
 
-use super::OsWorld;
+use super::{OsWorld, RESOLVERS};
 use crate::names::Names;
-use std::io;
-use std::net::SocketAddr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr};
 
 impl Names for OsWorld {
+    const LOOKUPS: usize = RESOLVERS;
+
+    fn known(&self, host: &str, port: u16) -> Vec<SocketAddr> {
+        let mut text = Vec::new();
+        let read = File::open("/etc/hosts").and_then(|file| file.take(MOST_HOSTS).read_to_end(&mut text));
+        if read.is_err() {
+            return Vec::new();
+        }
+        written(&String::from_utf8_lossy(&text), host).map(|ip| SocketAddr::new(ip, port)).collect()
+    }
+
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let mut addresses = Vec::new();
         for address in tokio::net::lookup_host((host, port)).await? {
@@ -17,5 +29,34 @@ impl Names for OsWorld {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
         }
         Ok(addresses)
+    }
+}
+
+/// The addresses that `text`, in the form of hosts(5), has for `host`.
+fn written<'a>(text: &'a str, host: &'a str) -> impl Iterator<Item = IpAddr> + 'a {
+    text.lines().filter_map(move |line| {
+        let mut words = line.split('#').next().unwrap_or_default().split_ascii_whitespace();
+        let ip = words.next()?.parse().ok()?;
+        words.any(|name| name.eq_ignore_ascii_case(host)).then_some(ip)
+    })
+}
+
+/// Bytes of hosts(5) that are looked at.
+const MOST_HOSTS: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_the_host_has_written_down() {
+        let text = "127.0.0.1\tlocalhost\n::1 localhost ip6-localhost\n# 192.0.2.9 near\n\
+                    192.0.2.1 near.example Near # 192.0.2.8 far\nnear 192.0.2.7\n\n192.0.2.2  nearer\r\n";
+        let found = |host| written(text, host).map(|ip| ip.to_string()).collect::<Vec<_>>();
+        assert_eq!(found("near"), ["192.0.2.1"]);
+        assert_eq!(found("near.example"), ["192.0.2.1"]);
+        assert_eq!(found("nearer"), ["192.0.2.2"]);
+        assert_eq!(found("localhost"), ["127.0.0.1", "::1"]);
+        assert!(found("far").is_empty() && found("").is_empty() && found("192.0.2.7").is_empty());
     }
 }

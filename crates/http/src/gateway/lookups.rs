@@ -1,0 +1,260 @@
+//! Names looked up for clients, of whom no one keeps the others waiting.
+//!
+//! A host looks up a few names at a time, and one that nobody answers for takes its place for many seconds, wait for it who
+//! may. So a client has at most as many under way as it leaves to others, waits for its own, and a name is looked up once
+//! for all who ask. What the host has written down itself waits for nobody.
+
+use super::target::Authority;
+use crate::room::{Portion, Room, Share};
+use anabranch_world::Detach;
+use anabranch_world::names::Names;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// Looks up names in a world.
+pub(super) struct Lookups<W> {
+    world: W,
+    room: Room,
+    clients: RefCell<BTreeMap<Option<IpAddr>, Rc<Share>>>,
+    under_way: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
+    /// Who waits for a place.
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// One that is under way, or over.
+#[derive(Default)]
+struct Lookup {
+    /// The addresses; none, if there is no such name.
+    found: RefCell<Option<Vec<SocketAddr>>>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl<W: Names> Lookups<W> {
+    pub(super) fn new(world: &W) -> Rc<Self> {
+        let (clients, under_way, waiting) = Default::default();
+        Rc::new(Self { world: world.clone(), room: Room::new(W::LOOKUPS), clients, under_way, waiting })
+    }
+
+    /// The addresses of `name`, of which `client` wants to know; none: there is no such name. It may take long.
+    pub(super) async fn look_up(
+        self: &Rc<Self>,
+        name: &Authority,
+        client: Option<IpAddr>,
+    ) -> Vec<SocketAddr> {
+        if let Ok(ip) = name.host.parse() {
+            return vec![SocketAddr::new(ip, name.port)];
+        }
+        let lookup = match self.begun(name) {
+            Some(lookup) => lookup,
+            None => match self.begin(name, client).await {
+                Ok(lookup) => lookup,
+                Err(known) => return known,
+            },
+        };
+        poll_fn(|cx| match &*lookup.found.borrow() {
+            Some(found) => Poll::Ready(found.clone()),
+            None => {
+                lookup.waiting.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    fn begun(&self, name: &Authority) -> Option<Rc<Lookup>> {
+        self.under_way.borrow().get(name).cloned()
+    }
+
+    /// Begins when the client may; the addresses, where the host knows them meanwhile.
+    async fn begin(
+        self: &Rc<Self>,
+        name: &Authority,
+        client: Option<IpAddr>,
+    ) -> Result<Rc<Lookup>, Vec<SocketAddr>> {
+        let share = self.share(client);
+        let mut looked = false;
+        poll_fn(|cx| {
+            if let Some(lookup) = self.begun(name) {
+                return Poll::Ready(Ok(lookup));
+            }
+            if let Some(place) = share.take() {
+                return Poll::Ready(Ok(self.start(name, place)));
+            }
+            if !std::mem::replace(&mut looked, true) {
+                let known = self.world.known(&name.host, name.port);
+                if !known.is_empty() {
+                    return Poll::Ready(Err(known));
+                }
+            }
+            self.waiting.borrow_mut().push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn share(&self, client: Option<IpAddr>) -> Rc<Share> {
+        let new = || Share::new(self.room.clone(), 1);
+        self.clients.borrow_mut().entry(client.map(site)).or_insert_with(new).clone()
+    }
+
+    /// The host asks on when nobody waits any more: so the place is given back with its answer.
+    fn start(self: &Rc<Self>, name: &Authority, place: Portion) -> Rc<Lookup> {
+        let lookup = Rc::<Lookup>::default();
+        self.under_way.borrow_mut().insert(name.clone(), lookup.clone());
+        let (all, name, told) = (self.clone(), name.clone(), lookup.clone());
+        let asking = async move {
+            let found = all.world.resolve(&name.host, name.port).await.unwrap_or_default();
+            *told.found.borrow_mut() = Some(found);
+            all.under_way.borrow_mut().remove(&name);
+            drop(place);
+            all.clients.borrow_mut().retain(|_, share| !share.is_idle() || Rc::strong_count(share) > 1);
+            let wakers =
+                [&all.waiting, &told.waiting].map(|waiting| std::mem::take(&mut *waiting.borrow_mut()));
+            wakers.into_iter().flatten().for_each(Waker::wake);
+        };
+        self.world.spawn("gateway lookup", asking).detach();
+        lookup
+    }
+}
+
+/// One client: of IPv6 whoever has a network of its own (RFC 6177).
+fn site(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::upstream::within;
+    use super::*;
+    use anabranch_base::Rng;
+    use anabranch_base::time::{Duration, Instant};
+    use anabranch_sim::{Network, SimWorld};
+    use anabranch_world::{Local, World};
+    use std::cell::Cell;
+    use std::io;
+    use std::task::Context;
+
+    /// A host whose resolver takes a minute for names that begin with `slow`.
+    #[derive(Clone)]
+    struct Named {
+        world: SimWorld,
+        asked: Rc<Cell<usize>>,
+    }
+
+    impl World for Named {
+        type Socket = <SimWorld as World>::Socket;
+        type Timer = <SimWorld as World>::Timer;
+        type Task<T: 'static> = <SimWorld as World>::Task<T>;
+
+        fn now(&self) -> Instant {
+            self.world.now()
+        }
+
+        fn timer(&self) -> Self::Timer {
+            self.world.timer()
+        }
+
+        fn spawn<T: 'static>(
+            &self,
+            name: &'static str,
+            task: impl Future<Output = T> + 'static,
+        ) -> Self::Task<T> {
+            self.world.spawn(name, task)
+        }
+
+        fn rng(&self, label: &str) -> Rng {
+            self.world.rng(label)
+        }
+
+        fn addresses(&self) -> Vec<IpAddr> {
+            self.world.addresses()
+        }
+
+        fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()> {
+            self.world.poll_address_change(cx)
+        }
+
+        async fn bind(&self, at: Local) -> io::Result<Self::Socket> {
+            self.world.bind(at).await
+        }
+    }
+
+    fn at(port: u16) -> Vec<SocketAddr> {
+        vec![SocketAddr::from(([192, 0, 2, 1], port))]
+    }
+
+    impl Names for Named {
+        const LOOKUPS: usize = 4;
+
+        fn known(&self, host: &str, port: u16) -> Vec<SocketAddr> {
+            if host == "near" { at(port) } else { Vec::new() }
+        }
+
+        async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+            self.asked.set(self.asked.get() + 1);
+            if host.starts_with("slow") {
+                self.sleep_until(self.now() + Duration::from_secs(60)).await;
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Ok(at(port))
+        }
+    }
+
+    #[test]
+    fn who_asks_for_slow_names_waits_alone() {
+        let network = Network::new(1);
+        let node = network.host("gateway", &[]);
+        let world = Named { world: network.world(node), asked: Rc::default() };
+        let lookups = Lookups::new(&world);
+        let run = async {
+            let client = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
+            let name = |host: &str| Authority { host: host.to_owned(), port: 80 };
+            // Nobody waits for them for more than ten seconds; the resolver does.
+            for number in 0..10 {
+                let (lookups, inside, slow) =
+                    (lookups.clone(), world.clone(), name(&format!("slow{number}")));
+                let asks = async move {
+                    within(&inside, Duration::from_secs(10), lookups.look_up(&slow, client(1))).await
+                };
+                world.spawn("client", asks).detach();
+            }
+            let soon = async |host: &str, last| {
+                within(&world, Duration::from_secs(1), lookups.look_up(&name(host), client(last))).await
+            };
+            for second in [1, 30] {
+                world.sleep_until(Instant::ZERO + Duration::from_secs(second)).await;
+                assert_eq!(world.asked.get(), if second == 1 { 2 } else { 3 }, "half of four are its own");
+                assert_eq!(soon("quick", 2).await, Some(at(80)), "{second}");
+                assert_eq!(soon("quick", 1).await, None, "{second}");
+                assert_eq!(soon("near", 1).await, Some(at(80)), "{second}");
+                assert_eq!(soon("198.51.100.7", 1).await.expect("it is written there").len(), 1);
+            }
+            // Once for all who ask.
+            assert_eq!(soon("slow0", 2).await, None);
+            assert_eq!(world.asked.get(), 4);
+            world.sleep_until(Instant::ZERO + Duration::from_secs(61)).await;
+            assert_eq!(soon("quick", 1).await, Some(at(80)));
+            assert_eq!(soon("slow0", 1).await, None);
+            world.sleep_until(Instant::ZERO + Duration::from_secs(200)).await;
+            assert!(lookups.under_way.borrow().is_empty() && lookups.waiting.borrow().len() < 20);
+            assert!(lookups.clients.borrow().len() <= 1, "who has gone is forgotten");
+        };
+        network.run(run, Instant::MAX).expect_done();
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let of = |text: &str| site(text.parse().expect("an address"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

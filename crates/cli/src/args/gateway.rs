@@ -27,7 +27,8 @@ pub fn command() -> Command {
              One server, for SCTP clients or behind SCTP:\n  \
              anabranch gateway --listen sctp://192.0.2.1 --origin http://127.0.0.1:80\n  \
              anabranch gateway --listen tcp://127.0.0.1:8080 --origin http+sctp://192.0.2.1\n\n\
-             Loopback and link-local addresses are reached only when a rule has the address, or localhost, in it.\n\n\
+             Loopback and link-local addresses are reached only when a rule has the address, or localhost, in it; the \
+             host's other addresses when one has the address or exactly the name in it.\n\n\
              Exit: 0 ended when asked to, 1 not everything was finished in time, 2 usage, 3 not possible here.",
         )
         .arg(

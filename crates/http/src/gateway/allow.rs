@@ -5,7 +5,8 @@
 //! only those are connected to that passed: a name that leads somewhere else
 //! the second time gains nothing. The gateway's own host and link (loopback,
 //! link-local, where clouds keep their secrets) are reached only by who writes
-//! their addresses, or `localhost`, into a rule.
+//! their addresses, or `localhost`, into a rule; the other addresses of the host
+//! by who writes them or exactly the name that leads there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -53,15 +54,20 @@ impl Rules {
         })
     }
 
-    /// `host` may be reached at `address`.
+    /// `host` may be reached at `address`, where the gateway's host has the addresses `own`.
     #[must_use]
-    pub fn allow(&self, host: &str, address: SocketAddr) -> bool {
+    pub fn allow(&self, host: &str, address: SocketAddr, own: &[IpAddr]) -> bool {
         let ip = plain(address.ip());
         self.0.iter().any(|rule| {
             let there = match &rule.what {
-                What::Network(network, bits) => contains(*network, *bits, ip),
+                // A translator's network (RFC 6052) is allowed as it was written: it says nothing of IPv4's own.
+                What::Network(network, bits) => {
+                    let translated = plain(*network) != *network && contains(*network, *bits, address.ip());
+                    translated || contains(*network, *bits, ip)
+                }
                 _ => rule.names(host).is_some_and(|exactly| {
-                    !is_near(ip) || (exactly && host == "localhost" && ip.is_loopback())
+                    let near = is_near(ip) || (!exactly && own.contains(&ip));
+                    !near || (exactly && host == "localhost" && ip.is_loopback())
                 }),
             };
             there && rule.port.is_none_or(|port| port == address.port())
@@ -110,13 +116,19 @@ impl FromStr for Rule {
         };
         let what = match (place.parse::<IpAddr>(), bits) {
             (Ok(ip), bits) => {
-                let ip = plain(ip);
                 let most = if ip.is_ipv4() { 32 } else { 128 };
                 let bits = bits.unwrap_or(most);
                 if bits > most {
                     return Err(wrong(&format!("an address of that kind has {most} bits")));
                 }
-                What::Network(ip, bits)
+                // Fewer bits are no network of IPv4, and what leads to IPv4 is looked at as that.
+                if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
+                    return Err(wrong(&format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits")));
+                }
+                match ip.to_canonical() {
+                    v4 @ IpAddr::V4(_) if ip.is_ipv6() => What::Network(v4, bits - MAPPED_BITS),
+                    ip => What::Network(ip, bits),
+                }
             }
             (Err(_), Some(_)) => return Err(wrong(&format!("'{place}' is no address"))),
             (Err(_), None) if place == "*" => What::Any,
@@ -159,6 +171,9 @@ fn plain(ip: IpAddr) -> IpAddr {
     }
 }
 
+/// Bits before the IPv4 address in those.
+const MAPPED_BITS: u8 = 96;
+
 /// It is the gateway's own host or link, or no host at all.
 fn is_near(ip: IpAddr) -> bool {
     match ip {
@@ -200,7 +215,7 @@ mod tests {
     fn allows(texts: &[&str], host: &str, address: &str) -> bool {
         let address: SocketAddr = address.parse().expect("an address");
         let rules = rules(texts);
-        let allowed = rules.allow(host, address);
+        let allowed = rules.allow(host, address, &["203.0.113.7".parse().expect("an address")]);
         assert!(!allowed || rules.may_allow(host, address.port()), "{host} would not even be resolved");
         allowed
     }
@@ -252,6 +267,11 @@ mod tests {
             assert!(!allows(&["*"], "innocent.example", near), "{near}");
             assert!(!allows(&["innocent.example"], "innocent.example", near), "{near}");
         }
+        // The host's own, by a rule that was not written for it.
+        for own in ["203.0.113.7:80", "[::ffff:203.0.113.7]:80"] {
+            assert!(!allows(&["*"], "203.0.113.7", own) && !allows(&["*.example"], "a.example", own));
+            assert!(allows(&["a.example"], "a.example", own) && allows(&["203.0.113.7"], "x", own));
+        }
         assert!(allows(&["*"], "x", "10.1.2.3:80"));
         assert!(allows(&["localhost"], "localhost", "127.0.0.1:80"));
         assert!(allows(&["localhost:80"], "localhost", "[::1]:80"));
@@ -263,8 +283,25 @@ mod tests {
     }
 
     #[test]
+    fn ipv4_within_ipv6_is_not_all_of_ipv4() {
+        assert!(allows(&["::ffff:192.0.2.0/120"], "x", "192.0.2.77:80"));
+        assert!(!allows(&["::ffff:192.0.2.0/120"], "x", "192.0.3.1:80"));
+        // Through the translator, and only there.
+        assert!(allows(&["64:ff9b::/96"], "x", "[64:ff9b::a01:203]:80"));
+        assert!(
+            !allows(&["64:ff9b::/96"], "x", "127.0.0.1:80") && !allows(&["64:ff9b::/96"], "x", "0.0.0.0:80")
+        );
+        assert!(!allows(&["64:ff9b::a00:0/104"], "x", "[64:ff9b::b00:1]:80"));
+        assert!(!allows(&["::/0"], "x", "[64:ff9b::7f00:1]:80") && !allows(&["::/0"], "x", "127.0.0.1:80"));
+    }
+
+    #[test]
     fn what_is_no_rule_is_refused() {
         for wrong in [
+            "64:ff9b::/32",
+            "64:ff9b::/0",
+            "64:ff9b::/95",
+            "::ffff:10.0.0.0/8",
             "",
             ":80",
             "a:",

@@ -144,7 +144,8 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if addresses.is_empty() {
             return Err(ReachError::Unresolved);
         }
-        addresses.retain(|&address| configured || pool.rules.allow(&to.host, address));
+        let own = pool.world.addresses();
+        addresses.retain(|&address| configured || pool.rules.allow(&to.host, address, &own));
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);
         }

@@ -78,6 +78,12 @@ impl RecvHalf {
         self.interleaved = None;
     }
 
+    /// So much waits that nothing but what fills holes can be taken in.
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.window.is_crowded(self.reassembly.held() as u64 + self.order.aside(), self.order.unread())
+    }
+
     /// What becomes of a chunk with these numbers; it is new only if it is to be put together.
     #[inline]
     fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize, crowded: bool) -> Taken {
@@ -113,7 +119,8 @@ impl RecvHalf {
 
     /// Takes in one I-DATA chunk with a payload.
     pub(crate) fn on_idata(&mut self, data: &IData<'_>) -> Result<Taken, Violation> {
-        let crowded = self.interleaved.as_ref().is_some_and(|interleaved| interleaved.is_crowded());
+        let crowded = self.interleaved.as_ref().is_some_and(|interleaved| interleaved.is_crowded())
+            || self.is_crowded();
         let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), crowded);
         let (Taken::New(offset), true) = (taken, self.interleaves) else {
             return Ok(taken);
@@ -128,7 +135,7 @@ impl RecvHalf {
     /// Takes in one DATA chunk with a payload.
     #[inline]
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<Taken, Violation> {
-        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), false);
+        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), self.is_crowded());
         let Taken::New(offset) = taken else {
             return Ok(taken);
         };
@@ -156,7 +163,7 @@ impl RecvHalf {
     #[inline(always)]
     pub(crate) fn take_next(&mut self, data: &Data<'_>) -> Option<(u64, bool)> {
         let whole = data.begin && data.end && !data.unordered && !data.payload.is_empty();
-        let fits = data.stream < self.streams && !self.window.is_full();
+        let fits = data.stream < self.streams && !self.window.is_full() && !self.is_crowded();
         if !(whole && fits && self.tracker.is_next(data.tsn.0) && self.reassembly.is_idle()) {
             return None;
         }

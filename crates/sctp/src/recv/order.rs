@@ -137,6 +137,23 @@ impl Lane {
         }
     }
 
+    /// Gives memory back that holds nothing: a stream whose turn came late had all that waited behind a lost packet, and
+    /// one that is used once and never again must not keep any. What all keep together is less than a receive buffer.
+    #[inline]
+    fn rest(&mut self, slot: usize) {
+        let most = match slot {
+            0..16 => 128 << 10,
+            16..256 => 16 << 10,
+            _ => 0,
+        };
+        if self.bytes.is_empty() && self.bytes.capacity() > most {
+            self.bytes = VecDeque::new();
+        }
+        if self.messages.is_empty() && self.messages.capacity() * size_of::<Boundary>() > most {
+            self.messages = VecDeque::new();
+        }
+    }
+
     /// The first message's bytes may be `lent`.
     #[inline]
     fn read(&mut self, out: &mut [u8], unordered: bool, lent: Option<&mut Lent>) -> Option<Received> {
@@ -235,6 +252,10 @@ pub(crate) struct Order {
     news: Vec<u16>,
     /// Messages completed towards the application.
     completed: u64,
+    /// And read by it.
+    read: u64,
+    /// Messages that wait for another one.
+    aside: u64,
     /// What the peer has given up.
     skips: Option<Box<Skips>>,
     lent: Lent,
@@ -247,6 +268,8 @@ impl Order {
             partial_delivery,
             news: Vec::new(),
             completed: 0,
+            read: 0,
+            aside: 0,
             skips: None,
             lent: Lent::default(),
         }
@@ -258,6 +281,24 @@ impl Order {
 
     pub(crate) fn completed(&self) -> u64 {
         self.completed
+    }
+
+    /// Messages that nobody has read.
+    #[inline]
+    pub(crate) fn unread(&self) -> u64 {
+        self.completed.saturating_sub(self.read)
+    }
+
+    /// Messages that wait for another one.
+    #[inline]
+    pub(crate) fn aside(&self) -> u64 {
+        self.aside
+    }
+
+    /// So many wait no longer.
+    fn pass(&mut self, released: u64) {
+        self.completed += released;
+        self.aside = self.aside.saturating_sub(released);
     }
 
     /// Something can be read now, on some stream.
@@ -276,6 +317,7 @@ impl Order {
                 let mut copy = pool.take();
                 copy.extend_from_slice(payload);
                 stream.behind.push((to, copy));
+                self.aside += 1;
                 return Ok(());
             }
             lane.push(payload, to);
@@ -287,7 +329,9 @@ impl Order {
                 if self.skips.as_mut().is_some_and(|skips| skips.drops(ahead, payload)) {
                     return Ok(());
                 }
-                return Self::wait(stream, ahead, to, payload, pool);
+                Self::wait(stream, ahead, to, payload, pool)?;
+                self.aside += 1;
+                return Ok(());
             }
             if stream.ordered.tail.is_some() {
                 return Err(Violation("6.5: a stream sequence number was used twice"));
@@ -300,7 +344,8 @@ impl Order {
             stream.next_ssn = stream.next_ssn.wrapping_add(1);
             self.completed += 1;
             if !stream.waiting.is_empty() {
-                self.completed += stream.release(pool);
+                let released = stream.release(pool);
+                self.pass(released);
             }
         }
         self.tell(slot, to.stream);
@@ -426,14 +471,14 @@ impl Order {
             return Ok(());
         };
         lane.messages.push_back(tail.end(false));
-        let mut released = 1;
-        if unordered {
-            released += state.let_pass(pool);
+        let released = if unordered {
+            state.let_pass(pool)
         } else {
             state.next_ssn = state.next_ssn.wrapping_add(1);
-            released += state.release(pool);
-        }
-        self.completed += released;
+            state.release(pool)
+        };
+        self.completed += 1;
+        self.pass(released);
         self.tell(slot, stream);
         Ok(())
     }
@@ -455,7 +500,6 @@ impl Order {
 
     /// RFC 9260 §11.1.7: at most the rest of one message.
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
-        const LANES_KEPT: u16 = 256;
         let slot = self.streams.find(stream)?;
         let state = self.streams.at(slot);
         let unordered = match state.reading {
@@ -473,9 +517,10 @@ impl Order {
         match received {
             Some(received) => {
                 state.reading = (!received.end_of_message).then_some(unordered);
-                // Memory of streams that are used once and never again must not pile up.
-                if slot >= usize::from(LANES_KEPT) && state.ordered.bytes.is_empty() {
-                    state.ordered.bytes = VecDeque::new();
+                self.read += u64::from(received.end_of_message);
+                let lane = if unordered { state.unordered.as_deref_mut() } else { Some(&mut state.ordered) };
+                if let Some(lane) = lane {
+                    lane.rest(slot);
                 }
             }
             None => state.signalled = false,
@@ -498,6 +543,7 @@ impl Order {
         lent.copy(&mut out[..length]);
         state.signalled = false;
         let ppid = state.ordered.messages.pop_front()?.ppid;
+        self.read += 1;
         Some((length, ppid))
     }
 
@@ -543,6 +589,29 @@ impl Order {
             Some(false) => state.ordered.first(),
             None if unordered > 0 => unordered,
             None => state.ordered.first(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a lost packet made wait comes at once, and then not again.
+    #[test]
+    fn a_stream_keeps_little_of_what_a_backlog_took() {
+        for (slot, most) in [(0, 128 << 10), (16, 16 << 10), (256, 0)] {
+            let mut lane = Lane::default();
+            let to = Delivery { stream: 0, ssn: 0, ppid: 0, tsn: 1, unordered: false };
+            for _ in 0..100_000 {
+                lane.push(&[1; 100], to);
+            }
+            let mut out = [0; 100];
+            while lane.read(&mut out, false, None).is_some() {
+                lane.rest(slot);
+            }
+            let kept = (lane.bytes.capacity(), lane.messages.capacity() * size_of::<Boundary>());
+            assert!(kept.0 <= most && kept.1 <= most, "{slot}: {kept:?}");
         }
     }
 }

@@ -87,6 +87,12 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
+    /// Fragments that wait for another.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// No fragment waits for another.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {

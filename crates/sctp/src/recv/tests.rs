@@ -141,3 +141,33 @@ fn nonsense_is_a_violation_and_never_a_panic() {
         }
     }
 }
+
+/// Their bytes are few, what is kept beside them is not.
+#[test]
+fn tiny_messages_that_wait_are_bounded() {
+    let mut config = Config::default();
+    config.set("rcvbuf", "64KiB").expect("a size");
+    let taken = |first_ssn: u16| {
+        let mut half = RecvHalf::new(&config, 1, 1, 100);
+        let mut send = |n: u32| {
+            let ssn = Ssn(first_ssn.wrapping_add(n as u16));
+            let data =
+                Data { tsn: Tsn(1 + n), ssn, begin: true, end: true, payload: b"x", ..Data::default() };
+            half.on_data(&data).expect("numbered well")
+        };
+        let count = (0..10_000).take_while(|&n| matches!(send(n), Taken::New(_))).count();
+        (half, count)
+    };
+    // For the first of their stream, or for the application.
+    for (first_ssn, readable) in [(1, false), (0, true)] {
+        let (mut half, count) = taken(first_ssn);
+        assert_eq!(count, 4096);
+        let mut read = || half.read(0, &mut [0; 8]).is_some();
+        assert_eq!(read(), readable);
+        if readable {
+            assert!((1..4096).all(|_| read()), "and then there is room again");
+            let data = Data { tsn: Tsn(4097), ssn: Ssn(4096), begin: true, end: true, ..Data::default() };
+            assert!(matches!(half.on_data(&Data { payload: b"x", ..data }), Ok(Taken::New(_))));
+        }
+    }
+}

@@ -51,6 +51,14 @@ impl Window {
         self.used >= self.capacity + SLACK
     }
 
+    /// So many pieces wait for others, and so many messages for a reader, that what is kept beside their bytes counts.
+    /// A sender that fills its packets never comes near.
+    #[inline]
+    pub(crate) fn is_crowded(&self, aside: u64, unread: u64) -> bool {
+        const FEW: u64 = 4096;
+        aside >= (self.capacity / 256).max(FEW) || unread >= (self.capacity / 32).max(FEW)
+    }
+
     /// More than half is in use: unfinished messages must be handed out.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {

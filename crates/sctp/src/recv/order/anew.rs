@@ -40,7 +40,8 @@ impl Order {
 
     fn begin_one(&mut self, stream: u16, pool: &mut Pool) {
         if let Some(slot) = self.streams.find(stream) {
-            self.completed += self.streams.at(slot).begin_anew(pool);
+            let released = self.streams.at(slot).begin_anew(pool);
+            self.pass(released);
             self.tell(slot, stream);
         }
     }
@@ -53,6 +54,7 @@ impl Order {
                 stream.drop_tail(true);
             }
             for (to, payload) in std::mem::take(&mut stream.behind) {
+                self.aside = self.aside.saturating_sub(1);
                 stream.unordered.get_or_insert_default().push(&payload, to);
             }
         }

@@ -91,7 +91,8 @@ impl Order {
         }
         self.skips.get_or_insert_default().dropped += state.drop_tail(unordered);
         if unordered {
-            self.completed += state.let_pass(pool);
+            let released = state.let_pass(pool);
+            self.pass(released);
         }
         self.tell(slot, stream);
     }
@@ -123,17 +124,18 @@ impl Order {
         }
         // It is one of those: only its end may still be under way.
         skips.dropped += state.drop_tail(false);
-        let next = state.next_ssn;
+        let (next, mut released) = (state.next_ssn, 0);
         // The lowest that waits: numbers may wrap.
         while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)
             && let Some((to, payload)) = state.waiting.remove(&waiting)
         {
             state.ordered.push(&payload, to);
             pool.put(payload);
-            self.completed += 1;
+            released += 1;
         }
         state.next_ssn = ssn.wrapping_add(1);
-        self.completed += state.release(pool);
+        released += state.release(pool);
+        self.pass(released);
         self.tell(slot, stream);
     }
 }

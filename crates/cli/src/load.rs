@@ -263,8 +263,9 @@ mod verb {
                     timer.set(Some(world.now() + Ticker::PERIOD));
                     let (replies, errors) = load.progress();
                     let elapsed = world.now().since(begun);
-                    // What many sessions at a time have left behind; not while something is measured.
-                    if load.open_sessions() == 0 && world.now().since(tidied) >= TIDYING {
+                    // What many sessions at a time have left behind. The more memory there is the longer it takes, and
+                    // while many are measured it would show.
+                    if load.open_sessions() <= FEW && world.now().since(tidied) >= TIDYING {
                         tidied = world.now();
                         os::give_back_memory();
                     }
@@ -290,6 +291,8 @@ mod verb {
 
     /// Between two looks at memory that could be given back.
     const TIDYING: Duration = Duration::from_secs(10);
+    /// Sessions whose memory is looked through in no time.
+    const FEW: u64 = 4;
     /// How long the last associations have to end.
     const CLOSING: Duration = Duration::from_secs(2);
 }

@@ -136,7 +136,8 @@ fn fragments_without_an_end() {
         let stats = victim.pair.b.stats(id);
         let taken = stats.map_or(0, |stats| stats.data_received);
         println!("{what}: {taken} came, {} KiB", grown >> 10);
-        assert!(grown < 32 << 20, "{what}: {grown} bytes more");
+        // A stream in use is some 600 bytes.
+        assert!(grown < 48 << 20, "{what}: {grown} bytes more");
         // However it went, an end frees it all.
         let now = victim.pair.now;
         victim.pair.b.abort(now, id);

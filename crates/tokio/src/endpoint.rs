@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The local addresses; empty: all of the host, as they come and go, but
-    /// those of the loopback interface.
+    /// those of a single link.
     pub addresses: Vec<IpAddr>,
     /// What carries the packets.
     pub carrier: Carrier,

@@ -4,7 +4,7 @@
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
 use super::place::{OURS, Place, THEIRS};
 use super::road::Field;
-use super::{Carrier, Column};
+use super::{Carrier, Column, Kind};
 use crate::cases::By;
 use crate::traffic::pattern;
 use anabranch_base::time::Duration;
@@ -62,8 +62,12 @@ pub async fn get(world: Field, place: &mut Place) -> Result<String, String> {
     let mut e = Encounter::without_us(world.clone(), place, setup(By::Us))?;
     let outcome = async {
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
+        // pion answers no INIT that has them (README, 7).
+        let set = if column.kind == Kind::Pion { &["--set", "address_types=no"][..] } else { &[] };
         let child = command()
-            .args(["get", "-q", "--timeout", "10s", "--sctp-port", &PORT.to_string(), "-o"])
+            .args(["get", "-q", "--timeout", "10s", "--sctp-port", &PORT.to_string()])
+            .args(set)
+            .arg("-o")
             .arg(&file)
             .arg(format!("{url}/bytes/{SIZE}"))
             .spawn()

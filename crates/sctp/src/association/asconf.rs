@@ -98,8 +98,7 @@ impl Association {
     /// Local addresses that this association should have.
     fn wanted_locals(&self, ctx: &Ctx<'_>) -> Vec<SocketAddr> {
         let withheld: &[IpAddr] = self.asconf.as_ref().map_or(&[], |asconf| &asconf.withheld);
-        let all = ctx.locals.iter().map(|local| local.address);
-        all.filter(|address| !withheld.contains(&address.ip())).collect()
+        ctx.locals_for(self.peer()).filter(|address| !withheld.contains(&address.ip())).collect()
     }
 
     /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from.

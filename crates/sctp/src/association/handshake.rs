@@ -100,7 +100,7 @@ impl Association {
             return;
         };
         let stale = init.stale;
-        let offer = match read(&ack.0, Extensions::of(&self.config)) {
+        let offer = match read(&ack.0, Extensions::of(&self.config), from.ip()) {
             Ok(offer) => offer,
             Err(refusal) => {
                 self.on_bad_init_ack(ctx, ack.0.tag, &refusal, from);
@@ -169,7 +169,7 @@ impl Association {
         let Some(Ok(wire::Chunk::InitAck(ack))) = chunks.next() else {
             return None;
         };
-        let offer = read(&ack.0, Extensions::of(&self.config)).ok()?;
+        let offer = read(&ack.0, Extensions::of(&self.config), self.peer()).ok()?;
         offer.addresses.iter().find_map(|&address| self.paths.find(address))
     }
 
@@ -194,7 +194,7 @@ impl Association {
         self.agree_on_auth(offer.auth.as_ref());
         self.peer_adaptation = offer.adaptation;
         self.asconf = self.extensions.asconf.then(|| {
-            let known = ctx.locals.iter().map(|local| local.address.ip()).collect();
+            let known = ctx.locals_for(from.ip()).map(|local| local.ip()).collect();
             Box::new(Asconf::new(self.initial_tsn, offer.tsn, known))
         });
         // RFC 9260 §5.1.2: the addresses listed and the one it came from.
@@ -326,14 +326,15 @@ impl Association {
         };
         let mut chunk = init.open(buffer);
         let auth = self.auth.as_ref().map(|auth| &auth.ours);
-        write_common_params(&mut chunk, &self.config, ctx.locals.iter().map(|local| local.address), auth);
+        let locals = ctx.locals_for(self.peer());
+        write_common_params(&mut chunk, &self.config, locals.clone(), auth);
         if let Some(ms) = preserve {
             Param::CookiePreservative(ms).emit(&mut chunk);
         }
         // RFC 9260 §5.1.2: it may be left out; a peer then takes all types to be supported.
         if self.config.address_types {
-            let v4 = ctx.locals.iter().any(|local| local.address.is_ipv4());
-            let v6 = ctx.locals.iter().any(|local| local.address.is_ipv6());
+            let v4 = locals.clone().any(|local| local.is_ipv4());
+            let v6 = locals.clone().any(|local| local.is_ipv6());
             let types = match (v4, v6) {
                 (true, true) => AddressTypes::BOTH,
                 (false, true) => AddressTypes::V6,
@@ -349,11 +350,11 @@ impl Association {
 pub(crate) fn write_common_params(
     chunk: &mut ChunkWriter<'_>,
     config: &Config,
-    addresses: impl ExactSizeIterator<Item = SocketAddr>,
+    addresses: impl Iterator<Item = SocketAddr> + Clone,
     auth: Option<&Said>,
 ) {
     // RFC 9260 §3.3.2.1: without a list the packet's source is the only address.
-    if addresses.len() > 1 {
+    if addresses.clone().nth(1).is_some() {
         for address in addresses {
             Param::from(address.ip()).emit(chunk);
         }

@@ -45,8 +45,9 @@ use anabranch_base::{Instant, Rng};
 use asconf::Asconf;
 use auth::Auth;
 use extensions::Extensions;
+use negotiate::in_scope;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use timers::{Timer, Timers};
 use usual::Ease;
@@ -70,6 +71,20 @@ pub(crate) struct Ctx<'a> {
     pub(crate) path_changes: &'a mut Vec<PathChange>,
     /// Packets of associations that end with them: source, target, bytes.
     pub(crate) last_words: &'a mut VecDeque<LastWords>,
+}
+
+impl Ctx<'_> {
+    /// The local addresses for an association with a peer at this address.
+    pub(crate) fn locals_for(&self, peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
+        locals_for(self.locals, peer)
+    }
+}
+
+/// Those of `locals` that mean this host to a peer at this address. A peer at 127.0.0.1 is this host, where any does.
+pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
+    let fits = move |local: &&Local| in_scope(local.address.ip(), peer);
+    let any = peer.is_loopback() && !locals.iter().any(|local| fits(&local));
+    locals.iter().filter(move |local| any || fits(local)).map(|local| local.address)
 }
 
 /// A packet without an association.
@@ -249,6 +264,11 @@ impl Association {
         let largest = (smallest - self.send.queue.header() - self.auth_room()) as u32;
         self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
         self.timers.grow(self.paths.len());
+    }
+
+    /// An address of the peer, where its kind is what counts.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.paths.get(0).address.ip()
     }
 
     /// A path to `address`, with a local address that suits it.
@@ -444,7 +464,7 @@ impl Association {
 
 /// A path to `address` from a local address that suits it.
 pub(crate) fn path_to(config: &Config, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
-    let sources: Vec<SocketAddr> = ctx.locals.iter().map(|local| local.address).collect();
+    let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();
     let source = source_for(&sources, address.ip(), turn)?;
     let mtu = ctx.locals.iter().find(|local| local.address == source).map_or(1500, |local| local.mtu);
     Some(Path::new(config, address, source, mtu, ctx.now))

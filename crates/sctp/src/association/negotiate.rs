@@ -52,8 +52,8 @@ pub(crate) enum Refusal {
 /// Type of the Zero Checksum Acceptable parameter.
 const ZERO_CHECKSUM: u16 = 0x8001;
 
-/// Reads an INIT or INIT ACK, knowing what this side supports.
-pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> {
+/// Reads an INIT or INIT ACK of a peer at `from`, knowing what this side supports.
+pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Offer, Refusal> {
     // RFC 9260 §3.3.2: neither tag nor streams may be 0; a_rwnd below 1500 is invalid.
     if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
         return Err(Refusal::InvalidMandatory);
@@ -118,6 +118,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
             param => {
                 if let Some(address) = param.address()
                     && is_unicast(address)
+                    && in_scope(address, from)
                     && offer.addresses.len() < MOST
                     && !offer.addresses.contains(&address)
                 {
@@ -140,6 +141,12 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions) -> Result<Offer, Refusal> 
         return Err(Refusal::Violates("RFC 5061 6: ASCONF is supported and AUTH is not"));
     }
     Ok(offer)
+}
+
+/// Whether `address` means the same host here as to a peer at `peer`: 127.0.0.1 is everybody's own. A peer elsewhere that
+/// lists it would have us send to ourselves, and is not told of ours (as Linux has it, `sctp_in_scope`).
+pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
+    address.is_loopback() == peer.is_loopback()
 }
 
 /// RFC 9260 §8.4: packets from and to other addresses are nobody's.

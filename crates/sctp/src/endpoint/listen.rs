@@ -12,7 +12,7 @@ use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
 use crate::association::handshake::write_common_params;
 use crate::association::negotiate::{Offer, Refusal, read};
-use crate::association::{Association, LastWords, Start, State};
+use crate::association::{Association, LastWords, Start, State, locals_for};
 use crate::config::Config;
 use crate::event::Event;
 use crate::path::Path;
@@ -28,7 +28,7 @@ impl Endpoint {
     /// An INIT, alone in a packet with tag 0.
     pub(super) fn on_init(&mut self, now: Instant, packet: &Packet<'_>, header: Header, init: &Init<'_>) {
         let config = self.config_at(header.target_port).clone();
-        let offer = match read(init, Extensions::of(&config)) {
+        let offer = match read(init, Extensions::of(&config), packet.source.ip()) {
             Ok(offer) => offer,
             // Somebody else may think otherwise.
             Err(_) if self.has_neighbour(Some(packet.target.ip()), header.target_port) => {
@@ -148,7 +148,7 @@ impl Endpoint {
         let mut chunk = ack.open(&mut bytes);
         Param::StateCookie(&sealed).emit(&mut chunk);
         let auth = config.auth.then(|| Said::ours(config, reply.random));
-        let addresses = self.locals.iter().map(|local| local.address);
+        let addresses = locals_for(&self.locals, packet.source.ip());
         write_common_params(&mut chunk, config, addresses, auth.as_ref());
         for param in &offer.unrecognized {
             // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.

@@ -33,6 +33,7 @@ mod rack;
 mod reconfig;
 mod reconfig_again;
 mod restart;
+mod scope;
 mod shutdown;
 mod silence;
 mod strays;

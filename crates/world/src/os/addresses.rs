@@ -45,7 +45,7 @@ impl Addresses {
         })
     }
 
-    /// The addresses, in the order of the interfaces, or as they were given.
+    /// The addresses, in the order of the interfaces, those of the loopback interface last; or as they were given.
     pub(super) fn list(&self) -> Vec<IpAddr> {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
@@ -59,9 +59,12 @@ impl Addresses {
         self.present.borrow().iter().any(|present| present.ip == ip)
     }
 
-    /// The first address of the family of `like`.
-    pub(super) fn first_like(&self, like: IpAddr) -> Option<IpAddr> {
-        self.present.borrow().iter().map(|present| present.ip).find(|ip| ip.is_ipv4() == like.is_ipv4())
+    /// The first address that a packet to `target` can come from.
+    pub(super) fn first_for(&self, target: IpAddr) -> Option<IpAddr> {
+        let present = self.present.borrow();
+        let mut fits = present.iter().map(|present| present.ip).filter(|ip| ip.is_ipv4() == target.is_ipv4());
+        let first = fits.clone().find(|ip| ip.is_loopback() == target.is_loopback());
+        first.or_else(|| fits.next())
     }
 
     pub(super) fn mtu(&self, ip: IpAddr) -> u32 {
@@ -142,7 +145,7 @@ fn is_of_routes(bytes: &[u8]) -> bool {
     kind.is_some_and(|kind| matches!(kind, RTM_NEWROUTE | RTM_DELROUTE))
 }
 
-/// The host's addresses: the given ones as far as they are there, or all that others can reach.
+/// The host's addresses: the given ones as far as they are there, or all but those of a single link.
 fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     let mut found: Vec<Present> = Vec::new();
     for interface in getifaddrs()? {
@@ -155,7 +158,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
             continue;
         };
         let up = interface.flags.contains(InterfaceFlags::IFF_UP);
-        let common = fixed.is_empty() && !is_local_only(ip);
+        let common = fixed.is_empty() && !is_link_local(ip);
         // Any of 127.0.0.0/8 is there where one is.
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
             // Whoever is reached from a host's own address, on no wire, is behind a wire.
@@ -165,6 +168,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
         }
     }
     if fixed.is_empty() {
+        found.sort_by_key(|present| present.ip.is_loopback());
         return Ok(found);
     }
     let given = fixed.iter().filter_map(|&ip| {
@@ -174,11 +178,11 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     Ok(given.collect())
 }
 
-/// Nobody on another link can reach it.
-fn is_local_only(ip: IpAddr) -> bool {
+/// It says nothing without the name of a link.
+fn is_link_local(ip: IpAddr) -> bool {
     match ip {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local(),
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
     }
 }
 

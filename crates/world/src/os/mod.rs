@@ -67,7 +67,7 @@ use tokio::task::{JoinHandle, LocalSet};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// The addresses to use; empty: all of the host, as they come and go, but
-    /// those of the loopback interface and of a single link.
+    /// those of a single link.
     pub addresses: Vec<IpAddr>,
     /// The seed of all randomness; `None`: from the operating system.
     pub seed: Option<u64>,

@@ -101,9 +101,7 @@ impl Ports for Kept {
         if let Some(claim) = find(&held, port) {
             return Ok(claim);
         }
-        // Those who have all addresses have not those of the loopback interface.
-        let beside_all = self.addresses.iter().all(|address| address.is_loopback());
-        if !self.all && !beside_all && self.has_somebody(None, port) {
+        if !self.all && self.has_somebody(None, port) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let every = self.all.then_some(None);
@@ -190,7 +188,6 @@ mod tests {
         let claim = all.listen(4003).expect("free");
         assert_eq!(one.listen(4003).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));
         assert!(one.connect(4003).is_none() && one.are_anothers(None, 4003));
-        assert!(kept(&[[127, 0, 0, 7]]).listen(4003).is_ok(), "loopback is not among them");
         drop(claim);
         let claim = one.connect(4003).expect("free");
         assert!(all.listen(4003).is_err() && all.are_anothers(Some([192, 0, 2, 9].into()), 4003));

@@ -187,7 +187,7 @@ impl Raw {
     fn take_report(&self, batch: &mut Batch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
         // The kernel does not say from which of our addresses the packet left.
-        let Some(source) = self.addresses.first_like(report.target.ip()) else { return false };
+        let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));

@@ -407,7 +407,8 @@ impl Udp {
         let Some((number, report)) = self.reports.borrow_mut().pop_front() else { return false };
         let ip = self.sockets[number].ip;
         // The kernel does not say from which of our addresses the packet left.
-        let source = if ip.is_unspecified() { self.addresses.first_like(ip).unwrap_or(ip) } else { ip };
+        let source =
+            if ip.is_unspecified() { self.addresses.first_for(report.target.ip()).unwrap_or(ip) } else { ip };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));

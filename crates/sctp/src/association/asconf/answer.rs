@@ -7,7 +7,7 @@
 
 use super::{Asconf, Association, Ctx, Waiting};
 use crate::association::inbound::Arrived;
-use crate::association::negotiate::is_unicast;
+use crate::association::negotiate::{in_scope, is_unicast};
 use crate::association::{State, path_to};
 use crate::event::Event;
 use crate::path::MOST;
@@ -201,7 +201,7 @@ impl Association {
             // RFC 6951 §5.4: until a packet comes from there, the port is the one that is known.
             SocketAddr::new(address, self.paths.get(arrived.path).address.port())
         };
-        if !is_unicast(target.ip()) {
+        if !is_unicast(target.ip()) || !in_scope(target.ip(), self.peer()) {
             return Err(Cause::UnresolvableAddress(raw.bytes));
         }
         if self.paths.find(target.ip()).is_some() {

@@ -82,8 +82,9 @@ impl Association {
         self.send.turned_away = matches!(acknowledgement, Acknowledgement::Sack(sack) if sack.window == 0);
         // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
         let in_recovery = self.send.recovery.exit.is_some();
-        // A loss that time betrays while a timeout is being repaired is the timeout's.
-        let reduces = !(in_recovery || self.config.rack && self.send.recovery.timeout_exit.is_some());
+        // Nor does the repair of a timeout excuse a loss: T3-rtx has marked all there was, and this was sent since,
+        // or to another path (RFC 5681 §4.3: a loss of what was sent again is one more sign of congestion).
+        let reduces = !in_recovery;
         let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
         let mut lost_on_any = false;
         for index in 0..outcome.paths.len() {

@@ -142,10 +142,9 @@ impl Association {
         if control.reorder_at.is_some() {
             let lost = self.judge_by_time(ctx.now, index, &Delivered::default());
             if lost > 0 {
-                let repairing =
-                    self.send.recovery.exit.is_some() || self.send.recovery.timeout_exit.is_some();
-                self.note_loss(ctx.now, index, lost, !repairing);
-                if !repairing {
+                let reduces = self.send.recovery.exit.is_none();
+                self.note_loss(ctx.now, index, lost, reduces);
+                if reduces {
                     self.enter_recovery();
                 }
                 // No acknowledgement may come that would let the repair go.

@@ -148,3 +148,19 @@ fn a_time_that_nothing_waits_for() {
     assert!(engine.poll_transmit(now, &mut batch) && batch.target == address(B, 1));
     assert!(engine.poll_timeout().is_some_and(|at| at > now), "a timer has run out already");
 }
+
+/// RFC 5681 §4.3: what is lost again while a timeout is repaired is a sign of congestion of its own, or slow start would
+/// go on into a queue that is full.
+#[test]
+fn a_loss_while_a_timeout_is_repaired_reduces_the_window() {
+    for times in [1, 2] {
+        let mut script =
+            Script::established(&[("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "no")]);
+        for tsn in 1..=10 {
+            script.lose_times(A, &format!("DATA tsn={tsn} "), if tsn == 5 { times } else { 1 });
+        }
+        script.send(A, 0, 14_000).run(10_000);
+        let stats = script.net.ends[0].engine.stats(script.id(A)).expect("stats");
+        assert_eq!((stats.fast_recoveries, stats.t3_expirations), (times as u64 - 1, 1));
+    }
+}

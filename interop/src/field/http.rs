@@ -62,7 +62,7 @@ pub async fn get(world: Field, place: &mut Place) -> Result<String, String> {
     let mut e = Encounter::without_us(world.clone(), place, setup(By::Us))?;
     let outcome = async {
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
-        // pion answers no INIT that has them (README, 7).
+        // pion answers no INIT that has them, nor one that lists addresses, and this host has several (README, 7).
         let set = if column.kind == Kind::Pion { &["--set", "address_types=no"][..] } else { &[] };
         let child = command()
             .args(["get", "-q", "--timeout", "10s", "--sctp-port", &PORT.to_string()])

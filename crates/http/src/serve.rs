@@ -182,7 +182,7 @@ impl Activity {
 
     /// It is not any more.
     fn head_ends(&self, stream: u16) {
-        self.heads.borrow_mut().remove(&stream);
+        removed(&mut self.heads.borrow_mut(), &stream);
     }
 
     /// Bytes have been read or written.
@@ -210,7 +210,7 @@ impl Activity {
 
     /// The stream is over.
     fn forget(&self, stream: u16) {
-        self.streams.borrow_mut().remove(&stream);
+        removed(&mut self.streams.borrow_mut(), &stream);
     }
 
     fn end(&self) {
@@ -218,6 +218,13 @@ impl Activity {
         for waker in std::mem::take(&mut *self.streams.borrow_mut()).into_values() {
             waker.wake();
         }
+    }
+}
+
+/// Takes `key` off. A map keeps its root when nothing is in it; thousands of sessions would have one each.
+fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
+    if map.remove(key).is_some() && map.is_empty() {
+        *map = BTreeMap::new();
     }
 }
 
@@ -278,6 +285,10 @@ where
             let next = poll_fn(|cx| {
                 if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
                     return Poll::Ready(None);
+                }
+                if let Some(begun) = &begun {
+                    // What is done is forgotten, however long nothing new comes.
+                    let _ = begun.tasks.poll_idle(cx);
                 }
                 session.poll_accept(cx).map(Some)
             });
@@ -439,8 +450,8 @@ impl<W: World> Tasks<W> {
     pub(crate) fn count(&self) -> usize {
         let mut running = self.running.borrow_mut();
         if let Some(finished) = self.finished.get() {
-            for done in finished.tasks.borrow_mut().drain(..) {
-                running.remove(&done);
+            for done in finished.tasks.take() {
+                removed(&mut running, &done);
             }
         }
         running.len()
@@ -448,15 +459,17 @@ impl<W: World> Tasks<W> {
 
     /// Waits until none runs.
     pub(crate) async fn idle(&self) {
-        poll_fn(|cx| {
-            if self.count() == 0 {
-                return Poll::Ready(());
-            }
-            // There has been one.
-            let finished = self.finished.get_or_init(Rc::default);
-            *finished.waiting.borrow_mut() = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        poll_fn(|cx| self.poll_idle(cx)).await;
+    }
+
+    /// Ready when none runs; else whoever asks is woken when the next one is done.
+    fn poll_idle(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.count() == 0 {
+            return Poll::Ready(());
+        }
+        // There has been one.
+        let finished = self.finished.get_or_init(Rc::default);
+        *finished.waiting.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
     }
 }

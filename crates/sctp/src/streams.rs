@@ -31,9 +31,9 @@ const FIRST: usize = 64;
 /// State of type `T` for each stream in use.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
-    /// The index of the first streams, which are those that most associations use.
+    /// Slot number plus one, 0 for none: of the first streams, which are those that most associations use.
     near: [u16; NEAR],
-    /// Slot number plus one, 0 for none.
+    /// The same of all others.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
     /// The first [`FIRST`] slots, which most associations never go beyond.
     first: Vec<T>,
@@ -78,14 +78,6 @@ impl<T> Streams<T> {
 
     #[cold]
     fn take(&mut self, stream: u16, state: T) -> usize {
-        let page = usize::from(stream) / PAGE;
-        if self.pages.len() <= page {
-            if page >= 16 {
-                // At once for all there can be: one packet may name dozens of streams.
-                self.pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - self.pages.len());
-            }
-            self.pages.resize_with(page + 1, || None);
-        }
         let slot = self.count();
         if slot < FIRST {
             if slot < 4 {
@@ -104,12 +96,24 @@ impl<T> Streams<T> {
                 }
             }
         }
-        let entry = self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]));
-        entry[usize::from(stream) % PAGE] = slot as u16 + 1;
-        if let Some(near) = self.near.get_mut(usize::from(stream)) {
-            *near = slot as u16 + 1;
+        match self.near.get_mut(usize::from(stream)) {
+            Some(near) => *near = slot as u16 + 1,
+            None => self.page(stream)[usize::from(stream) % PAGE] = slot as u16 + 1,
         }
         slot
+    }
+
+    /// The part of the index where `stream` stands.
+    fn page(&mut self, stream: u16) -> &mut [u16; PAGE] {
+        let page = usize::from(stream) / PAGE;
+        if self.pages.len() <= page {
+            if page >= 16 {
+                // At once for all there can be: one packet may name dozens of streams.
+                self.pages.reserve_exact(usize::from(u16::MAX) / PAGE + 1 - self.pages.len());
+            }
+            self.pages.resize_with(page + 1, || None);
+        }
+        self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))
     }
 
     /// How many streams are in use.
@@ -161,11 +165,12 @@ impl<T> Streams<T> {
 
     /// The numbers of the streams in use, ascending.
     pub(crate) fn in_use(&self) -> Vec<u16> {
-        let pages = self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_deref()?)));
-        pages
-            .flat_map(|(at, page)| {
-                let used = page.iter().enumerate().filter(|(_, slot)| **slot != 0);
-                used.map(move |(within, _)| (at * PAGE + within) as u16)
+        let pages = self.pages.iter().enumerate().filter_map(|(at, page)| Some((at * PAGE, &page.as_deref()?[..])));
+        std::iter::once((0, &self.near[..]))
+            .chain(pages)
+            .flat_map(|(first, entries)| {
+                let used = entries.iter().enumerate().filter(|(_, slot)| **slot != 0);
+                used.map(move |(within, _)| (first + within) as u16)
             })
             .collect()
     }
@@ -188,12 +193,12 @@ mod tests {
     #[test]
     fn only_used_streams_have_state() {
         let mut streams = Streams::new();
-        for stream in [0, 65_534, 300, 0, 65_534] {
+        for stream in [0, 65_534, 300, 0, 65_534, 4, 3] {
             let slot = streams.slot(stream, || 0_u32);
             *streams.at(slot) += u32::from(stream) + 1;
         }
-        assert_eq!(streams.count(), 3);
-        assert_eq!(streams.in_use(), [0, 300, 65_534]);
+        assert_eq!(streams.count(), 5);
+        assert_eq!(streams.in_use(), [0, 3, 4, 300, 65_534]);
         assert_eq!(streams.get(0), Some(&2));
         assert_eq!(streams.get(65_534), Some(&131_070));
         assert_eq!(streams.get(301), None);

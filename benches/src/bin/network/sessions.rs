@@ -39,43 +39,36 @@ impl Bench {
         self.aims.alone("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
     }
 
-    /// What 10,000 that do nothing take in the server: all of them are there, and each is served.
+    /// What 10,000 at a time take in the server: while next to none of them asks for anything, and when each has been served.
     pub fn memory(&self) {
+        let [idle, served] = [("1/s", 10.0), ("1000/s", 1e4)].map(|(rate, least)| self.held(rate, least));
+        println!("\nan association of 10,000, kB in the server: idle {idle:.2}, each served {served:.2}");
+        self.aims.alone("kB in the server, each of 10,000", idle, AtMost(5.0));
+        self.aims.alone("the same, each served, buffers and all", served, AtMost(10.0));
+    }
+
+    /// The most that a server has of 10,000 for each of them, kB, while they ask at this rate, at `least` so many of them.
+    fn held(&self, rate: &str, least: f64) -> f64 {
         const SESSIONS: u32 = 10_000;
         let (server, count) = (self.idle_server(), SESSIONS.to_string());
         let (before, url) = (server.memory(), format!("{}etc/hostname", server.urls[0]));
         let mut client = self.net.client(&self.anabranch);
-        client.args(["load", &url, "-c", &count, "--duration", "20s", "--timeout", "20s"]);
-        client.args(["--rate", "1/s", "-q", "--json", "-"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        client.args(["load", &url, "-c", &count, "--rate", rate, "--duration", "12s", "--timeout", "20s"]);
+        client.args(["-q", "--json", "-"]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut client = Running(client.spawn().expect("the client starts"));
-        let mut last = before;
-        // Until no more is added.
-        let grown = loop {
-            wait(Duration::from_secs(2));
-            let now = server.memory();
-            let gone = client.0.try_wait().expect("a child").is_some();
-            assert!(
-                !gone,
-                "the client has ended before the server's memory had settled: {last} and {now} kB"
-            );
-            if now == last && now > before {
-                break now - before;
-            }
-            last = now;
-        };
+        let mut most = before;
+        while client.0.try_wait().expect("a child").is_none() {
+            most = most.max(server.memory());
+            wait(Duration::from_millis(200));
+        }
         let mut told = String::new();
         client.0.stdout.take().expect("its output").read_to_string(&mut told).expect("UTF-8");
-        let idle = serde_json::from_str(&told).unwrap_or_else(|why| panic!("what load says: {why}: {told}"));
-        all_there(&idle, SESSIONS);
-        // The same again, and this time each asks twice.
-        let words = ["load", &url, "-c", &count, "--sessions", &count, "--objects-per-session", "2"];
-        let busy = self.client(&[&words[..], &["--timeout", "60s", "-q", "--json", "-"]].concat());
-        all_there(&busy, SESSIONS);
-        let served = number(&busy["replies"]["status"]["2xx"]);
-        assert!(served == 2.0 * f64::from(SESSIONS), "{served} answers to two requests of each: {busy:#}");
-        let each = grown as f64 / f64::from(SESSIONS);
-        println!("\nan idle association of {SESSIONS}, all served: {each:.2} kB in the server");
-        self.aims.alone("kB in the server, each of 10,000", each, AtMost(5.0));
+        let told = serde_json::from_str(&told).unwrap_or_else(|why| panic!("what load says: {why}: {told}"));
+        all_there(&told, SESSIONS);
+        // A session that was never served has no lifetime.
+        let served = number(&told["connections"]["lifetime"]["n"]);
+        assert!(served >= least, "{served} sessions of {SESSIONS} were served: {told:#}");
+        (most - before) as f64 / f64::from(SESSIONS)
     }
 
     /// Whether memory grows while associations come and go.

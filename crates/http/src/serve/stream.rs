@@ -86,6 +86,11 @@ pub(super) async fn serve<W, S, O, N>(
         drop(held);
         // The next requests may be there already. Nothing of a buffer would hold all of it.
         io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
+        if io.ahead.is_empty() && !io.stream.half_closes() {
+            // Whom nobody holds is taken in anew with its next request: until then there is no task.
+            io.log.unwritten.take();
+            break (Ok(()), io);
+        }
         let more = poll_fn(|cx| match limits.1 && told.poll_ending(number, cx).is_ready() {
             true => Poll::Ready(false),
             false => io.poll_ahead(cx),

@@ -285,6 +285,10 @@ impl Queue {
     /// A place for one more message.
     #[cold]
     fn fresh(&mut self) -> u32 {
+        if self.messages.len() < 4 {
+            // Thousands of associations may never have more than one at a time.
+            self.messages.reserve_exact(1);
+        }
         self.messages.push(Stored::empty());
         (self.messages.len() - 1) as u32
     }

@@ -396,6 +396,10 @@ impl Association {
 
     #[cold]
     fn make_lanes(&mut self, last: usize) {
+        if last < 4 {
+            // Thousands of associations may use no more.
+            self.lanes.reserve_exact(last + 1 - self.lanes.len());
+        }
         self.lanes.resize_with(last + 1, Lane::default);
     }
 

@@ -135,6 +135,12 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(code));
         }
     };
+    if let Some(status) = ended.far_failed {
+        complain(&format!(
+            "--far {}: ended with status {status}",
+            request.far.as_deref().unwrap_or_default()
+        ));
+    }
     if !quiet {
         for (number, (path, spec)) in (1..).zip(ended.paths.iter().zip(&request.links)) {
             let heading = format!("link {number}: {spec}, {:.3} s", path.span.as_secs_f64());

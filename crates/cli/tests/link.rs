@@ -56,6 +56,19 @@ fn the_status_is_the_commands() {
     }
 }
 
+/// One that has failed is told of, and nobody waits for it to listen.
+#[test]
+fn a_far_command_that_fails_is_told_of() {
+    if !emulated_links() {
+        return;
+    }
+    let output = anabranch(&["link", "--quiet", "--far", "exit 3", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{}", errors(&output));
+    assert_eq!(errors(&output), "anabranch: --far exit 3: ended with status 3\n");
+    let output = anabranch(&["link", "--quiet", "--far", "exec sleep 60", "--", "true"]);
+    assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
+}
+
 #[test]
 fn what_is_wrong_with_the_request_is_one_line() {
     for (words, told) in [

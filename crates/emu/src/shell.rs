@@ -55,6 +55,8 @@ pub struct Ends {
 pub struct Ended {
     /// As a shell would return it: the command's own, or 128 and the signal that ended it.
     pub status: u8,
+    /// The same of the command at the other end, where it had failed before it was told to end.
+    pub far_failed: Option<u8>,
     /// What each link did.
     pub paths: Vec<PathReport>,
 }
@@ -108,12 +110,14 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let mut server = None;
     if let Some(line) = &request.far {
         let words = ["sh", "-c", line].map(OsString::from);
-        server = Some(Guard(start(&far, &words, &environment, true)?));
-        far.run(listening).map_err(|error| failed("a namespace", error))?;
+        let Guard(child) = server.insert(Guard(start(&far, &words, &environment, true)?));
+        far.run(|| listening(child)).map_err(|error| failed("a namespace", error))?;
     }
     begun(&ends);
     let status =
         start(&near, &request.command, &environment, false).and_then(|child| attend(child, &signals));
+    let ended = server.as_mut().and_then(|Guard(child)| child.try_wait().ok().flatten());
+    let far_failed = ended.filter(|status| !status.success()).map(shell_status);
     drop(server);
     let paths = relays.into_iter().enumerate().map(|(number, relay)| {
         let unseen = wiring.unseen(number);
@@ -121,7 +125,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
         Ok(PathReport { unseen, ..report })
     });
     let paths: Result<Vec<PathReport>, EmuError> = paths.collect();
-    Ok(Ended { status: shell_status(status?), paths: paths? })
+    Ok(Ended { status: shell_status(status?), far_failed, paths: paths? })
 }
 
 /// Starts a command in a namespace; `aside`: with what it starts it is a group of its own, without our input.
@@ -225,8 +229,9 @@ fn runs_in(status: &str, group: i32) -> bool {
         && its_group.is_some_and(|its| its.parse() == Ok(group))
 }
 
-/// Waits, for a while, until somebody listens in the calling thread's namespace.
-fn listening() {
+/// Waits, for a while, until somebody listens in the calling thread's namespace, or the command that was to do so is gone
+/// with all that it has started.
+fn listening(command: &mut Child) {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
     // To read them takes the kernel a while, however little they say.
     let clock = Clock::begin();
@@ -236,7 +241,9 @@ fn listening() {
             std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
                 .is_ok_and(|text| text.lines().count() > 1)
         });
-        if some {
+        let group = Pid::from_raw(command.id() as i32);
+        let gone = !matches!(command.try_wait(), Ok(None)) && group.is_none_or(|group| !is_alive(group));
+        if some || gone {
             return;
         }
         pause();

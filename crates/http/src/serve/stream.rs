@@ -290,14 +290,14 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     gap
 }
 
-/// RFC 9112 §3.2: one Host, which HTTP/1.0 need not have, and in it nothing that would end an authority.
+/// RFC 9112 §3.2: one Host, which HTTP/1.0 need not have, and in it nothing that would end an authority, nor a space.
 fn names_its_host(version: Version, fields: &HeaderMap) -> bool {
     let mut hosts = fields.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) => version < Version::HTTP_11,
         (Some(_), Some(_)) => false,
         // More is not asked of it: pages name hosts as they like.
-        (Some(host), None) => !host.as_bytes().iter().any(|byte| b"/?#".contains(byte)),
+        (Some(host), None) => !host.as_bytes().iter().any(|byte| b"/?# \t".contains(byte)),
     }
 }
 

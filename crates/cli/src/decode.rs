@@ -6,7 +6,7 @@ use anabranch_lab::capture::{self, ENCAPSULATION, Settings, table};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 /// Captures of so many packets are short: their ladders are drawn unasked.
@@ -23,7 +23,8 @@ pub fn command() -> Command {
              connection how it began and ended, what was sent on each path and stream, what was sent again and why, \
              and round trips.\n\n\
              Link types: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback. IPv4 and IPv6, \
-             fragments too. SCTP directly on IP and in UDP.\n\n\
+             fragments too. SCTP directly on IP and in UDP. The first 65,536 conversations are followed; of further \
+             ones the packets are counted.\n\n\
              Causes are judged from the packets alone: 'fast' after acknowledgements that told of a gap, 'timeout' \
              after as long a silence as a retransmission timer waits, 'spurious' when the receiver had it already: \
              its acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
@@ -75,31 +76,39 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
     let asked = number("ladder");
     // Whether a capture is short is known when it was read; a short one has no more lines than packets.
-    let mut settings = Settings { ladder_lines: asked.unwrap_or(SHORT), ..Settings::default() };
+    let ladder_packets = if asked.is_some() { u64::MAX } else { SHORT as u64 };
+    let ladder_lines = asked.unwrap_or(SHORT);
+    let mut settings = Settings { ladder_lines, ladder_packets, ..Settings::default() };
     for ports in matches.get_many::<String>("udp").into_iter().flatten() {
         settings.udp_ports.push(udp_ports(ports)?);
     }
     let input = open(file)?;
     let place =
         json.filter(|target| *target != "-").map(|target| Reserved::new(Path::new(target))).transpose()?;
-    let mut decoded =
+    let decoded =
         capture::decode(file, BufReader::with_capacity(1 << 16, input), &settings).map_err(|error| {
             // The host's own word is at the bottom of it when reading failed.
             let host = error.source().and_then(Error::source).is_some_and(|why| why.is::<io::Error>());
             let told = format!("{file}: {error}");
             if host { Failure::Host(told) } else { Failure::Usage(told) }
         })?;
-    if asked.is_none() && decoded.packets > SHORT as u64 {
-        for conversation in &mut decoded.conversations {
-            conversation.ladder.clear();
-        }
-    }
     let text = table::render(&decoded, number("streams").unwrap_or(STREAMS));
     if let Some(place) = place {
-        files::publish(vec![place.fill(decoded.to_json().as_bytes())?])?;
+        let mut pieces = Pieces { place, failure: None };
+        let written = decoded.write_json(BufWriter::with_capacity(1 << 16, &mut pieces));
+        match (pieces.failure, written) {
+            (Some(failure), _) => return Err(failure),
+            (None, Err(error)) => return Err(Failure::Host(format!("--json: {error}"))),
+            (None, Ok(())) => files::publish(vec![pieces.place.done()?])?,
+        }
     }
     if json == Some("-") {
-        say(&decoded.to_json())?;
+        match decoded.write_json(BufWriter::with_capacity(1 << 16, io::stdout().lock())) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                return Err(Failure::Host(format!("cannot write to standard output: {error}")));
+            }
+            _ => {}
+        }
         let _ = write!(io::stderr(), "{text}");
     } else {
         say(&text)?;
@@ -107,6 +116,26 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let Some(at) = decoded.cut_at else { return Ok(Done::Well) };
     complain(&format!("{file}: ends in the middle of a packet, at byte {at}: read to there"));
     Ok(Done::Badly)
+}
+
+/// A file on its way, written piece by piece; what went wrong is told in its own words.
+struct Pieces {
+    place: Reserved,
+    failure: Option<Failure>,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.place.write(piece).map_err(|failure| {
+            self.failure = Some(failure);
+            io::Error::other("see the failure")
+        })?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn open(file: &str) -> Result<Box<dyn Read>, Failure> {

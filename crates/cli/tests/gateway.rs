@@ -292,7 +292,8 @@ fn what_two_could_read_differently_goes_no_further() {
         post("Content-Length: 5\r\nX: a\r\n folded", smuggled),
         format!("GET http://{address}/ HTTP/1.1\n{host}\n\n{smuggled}"),
         format!("GET http://{address}/ HTTP/1.1\r\n{host}\rX: y\r\n\r\n{smuggled}"),
-        format!("GET http://{address}/ HTTP/1.1\r\nHost: other\r\n\r\n{smuggled}"),
+        format!("GET http://{address}/ HTTP/1.1\r\nHost: other, another\r\n\r\n{smuggled}"),
+        format!("GET http://{address}/ HTTP/1.1\r\nHost: other\r\n{host}\r\n\r\n{smuggled}"),
         format!("GET http://{address}/ HTTP/1.1\r\n{host}\r\n{host}\r\n\r\n{smuggled}"),
         format!("GET http://{address}/ HTTP/1.1\r\n\r\n{smuggled}"),
     ] {

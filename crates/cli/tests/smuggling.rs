@@ -14,6 +14,7 @@ use peer::{associate, host, in_a_world};
 use running::{LONG, Running, Scratch};
 use std::future::Future;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -174,6 +175,64 @@ fn what_follows_a_refused_connect() {
                 assert_eq!(statuses(&all), [refused], "{}", all.escape_ascii());
             }
         });
+    }
+}
+
+/// RFC 9112 §3.2.2: a URL says of whom something is asked, and what comes in Host is neither believed nor sent on: rules and
+/// the next hop see the URL's, in either direction. Several Hosts, or what is none, are refused as ever.
+#[test]
+fn a_url_says_of_whom_whatever_host_says() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+    let inside = listener.local_addr().expect("an address");
+    // Answers with the Hosts that it was sent.
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8_lossy(&head).to_lowercase();
+            let hosts: Vec<&str> = head.lines().filter(|line| line.starts_with("host:")).collect();
+            let told = hosts.join("|");
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{told}", told.len());
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let gateway = |words: &[&str]| Running::start(&[&["gateway", "-q"], words, &EVERYWHERE[..]].concat());
+    let far = gateway(&["--allow", &inside.to_string()]);
+    let near = gateway(&["--via", far.url("http+sctp")]);
+    let reverse = gateway(&["--origin", &format!("http://{inside}/")]);
+    let both = gateway(&["--origin", reverse.url("http+sctp")]);
+    let get = |url: &str, hosts: &str| format!("GET {url} HTTP/1.1\r\n{hosts}\r\nConnection: close\r\n\r\n");
+    let (here, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
+    let allowed = format!("Host: {inside}");
+    let cases = [
+        // Of a gateway with rules and one before it; and of those that have one origin, whatever is asked.
+        (&here, "Host: other.example", ["200", "200"]),
+        (&here, "Host: 192.0.2.9", ["200", "200"]),
+        (&outside, &allowed, ["403", "200"]),
+        (&here, "Host: other.example\r\nHost: other.example", ["400", "400"]),
+        (&here, "Host: other example", ["400", "400"]),
+        (&here, "Host:", ["400", "400"]),
+    ];
+    for (url, hosts, expected) in cases {
+        for (target, kind) in [(&far, 0), (&near, 0), (&reverse, 1), (&both, 1)] {
+            let request = get(url, hosts);
+            let mut told = vec![target.ask(&request)];
+            in_a_world(async |world| {
+                let host = host(&world, 4).await;
+                let session = associate(&host, target).await;
+                let mut stream = session.open(0).expect("a stream");
+                stream.write_all(request.as_bytes()).await.expect("sent");
+                told.push(String::from_utf8_lossy(&answers_of(&world, &mut stream).await).into_owned());
+            });
+            for told in told {
+                assert_eq!(statuses(told.as_bytes()), [expected[kind]], "{request}{told}");
+                let seen = told.rsplit("\r\n\r\n").next().unwrap_or_default();
+                assert!(expected[kind] != "200" || kind == 1 || seen == format!("host: {inside}"), "{told}");
+                assert!(!seen.contains("other") && seen.matches("host:").count() <= 1, "{told}");
+            }
+        }
     }
 }
 

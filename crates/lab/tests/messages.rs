@@ -1,8 +1,10 @@
 //! Messages at a fixed rate: what came, how late, and why.
 
+use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::one;
 use std::sync::atomic::AtomicBool;
 
 fn race(flags: &[(&str, &str)]) -> Race {
@@ -124,6 +126,31 @@ fn a_run_that_fails_has_no_percentiles() {
     assert_eq!(arm.runs[0].outcome, Outcome::Deadline);
     assert_eq!(arm.summary.object_p95_ms.mean, None);
     assert!(arm.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
+}
+
+/// The sender shuts down when all is acknowledged, and the receiver lets it.
+#[test]
+fn associations_end_in_good_order() {
+    for (transport, associations) in [("sctp", 1), ("sctp:connections=3", 3)] {
+        let flags = [
+            ("messages", "50/s"),
+            ("size", "300B"),
+            ("for", "2s"),
+            ("loss", "0"),
+            ("runs", "1"),
+            ("transport", transport),
+        ];
+        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
+        let captures = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture").1;
+        for captured in captures {
+            let decoded = capture::decode("", &captured.pcapng[..], &Settings::default()).expect("a capture");
+            assert_eq!(decoded.conversations.len(), associations);
+            for talk in decoded.conversations {
+                assert_eq!((talk.end.how, talk.end.by), ("shutdown", Some("B")));
+                assert!(talk.directions.iter().all(|direction| !direction.chunks.contains_key("ABORT")));
+            }
+        }
+    }
 }
 
 #[test]

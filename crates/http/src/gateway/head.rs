@@ -330,7 +330,7 @@ fn length_of(fields: &[Field]) -> Result<Option<u64>, ()> {
     }
 }
 
-/// RFC 9110 §7.2: exactly one Host, and none that contradicts the target.
+/// RFC 9112 §3.2: exactly one Host, well-formed. Of whom something is asked, the target says where it names one.
 fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Authority>, Refusal> {
     let mut hosts = fields.iter().filter(|field| field.is("host"));
     let host = match (hosts.next(), hosts.next()) {
@@ -347,7 +347,9 @@ fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Author
     let host = host.and_then(|host| Authority::parse(host, Some(default)));
     let host = host.ok_or_else(|| bad("Host is not a host"))?;
     match target {
-        Target::Absolute(authority, _) | Target::Tunnel(authority) if *authority != host => {
+        // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and sends on the URL's.
+        Target::Absolute(authority, _) => Ok(Some(authority.clone())),
+        Target::Tunnel(authority) if *authority != host => {
             Err(bad("the target and Host name different hosts"))
         }
         _ => Ok(Some(host)),
@@ -443,7 +445,7 @@ mod tests {
 
     #[test]
     fn smuggling_forms_are_refused() {
-        let cases: [(&str, u16); 26] = [
+        let cases: [(&str, u16); 27] = [
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
             ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", 400),
             ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
@@ -468,8 +470,9 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\n\r\n", 400),
-            ("GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", 400),
-            ("GET http://a:81/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+            ("GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+            ("GET http://a/ HTTP/1.1\r\nHost: a, b\r\n\r\n", 400),
+            ("GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n", 400),
             ("CONNECT a:443 HTTP/1.1\r\nHost: b:443\r\n\r\n", 400),
             ("CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nContent-Length: 5\r\n\r\n", 400),
             ("GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
@@ -479,6 +482,19 @@ mod tests {
         }
         let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(MAX_FIELDS));
         assert_eq!(request(&many).map(|_| ()), Err(431));
+    }
+
+    #[test]
+    fn of_whom_is_asked_says_the_url_whatever_host_says() {
+        for host in ["b", "a", "a:80", "b:81", "[::1]"] {
+            let read = request(&format!("GET http://A:81/x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            let read = read.expect("a request");
+            let target = Authority { host: "a".to_owned(), port: 81 };
+            assert_eq!(read.target, Target::Absolute(target.clone(), "/x".to_owned()));
+            assert_eq!(read.host, Some(target));
+            let onward = read.onward("a:81", "/x", "me");
+            assert_eq!(onward, b"GET /x HTTP/1.1\r\nHost: a:81\r\nVia: 1.1 me\r\n", "{host}");
+        }
     }
 
     #[test]

@@ -92,7 +92,7 @@ where
     let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let id = session.id();
     inbox.borrow().observer.opened(id, world.now());
-    let aborted = Aborts(session.clone());
+    let mut aborted = Aborts(Some(session.clone()));
     if !session.early_data() {
         session.established().await.map_err(FetchError::Closed)?;
     }
@@ -116,16 +116,22 @@ where
     for reader in readers {
         reader.await?;
     }
-    drop(aborted);
-    if end.is_graceful() { Ok(()) } else { Err(FetchError::Closed(end)) }
+    if end.is_graceful() {
+        // All has come, but the two may still be agreeing that it is over: that they do by themselves.
+        aborted.0 = None;
+        return Ok(());
+    }
+    Err(FetchError::Closed(end))
 }
 
-/// Aborts a session that is still up when its receiver is gone; one that has ended stays as it is.
-struct Aborts<N: Session>(N);
+/// Aborts a session that is still up when its receiver is gone; one that is ending in good order is taken out.
+struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(session) = &self.0 {
+            session.abort();
+        }
     }
 }
 

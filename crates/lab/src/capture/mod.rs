@@ -2,7 +2,7 @@
 //!
 //! Owns the way from packets of any capture (ours or foreign, of either end)
 //! to [`results`], in one pass and with memory that the conversations bound,
-//! not the file. `frame` and `fragments` find what IP carries, `sctp` and
+//! not the file; and of these, so many are followed. `frame` and `fragments` find what IP carries, `sctp` and
 //! `tcp` tell whose it is, `talk` is one conversation, `track` judges what was
 //! sent again and why; [`table`] shows it.
 
@@ -24,12 +24,15 @@ use anabranch_wire::pcap::{End, Source, SourceError};
 use anabranch_wire::udp;
 use fragments::Fragments;
 use frame::{Carried, Network};
-use results::{Decoded, SCHEMA};
+use results::{Decoded, NotFollowed, SCHEMA};
 use std::collections::BTreeMap;
 use std::io::Read;
 
 /// The UDP port of RFC 6951 §5.1.
 pub const ENCAPSULATION: u16 = 9_899;
+
+/// Conversations followed unless told otherwise: about 2 kB each, and as much again in the results.
+pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,11 +41,20 @@ pub struct Settings {
     pub udp_ports: Vec<(u16, Option<u16>)>,
     /// Lines of each ladder at most; 0 for none.
     pub ladder_lines: usize,
+    /// Captures of more packets have no ladders.
+    pub ladder_packets: u64,
+    /// Conversations followed; of further ones the packets are counted.
+    pub conversations: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { udp_ports: vec![(ENCAPSULATION, None)], ladder_lines: 0 }
+        Self {
+            udp_ports: vec![(ENCAPSULATION, None)],
+            ladder_lines: 0,
+            ladder_packets: u64::MAX,
+            conversations: CONVERSATIONS,
+        }
     }
 }
 
@@ -97,9 +109,19 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
 
 const UNKNOWN_LINK: &str = "frames of unknown link types";
 
+/// What became of a packet.
+enum Taken {
+    /// It belongs to a conversation.
+    Whole,
+    /// It is none.
+    Damaged,
+    /// It belongs to a conversation for which there was no room; `opening`: it asks for one.
+    NotFollowed { opening: bool },
+}
+
 /// A capture, read so far.
-struct Reading<'a> {
-    settings: &'a Settings,
+struct Reading {
+    settings: Settings,
     packets: u64,
     first: Option<u64>,
     last: u64,
@@ -107,12 +129,13 @@ struct Reading<'a> {
     associations: sctp::Associations,
     connections: tcp::Connections,
     left_out: BTreeMap<&'static str, u64>,
+    not_followed: NotFollowed,
 }
 
-impl<'a> Reading<'a> {
-    fn new(settings: &'a Settings) -> Self {
+impl Reading {
+    fn new(settings: &Settings) -> Self {
         Self {
-            settings,
+            settings: settings.clone(),
             packets: 0,
             first: None,
             last: 0,
@@ -120,6 +143,7 @@ impl<'a> Reading<'a> {
             associations: sctp::Associations::default(),
             connections: tcp::Connections::default(),
             left_out: BTreeMap::new(),
+            not_followed: NotFollowed::default(),
         }
     }
 
@@ -133,6 +157,11 @@ impl<'a> Reading<'a> {
     /// Takes a frame; its link type if that is not known.
     fn packet(&mut self, at: u64, link_type: u16, frame: &[u8]) -> Option<u16> {
         self.packets += 1;
+        if self.packets > self.settings.ladder_packets && self.settings.ladder_lines > 0 {
+            self.settings.ladder_lines = 0;
+            self.associations.forget_ladders();
+            self.connections.forget_ladders();
+        }
         let packet = match frame::network(link_type, frame) {
             Network::Ip(packet) => packet,
             Network::Other => {
@@ -157,35 +186,38 @@ impl<'a> Reading<'a> {
 
     fn whole(&mut self, at: u64, carried: &Carried<'_>) {
         let bytes = &carried.payload[..];
-        let taken = match carried.protocol {
-            protocol::SCTP => self.associations.take(at, carried, bytes, None, self.settings),
-            protocol::TCP => self.connections.take(at, carried, self.settings),
-            protocol::UDP => {
-                let taken = self.encapsulated(at, carried);
-                return if !taken {
-                    self.leave_out("UDP datagrams")
-                };
+        let room = self.associations.len() + self.connections.len() < self.settings.conversations;
+        let (taken, what) = match carried.protocol {
+            protocol::SCTP => {
+                (self.associations.take(at, carried, bytes, None, &self.settings, room), "damaged headers")
             }
+            protocol::TCP => (self.connections.take(at, carried, &self.settings, room), "damaged headers"),
+            protocol::UDP => (self.encapsulated(at, carried, room), "UDP datagrams"),
             protocol::ICMP | protocol::ICMPV6 => return self.leave_out("ICMP messages"),
             _ => return self.leave_out("packets of other protocols"),
         };
-        if !taken {
-            self.leave_out("damaged headers");
+        match taken {
+            Taken::Whole => {}
+            Taken::Damaged => self.leave_out(what),
+            Taken::NotFollowed { opening } => {
+                self.not_followed.packets += 1;
+                self.not_followed.openings += u64::from(opening);
+            }
         }
     }
 
     /// RFC 6951 §5.3: SCTP in UDP, between ports that say so.
-    fn encapsulated(&mut self, at: u64, carried: &Carried<'_>) -> bool {
-        let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else { return false };
+    fn encapsulated(&mut self, at: u64, carried: &Carried<'_>, room: bool) -> Taken {
+        let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else { return Taken::Damaged };
         let ports = [datagram.source_port, datagram.target_port];
         let meant = |(one, other): &(u16, Option<u16>)| match other {
             Some(other) => ports == [*one, *other] || ports == [*other, *one],
             None => ports.contains(one),
         };
         if !self.settings.udp_ports.iter().any(meant) {
-            return false;
+            return Taken::Damaged;
         }
-        self.associations.take(at, carried, datagram.payload, Some(ports), self.settings)
+        self.associations.take(at, carried, datagram.payload, Some(ports), &self.settings, room)
     }
 
     fn leave_out(&mut self, what: &'static str) {
@@ -203,6 +235,7 @@ impl<'a> Reading<'a> {
             packets: self.packets,
             span_ns: self.last,
             left_out: self.left_out,
+            not_followed: self.not_followed,
             conversations,
         }
     }

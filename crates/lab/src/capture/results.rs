@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 /// The schema of the JSON form.
 pub const SCHEMA: &str = "anabranch.decode/1";
@@ -25,18 +26,31 @@ pub struct Decoded {
     pub span_ns: u64,
     /// Packets that belong to no conversation, by what they are.
     pub left_out: BTreeMap<&'static str, u64>,
+    /// What is not told below: there were too many conversations.
+    pub not_followed: NotFollowed,
     /// Associations and connections, in order of their first packet.
     pub conversations: Vec<Conversation>,
 }
 
 impl Decoded {
-    /// As JSON, ending in a line feed.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let text = serde_json::to_string_pretty(self);
-        assert!(text.is_ok(), "results are plain values: {text:?}");
-        text.unwrap_or_default() + "\n"
+    /// Writes it as JSON, ending in a line feed: piece by piece, since it is long where there are many conversations.
+    ///
+    /// # Errors
+    /// Of `out`.
+    pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut out, self)?;
+        out.write_all(b"\n")?;
+        out.flush()
     }
+}
+
+/// Conversations that came when as many as can be were followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct NotFollowed {
+    /// Their packets.
+    pub packets: u64,
+    /// Of these, INITs and SYNs, repeated ones too: no fewer than there were such conversations with a beginning.
+    pub openings: u64,
 }
 
 /// An SCTP association or a TCP connection.

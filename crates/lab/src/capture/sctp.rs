@@ -4,11 +4,11 @@
 //! Verification Tag, whatever addresses it goes between (RFC 9260 §8.5), and
 //! what its chunks mean for what is counted.
 
-use super::Settings;
 use super::frame::Carried;
 use super::results::Conversation;
 use super::talk::{Arrival, Side, Talk, remark};
 use super::track::{Cause, Passing};
+use super::{Settings, Taken};
 use anabranch_wire::sctp::{Abort, Chunk, Init, InitAck, PacketView, SackView, Tsn, crc32c, packet};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,6 +18,9 @@ use std::net::IpAddr;
 const REACH: i64 = 1 << 20;
 /// Heartbeats that wait for their answer.
 const MOST_HEARTBEATS: usize = 256;
+
+/// Tags remembered of all associations: each has two, and a few more when handshakes are repeated.
+const MOST_TAGS: usize = 1 << 19;
 
 /// Who packets with a tag are for: source port, target port, tag.
 type Target = (u16, u16, u32);
@@ -40,13 +43,19 @@ struct Association {
 /// All associations of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Associations {
-    all: Vec<Association>,
+    #[expect(clippy::vec_box, reason = "they are large, and go one by one as they become results")]
+    all: Vec<Box<Association>>,
     by_tag: BTreeMap<Target, (usize, Side)>,
     by_pair: BTreeMap<Pair, usize>,
 }
 
 impl Associations {
-    /// Takes a packet; false when it is none. `udp`: the ports of the datagram it came in.
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Takes a packet. `udp`: the ports of the datagram it came in. `room`: for one association more.
     pub fn take(
         &mut self,
         at: u64,
@@ -54,8 +63,9 @@ impl Associations {
         bytes: &[u8],
         udp: Option<[u16; 2]>,
         settings: &Settings,
-    ) -> bool {
-        let Ok(view) = PacketView::parse_unverified(bytes) else { return false };
+        room: bool,
+    ) -> Taken {
+        let Ok(view) = PacketView::parse_unverified(bytes) else { return Taken::Damaged };
         let (source, target) = (view.header.source_port, view.header.target_port);
         let pair = pair((carried.source, source), (carried.target, target));
         let mut arrival = Arrival::new(at, 0, carried, bytes);
@@ -67,6 +77,11 @@ impl Associations {
             self.find(&view, (carried.source, pair), first.as_ref().and_then(|chunk| chunk.as_ref().ok()));
         let (index, side) = match found {
             Some(found) => found,
+            None if !room => {
+                // Whatever comes between these two belongs to what is not followed.
+                self.by_pair.remove(&pair);
+                return Taken::NotFollowed { opening: matches!(first, Some(Ok(Chunk::Init(_)))) };
+            }
             None => {
                 // What answers nothing and starts nothing is a stray of its own: a conversation of one packet.
                 let is_answer = matches!(first, Some(Ok(Chunk::InitAck(_) | Chunk::CookieAck(_))));
@@ -76,7 +91,7 @@ impl Associations {
                 let talk = Talk::new(&arrival, ports, settings);
                 let replaces = self.by_pair.insert(pair, self.all.len());
                 let (opening, leaver, heartbeats) = ([None; 4], None, BTreeMap::new());
-                self.all.push(Association { talk, opening, leaver, heartbeats, replaces });
+                self.all.push(Box::new(Association { talk, opening, leaver, heartbeats, replaces }));
                 (self.all.len() - 1, arrival.side)
             }
         };
@@ -85,12 +100,12 @@ impl Associations {
         if let Some([from, to]) = udp {
             association.talk.udp_ports = Some(if side == 0 { [from, to] } else { [to, from] });
         }
-        let Some(path) = association.talk.arrive(&arrival) else { return true };
+        let Some(path) = association.talk.arrive(&arrival) else { return Taken::Whole };
         let tags = association.take(&arrival, &view, path);
         let replaced = association.talk.handshake.took_ns.and_then(|_| association.replaces.take());
         let ports = association.talk.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
-            if let Some(tag) = tag {
+            if let Some(tag) = tag.filter(|_| self.by_tag.len() < MOST_TAGS) {
                 // Packets with this tag are for its owner: they come from the other port.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
@@ -98,7 +113,7 @@ impl Associations {
         if let Some(old) = replaced.map(|old| &mut self.all[old].talk.end).filter(|end| end.at_ns.is_none()) {
             (old.how, old.at_ns) = ("restarted", Some(at));
         }
-        true
+        Taken::Whole
     }
 
     /// The association of a packet, and who sent it.
@@ -151,6 +166,11 @@ impl Associations {
         // Captured from the middle: the tag of one side is learnt from what is sent to it.
         let (index, side) = side_of(neighbour?);
         self.all[index].talk.tags[1 - side].is_none().then_some((index, side))
+    }
+
+    /// None is drawn after all.
+    pub fn forget_ladders(&mut self) {
+        self.all.iter_mut().for_each(|association| association.talk.forget_ladder());
     }
 
     /// All of them, as data.
@@ -305,8 +325,9 @@ impl Association {
     ) {
         let side = arrival.side;
         let first = *self.talk.firsts[side].get_or_insert(tsn.0);
-        let unit = self.talk.tracks[side].unit(tsn.0, first);
-        if !self.talk.tracks[side].plausible(unit, REACH) {
+        let track = self.talk.tracks.of(side);
+        let unit = track.unit(tsn.0, first);
+        if !track.plausible(unit, REACH) {
             return;
         }
         self.talk.stream(side, stream, tsn.0);
@@ -339,7 +360,7 @@ impl Association {
         direction.most_gaps = direction.most_gaps.max(sack.gaps().len() as u64);
         direction.duplicates_reported += sack.duplicates().len() as u64;
         let first = *self.talk.firsts[peer].get_or_insert(sack.cumulative.0.wrapping_add(1));
-        let track = &mut self.talk.tracks[peer];
+        let track = self.talk.tracks.of(peer);
         let cumulative = track.unit(sack.cumulative.0, first) + 1;
         if !track.plausible(cumulative, REACH) {
             return;
@@ -352,7 +373,7 @@ impl Association {
             .map(|gap| block(gap.start, gap.end))
             .filter(|(start, end)| start < end && *end <= high)
             .collect();
-        track.acknowledged(arrival.at, cumulative, &blocks, false);
+        track.acknowledged(arrival.at, cumulative, blocks, false);
         for tsn in sack.duplicates() {
             let unit = track.unit(tsn.0, first);
             track.duplicate(unit, unit + 1);
@@ -363,11 +384,11 @@ impl Association {
     fn cumulative(&mut self, arrival: &Arrival<'_>, cumulative: Tsn) {
         let peer = 1 - arrival.side;
         let Some(first) = self.talk.firsts[peer] else { return };
-        let track = &mut self.talk.tracks[peer];
+        let track = self.talk.tracks.of(peer);
         let unit = track.unit(cumulative.0, first) + 1;
         if unit <= track.high() {
             let unit = unit.max(track.cumulative());
-            track.acknowledged(arrival.at, unit, &[], false);
+            track.acknowledged(arrival.at, unit, Vec::new(), false);
         }
     }
 

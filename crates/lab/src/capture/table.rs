@@ -37,6 +37,16 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
         text.push('\n');
         self::conversation(&mut text, conversation, streams);
     }
+    let more = &decoded.not_followed;
+    if more.packets > 0 {
+        let _ = writeln!(
+            text,
+            "\nNot followed: {} of conversations after the first {} ({} INIT or SYN).",
+            counted(more.packets, "packet"),
+            decoded.conversations.len(),
+            more.openings
+        );
+    }
     text
 }
 

@@ -7,7 +7,7 @@
 use super::Settings;
 use super::frame::Carried;
 use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Repairs, Stream};
-use super::track::{Cause, Passing, Track};
+use super::track::{Cause, Passing, Tracks};
 use anabranch_wire::ladder::Numbers;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -74,14 +74,15 @@ pub(super) struct Talk {
     pub handshake: Handshake,
     pub end: Ended,
     pub directions: [Direction; 2],
-    pub tracks: [Track; 2],
+    pub tracks: Tracks,
     /// The number on the wire of unit 0.
     pub firsts: [Option<u32>; 2],
     paths: Vec<([IpAddr; 2], [PathDirection; 2])>,
     recent: [VecDeque<(u64, u64)>; 2],
     /// A right checksum was seen: a wrong one is damage, not work left to the network card.
     sound: [bool; 2],
-    numbers: Numbers,
+    /// Made with the first line.
+    numbers: Option<Box<Numbers>>,
     lines: Vec<Line>,
     most_lines: usize,
     lines_left_out: u64,
@@ -104,12 +105,12 @@ impl Talk {
             handshake: Handshake::default(),
             end: Ended { how: "open", ..Ended::default() },
             directions: [Direction::default(), Direction::default()],
-            tracks: [Track::default(), Track::default()],
+            tracks: Tracks::default(),
             firsts: [None; 2],
             paths: Vec::new(),
             recent: [VecDeque::new(), VecDeque::new()],
             sound: [false; 2],
-            numbers: Numbers::new("A", "B"),
+            numbers: None,
             lines: Vec::new(),
             most_lines: settings.ladder_lines,
             lines_left_out: 0,
@@ -156,6 +157,8 @@ impl Talk {
             return known;
         }
         if self.paths.len() < MOST_PATHS {
+            // Most have one, and it is large.
+            self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));
         }
         self.paths.len() - 1
@@ -176,7 +179,7 @@ impl Talk {
         wire: [u32; 2],
     ) -> Passing {
         let side = arrival.side;
-        let passing = self.tracks[side].sent(arrival.at, units.0, units.1, stream, path);
+        let passing = self.tracks.of(side).sent(arrival.at, units.0, units.1, stream, path);
         self.paths[path].1[side].data += 1;
         if let Passing::Again { cause, inferred, spurious } = passing {
             let stream = self.directions[side].streams.get_mut(&stream).map(|stream| &mut stream.repairs);
@@ -201,7 +204,7 @@ impl Talk {
         // The line of this packet is the next one.
         let line = self.lines.len();
         if line < self.most_lines {
-            self.tracks[side].drawn(units.0, units.1, line);
+            self.tracks.of(side).drawn(units.0, units.1, line);
         }
         passing
     }
@@ -216,10 +219,15 @@ impl Talk {
     /// An acknowledgement of what the other side sent was taken in: what it tells of paths and of needless repairs.
     pub fn settle(&mut self, side: Side) {
         let peer = 1 - side;
-        for (path, sample) in std::mem::take(&mut self.tracks[peer].samples) {
+        if self.tracks.known(peer).is_none() {
+            return;
+        }
+        let track = self.tracks.of(peer);
+        let (samples, needless) = (std::mem::take(&mut track.samples), std::mem::take(&mut track.needless));
+        for (path, sample) in samples {
             self.paths[path].1[peer].rtt.add(sample);
         }
-        for found in std::mem::take(&mut self.tracks[peer].needless) {
+        for found in needless {
             self.directions[peer].repairs.spurious += 1;
             self.paths[found.path].1[peer].repairs.spurious += 1;
             if let Some(stream) = self.directions[peer].streams.get_mut(&found.stream) {
@@ -236,8 +244,8 @@ impl Talk {
     /// Both directions know now how long a round trip takes.
     pub fn round_trip(&mut self, nanos: u64) {
         self.handshake.rtt_ns = Some(nanos);
-        for track in &mut self.tracks {
-            track.round_trip = Some(nanos);
+        for side in [0, 1] {
+            self.tracks.of(side).round_trip = Some(nanos);
         }
     }
 
@@ -262,9 +270,10 @@ impl Talk {
             self.lines_left_out += 1;
             return;
         }
+        let numbers = self.numbers.get_or_insert_with(|| Box::new(Numbers::new("A", "B")));
         let line = match sctp {
-            true => self.numbers.sctp(side, arrival.bytes),
-            false => self.numbers.tcp(side, arrival.bytes),
+            true => numbers.sctp(side, arrival.bytes),
+            false => numbers.tcp(side, arrival.bytes),
         };
         let name = |side: Side, address: IpAddr| match self.addresses[side].iter().position(|a| *a == address)
         {
@@ -282,10 +291,16 @@ impl Talk {
         self.lines.push(Line { text, remark });
     }
 
+    /// Nothing is drawn after all.
+    pub fn forget_ladder(&mut self) {
+        (self.numbers, self.lines, self.most_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
+    }
+
     /// All of it, as data.
     pub fn finish(self, transport: &'static str) -> Conversation {
         let mut directions = self.directions;
-        for (direction, track) in directions.iter_mut().zip(&self.tracks) {
+        for (side, direction) in directions.iter_mut().enumerate() {
+            let Some(track) = self.tracks.known(side) else { continue };
             direction.rtt = track.rtt;
             direction.timeouts = track.timeouts;
             direction.not_captured = track.not_captured;

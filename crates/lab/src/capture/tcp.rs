@@ -5,11 +5,11 @@
 //! §3.6.1), and what a segment means for what is counted. A unit of a track is
 //! a byte; a FIN counts as one, as RFC 9293 §3.4 has it.
 
-use super::Settings;
 use super::frame::Carried;
 use super::results::Conversation;
 use super::talk::{Arrival, Side, Talk, remark};
-use super::track::{Cause, Passing};
+use super::track::{Cause, Passing, Track};
+use super::{Settings, Taken};
 use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -38,15 +38,21 @@ struct Connection {
 /// All connections of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    all: Vec<Connection>,
+    #[expect(clippy::vec_box, reason = "they are large, and go one by one as they become results")]
+    all: Vec<Box<Connection>>,
     by_pair: BTreeMap<Pair, usize>,
 }
 
 impl Connections {
-    /// Takes a segment; false when it is none.
-    pub fn take(&mut self, at: u64, carried: &Carried<'_>, settings: &Settings) -> bool {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Takes a segment. `room`: for one connection more.
+    pub fn take(&mut self, at: u64, carried: &Carried<'_>, settings: &Settings, room: bool) -> Taken {
         let bytes = &carried.payload[..];
-        let Ok(segment) = Segment::parse(bytes) else { return false };
+        let Ok(segment) = Segment::parse(bytes) else { return Taken::Damaged };
         let header = &segment.header;
         let (source, target) = ((carried.source, header.source_port), (carried.target, header.target_port));
         let pair = if source <= target { [source, target] } else { [target, source] };
@@ -64,20 +70,25 @@ impl Connections {
                 && (connection.talk.end.at_ns.is_some() || connection.opening[3].is_some());
             !anew
         });
+        if known.is_none() && !room {
+            // Whatever comes between these two belongs to what is not followed.
+            self.by_pair.remove(&pair);
+            return Taken::NotFollowed { opening: syn && !header.flags.has(Flags::ACK) };
+        }
         let index = known.unwrap_or_else(|| {
             // Captured from the middle, whoever has the lower port is taken for the server.
             let by_b = if syn { header.flags.has(Flags::ACK) } else { source.1 < target.1 };
             arrival.side = usize::from(by_b);
             let (initiator, responder) = if by_b { (target, source) } else { (source, target) };
             let talk = Talk::new(&arrival, [initiator.1, responder.1], settings);
-            self.all.push(Connection {
+            self.all.push(Box::new(Connection {
                 talk,
                 initiator,
                 opening: [None; 4],
                 fin: [None; 2],
                 closer: None,
                 told: [None; 2],
-            });
+            }));
             self.by_pair.insert(pair, self.all.len() - 1);
             self.all.len() - 1
         });
@@ -86,7 +97,12 @@ impl Connections {
         if let Some(path) = connection.talk.arrive(&arrival) {
             connection.take(&arrival, &segment, path);
         }
-        true
+        Taken::Whole
+    }
+
+    /// None is drawn after all.
+    pub fn forget_ladders(&mut self) {
+        self.all.iter_mut().for_each(|connection| connection.talk.forget_ladder());
     }
 
     /// All of them, as data.
@@ -161,7 +177,7 @@ impl Connection {
         // Data may ride with a SYN, which comes before it.
         let seq = header.seq.0.wrapping_add(u32::from(header.flags.has(Flags::SYN)));
         let first = *self.talk.firsts[side].get_or_insert(seq);
-        let track = &mut self.talk.tracks[side];
+        let track = self.talk.tracks.of(side);
         let start = track.unit(seq, first);
         if !track.plausible(start, REACH) {
             return;
@@ -199,7 +215,7 @@ impl Connection {
             return;
         };
         let direction = &mut self.talk.directions[side];
-        let track = &mut self.talk.tracks[peer];
+        let track = self.talk.tracks.of(peer);
         let cumulative = track.unit(header.ack.0, first);
         if !track.plausible(cumulative, REACH) {
             return;
@@ -231,7 +247,7 @@ impl Connection {
         // RFC 5681 §2: a duplicate acknowledgement.
         let repeated = plain && self.told[side] == Some(told) && cumulative < high;
         self.told[side] = Some(told);
-        track.acknowledged(arrival.at, cumulative, &blocks, repeated);
+        track.acknowledged(arrival.at, cumulative, blocks, repeated);
     }
 
     /// RFC 9293 §3.6: closed when both have said so and both know.
@@ -239,7 +255,8 @@ impl Connection {
         if self.talk.end.at_ns.is_some() {
             return;
         }
-        let known = |side: Side| self.fin[side].is_some_and(|fin| self.talk.tracks[side].cumulative() >= fin);
+        let cumulative = |side: Side| self.talk.tracks.known(side).map_or(0, Track::cumulative);
+        let known = |side: Side| self.fin[side].is_some_and(|fin| cumulative(side) >= fin);
         if known(0) && known(1) {
             let end = &mut self.talk.end;
             (end.how, end.at_ns) = ("closed", Some(at));

@@ -1,7 +1,7 @@
 //! Captures written byte by byte, as others make them, and damaged ones.
 
 use super::results::Decoded;
-use super::{DecodeError, Settings, decode, table};
+use super::{CONVERSATIONS, DecodeError, Settings, decode, table};
 use anabranch_base::Rng;
 use anabranch_wire::ip::{fragment::Pieces, v4, v6};
 use anabranch_wire::pcap::Writer;
@@ -11,6 +11,7 @@ use anabranch_wire::sctp::{
 use anabranch_wire::sctp::{Param, Sack, Shutdown, ShutdownAck, ShutdownComplete, Tsn, packet};
 use anabranch_wire::tcp::{self, Flags, Header, Seq};
 use anabranch_wire::udp;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const A: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -49,7 +50,7 @@ impl Tape {
     }
 
     fn ip(&mut self, protocol: u8, from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
-        self.identification += 1;
+        self.identification = self.identification.wrapping_add(1);
         let header = v4::Header {
             identification: self.identification,
             dont_fragment: false,
@@ -265,7 +266,7 @@ fn fragments_udp_and_version_6() {
     assert_eq!((plain.directions[0].bytes, plain.directions[0].packets), (1_000, 1));
     assert_eq!((carried.udp_ports, carried.directions[0].data), (Some([2_000, 9_899]), 1));
     assert_eq!(decoded.left_out.get("UDP datagrams"), Some(&1));
-    let settings = Settings { udp_ports: vec![(4_444, Some(2_000))], ladder_lines: 0 };
+    let settings = Settings { udp_ports: vec![(4_444, Some(2_000))], ..Settings::default() };
     assert_eq!(decode("test", &tape.bytes[..], &settings).expect("a capture").left_out["UDP datagrams"], 1);
 
     let (a, b) = (Ipv6Addr::new(1, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(1, 0, 0, 0, 0, 0, 0, 2));
@@ -311,6 +312,84 @@ fn damage_and_copies_are_left_out() {
     assert_eq!((up.data, up.copies, up.damaged, up.repairs.all()), (2, 1, 1, 0));
 }
 
+/// A SYN from this port of A.
+fn syn(tape: &mut Tape, millis: u32, port: u16, seq: u32) {
+    let header =
+        Header { source_port: port, target_port: 80, seq: Seq(seq), flags: Flags::SYN, ..Header::default() };
+    let mut bytes = Vec::new();
+    header.emit(&mut bytes);
+    tcp::seal(&mut bytes, A.into(), B.into());
+    let packet = tape.ip(6, A, B, &bytes);
+    tape.frame(millis * 1_000, &packet);
+}
+
+#[test]
+fn beyond_so_many_conversations_packets_are_counted() {
+    let mut tape = Tape::ethernet();
+    open(&mut tape);
+    tape.tcp(50, A, Header { seq: Seq(9), flags: Flags::SYN, ..Header::default() }, b"");
+    // No room is left: neither for these three,
+    syn(&mut tape, 60, 1_025, 1);
+    syn(&mut tape, 61, 1_025, 1);
+    tape.sctp(62, A2, B2, 0, |b| Init { tag: 7, ..Init::default() }.emit(b));
+    tape.sctp(63, B2, A2, 7, |b| InitAck(Init { tag: 8, ..Init::default() }).emit(b));
+    // nor for another connection between the ports of the one that is followed.
+    tape.tcp(64, B, Header { ack: Seq(10), flags: Flags::RST.with(Flags::ACK), ..Header::default() }, b"");
+    tape.tcp(65, A, Header { seq: Seq(900), flags: Flags::SYN, ..Header::default() }, b"");
+    let ack = Flags::SYN.with(Flags::ACK);
+    tape.tcp(66, B, Header { seq: Seq(70), ack: Seq(901), flags: ack, ..Header::default() }, b"");
+    // The others go on.
+    tape.sctp(100, A, B, TAG_B, |b| data(100, 0).emit(b));
+    let settings = Settings { conversations: 2, ..Settings::default() };
+    let decoded = decode("test", &tape.bytes[..], &settings).expect("a capture");
+    let told: Vec<_> = decoded
+        .conversations
+        .iter()
+        .map(|talk| (talk.transport, talk.end.how, talk.directions[0].packets, talk.directions[1].packets))
+        .collect();
+    assert_eq!(told, [("sctp", "open", 3, 2), ("tcp", "refused", 1, 1)]);
+    assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (6, 4));
+    assert_eq!(decoded.conversations[0].directions[0].data, 1);
+    let text = table::render(&decoded, 3);
+    let line = "\n\nNot followed: 6 packets of conversations after the first 2 (4 INIT or SYN).\n";
+    assert!(text.ends_with(line), "{text}");
+    let mut json = Vec::new();
+    decoded.write_json(&mut json).expect("written");
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!(json["not_followed"], serde_json::json!({ "packets": 6, "openings": 4 }));
+}
+
+#[test]
+fn a_scan_of_many_ports_stays_small() {
+    let mut tape = Tape::ethernet();
+    for at in 0..CONVERSATIONS as u32 + 5 {
+        // The sixteen bits of a port are not enough: it is another target, too.
+        let (port, target_port) = ((1 + at % 60_000) as u16, (80 + at / 60_000) as u16);
+        let mut bytes = Vec::new();
+        Header { source_port: port, target_port, flags: Flags::SYN, ..Header::default() }.emit(&mut bytes);
+        tcp::seal(&mut bytes, A.into(), B.into());
+        let packet = tape.ip(6, A, B, &bytes);
+        tape.frame(at, &packet);
+    }
+    let decoded = tape.decoded();
+    assert_eq!(decoded.conversations.len(), CONVERSATIONS);
+    assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (5, 5));
+    // What is not used takes no place: records of what was sent, and how lines are numbered.
+    assert!(size_of::<super::talk::Talk>() <= 1_200, "{}", size_of::<super::talk::Talk>());
+}
+
+#[test]
+fn long_captures_have_no_ladders_unasked() {
+    let mut tape = Tape::ethernet();
+    open(&mut tape);
+    let lines = |packets| {
+        let settings = Settings { ladder_lines: 60, ladder_packets: packets, ..Settings::default() };
+        let mut decoded = decode("test", &tape.bytes[..], &settings).expect("a capture");
+        decoded.conversations.remove(0).ladder.len()
+    };
+    assert_eq!((lines(4), lines(3), lines(0)), (4, 0, 0));
+}
+
 /// Whatever is in the file: an answer, and soon.
 #[test]
 fn mutated_captures_never_panic() {
@@ -338,7 +417,7 @@ fn mutated_captures_never_panic() {
         }
         bytes.truncate(bytes.len() - rng.below(40) as usize);
         if let Ok(decoded) = read(&bytes) {
-            assert!(!table::render(&decoded, 3).is_empty() && !decoded.to_json().is_empty());
+            assert!(!table::render(&decoded, 3).is_empty() && decoded.write_json(io::sink()).is_ok());
         }
     }
 }

@@ -32,7 +32,8 @@
 
 use super::ranges::Ranges;
 use super::results::Rtt;
-use std::collections::{BTreeMap, VecDeque};
+use super::talk::Side;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Why something was sent again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +89,10 @@ struct Report {
 #[derive(Debug, Default)]
 pub(super) struct Track {
     seen: Ranges,
+    /// By first unit; none overlaps another.
     sent: BTreeMap<i64, Sent>,
+    /// Those that are not acknowledged: an acknowledgement goes through no others, however often it says the same.
+    waiting: BTreeSet<i64>,
     /// Missing between what was seen: end, and when the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
     /// After the last unit seen.
@@ -96,6 +100,7 @@ pub(super) struct Track {
     begun: bool,
     /// First unit not acknowledged.
     cumulative: i64,
+    /// What the last acknowledgement said has arrived beyond that, in order and apart.
     blocks: Vec<(i64, i64)>,
     reports: VecDeque<Report>,
     last_ack: Option<u64>,
@@ -112,10 +117,29 @@ pub(super) struct Track {
     pub rtt: Rtt,
     pub timeouts: u64,
     pub not_captured: u64,
+    /// Records that acknowledgements went through.
+    #[cfg(test)]
+    visits: usize,
     /// Found since last asked.
     pub needless: Vec<Needless>,
     /// Round trips since last asked, and on which path the data went.
     pub samples: Vec<(usize, u64)>,
+}
+
+/// Both directions. Each is made when something happens in it: of a scan's conversations, in none.
+#[derive(Debug, Default)]
+pub(super) struct Tracks([Option<Box<Track>>; 2]);
+
+impl Tracks {
+    /// What this side sends.
+    pub fn of(&mut self, side: Side) -> &mut Track {
+        self.0[side].get_or_insert_default()
+    }
+
+    /// If there is something.
+    pub fn known(&self, side: Side) -> Option<&Track> {
+        self.0[side].as_deref()
+    }
 }
 
 /// Records kept at most.
@@ -124,6 +148,8 @@ const MOST: usize = 1 << 16;
 const HISTORY: usize = 1_024;
 /// Acknowledgements with gaps kept.
 const REPORTS: usize = 64;
+/// Of one report of a duplicate: it tells of one packet (RFC 2883 §4).
+const DUPLICATES: usize = 1_024;
 const LEAST_TIMEOUT: u64 = 100_000_000;
 
 impl Track {
@@ -172,6 +198,9 @@ impl Track {
             let sent = Sent { end, last: at, since, times, stream, path, line, acked, needless: spurious };
             self.sent.insert(start, sent);
             self.history += usize::from(acked);
+            if !acked {
+                self.waiting.insert(start);
+            }
         }
         self.prune();
         passing
@@ -186,7 +215,8 @@ impl Track {
 
     /// An acknowledgement passes: everything before `cumulative` has arrived, and so have `blocks`. `repeated`: it is
     /// one that only a gap explains, though it shows no blocks.
-    pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: &[(i64, i64)], repeated: bool) {
+    pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, repeated: bool) {
+        let blocks = apart(blocks);
         if cumulative > self.high {
             if self.begun {
                 self.not_captured += cumulative.abs_diff(self.high);
@@ -199,19 +229,20 @@ impl Track {
             let from = std::mem::replace(&mut self.cumulative, cumulative);
             self.arrived(at, from, cumulative, &mut newest);
             self.last_advance = at;
-            self.holes = self.holes.split_off(&cumulative);
+            while self.holes.first_key_value().is_some_and(|(start, _)| *start < cumulative) {
+                self.holes.pop_first();
+            }
         }
-        for &(start, end) in blocks {
+        for &(start, end) in &blocks {
             // What the last acknowledgement said already is not gone through again.
-            let before = self.blocks.iter().find(|(s, e)| *s <= start && start <= *e).copied();
+            let before = self.block(start).filter(|(_, until)| start <= *until);
             let start = before.map_or(start, |(_, until)| until.max(start));
             self.arrived(at, start, end, &mut newest);
         }
         if let Some((path, sample)) = newest {
             self.measured(path, sample);
         }
-        let highest = blocks.iter().map(|(_, end)| *end).max();
-        let units = match highest {
+        let units = match blocks.last().map(|(_, end)| *end) {
             Some(highest) if highest > cumulative => Some((cumulative, highest)),
             _ => repeated.then_some((cumulative, cumulative + 1)),
         };
@@ -221,8 +252,7 @@ impl Track {
                 self.reports.pop_front();
             }
         }
-        self.blocks.clear();
-        self.blocks.extend_from_slice(blocks);
+        self.blocks = blocks;
         self.last_ack = Some(at);
         self.prune();
     }
@@ -230,7 +260,8 @@ impl Track {
     /// The receiver had `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
-        for sent in self.over(start, end).filter(|sent| sent.times > 1 && !sent.needless) {
+        let sent_again = |sent: &&mut Sent| sent.times > 1 && !sent.needless;
+        for sent in self.over(start, end).take(DUPLICATES).filter(sent_again) {
             sent.needless = true;
             found.push(Needless { stream: sent.stream, path: sent.path, line: sent.line });
         }
@@ -254,13 +285,19 @@ impl Track {
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
     }
 
+    /// The block that begins at this unit, or last before it.
+    fn block(&self, unit: i64) -> Option<(i64, i64)> {
+        let after = self.blocks.partition_point(|(start, _)| *start <= unit);
+        self.blocks[..after].last().copied()
+    }
+
     fn overlaps(&self, start: i64, end: i64) -> bool {
         let last = self.sent.range(..end).next_back();
         last.is_some_and(|(_, sent)| sent.end > start) || self.seen.covers(start, end)
     }
 
     fn again(&mut self, at: u64, start: i64, end: i64, path: usize) -> Passing {
-        let acked = end <= self.cumulative || self.blocks.iter().any(|&(s, e)| s <= start && end <= e);
+        let acked = end <= self.cumulative || self.block(start).is_some_and(|(_, until)| end <= until);
         let record = self.over(start, end).next().copied();
         let (cause, had) = match record {
             Some(sent) => {
@@ -354,10 +391,18 @@ impl Track {
             return;
         }
         let hasty = self.rtt.min_ns / 2;
-        let (mut found, mut done) = (Vec::new(), 0);
-        for sent in self.over(start, end).filter(|sent| !sent.acked && sent.end <= end) {
+        let (mut found, mut done) = (Vec::new(), Vec::new());
+        // One may begin before, and one end after.
+        let before = self.waiting.range(..start).next_back();
+        let before = before.filter(|from| self.sent.get(from).is_some_and(|sent| sent.end > start));
+        for from in before.into_iter().chain(self.waiting.range(start..end)) {
+            #[cfg(test)]
+            {
+                self.visits += 1;
+            }
+            let Some(sent) = self.sent.get_mut(from).filter(|sent| sent.end <= end) else { continue };
             sent.acked = true;
-            done += 1;
+            done.push(*from);
             let age = at.saturating_sub(sent.last);
             if sent.times == 1 {
                 // The one sent last was not waited with.
@@ -369,7 +414,10 @@ impl Track {
                 found.push(Needless { stream: sent.stream, path: sent.path, line: sent.line });
             }
         }
-        self.history += done;
+        self.history += done.len();
+        for from in done {
+            self.waiting.remove(&from);
+        }
         self.needless.append(&mut found);
     }
 
@@ -389,8 +437,68 @@ impl Track {
         while self.sent.len() > MOST
             || (self.history > HISTORY && self.sent.first_key_value().is_some_and(|(_, sent)| sent.acked))
         {
-            let Some((_, sent)) = self.sent.pop_first() else { return };
+            let Some((from, sent)) = self.sent.pop_first() else { return };
+            self.waiting.remove(&from);
             self.history -= usize::from(sent.acked && self.history > 0);
+        }
+    }
+}
+
+/// The same units as blocks in order, none touching another.
+fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+    // A receiver's are so already (RFC 9260 §3.3.4), but for TCP's, which are few.
+    blocks.sort_unstable();
+    blocks.dedup_by(|next, block| {
+        let touching = next.0 <= block.1;
+        if touching {
+            block.1 = block.1.max(next.1);
+        }
+        touching
+    });
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a SACK of 64 KiB says, and however often: it is gone through once, and so is each record.
+    #[test]
+    fn hostile_blocks_are_gone_through_once() {
+        const UNITS: i64 = 40_000;
+        let mut track = Track::default();
+        for unit in 0..UNITS {
+            track.sent(1, unit, unit + 1, 0, 0);
+        }
+        // All over each other: every one would go through most records.
+        let nested: Vec<(i64, i64)> = (0..16_000).map(|at| (2 + at, UNITS - at)).rev().collect();
+        let scattered: Vec<(i64, i64)> = (0..16_000).map(|at| (2 + 2 * at, 3 + 2 * at)).collect();
+        for at in 2..50 {
+            track.acknowledged(at, 1, nested.clone(), false);
+            assert_eq!(track.blocks, [(2, UNITS)]);
+            // Says less than was said, so that the next says more.
+            track.acknowledged(at, 1, scattered.clone(), false);
+            assert_eq!(track.blocks, scattered);
+        }
+        assert_eq!(track.waiting.iter().copied().collect::<Vec<_>>(), [1]);
+        assert!(track.visits <= 2 * UNITS as usize, "{} visits", track.visits);
+        track.acknowledged(50, UNITS, Vec::new(), false);
+        assert!(track.waiting.is_empty() && track.rtt.samples == 2 && track.rtt.max_ns == 49);
+    }
+
+    #[test]
+    fn blocks_are_the_same_units_in_order_and_apart() {
+        let mut rng = anabranch_base::Rng::new(3);
+        for _ in 0..500 {
+            let mut block = |_| {
+                let start = rng.below(40) as i64;
+                (start, start + 1 + rng.below(6) as i64)
+            };
+            let blocks: Vec<(i64, i64)> = (0..8).map(&mut block).collect();
+            let among = |blocks: &[(i64, i64)], unit| blocks.iter().any(|&(s, e)| s <= unit && unit < e);
+            let found = apart(blocks.clone());
+            assert!((0..50).all(|unit| among(&blocks, unit) == among(&found, unit)), "{blocks:?}: {found:?}");
+            assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0), "{blocks:?}: {found:?}");
         }
     }
 }

@@ -196,7 +196,9 @@ fn get() -> Command {
              the clear.",
         )
         .after_long_help(
-            "Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is there whole or \
+            "Names that a server gives with --page are files below DIR: none is hidden (_bashrc for .bashrc), and links in \
+             DIR lead nowhere else.\n\n\
+             Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is there whole or \
              not at all.",
         )
         .arg(Arg::new("url").value_name("URL").required(true).action(ArgAction::Append).num_args(1..).help("What to get"))

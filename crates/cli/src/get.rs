@@ -3,10 +3,12 @@
 //! Objects of one server share a session: over SCTP each has a stream of its
 //! own and all come at once; over TCP they come one after the other.
 //!
+//! - `keep`: what the files of a page are called, and where they may be
 //! - `meter`: how far it is
 //! - `page`: a document and all it embeds
 //! - `waterfall`: when what came
 
+mod keep;
 mod meter;
 mod page;
 mod waterfall;

@@ -165,7 +165,8 @@ impl<T> Streams<T> {
 
     /// The numbers of the streams in use, ascending.
     pub(crate) fn in_use(&self) -> Vec<u16> {
-        let pages = self.pages.iter().enumerate().filter_map(|(at, page)| Some((at * PAGE, &page.as_deref()?[..])));
+        let pages =
+            self.pages.iter().enumerate().filter_map(|(at, page)| Some((at * PAGE, &page.as_deref()?[..])));
         std::iter::once((0, &self.near[..]))
             .chain(pages)
             .flat_map(|(first, entries)| {

@@ -401,6 +401,8 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
         }
         let made = std::process::Command::new("mkfifo").arg(out.join("pipe")).status().expect("mkfifo");
         assert!(made.success());
+        // Somebody reads it, so that whoever wrote to it would not wait.
+        let _reader = fs::File::options().read(true).write(true).open(out.join("pipe")).expect("a pipe");
         let got = run(anabranch().args(["get", "-q", "--page", server.url(scheme), "-o"]).arg(&out));
         let told = String::from_utf8_lossy(&got.stderr).into_owned();
         assert_eq!(got.status.code(), Some(1), "{told}");
@@ -433,7 +435,7 @@ fn what_is_under_way_is_not_written_through_links() {
     let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
     for page in ["--page", "-q"] {
         let script = "mkdir \"$3\" && for n in 0 1 2 3 probe; do ln -s \"$4\" \"$3/.anabranch.$$.$n.partial\"; done; \
-                      exec \"$0\" get -q \"$1\" \"$2\" -o \"$3\"";
+                      exec \"$0\" get \"$1\" \"$2\" -o \"$3\"";
         let mut shell = std::process::Command::new("sh");
         let shell = shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_anabranch"));
         let out = place.0.join(format!("out{page}"));

@@ -163,6 +163,7 @@ fn serve() -> Command {
         .arg(lasting(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this")))
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+        .arg(dry_run())
 }
 
 /// A time that is more than none: what waits for so long would not wait at all.
@@ -175,6 +176,15 @@ fn lasting(arg: Arg) -> Arg {
         }
     }
     arg.value_parser(read)
+}
+
+/// `--dry-run`, of whatever would go on until it is ended.
+pub fn dry_run() -> Arg {
+    Arg::new("dry-run")
+        .long("dry-run")
+        .short('n')
+        .action(ArgAction::SetTrue)
+        .help("Print what would be done, and end")
 }
 
 /// Threads of a server.

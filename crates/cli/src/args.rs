@@ -233,6 +233,14 @@ fn get() -> Command {
                 .requires("page")
                 .help("Write the page load as HAR 1.2; -: to standard output, and what is drawn to standard error"),
         )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .value_name("FILE|-")
+                .help(
+                    "Write what came of each object as JSON, schema anabranch.get/1 (-: what is drawn goes to stderr)",
+                ),
+        )
         .arg(lasting(
             Arg::new("timeout")
                 .long("timeout")

@@ -1,13 +1,15 @@
 //! `get --page`: a document and what it embeds, into a directory, with a waterfall.
 
+use super::account::{self, Fetched, LeftOut};
 use super::keep::Kept;
 use super::meter::Meter;
 use super::waterfall;
 use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
+use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
 use crate::serve::now;
-use crate::{Done, Failure, complain, say};
+use crate::{Done, Failure, complain, knobs, say};
 use anabranch_http::gateway::allow::Rules;
 use anabranch_http::gateway::{Associations, Authority, Origins, Peer};
 use anabranch_http::har::write::{self as har, Fetch};
@@ -29,6 +31,8 @@ pub struct Asked {
     pub directory: Option<PathBuf>,
     /// Where the HAR goes.
     pub har: Har,
+    /// Where the account goes.
+    pub outputs: Outputs,
     /// No waterfall.
     pub quiet: bool,
     /// For a connection.
@@ -48,10 +52,8 @@ pub enum Har {
 
 /// Gets the page.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
-    let Asked { url, directory, har, quiet, connect, timeout, sctp, sctp_port } = asked;
-    if let Some(directory) = &directory {
-        files::reserve_directory(directory)?;
-    }
+    let Asked { url, directory, har, outputs, quiet, connect, timeout, sctp, sctp_port } = asked;
+    let settings = knobs::told(&sctp, url.carrier);
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
     let meter = Meter::new();
@@ -73,6 +75,14 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             Ok(addresses) => addresses,
             Err(why) => {
                 complain(&why);
+                let (url, issued) = (url.text.clone(), Some(start));
+                let objects = [Fetched { url, issued, error: Some(why), ..Fetched::default() }];
+                let none = LeftOut::default();
+                outputs.write(
+                    "",
+                    || account::json(&objects, &none, settings, (start, start)),
+                    String::new,
+                )?;
                 files::clean_up();
                 return Ok(Done::Badly);
             }
@@ -93,6 +103,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     if !quiet {
         let drawn = waterfall::draw(&come, start, url.carrier == Carrier::Tcp);
         match har {
+            _ if outputs.takes_stdout() => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
             Har::Stdout => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
             _ => say(&drawn)?,
         }
@@ -104,6 +115,12 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         Har::Stdout => say(&text()),
         Har::File(file) => file.fill(text().as_bytes()).and_then(|file| files::publish(vec![file])),
     };
+    let left_out = LeftOut { count: come.left_out_count, first: come.left_out.clone() };
+    let objects = account::of_visit(&url, &come);
+    let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
+    let written =
+        outputs.write("", || account::json(&objects, &left_out, settings, (start, end)), String::new);
+    let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();
     let mut done = Done::Well;
     for object in &come.objects {
         if let Some(why) = &object.failure {
@@ -120,12 +137,13 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             named.join(", ")
         ));
     }
-    if done == Done::Well {
-        kept?;
-    } else {
-        if let Err(failure) = kept {
-            complain(&failure.line());
-        }
+    // Where nothing else has failed, the last of it is the command's failure.
+    let last = if done == Done::Well { unwritten.pop() } else { None };
+    unwritten.into_iter().for_each(|failure| complain(&failure.line()));
+    if let Some(failure) = last {
+        return Err(failure);
+    }
+    if done == Done::Badly {
         files::clean_up();
     }
     Ok(done)

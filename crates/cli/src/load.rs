@@ -220,12 +220,17 @@ mod verb {
             let due: Vec<String> = due.into_iter().map(format_span).collect();
             out += &format!("first due at: {}\n", due.join(" "));
         }
-        out += &format!("objects-per-session: {}\nstreams: {}\n", number(plan.objects), plan.streams);
+        // Where sessions are planned, one object rides on each, unless more are asked for.
+        let objects = plan.objects.or(matches!(plan.pace, Pace::Open { .. }).then_some(1));
+        out += &format!("objects-per-session: {}\nstreams: {}\n", number(objects), plan.streams);
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
         let duration = plan.duration.map_or("no limit".to_owned(), format_span);
         out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
-        out += &planned::flags(matches, &["max-sessions", "busy-poll", "sctp-port"]);
-        if url.carrier == Carrier::Tcp { out } else { out + &planned::knobs(config) }
+        out += &planned::flags(matches, &["max-sessions", "busy-poll"]);
+        match url.carrier {
+            Carrier::Tcp => out,
+            _ => out + &planned::flags(matches, &["sctp-port"]) + &planned::knobs(config),
+        }
     }
 
     fn config(matches: &ArgMatches, url: &Url, plan: &Plan) -> Result<Config, Failure> {

@@ -73,7 +73,7 @@ fn a_load_tells_its_plan_and_sends_nothing() {
         "duration: no limit",
     ];
     has(&text, &right);
-    has(&text, &[&format!("url: {url}"), "transport: tcp", "timeout: 5s"]);
+    has(&text, &[&format!("url: {url}"), "transport: tcp", "timeout: 5s", "objects-per-session: 1"]);
     let text = said(&format!("load {url} -c 4 --objects-per-session 5 -n"));
     has(&text, &["pace: closed loop: 4 sessions at a time", "objects-per-session: 5", "duration: 10s"]);
     assert!(!text.contains("first due"), "{text}");

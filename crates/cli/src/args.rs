@@ -163,6 +163,7 @@ fn serve() -> Command {
         .arg(lasting(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this")))
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+        .arg(dry_run())
 }
 
 /// A time that is more than none: what waits for so long would not wait at all.
@@ -175,6 +176,15 @@ fn lasting(arg: Arg) -> Arg {
         }
     }
     arg.value_parser(read)
+}
+
+/// `--dry-run`, of whatever would go on until it is ended.
+pub fn dry_run() -> Arg {
+    Arg::new("dry-run")
+        .long("dry-run")
+        .short('n')
+        .action(ArgAction::SetTrue)
+        .help("Print what would be done, and end")
 }
 
 /// Threads of a server.
@@ -196,7 +206,9 @@ fn get() -> Command {
              the clear.",
         )
         .after_long_help(
-            "Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is there whole or \
+            "Names that a server gives with --page are files below DIR: none is hidden (_bashrc for .bashrc), and links in \
+             DIR lead nowhere else.\n\n\
+             Exit: 0 done, 1 a transfer failed, 2 usage, 3 not possible here, 130 interrupted. A file is there whole or \
              not at all.",
         )
         .arg(Arg::new("url").value_name("URL").required(true).action(ArgAction::Append).num_args(1..).help("What to get"))
@@ -220,6 +232,14 @@ fn get() -> Command {
                 .value_name("FILE")
                 .requires("page")
                 .help("Write the page load as HAR 1.2; -: to standard output, and what is drawn to standard error"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .value_name("FILE|-")
+                .help(
+                    "Write what came of each object as JSON, schema anabranch.get/1 (-: what is drawn goes to stderr)",
+                ),
         )
         .arg(lasting(
             Arg::new("timeout")

@@ -1,13 +1,12 @@
 //! `anabranch decode`: what a capture says of the associations and connections in it.
 
-use crate::files::{self, Reserved};
-use crate::{Done, Failure, complain, say};
-use anabranch_lab::capture::{self, ENCAPSULATION, Settings, table};
+use crate::outputs::Outputs;
+use crate::{Done, Failure, complain};
+use anabranch_lab::capture::{self, ENCAPSULATION, Settings, csv, table};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::io::{self, BufReader, Read};
 
 /// Captures of so many packets are short: their ladders are drawn unasked.
 const SHORT: usize = 60;
@@ -64,15 +63,24 @@ pub fn command() -> Command {
                 .value_name("FILE|-")
                 .help("Write it as JSON, schema anabranch.decode/1 (-: the text goes to stderr)"),
         )
+        .arg(
+            Arg::new("csv")
+                .long("csv")
+                .value_name("FILE|-")
+                .help("Write a row for each stream of each conversation and direction (-: the text goes to stderr)"),
+        )
+        .arg(
+            Arg::new("quiet")
+                .long("quiet")
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .help("No text: what --json and --csv write, and the exit code"),
+        )
 }
 
 /// Does what the flags say.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
-    let json = matches.get_one::<String>("json").map(String::as_str);
-    if json == Some("") {
-        return Err(Failure::Usage("--json: a value is missing; write a file, or -".to_owned()));
-    }
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
     let asked = number("ladder");
     // Whether a capture is short is known when it was read; a short one has no more lines than packets.
@@ -83,8 +91,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         settings.udp_ports.push(udp_ports(ports)?);
     }
     let input = open(file)?;
-    let place =
-        json.filter(|target| *target != "-").map(|target| Reserved::new(Path::new(target))).transpose()?;
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded =
         capture::decode(file, BufReader::with_capacity(1 << 16, input), &settings).map_err(|error| {
             // The host's own word is at the bottom of it when reading failed.
@@ -92,50 +100,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
             let told = format!("{file}: {error}");
             if host { Failure::Host(told) } else { Failure::Usage(told) }
         })?;
-    let text = table::render(&decoded, number("streams").unwrap_or(STREAMS));
-    if let Some(place) = place {
-        let mut pieces = Pieces { place, failure: None };
-        let written = decoded.write_json(BufWriter::with_capacity(1 << 16, &mut pieces));
-        match (pieces.failure, written) {
-            (Some(failure), _) => return Err(failure),
-            (None, Err(error)) => return Err(Failure::Host(format!("--json: {error}"))),
-            (None, Ok(())) => files::publish(vec![pieces.place.done()?])?,
-        }
-    }
-    if json == Some("-") {
-        match decoded.write_json(BufWriter::with_capacity(1 << 16, io::stdout().lock())) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(Failure::Host(format!("cannot write to standard output: {error}")));
-            }
-            _ => {}
-        }
-        let _ = write!(io::stderr(), "{text}");
-    } else {
-        say(&text)?;
-    }
+    let shown = match matches.get_flag("quiet") {
+        true => String::new(),
+        false => table::render(&decoded, number("streams").unwrap_or(STREAMS)),
+    };
+    outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
     let Some(at) = decoded.cut_at else { return Ok(Done::Well) };
     complain(&format!("{file}: ends in the middle of a packet, at byte {at}: read to there"));
     Ok(Done::Badly)
-}
-
-/// A file on its way, written piece by piece; what went wrong is told in its own words.
-struct Pieces {
-    place: Reserved,
-    failure: Option<Failure>,
-}
-
-impl Write for Pieces {
-    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        self.place.write(piece).map_err(|failure| {
-            self.failure = Some(failure);
-            io::Error::other("see the failure")
-        })?;
-        Ok(piece.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn open(file: &str) -> Result<Box<dyn Read>, Failure> {

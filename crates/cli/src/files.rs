@@ -4,12 +4,13 @@
 //! all that belong together when every one is complete. What is under way is
 //! known to [`clean_up`] and [`abandon`], which failures and the interrupt
 //! handler call. What is no file (a pipe, a terminal, a device) is never
-//! replaced: it is written to.
+//! replaced: it is written to. Files whose names another host has given go
+//! below one directory ([`Reserved::below`]), and links lead them nowhere else.
 
 use crate::Failure;
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::{ErrorKind, Write};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -46,12 +47,77 @@ impl Reserved {
         if kind.is_some_and(|kind| !kind.is_file()) {
             return Ok(Self { named: named.to_owned(), target, partial: None, file: None });
         }
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let partial = target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
+        Self::hidden(named, target, &mut under_way())
+    }
+
+    /// Makes sure that `name`, which another host has given, can be written below `directory`; directories on the way are
+    /// made. Links that lie there do not lead out of it, nor to anything hidden; what is itself a link, or no file, is left
+    /// alone.
+    ///
+    /// # Errors
+    /// [`Failure::Host`] with the reason.
+    pub fn below(directory: &Path, name: &Path) -> Result<Self, Failure> {
+        let named = directory.join(name);
+        let refused = |why: &str| Failure::Host(format!("cannot write '{}': {why}", named.display()));
+        let failed = |error: &std::io::Error| failure(&named, error);
+        let mut parts: Vec<_> = name.components().collect();
+        let Some(Component::Normal(last)) = parts.pop() else { return Err(refused("it names no file")) };
+        if parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(refused("it leads out of the directory"));
+        }
+        let root = directory.canonicalize().map_err(|error| failed(&error))?;
+        let mut parent = root.clone();
         let mut under_way = under_way();
-        let file = File::create(&partial).map_err(|error| failure(named, &error))?;
-        under_way.push(partial.clone());
-        Ok(Self { named: named.to_owned(), target, partial: Some(partial), file: Some(file) })
+        for part in parts {
+            let next = parent.join(part);
+            match fs::create_dir(&next) {
+                Ok(()) => {
+                    under_way.push(next.clone());
+                    parent = next;
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    let there = next.canonicalize().map_err(|error| failed(&error))?;
+                    let is_hidden =
+                        |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+                    let why = match there.strip_prefix(&root) {
+                        Err(_) => "leads out of the directory",
+                        Ok(way) if way.components().any(is_hidden) => "leads to a hidden directory",
+                        Ok(_) => {
+                            parent = there;
+                            continue;
+                        }
+                    };
+                    return Err(refused(&format!("the link '{}' {why}", next.display())));
+                }
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        let target = parent.join(last);
+        match fs::symlink_metadata(&target) {
+            Ok(kind) if kind.is_symlink() => return Err(refused("a symbolic link has that name")),
+            Ok(kind) if kind.is_dir() => return Err(refused("a directory has that name")),
+            Ok(kind) if !kind.is_file() => return Err(refused("what has that name is no file")),
+            _ => {}
+        }
+        Self::hidden(&named, target, &mut under_way)
+    }
+
+    /// Begins the hidden file beside `target`. It is always a new one: whatever has its name, a link too, stays as it is.
+    fn hidden(named: &Path, target: PathBuf, under_way: &mut Vec<PathBuf>) -> Result<Self, Failure> {
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let partial =
+                target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
+            match File::create_new(&partial) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failure(named, &error)),
+                Ok(file) => {
+                    under_way.push(partial.clone());
+                    let (named, partial, file) = (named.to_owned(), Some(partial), Some(file));
+                    return Ok(Self { named, target, partial, file });
+                }
+            }
+        }
     }
 
     /// As the user wrote it.
@@ -141,8 +207,12 @@ pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
         under_way.extend(parents.iter().rev().map(|parent| (*parent).to_owned()));
         fs::create_dir_all(directory).map_err(|error| failure(directory, &error))?;
     }
-    let probe = directory.join(format!(".anabranch.{}.probe.partial", std::process::id()));
-    File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(|error| failure(directory, &error))
+    let probe = Reserved::hidden(directory, directory.join("probe"), &mut under_way)?;
+    if let Some(partial) = probe.partial {
+        under_way.retain(|other| *other != partial);
+        fs::remove_file(&partial).map_err(|error| failure(directory, &error))?;
+    }
+    Ok(())
 }
 
 /// Removes what is under way: partial files, and directories we made that are still empty.

@@ -5,7 +5,7 @@ use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::serve::log;
 use crate::threads::{Doors, Post};
-use crate::{Done, Failure, busy_poll, complain, knobs};
+use crate::{Done, Failure, busy_poll, complain, knobs, planned, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::gateway::allow::{Rule, Rules};
 use anabranch_http::gateway::{self, Associations, Authority, Options, Origins, Peer, Room, Route, Upstream};
@@ -25,7 +25,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
-    let told = Settings::read(matches)?.onward.told();
+    let settings = Settings::read(matches)?;
+    let told = settings.onward.told();
+    if matches.get_flag("dry-run") {
+        say(&planned(matches, &places, &settings))?;
+        return Ok(Done::Well);
+    }
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let doors = Doors::open(&places, number("threads"), number("connections"))?;
     let announce = move |urls: &[String]| {
@@ -46,6 +51,30 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         });
         carried.map_err(|why| Failure::Host(format!("no network here: {why}")))?
     })
+}
+
+fn planned(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> String {
+    let mut out = String::new();
+    for place in places {
+        out += &format!("listen: {place}\n");
+    }
+    let names = [
+        "allow",
+        "sctp-port",
+        "connections",
+        "streams",
+        "threads",
+        "busy-poll",
+        "exchanges",
+        "max-header",
+        "header-timeout",
+        "connect-timeout",
+        "idle",
+        "grace",
+    ];
+    let log = if settings.log.is_some() { "standard output" } else { "none" };
+    out += &format!("carries: {}\n", settings.onward.told());
+    out + &planned::flags(matches, &names) + &format!("log: {log}\n") + &planned::knobs(&settings.sctp)
 }
 
 /// Where requests go.

@@ -3,18 +3,24 @@
 //! Objects of one server share a session: over SCTP each has a stream of its
 //! own and all come at once; over TCP they come one after the other.
 //!
+//! - `account`: all that has come, as JSON
+//! - `keep`: what the files of a page are called, and where they may be
 //! - `meter`: how far it is
 //! - `page`: a document and all it embeds
 //! - `waterfall`: when what came
 
+mod account;
+mod keep;
 mod meter;
 mod page;
 mod waterfall;
 
 use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
+use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
 use crate::{Done, Failure, complain, knobs};
+use account::{Ledger, LeftOut};
 use anabranch_base::units::parse_span;
 use anabranch_http::gateway::connect_any;
 use anabranch_http::get::{Answer, GetError, get_telling};
@@ -66,6 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if let Some(directory) = directory {
         files::reserve_directory(directory)?;
     }
+    let json = matches.get_one::<String>("json").map(String::as_str);
     let mut wanted: Vec<Wanted> = Vec::new();
     for (number, url) in urls.into_iter().enumerate() {
         let file = match (directory, outputs.get(number)) {
@@ -85,15 +92,34 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         }
         wanted.push(Wanted { number, url, file, moves: 0 });
     }
-    let settings = Settings { connect, timeout, sctp: config(matches)?, sctp_port, meter: Meter::new() };
+    let outputs = Outputs::reserve(json, None)?;
+    if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
+        let told = format!(
+            "--json and {} would be written to one place; write -o FILE and --json FILE",
+            one.url.text
+        );
+        return Err(Failure::Usage(told));
+    }
+    let sctp = config(matches)?;
+    let by_sctp = wanted.iter().map(|one| one.url.carrier).find(|&carrier| carrier != Carrier::Tcp);
+    let told = knobs::told(&sctp, by_sctp.unwrap_or(Carrier::Tcp));
+    let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
+    let settings = Settings { connect, timeout, sctp, sctp_port, meter: Meter::new(), ledger };
     // On a terminal there is room for one of both.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
     let done = os::run(os::Options::default(), async |world| {
         let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
-        let done = get_all(world, wanted, Rc::new(settings)).await;
+        let (settings, start) = (Rc::new(settings), world.now());
+        let done = get_all(world.clone(), wanted, settings.clone()).await?;
         drop(shown);
-        done
+        let objects = settings.ledger.objects();
+        outputs.write(
+            "",
+            || account::json(&objects, &LeftOut::default(), told, (start, world.now())),
+            String::new,
+        )?;
+        Ok(done)
     });
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
@@ -123,15 +149,28 @@ fn whole_page(
         return Err(Failure::Usage("--page writes several files: -o DIR, not -o -".to_owned()));
     }
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
+    // First the directory: the files may be meant to lie in it.
+    if let Some(directory) = &directory {
+        files::reserve_directory(directory)?;
+    }
     let har = match matches.get_one::<String>("har").map(String::as_str) {
         None => page::Har::Nowhere,
         Some("-") => page::Har::Stdout,
         Some("") => return Err(Failure::Usage("--har '': it names no file".to_owned())),
         Some(name) => page::Har::File(Reserved::new(Path::new(name))?),
     };
+    let outputs = Outputs::reserve(matches.get_one::<String>("json").map(String::as_str), None)?;
+    let same = match &har {
+        page::Har::Nowhere => false,
+        page::Har::Stdout => outputs.takes(None),
+        page::Har::File(file) => outputs.takes(Some(file)),
+    };
+    if same {
+        return Err(Failure::Usage("--json and --har would be written to one place; write two".to_owned()));
+    }
     let quiet = matches.get_flag("quiet");
     let sctp = config(matches)?;
-    let asked = page::Asked { url, directory, har, quiet, connect, timeout, sctp, sctp_port };
+    let asked = page::Asked { url, directory, har, outputs, quiet, connect, timeout, sctp, sctp_port };
     let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
@@ -160,6 +199,15 @@ struct Settings {
     sctp: Config,
     sctp_port: u16,
     meter: Rc<Meter>,
+    ledger: Ledger,
+}
+
+impl Settings {
+    /// The object of this number has failed.
+    fn failed(&self, number: usize, why: String) -> Ended {
+        self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
+        Ended::Failed(why)
+    }
 }
 
 /// How one object went.
@@ -178,6 +226,7 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
     let mut left = wanted;
     for one in &left {
         settings.meter.step(one.number, Step::Found);
+        settings.ledger.note(one.number, |fetched| fetched.issued = Some(world.now()));
     }
     while !left.is_empty() {
         let mut servers: BTreeMap<(Carrier, String, u16), Vec<Wanted>> = BTreeMap::new();
@@ -186,8 +235,20 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
         }
         for ((carrier, host, _), of_server) in servers {
             let Some(first) = of_server.first() else { continue };
+            let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
+            // What fails for all of them is told once, and noted for each.
+            let all_failed = |why: &str| {
+                for &number in &numbers {
+                    settings.ledger.note(number, |fetched| {
+                        if fetched.delivered.is_none() && fetched.error.is_none() {
+                            fetched.error = Some(why.to_owned());
+                        }
+                    });
+                }
+            };
             let ended = match first.url.resolve() {
                 Err(why) => {
+                    all_failed(&why);
                     settings.meter.clear();
                     complain(&why);
                     done = Done::Badly;
@@ -196,7 +257,15 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
                 Ok(addresses) if carrier == Carrier::Tcp => {
                     over_tcp(&world, addresses, of_server, &settings).await
                 }
-                Ok(addresses) => over_sctp(&world, carrier, addresses, of_server, &settings).await,
+                Ok(addresses) => match over_sctp(&world, carrier, addresses, of_server, &settings).await {
+                    Ok(ended) => ended,
+                    Err(ended) => {
+                        if let Ended::Failed(why) = &ended {
+                            all_failed(why);
+                        }
+                        vec![ended]
+                    }
+                },
             };
             for one in ended {
                 match one {
@@ -213,9 +282,6 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
         }
     }
     settings.meter.clear();
-    if done == Done::Badly {
-        files::clean_up();
-    }
     Ok(done)
 }
 
@@ -235,13 +301,16 @@ async fn over_tcp(
             match connect_any(world, &connector, count, settings.connect).await {
                 Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
                 Err(why) => {
-                    ended.push(Ended::Failed(why.to_string()));
+                    ended.push(settings.failed(one.number, why.to_string()));
                     continue;
                 }
             }
         }
-        let Some((session, mut stream)) = kept.take() else { continue };
-        let (how, keep) = get_one(world, &mut stream, one, settings).await;
+        let Some((session, mut stream)) = kept.take() else {
+            ended.push(settings.failed(one.number, "the connection was closed at once".to_owned()));
+            continue;
+        };
+        let (how, keep) = get_one(world, &mut stream, session.id(), one, settings).await;
         ended.push(how);
         if keep {
             kept = Some((session, stream));
@@ -256,15 +325,15 @@ async fn over_sctp(
     addresses: Vec<SocketAddr>,
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
-) -> Vec<Ended> {
+) -> Result<Vec<Ended>, Ended> {
     let to = Sctp { carrier, addresses, port: settings.sctp_port, config: settings.sctp.clone() };
     let (host, ways) = match to.host(world).await {
         Ok(made) => made,
-        Err(failure) => return vec![Ended::Host(failure)],
+        Err(failure) => return Err(Ended::Host(failure)),
     };
     let session = match ways.session(world, settings.connect).await {
         Ok(session) => session,
-        Err(why) => return vec![Ended::Failed(why)],
+        Err(why) => return Err(Ended::Failed(why)),
     };
     let streams = session.streams().max(1);
     let mut tasks = Vec::new();
@@ -281,8 +350,8 @@ async fn over_sctp(
         let (inside, session, settings) = (world.clone(), session.clone(), settings.clone());
         tasks.push(world.spawn("get", async move {
             match session.open(stream) {
-                Ok(mut stream) => get_one(&inside, &mut stream, one, &settings).await.0,
-                Err(why) => Ended::Failed(why.to_string()),
+                Ok(mut stream) => get_one(&inside, &mut stream, session.id(), one, &settings).await.0,
+                Err(why) => settings.failed(one.number, why.to_string()),
             }
         }));
     }
@@ -292,11 +361,34 @@ async fn over_sctp(
     session.close();
     drop(session);
     let _ = within(world, CLOSING, host.idle()).await;
-    ended
+    Ok(ended)
 }
 
 /// Gets one object; and whether the stream is of use for another.
 async fn get_one<T: anabranch_transport::Stream>(
+    world: &OsWorld,
+    stream: &mut T,
+    connection: u64,
+    wanted: Wanted,
+    settings: &Settings,
+) -> (Ended, bool) {
+    let number = wanted.number;
+    settings.ledger.note(number, |fetched| {
+        fetched.place = Some((connection, stream.number()));
+        fetched.assigned = Some(world.now());
+        (fetched.status, fetched.bytes, fetched.first_byte) = (None, 0, None);
+    });
+    let (ended, keep) = exchange(world, stream, wanted, settings).await;
+    settings.ledger.note(number, |fetched| match &ended {
+        Ended::Delivered => fetched.delivered = Some(world.now()),
+        Ended::Failed(why) => fetched.error = Some(why.clone()),
+        Ended::Moved(_) | Ended::Host(_) => {}
+    });
+    (ended, keep)
+}
+
+/// The exchange of [`get_one`].
+async fn exchange<T: anabranch_transport::Stream>(
     world: &OsWorld,
     stream: &mut T,
     wanted: Wanted,
@@ -306,6 +398,12 @@ async fn get_one<T: anabranch_transport::Stream>(
     let authority = url.authority();
     let taken = get_telling(world, stream, &authority, &url.target, settings.timeout, |answer, bytes| {
         let head = &answer.head;
+        settings.ledger.note(number, |fetched| {
+            if bytes.is_empty() {
+                (fetched.status, fetched.first_byte) = (Some(head.status), Some(world.now()));
+            }
+            fetched.bytes += bytes.len() as u64;
+        });
         if head.status != 200 {
             return Ok(());
         }
@@ -322,7 +420,7 @@ async fn get_one<T: anabranch_transport::Stream>(
         settings.meter.step(number, Step::Over);
     }
     match taken {
-        Ok((answer, _)) if answer.head.status == 200 => {
+        Ok((answer, _)) if matches!(answer.head.status, 200 | 204) => {
             let published =
                 file.map_or(Ok(()), |file| file.done().and_then(|file| files::publish(vec![file])));
             let ended = published.map_or_else(|why| Ended::Failed(why.line()), |()| Ended::Delivered);

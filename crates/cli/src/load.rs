@@ -41,6 +41,10 @@ pub fn command() -> Command {
                 .requires("rate")
                 .help("Random gaps with that mean (a Poisson process) instead of equal ones"),
         )
+        .arg(
+            flag("seed", "N", "Of what --random draws [default: another one each time]")
+                .value_parser(value_parser!(u64).range(0..=u64::from(u32::MAX))),
+        )
         .arg(count(flag("concurrency", "N", "Sessions at a time").short('c').visible_alias("connections")))
         .group(ArgGroup::new("pace").args(["rate", "concurrency"]).required(true).multiple(true))
         .arg(
@@ -80,6 +84,7 @@ pub fn command() -> Command {
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row a second, of two, four .. seconds beyond 20 minutes"))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+        .arg(crate::args::dry_run())
 }
 
 #[cfg(target_os = "linux")]
@@ -89,8 +94,8 @@ mod verb {
     use crate::outputs::{Outputs, command_line};
     use crate::place::{Carrier, Url};
     use crate::progress::Ticker;
-    use crate::{Done, Failure, busy_poll};
-    use anabranch_base::units::{parse_interval, parse_span};
+    use crate::{Done, Failure, busy_poll, planned, say};
+    use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_http::load::report::{self, Framing};
     use anabranch_http::load::{Load, Pace, Plan};
     use anabranch_transport::engines::sctp::Config;
@@ -109,6 +114,10 @@ mod verb {
         let url = Url::parse(text("url").unwrap_or_default()).map_err(Failure::Usage)?;
         let plan = plan(matches, &url)?;
         let config = config(matches, &url, &plan)?;
+        if matches.get_flag("dry-run") {
+            say(&planned(matches, &url, &plan, &config))?;
+            return Ok(Done::Well);
+        }
         let outputs = Outputs::reserve(text("json"), text("csv"))?;
         let settings = Settings {
             framing: Framing {
@@ -185,7 +194,43 @@ mod verb {
             duration,
             timeout: span("timeout")?.unwrap_or(Duration::from_secs(5)),
             most: number("max-sessions").unwrap_or(10_000),
+            seed: number("seed"),
         })
+    }
+
+    fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, config: &Config) -> String {
+        let random = |random: bool| match (random, plan.seed) {
+            (false, _) => String::new(),
+            (true, None) => " on the average, at random".to_owned(),
+            (true, Some(seed)) => format!(" on the average, at random by seed {seed}"),
+        };
+        let pace = match plan.pace {
+            Pace::Open { interval, random: drawn } => {
+                format!("open loop: a session every {}{}", format_span(interval), random(drawn))
+            }
+            Pace::Pool { interval, random: drawn, sessions } => {
+                let every = format!("an object every {}{}", format_span(interval), random(drawn));
+                format!("open loop: {every}, on {sessions} sessions")
+            }
+            Pace::Closed { sessions } => format!("closed loop: {sessions} sessions at a time"),
+        };
+        let number = |number: Option<u64>| number.map_or("no limit".to_owned(), |number| number.to_string());
+        let mut out = format!("url: {}\ntransport: {}\npace: {pace}\n", url.text, url.carrier.transport());
+        if let Some(due) = plan.first_due(FIRST) {
+            let due: Vec<String> = due.into_iter().map(format_span).collect();
+            out += &format!("first due at: {}\n", due.join(" "));
+        }
+        // Where sessions are planned, one object rides on each, unless more are asked for.
+        let objects = plan.objects.or(matches!(plan.pace, Pace::Open { .. }).then_some(1));
+        out += &format!("objects-per-session: {}\nstreams: {}\n", number(objects), plan.streams);
+        out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
+        let duration = plan.duration.map_or("no limit".to_owned(), format_span);
+        out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
+        out += &planned::flags(matches, &["max-sessions", "busy-poll"]);
+        match url.carrier {
+            Carrier::Tcp => out,
+            _ => out + &planned::flags(matches, &["sctp-port"]) + &planned::knobs(config),
+        }
     }
 
     fn config(matches: &ArgMatches, url: &Url, plan: &Plan) -> Result<Config, Failure> {
@@ -289,6 +334,8 @@ mod verb {
         Ok(if well { Done::Well } else { Done::Badly })
     }
 
+    /// Of what is planned, so much is told beforehand.
+    const FIRST: usize = 5;
     /// Between two looks at memory that could be given back.
     const TIDYING: Duration = Duration::from_secs(10);
     /// Sessions whose memory is looked through in no time.

@@ -25,6 +25,8 @@ mod load;
 mod out;
 mod outputs;
 mod place;
+#[cfg(target_os = "linux")]
+mod planned;
 mod progress;
 mod race;
 #[cfg(target_os = "linux")]

@@ -20,6 +20,11 @@ enum Place {
 impl Outputs {
     /// `--json` and `--csv` as given.
     pub fn reserve(json: Option<&str>, csv: Option<&str>) -> Result<Self, Failure> {
+        for (name, target) in [("json", json), ("csv", csv)] {
+            if target == Some("") {
+                return Err(Failure::Usage(format!("--{name}: a value is missing; write a file, or -")));
+            }
+        }
         if json == Some("-") && csv == Some("-") {
             return Err(Failure::Usage("--json and --csv cannot both go to standard output".to_owned()));
         }
@@ -42,6 +47,16 @@ impl Outputs {
     /// Whether the report leaves standard output to something else.
     pub fn takes_stdout(&self) -> bool {
         matches!((&self.json, &self.csv), (Place::Stdout, _) | (_, Place::Stdout))
+    }
+
+    /// Whether something goes where `file` does; without one, to standard output.
+    #[cfg(target_os = "linux")]
+    pub fn takes(&self, file: Option<&Reserved>) -> bool {
+        [&self.json, &self.csv].into_iter().any(|place| match (place, file) {
+            (Place::Nowhere, _) => false,
+            (Place::Stdout, file) => file.is_none(),
+            (Place::File(one), file) => file.is_some_and(|file| one.same_place(file)),
+        })
     }
 
     /// Writes the files, and what goes to standard output.

@@ -1,6 +1,7 @@
 //! Where a server listens and where a client goes: `tcp://`, `sctp://`,
 //! `sctp-ip://` with addresses, `http://`, `http+sctp://`, `http+sctp-ip://` with a host.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// What carries HTTP.
@@ -51,6 +52,21 @@ pub struct Listen {
     pub addresses: Vec<IpAddr>,
     /// The TCP port, the UDP port, or the SCTP port.
     pub port: u16,
+}
+
+impl fmt::Display for Listen {
+    /// In the form that [`Listen::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.carrier {
+            Carrier::Tcp => "tcp",
+            Carrier::SctpUdp => "sctp",
+            Carrier::SctpIp => "sctp-ip",
+        };
+        let host = |ip: &IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        let hosts: Vec<String> = self.addresses.iter().map(host).collect();
+        let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
+        write!(f, "{scheme}://{hosts}:{}", self.port)
+    }
 }
 
 impl Listen {
@@ -190,7 +206,9 @@ mod tests {
     fn places_to_listen_are_read() {
         let one = Listen::parse("sctp://127.0.0.1,[::1]:7000").expect("a place");
         assert_eq!((one.carrier, one.port, one.addresses.len()), (Carrier::SctpUdp, 7000, 2));
+        assert_eq!(one.to_string(), "sctp://127.0.0.1,[::1]:7000");
         let two = Listen::parse("sctp-ip://*/").expect("a place");
+        assert_eq!(two.to_string(), "sctp-ip://*:80");
         assert_eq!((two.carrier, two.port, two.addresses), (Carrier::SctpIp, 80, vec![]));
         assert_eq!(Listen::parse("tcp://[::1]").expect("a place").port, 80);
         for wrong in [

@@ -3,7 +3,7 @@
 use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen};
 use crate::threads::{Doors, Post};
-use crate::{Done, Failure, busy_poll, complain, knobs, say};
+use crate::{Done, Failure, busy_poll, complain, knobs, planned, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
@@ -26,8 +26,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
-    Settings::read(matches)?;
+    let settings = Settings::read(matches)?;
     drop(site);
+    if matches.get_flag("dry-run") {
+        say(&planned(matches, directory, &places, &settings))?;
+        return Ok(Done::Well);
+    }
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let doors = Doors::open(&places, number("threads"), number("connections"))?;
     let (matches, shown) = (matches.clone(), directory.to_owned());
@@ -45,6 +49,26 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         });
         served.map_err(|why| Failure::Host(format!("cannot serve here: {why}")))?
     })
+}
+
+fn planned(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &Settings) -> String {
+    let mut out = format!("directory: {directory}\n");
+    for place in places {
+        out += &format!("listen: {place}\n");
+    }
+    let names = [
+        "sctp-port",
+        "connections",
+        "streams",
+        "threads",
+        "busy-poll",
+        "max-header",
+        "header-timeout",
+        "idle",
+        "grace",
+    ];
+    let log = if settings.options.log.is_some() { "standard output" } else { "none" };
+    out + &planned::flags(matches, &names) + &format!("log: {log}\n") + &planned::knobs(&settings.sctp)
 }
 
 struct Settings {

@@ -361,3 +361,87 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
         }
     }
 }
+
+/// A server that calls its objects after the settings in a home directory, and what lies there already.
+#[test]
+fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
+    let place = Scratch::new("page-links");
+    let html = "<img src=.bashrc><img src=.ssh/authorized_keys><img src=%2eprofile><img src=link.png>\
+                <img src=out/x.png><img src=hidden/x.png><img src=in/x.png><img src=pipe><img src=dangling/x.png>\
+                <img src=fine/x.png>";
+    for name in [".bashrc", ".ssh/authorized_keys", ".profile"] {
+        place.file(&format!("site/{name}"), "theirs");
+    }
+    for name in ["link.png", "out/x.png", "hidden/x.png", "in/x.png", "pipe", "dangling/x.png", "fine/x.png"]
+    {
+        place.file(&format!("site/{name}"), "theirs");
+    }
+    place.file("site/index.html", html);
+    let root = format!("{}/site", place.text());
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+    let server = Running::start(&[&["serve", &root, "-q"], &listen[..]].concat());
+    for scheme in ["http", "http+sctp"] {
+        let mine = |name: &str| format!("{scheme}-mine/{name}");
+        let home = |name: &str| format!("{scheme}/{name}");
+        let secret = place.file(&mine("secret"), "mine");
+        for name in [".bashrc", ".ssh/authorized_keys", ".profile", ".hidden/x.png"] {
+            place.file(&home(name), "mine");
+        }
+        let (out, outside) = (place.0.join(scheme), place.0.join(mine("")));
+        fs::create_dir_all(out.join("there")).expect("a directory");
+        for (to, link) in [
+            (secret.as_path(), "link.png"),
+            (&secret, "index.html"),
+            (&outside, "out"),
+            (Path::new(".hidden"), "hidden"),
+            (Path::new("there"), "in"),
+            (Path::new("nowhere"), "dangling"),
+        ] {
+            std::os::unix::fs::symlink(to, out.join(link)).expect("linked");
+        }
+        let made = std::process::Command::new("mkfifo").arg(out.join("pipe")).status().expect("mkfifo");
+        assert!(made.success());
+        // Somebody reads it, so that whoever wrote to it would not wait.
+        let _reader = fs::File::options().read(true).write(true).open(out.join("pipe")).expect("a pipe");
+        let got = run(anabranch().args(["get", "-q", "--page", server.url(scheme), "-o"]).arg(&out));
+        let told = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!(got.status.code(), Some(1), "{told}");
+        for name in ["/: ", "/link.png: ", "/out/x.png: ", "/hidden/x.png: ", "/pipe: ", "/dangling/x.png: "]
+        {
+            assert_eq!(told.matches(name).count(), 1, "{name} in {told}");
+        }
+        assert_eq!(told.lines().count(), 6, "{told}");
+        // What was there is as it was, and the rest has come.
+        assert_eq!(fs::read_dir(&outside).expect("a directory").count(), 1);
+        assert!(fs::symlink_metadata(out.join("link.png")).expect("there").is_symlink());
+        let read = |name: &str| fs::read_to_string(place.0.join(name)).expect(name);
+        assert_eq!(read(&mine("secret")), "mine");
+        for name in [".bashrc", ".ssh/authorized_keys", ".profile", ".hidden/x.png"] {
+            assert_eq!(read(&home(name)), "mine", "{name}");
+        }
+        for name in ["_bashrc", "_ssh/authorized_keys", "_profile", "there/x.png", "fine/x.png"] {
+            assert_eq!(read(&home(name)), "theirs", "{name}");
+        }
+    }
+}
+
+/// Whoever knows the process's number knows how its hidden files are called.
+#[test]
+fn what_is_under_way_is_not_written_through_links() {
+    let place = Scratch::new("page-partial");
+    place.file("site/index.html", "theirs");
+    let secret = place.file("secret", "mine");
+    let root = format!("{}/site", place.text());
+    let server = Running::start(&["serve", &root, "-q", "--listen", "tcp://127.0.0.1:0"]);
+    for page in ["--page", "-q"] {
+        let script = "mkdir \"$3\" && for n in 0 1 2 3 probe; do ln -s \"$4\" \"$3/.anabranch.$$.$n.partial\"; done; \
+                      exec \"$0\" get \"$1\" \"$2\" -o \"$3\"";
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_anabranch"));
+        let out = place.0.join(format!("out{page}"));
+        let got = run(shell.arg(page).arg(server.url("http")).arg(&out).arg(&secret));
+        assert_eq!(got.status.code(), Some(0), "{}", String::from_utf8_lossy(&got.stderr));
+        assert_eq!(fs::read_to_string(&secret).expect("there"), "mine");
+        assert_eq!(fs::read_to_string(out.join("index.html")).expect("there"), "theirs");
+    }
+}

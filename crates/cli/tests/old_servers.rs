@@ -144,3 +144,12 @@ fn on_a_terminal_there_is_a_bar() {
     // Where the object itself is shown there is no room for it.
     assert!(!shown("known", "").contains(" kB"));
 }
+
+#[test]
+fn no_content_is_no_failure() {
+    let address = serve(|_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+    });
+    let got = run(anabranch().args(["get", "-q", &format!("http://{address}/")]));
+    assert_eq!((got.status.code(), errors(&got).as_str(), &got.stdout[..]), (Some(0), "", &b""[..]));
+}

@@ -56,6 +56,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// Sessions at a time, in an open loop: those that would be more fail.
     pub most: u64,
+    /// What random gaps are drawn from; `None`: the world's randomness.
+    pub seed: Option<u64>,
 }
 
 /// When objects are due.
@@ -82,6 +84,28 @@ pub enum Pace {
         /// Sessions.
         sessions: u64,
     },
+}
+
+impl Plan {
+    /// When the first `count` of what is planned are due, from the beginning on. `None`: nothing is planned beforehand, or
+    /// nobody can say what will be drawn.
+    #[must_use]
+    pub fn first_due(&self, count: usize) -> Option<Vec<Duration>> {
+        let (interval, random, most) = match self.pace {
+            Pace::Open { interval, random } => (interval, random, self.sessions),
+            Pace::Pool { interval, random, .. } => (interval, random, self.requests),
+            Pace::Closed { .. } => return None,
+        };
+        let rng = if random { Some(self.rng()?) } else { None };
+        let mut schedule = Schedule::new(Instant::ZERO, interval, rng);
+        let count = most.map_or(count, |most| usize::try_from(most).unwrap_or(count).min(count));
+        let due = (0..count).map(|_| schedule.next().since(Instant::ZERO));
+        Some(due.take_while(|due| self.duration.is_none_or(|ends| *due < ends)).collect())
+    }
+
+    fn rng(&self) -> Option<Rng> {
+        self.seed.map(|seed| Rng::new(seed).fork("load"))
+    }
 }
 
 /// A load on one server. A clone is the same load.
@@ -231,11 +255,8 @@ impl<W: World, C: Connector> Load<W, C> {
 
     fn schedule(&self, interval: Duration, random: bool) -> Schedule {
         let begun = self.shared.tally.borrow().begun;
-        Schedule {
-            next: begun,
-            interval: nanos(interval).max(1),
-            rng: random.then(|| self.shared.world.rng("load")),
-        }
+        let drawn = || self.shared.plan.rng().unwrap_or_else(|| self.shared.world.rng("load"));
+        Schedule::new(begun, interval, random.then(drawn))
     }
 }
 
@@ -285,6 +306,10 @@ struct Schedule {
 }
 
 impl Schedule {
+    fn new(begun: Instant, interval: Duration, rng: Option<Rng>) -> Self {
+        Self { next: begun, interval: nanos(interval).max(1), rng }
+    }
+
     fn next(&mut self) -> Instant {
         let due = self.next;
         let gap = match &mut self.rng {
@@ -311,3 +336,35 @@ async fn seconds<W: World, C: Connector>(load: Load<W, C>) {
 }
 
 const READ_BYTES: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_planned_can_be_told_beforehand() {
+        let plan = |pace: Pace| Plan {
+            authority: String::new(),
+            target: "/".to_owned(),
+            pace,
+            objects: None,
+            streams: 1,
+            requests: None,
+            sessions: None,
+            duration: Some(Duration::from_millis(25)),
+            timeout: Duration::from_secs(1),
+            most: 1,
+            seed: None,
+        };
+        let interval = Duration::from_millis(10);
+        let even = plan(Pace::Open { interval, random: false });
+        let millis = |due: &[u64]| Some(due.iter().copied().map(Duration::from_millis).collect::<Vec<_>>());
+        assert_eq!(even.first_due(5), millis(&[0, 10, 20]));
+        assert_eq!(Plan { sessions: Some(2), ..even }.first_due(5), millis(&[0, 10]));
+        assert_eq!(plan(Pace::Closed { sessions: 3 }).first_due(5), None);
+        let random = plan(Pace::Pool { interval, random: true, sessions: 3 });
+        assert_eq!(random.first_due(5), None);
+        let drawn = |seed| Plan { seed: Some(seed), duration: None, ..random.clone() }.first_due(100);
+        assert!(drawn(1).is_some_and(|due| due.len() == 100) && drawn(1) == drawn(1) && drawn(1) != drawn(2));
+    }
+}

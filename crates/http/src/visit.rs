@@ -30,7 +30,7 @@ pub trait Keeper: 'static {
     type File;
 
     /// The body of `target`, to which redirections have led, comes next; `None`: it is not kept. Why it cannot be, is
-    /// an error.
+    /// an error; what it embeds is fetched nevertheless.
     ///
     /// # Errors
     /// A line for people; the object counts as failed.
@@ -178,8 +178,17 @@ struct State {
 
 /// One answer, or the way to another.
 enum Came {
-    Whole(Answer, Vec<u8>),
+    /// With its text, and why it is not kept although it should be.
+    Whole(Answer, Vec<u8>, Option<String>),
     Elsewhere(String),
+}
+
+/// What was fetched in the end.
+struct Found {
+    target: String,
+    /// If it may embed something.
+    text: Vec<u8>,
+    not_kept: Option<String>,
 }
 
 impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
@@ -226,7 +235,10 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
             object.first_byte = object.first_byte.clamp(object.assigned, now);
             match ended {
                 Err(why) => object.failure = Some(why),
-                Ok((target, body)) => embedded = Some(addresses(&object.content_type, &target, host, &body)),
+                Ok(Found { target, text, not_kept }) => {
+                    embedded = Some(addresses(&object.content_type, &target, host, &text));
+                    object.failure = not_kept;
+                }
             }
         });
         let (base, embedded) = embedded.unwrap_or((Place::Nowhere, Vec::new()));
@@ -244,12 +256,14 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
         }
     }
 
-    /// Fetches `target`, or where it leads; what was fetched in the end, and its text if it may embed something.
-    async fn follow(&self, index: usize, mut target: String) -> Result<(String, Vec<u8>), String> {
+    /// Fetches `target`, or where it leads.
+    async fn follow(&self, index: usize, mut target: String) -> Result<Found, String> {
         for _ in 0..=MOST_REDIRECTIONS {
             match self.once(index, &target).await? {
-                Came::Whole(answer, body) if answer.head.status == 200 => return Ok((target, body)),
-                Came::Whole(answer, _) => return Err(format!("status {}", answer.head.status)),
+                Came::Whole(answer, text, not_kept) if answer.head.status == 200 => {
+                    return Ok(Found { target, text, not_kept });
+                }
+                Came::Whole(answer, ..) => return Err(format!("status {}", answer.head.status)),
                 Came::Elsewhere(location) => match resolve(&self.plan.host, &target, &location) {
                     Place::Here(next) => target = next,
                     Place::Elsewhere(url) => return Err(format!("redirected to another host: {url}")),
@@ -271,7 +285,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
                 object.stream = stream;
                 object.assigned = now;
             });
-            let (mut file, mut text, mut come) = (None, Vec::new(), 0);
+            let (mut file, mut not_kept, mut text, mut come) = (None, None, Vec::new(), 0);
             let taken = get_telling(
                 &self.world,
                 &mut lease,
@@ -287,7 +301,12 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
                         });
                         if answer.head.status == 200 {
                             self.keeper.progress(index, Step::Begun(answer.head.length));
-                            file = self.keeper.open(target)?;
+                            match self.keeper.open(target) {
+                                Ok(opened) => file = opened,
+                                // A document that has no place here may embed what has one.
+                                Err(why) if is_text(answer) => not_kept = Some(why),
+                                Err(why) => return Err(why),
+                            }
                         }
                         return Ok(());
                     }
@@ -313,7 +332,7 @@ impl<W: World, U: Upstream, K: Keeper> Shared<W, U, K> {
                         return Ok(Came::Elsewhere(location));
                     }
                     file.map_or(Ok(()), |file| self.keeper.done(file))?;
-                    return Ok(Came::Whole(answer, text));
+                    return Ok(Came::Whole(answer, text, not_kept));
                 }
                 Err(failed) => failed,
             };

@@ -25,6 +25,7 @@ fn plan(pace: Pace) -> Plan {
         duration: Some(Duration::from_secs(4)),
         timeout: Duration::from_secs(60),
         most: 10_000,
+        seed: None,
     }
 }
 
@@ -84,6 +85,21 @@ fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     assert!((850..=1150).contains(&due), "{due}");
     assert_eq!(tally.most_concurrent, 3);
     assert_eq!(tally.replies, tally.sessions);
+}
+
+/// What the plan's own seed draws is what is done, whatever the world is made of.
+#[test]
+fn a_seed_of_the_plan_draws_its_gaps() {
+    let pace = Pace::Open { interval: Duration::from_millis(100), random: true };
+    let drawn = |seed| {
+        let plan = Plan { seed: Some(seed), ..plan(pace) };
+        let due = plan.first_due(1_000).expect("drawn");
+        let tally = load(Plan { objects: Some(1), ..plan });
+        assert_eq!(tally.sessions, due.len() as u64);
+        due.len()
+    };
+    let counts: Vec<_> = (1..=4).map(drawn).collect();
+    assert!(counts.iter().any(|count| *count != counts[0]), "{counts:?}");
 }
 
 /// What is too much for its server ends all the same, a timeout after its plan: what was not asked for by then has

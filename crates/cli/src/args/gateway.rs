@@ -72,4 +72,5 @@ pub fn command() -> Command {
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
         .arg(crate::knobs::set())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
+        .arg(super::dry_run())
 }

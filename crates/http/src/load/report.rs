@@ -233,6 +233,8 @@ pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
             "sessions": plan.sessions,
             "duration_ns": plan.duration.map(nanos),
             "timeout_ns": nanos(plan.timeout),
+            "random": matches!(plan.pace, Pace::Open { random: true, .. } | Pace::Pool { random: true, .. }),
+            "seed": plan.seed,
             "latency_from": if pace == "closed" { "request" } else { "planned" },
         },
         "end": if framing.interrupted { "interrupted" } else { "done" },

@@ -6,7 +6,6 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 /// The schema of the JSON form.
 pub const SCHEMA: &str = "anabranch.decode/1";
@@ -33,14 +32,12 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Writes it as JSON, ending in a line feed: piece by piece, since it is long where there are many conversations.
-    ///
-    /// # Errors
-    /// Of `out`.
-    pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut out, self)?;
-        out.write_all(b"\n")?;
-        out.flush()
+    /// As JSON, ending in a line feed; straight from this, since it is long where there are many conversations.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self);
+        assert!(text.is_ok(), "results are plain values: {text:?}");
+        text.unwrap_or_default() + "\n"
     }
 }
 

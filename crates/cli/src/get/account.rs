@@ -1,0 +1,132 @@
+//! What a `get` has fetched, as JSON: schema `anabranch.get/1`. Times are nanoseconds since the first object was asked for.
+
+use crate::outputs::command_line;
+use crate::place::{Carrier, Url};
+use anabranch_base::time::{Instant, nanos};
+use anabranch_http::visit::Visit;
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+
+/// What came of one URL.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fetched {
+    /// As it was asked for, or embedded.
+    pub url: String,
+    /// Which object embeds it.
+    pub initiator: Option<usize>,
+    /// Of the last answer; `None`: there was none.
+    pub status: Option<u16>,
+    /// Of its body, as far as it came.
+    pub bytes: u64,
+    /// The session it came by, and the stream.
+    pub place: Option<(u64, u16)>,
+    /// When it was to be fetched.
+    pub issued: Option<Instant>,
+    /// When it had a stream.
+    pub assigned: Option<Instant>,
+    /// When the head of its answer was there.
+    pub first_byte: Option<Instant>,
+    /// When all was there.
+    pub delivered: Option<Instant>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Takes note of what becomes of each URL while it is fetched.
+#[derive(Debug)]
+pub struct Ledger(RefCell<Vec<Fetched>>);
+
+impl Ledger {
+    /// Nothing has come yet.
+    pub fn new<'a>(urls: impl Iterator<Item = &'a Url>) -> Self {
+        Self(RefCell::new(urls.map(|url| Fetched { url: url.text.clone(), ..Fetched::default() }).collect()))
+    }
+
+    /// The object of this number is further than it was.
+    pub fn note(&self, number: usize, note: impl FnOnce(&mut Fetched)) {
+        if let Some(fetched) = self.0.borrow_mut().get_mut(number) {
+            note(fetched);
+        }
+    }
+
+    /// What is known so far.
+    pub fn objects(&self) -> Vec<Fetched> {
+        self.0.borrow().clone()
+    }
+}
+
+/// What a page load has brought.
+pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
+    let absolute = |target: &str| format!("{}://{}{target}", url.carrier.scheme(), url.authority());
+    let fetched = come.objects.iter().map(|object| {
+        let well = object.failure.is_none();
+        Fetched {
+            url: absolute(&object.target),
+            initiator: object.initiator,
+            status: (object.status != 0).then_some(object.status),
+            bytes: object.bytes,
+            place: object.connection.map(|connection| (connection, object.stream)),
+            issued: Some(object.issued),
+            assigned: object.connection.is_some().then_some(object.assigned),
+            first_byte: (object.status != 0).then_some(object.first_byte),
+            delivered: well.then_some(object.ended),
+            error: object.failure.clone(),
+        }
+    });
+    fetched.collect()
+}
+
+/// How much was left out, and the first of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LeftOut {
+    /// Addresses.
+    pub count: usize,
+    /// The first of them.
+    pub first: Vec<String>,
+}
+
+/// The whole account, of what began at `start` and ended at `end`.
+pub fn json(
+    objects: &[Fetched],
+    left_out: &LeftOut,
+    settings: Vec<(String, String)>,
+    (start, end): (Instant, Instant),
+) -> String {
+    let failed = objects.iter().filter(|object| object.error.is_some()).count();
+    let settings: Map<String, Value> =
+        settings.into_iter().map(|(name, value)| (name, value.into())).collect();
+    let document = json!({
+        "schema": "anabranch.get/1",
+        "version": env!("CARGO_PKG_VERSION"),
+        "command": command_line(),
+        "settings": settings,
+        "objects": objects.iter().map(|object| told(object, start)).collect::<Vec<_>>(),
+        "left_out": { "count": left_out.count, "first": left_out.first },
+        "totals": {
+            "objects": objects.len(),
+            "failed": failed,
+            "bytes": objects.iter().map(|object| object.bytes).sum::<u64>(),
+            "duration_ns": nanos(end - start),
+        },
+    });
+    format!("{document:#}\n")
+}
+
+fn told(object: &Fetched, start: Instant) -> Value {
+    let since = |at: Option<Instant>| at.map(|at| nanos(at - start));
+    let carrier = Url::parse(&object.url).map_or(Carrier::Tcp, |url| url.carrier);
+    json!({
+        "url": object.url,
+        "transport": carrier.transport(),
+        "initiator": object.initiator,
+        "status": object.status,
+        "bytes": object.bytes,
+        "connection": object.place.map(|(connection, _)| connection),
+        "stream": object.place.map(|(_, stream)| stream),
+        "issued_ns": since(object.issued),
+        "assigned_ns": since(object.assigned),
+        "first_byte_ns": since(object.first_byte),
+        "delivered_ns": since(object.delivered),
+        "error": object.error,
+    })
+}

@@ -1,0 +1,195 @@
+//! Where `get --page` puts what comes: files below a directory, under names that the server has a say in.
+//!
+//! Whatever a page calls its objects, they are files below the directory, none of them hidden: a page that somebody loads
+//! into their home directory has no part in `.bashrc` or `.ssh`. Links in the directory lead nowhere else
+//! (`Reserved::below`).
+
+use super::meter::Meter;
+use crate::Failure;
+use crate::files::{self, Reserved};
+use anabranch_http::visit::{Keeper, Step};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// Files below a directory, each whole or not there.
+pub struct Kept {
+    directory: Option<PathBuf>,
+    /// What has a name below it: a file with its target, or a directory.
+    names: RefCell<BTreeMap<PathBuf, Option<String>>>,
+    meter: Rc<Meter>,
+}
+
+impl Kept {
+    /// Nothing is kept yet; without a directory nothing ever is.
+    pub fn new(directory: Option<PathBuf>, meter: Rc<Meter>) -> Self {
+        Self { directory, names: RefCell::default(), meter }
+    }
+
+    /// The file below the directory that holds a target, and no other: a name that another has gets a number.
+    fn name(&self, target: &str) -> PathBuf {
+        let mut names = self.names.borrow_mut();
+        let wanted = name_of(target);
+        let last = wanted.components().count().saturating_sub(1);
+        let mut name = PathBuf::new();
+        for (depth, part) in wanted.iter().enumerate() {
+            let holds = (depth == last).then(|| target.to_owned());
+            let numbered = |number: u32| match number {
+                1 => name.join(part),
+                _ => name.join(format!("{}~{number}", part.to_string_lossy())),
+            };
+            let mut free = (1..).map(numbered).filter(|name| names.get(name).is_none_or(|has| *has == holds));
+            name = free.next().unwrap_or_else(|| name.join(part));
+            names.insert(name.clone(), holds);
+        }
+        name
+    }
+}
+
+impl Keeper for Kept {
+    type File = Reserved;
+
+    fn open(&self, target: &str) -> Result<Option<Reserved>, String> {
+        let Some(directory) = &self.directory else { return Ok(None) };
+        Reserved::below(directory, &self.name(target)).map(Some).map_err(Failure::line)
+    }
+
+    fn write(&self, file: &mut Reserved, piece: &[u8]) -> Result<(), String> {
+        file.write(piece).map_err(Failure::line)
+    }
+
+    fn done(&self, file: Reserved) -> Result<(), String> {
+        file.done().and_then(|file| files::publish(vec![file])).map_err(Failure::line)
+    }
+
+    fn progress(&self, object: usize, step: Step) {
+        self.meter.step(object, step);
+    }
+}
+
+/// The file below the directory that holds a target: `/a/` is `a/index.html`, escapes are undone where that makes a
+/// name.
+fn name_of(target: &str) -> PathBuf {
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let mut file = PathBuf::new();
+    for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+        let plain = decoded(segment).filter(|plain| is_name(plain));
+        file.push(bounded(shown(plain.unwrap_or_else(|| segment.to_owned()))));
+    }
+    if path.ends_with('/') {
+        file.push("index.html");
+    }
+    match query {
+        // What the query stands for is part of the name.
+        Some(query) => {
+            let path = file.file_name().unwrap_or_default().to_string_lossy();
+            let name = bounded(format!("{path}?{}", query.replace('/', "%2F")));
+            file.with_file_name(name)
+        }
+        None => file,
+    }
+}
+
+/// Within what file systems take for a name: of a longer one the beginning, and what tells it from others.
+fn bounded(name: String) -> String {
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    // FNV-1a, 64 bits.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let end = (0..=LONGEST_NAME - 17).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    format!("{}~{hash:016x}", &name[..end])
+}
+
+/// Not hidden: `_bashrc` for `.bashrc`. This is so of `..`, too, which would lead elsewhere.
+fn shown(name: String) -> String {
+    name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
+}
+
+/// Whether an escape may be undone: what would lead elsewhere, or command a terminal, stays written as it is.
+fn is_name(text: &str) -> bool {
+    !matches!(text, "" | "." | "..") && !text.contains(|c: char| c == '/' || c.is_control())
+}
+
+fn decoded(segment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
+        let (high, low) = (digit()?, digit()?);
+        bytes.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Bytes of a file's name; most file systems take 255.
+const LONGEST_NAME: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn names_stay_below_their_directory() {
+        for (target, file) in [
+            ("/", "index.html"),
+            ("/a/b.css", "a/b.css"),
+            ("/a/", "a/index.html"),
+            ("/one%20two.png", "one two.png"),
+            ("/a?b=/c", "a?b=%2Fc"),
+            ("/?q", "index.html?q"),
+            ("/%2e%2e/x", "%2e%2e/x"),
+            ("/..%2fx", "_.%2fx"),
+            ("/../x", "_./x"),
+            ("/.bashrc", "_bashrc"),
+            ("/%2Ebashrc", "_bashrc"),
+            ("/.ssh/authorized_keys", "_ssh/authorized_keys"),
+            ("/a/.git/", "a/_git/index.html"),
+            ("/.?q", "_?q"),
+            ("/...", "_.."),
+            ("/.anabranch.1.0.partial", "_anabranch.1.0.partial"),
+            ("/a%00", "a%00"),
+            ("/a%1b%5b2J%0a", "a%1b%5b2J%0a"),
+            ("/%zz", "%zz"),
+            ("//x", "x"),
+        ] {
+            let named = name_of(target);
+            assert_eq!(named, Path::new(file), "{target}");
+            assert!(named.components().all(|part| matches!(part, std::path::Component::Normal(_))));
+        }
+        let long = |end: &str| name_of(&format!("/a?{}{end}", "q".repeat(300)));
+        let (one, other) = (long("1"), long("2"));
+        assert!(one != other && one == long("1"));
+        assert!(one.as_os_str().len() <= LONGEST_NAME && one.to_string_lossy().starts_with("a?qq"));
+        assert!(name_of(&format!("/{}", "%C3%A4".repeat(300))).as_os_str().len() <= LONGEST_NAME);
+    }
+
+    #[test]
+    fn no_file_takes_the_place_of_another() {
+        let meter = Meter::new();
+        let kept = Kept::new(None, meter);
+        for (target, file) in [
+            ("/", "index.html"),
+            ("/index.html", "index.html~2"),
+            ("/", "index.html"),
+            ("/docs", "docs"),
+            ("/docs/a", "docs~2/a"),
+            ("/docs/b", "docs~2/b"),
+            ("/x/y", "x/y"),
+            ("/x", "x~2"),
+            ("/x//y", "x/y~2"),
+            ("/_rc", "_rc"),
+            ("/.rc", "_rc~2"),
+        ] {
+            assert_eq!(kept.name(target), Path::new(file), "{target}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `decode`: what it writes beside its text, of captures that a race has made.
+
+mod running;
+
+use running::{Scratch, anabranch, errors, run};
+use std::fs;
+use std::path::PathBuf;
+
+fn captures(place: &Scratch) -> [PathBuf; 2] {
+    let out = place.0.join("out");
+    let race = ["race", "-q", "--runs", "1", "--objects", "4x20kB", "--loss", "2%", "--transport", "tcp"];
+    let raced = run(anabranch().args(race).args(["--transport", "sctp:streams=3", "--out"]).arg(&out));
+    assert_eq!(raced.status.code(), Some(0), "{}", errors(&raced));
+    let of = |what: &str| {
+        let found = fs::read_dir(&out).expect("a directory").map(|entry| entry.expect("an entry").path());
+        let named = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.starts_with(what) && name.ends_with(".server.pcapng")
+        };
+        found.into_iter().find(named).expect(what)
+    };
+    [of("tcp"), of("sctp")]
+}
+
+#[test]
+fn every_stream_has_a_row_that_says_what_the_json_says() {
+    let place = Scratch::new("decode-csv");
+    for (capture, transport) in captures(&place).iter().zip(["tcp", "sctp"]) {
+        let json = place.0.join("x.json");
+        let got = run(anabranch().arg("decode").arg(capture).args(["--csv", "-", "--json"]).arg(&json));
+        assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
+        assert!(errors(&got).contains("A to B"), "the text goes to standard error: {}", errors(&got));
+        let document: serde_json::Value =
+            serde_json::from_slice(&fs::read(&json).expect("written")).expect("JSON");
+        let csv = String::from_utf8(got.stdout).expect("text");
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let heads = lines.next().expect("a header");
+        let mut rows = 0;
+        for row in lines {
+            rows += 1;
+            assert_eq!(row.len(), heads.len(), "{row:?}");
+            let column = |name: &str| row[heads.iter().position(|head| *head == name).expect(name)];
+            assert_eq!((column("conversation"), column("transport")), ("1", transport));
+            let talk = &document["conversations"][0];
+            assert_eq!(column("a"), talk["sides"][0]["addresses"][0]);
+            assert_eq!(column("b_port"), talk["sides"][1]["port"].to_string());
+            let direction = &talk["directions"][usize::from(column("direction") == "B to A")];
+            let (said, data) = match transport {
+                "sctp" => (&direction["streams"][column("stream")], "chunks"),
+                _ => (direction, "data"),
+            };
+            for (name, value) in [
+                ("data", &said[data]),
+                ("bytes", &said["bytes"]),
+                ("fast", &said["repairs"]["fast"]),
+                ("timeout", &said["repairs"]["timeout"]),
+                ("spurious", &said["repairs"]["spurious"]),
+            ] {
+                assert_eq!(column(name), value.to_string(), "{name}: {row:?}");
+            }
+        }
+        let directions = document["conversations"][0]["directions"].as_array().expect("two").iter();
+        let streams: usize =
+            directions.map(|way| way["streams"].as_object().map_or(0, serde_json::Map::len)).sum();
+        assert_eq!(rows, if transport == "sctp" { streams } else { 2 }, "{csv}");
+        assert!(rows > 1);
+    }
+}
+
+#[test]
+fn quiet_says_nothing_but_what_was_asked_for() {
+    let place = Scratch::new("decode-quiet");
+    let [_, capture] = captures(&place);
+    let csv = place.0.join("x.csv");
+    let got = run(anabranch().arg("decode").arg(&capture).args(["-q", "--csv"]).arg(&csv));
+    assert_eq!((got.status.code(), got.stdout.len(), errors(&got).as_str()), (Some(0), 0, ""));
+    assert!(fs::read_to_string(&csv).expect("written").starts_with("conversation,transport,"));
+    let got = run(anabranch().arg("decode").arg(&capture).args(["--quiet", "--json", "-"]));
+    assert!(got.stdout.starts_with(b"{") && got.stderr.is_empty());
+    // What is wrong is told nevertheless.
+    let cut = place.file("cut.pcapng", &fs::read(&capture).expect("read")[..2_000]);
+    let got = run(anabranch().arg("decode").arg(&cut).arg("-q"));
+    assert_eq!((got.status.code(), got.stdout.len()), (Some(1), 0));
+    assert!(
+        errors(&got).lines().count() == 1 && errors(&got).contains("in the middle of a packet"),
+        "{}",
+        errors(&got)
+    );
+    for words in
+        [&["--csv", "-", "--json", "-"][..], &["--csv", ""], &["--json", ""], &["--csv", "x", "--json", "x"]]
+    {
+        let got = run(anabranch().current_dir(&place.0).arg("decode").arg(&capture).args(words));
+        assert_eq!(got.status.code(), Some(2), "{words:?}: {}", errors(&got));
+        assert!(errors(&got).lines().count() == 1 && !place.0.join("x").exists(), "{}", errors(&got));
+    }
+}

@@ -1,0 +1,171 @@
+//! `get --json`: what came of each object is written down as it was, also of those that failed, and nothing else is where
+//! it goes.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Running, Scratch, anabranch, errors, noise, run};
+use serde_json::Value;
+use std::fs;
+use std::net::TcpListener;
+
+fn site(place: &Scratch) -> Running {
+    place.file("site/index.html", "<img src=one.png><img src=gone.png>");
+    place.file("site/one.png", noise(100_000));
+    place.file("site/two.png", "picture");
+    let root = format!("{}/site", place.text());
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+    Running::start(&[&["serve", &root, "-q"], &listen[..]].concat())
+}
+
+/// Its objects, in which times do not go back.
+fn objects(document: &Value) -> Vec<Value> {
+    assert_eq!(document["schema"], "anabranch.get/1");
+    let objects = document["objects"].as_array().expect("objects").clone();
+    for object in &objects {
+        let times = ["issued_ns", "assigned_ns", "first_byte_ns", "delivered_ns"];
+        let times: Vec<u64> = times.iter().filter_map(|name| object[name].as_u64()).collect();
+        assert!(times.is_sorted(), "{object}");
+        let well = object["error"].is_null();
+        assert_eq!(object["delivered_ns"].is_u64(), well, "{object}");
+        assert!(object["issued_ns"].is_u64(), "{object}");
+    }
+    let failed = objects.iter().filter(|object| !object["error"].is_null()).count();
+    let bytes: u64 = objects.iter().filter_map(|object| object["bytes"].as_u64()).sum();
+    let totals = &document["totals"];
+    assert_eq!(
+        (totals["objects"].as_u64(), totals["failed"].as_u64()),
+        (Some(objects.len() as u64), Some(failed as u64))
+    );
+    assert_eq!(totals["bytes"].as_u64(), Some(bytes));
+    assert!(totals["duration_ns"].is_u64());
+    objects
+}
+
+#[test]
+fn what_came_of_each_url_is_told() {
+    let place = Scratch::new("get-json");
+    let server = site(&place);
+    for (scheme, transport) in [("http", "tcp"), ("http+sctp", "sctp")] {
+        let urls = ["one.png", "gone.png", "two.png"].map(|name| format!("{}{name}", server.url(scheme)));
+        let (out, json) = (place.0.join(scheme), place.0.join(scheme).join("account.json"));
+        let out = format!("{}/", out.display());
+        let got = run(anabranch().args(["get", "-q", "-o", &out, "--json"]).arg(&json).args(&urls));
+        assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
+        assert!(got.stdout.is_empty() && errors(&got).lines().count() == 1, "{}", errors(&got));
+        let document: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("JSON");
+        let objects = objects(&document);
+        let right =
+            [(200, 100_000, Value::Null), (404, 0, "/gone.png: status 404".into()), (200, 7, Value::Null)];
+        assert_eq!(objects.len(), right.len());
+        for ((object, url), (status, bytes, error)) in objects.iter().zip(&urls).zip(right) {
+            assert_eq!(
+                (object["url"].as_str(), object["transport"].as_str()),
+                (Some(&**url), Some(transport))
+            );
+            assert_eq!(object["status"], status, "{object}");
+            if status == 200 {
+                assert_eq!(object["bytes"], bytes, "{object}");
+            }
+            assert_eq!(object["error"], error, "{object}");
+            assert_eq!(object["connection"], objects[0]["connection"], "{object}");
+            assert!(object["connection"].is_u64() && object["first_byte_ns"].is_u64(), "{object}");
+        }
+        let streams: Vec<_> = objects.iter().filter_map(|object| object["stream"].as_u64()).collect();
+        assert_eq!(streams, if scheme == "http" { [0, 0, 0] } else { [0, 1, 2] });
+        assert_eq!(document["settings"].as_object().map(|set| set.is_empty()), Some(scheme == "http"));
+    }
+}
+
+#[test]
+fn a_page_is_told_and_what_is_drawn_makes_way() {
+    let place = Scratch::new("get-json-page");
+    let server = site(&place);
+    for scheme in ["http", "http+sctp"] {
+        let got = run(anabranch().args(["get", "--page", server.url(scheme), "--json", "-"]));
+        let drawn = errors(&got);
+        assert_eq!(got.status.code(), Some(1), "{drawn}");
+        assert!(drawn.contains("3 objects, "), "{drawn}");
+        let document: Value = serde_json::from_slice(&got.stdout).expect("JSON, and nothing else");
+        let objects = objects(&document);
+        let told: Vec<_> = objects
+            .iter()
+            .map(|object| {
+                (
+                    object["url"].as_str().expect("a URL"),
+                    object["status"].as_u64(),
+                    object["initiator"].as_u64(),
+                )
+            })
+            .collect();
+        let url = |name: &str| format!("{}{name}", server.url(scheme));
+        assert_eq!(
+            told,
+            [
+                (&*url(""), Some(200), None),
+                (&url("one.png"), Some(200), Some(0)),
+                (&url("gone.png"), Some(404), Some(0))
+            ]
+        );
+        assert_eq!(objects[2]["error"], "status 404");
+        assert_eq!(document["left_out"]["count"], 0);
+    }
+}
+
+/// Nobody answers: there is an account all the same, of each.
+#[test]
+fn what_is_not_reached_is_told_of_each() {
+    let place = Scratch::new("get-json-none");
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    for server in
+        [format!("http://{free}/"), format!("http+sctp://{free}/"), "http://nosuch.invalid/".to_owned()]
+    {
+        let json = place.0.join("account.json");
+        for page in [&["--page"][..], &[]] {
+            let urls = [format!("{server}a"), format!("{server}b")];
+            let urls = if page.is_empty() { &urls[..] } else { &urls[..1] };
+            let got = run(anabranch()
+                .args(["get", "-q", "--timeout", "20s", "-o"])
+                .arg(format!("{}/out/", place.text()))
+                .args(page)
+                .arg("--json")
+                .arg(&json)
+                .args(urls));
+            assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
+            let document: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("JSON");
+            let objects = objects(&document);
+            assert_eq!(objects.len(), urls.len(), "{document}");
+            for object in &objects {
+                assert!(object["error"].is_string() && object["status"].is_null(), "{object}");
+            }
+            fs::remove_file(&json).expect("it is there");
+        }
+    }
+}
+
+#[test]
+fn an_account_is_nowhere_else() {
+    let place = Scratch::new("get-json-place");
+    let server = site(&place);
+    let url = server.url("http");
+    for words in [
+        &["--json", "-"][..],
+        &["--json", ""],
+        &["--json", "x", "-o", "x"],
+        &["--page", "--json", "-", "--har", "-"],
+        &["--page", "--json", "x", "--har", "./x"],
+    ] {
+        let got = run(anabranch().current_dir(&place.0).args(["get", "-q", url]).args(words));
+        let told = errors(&got);
+        assert_eq!(got.status.code(), Some(2), "{words:?}: {told}");
+        assert!(told.lines().count() == 1 && told.contains("--json"), "{words:?}: {told}");
+        assert!(got.stdout.is_empty() && !place.0.join("x").exists(), "{words:?}");
+    }
+    // With what is got elsewhere, standard output is the account's.
+    let got =
+        run(anabranch().current_dir(&place.0).args(["get", "-q", url, "-o", "got.html", "--json", "-"]));
+    assert_eq!(got.status.code(), Some(0), "{}", errors(&got));
+    let document: Value = serde_json::from_slice(&got.stdout).expect("JSON, and nothing else");
+    assert_eq!(objects(&document).len(), 1);
+}

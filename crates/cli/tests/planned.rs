@@ -1,0 +1,98 @@
+//! `--dry-run` of what goes on until it is ended: everything is told, nothing is done, and what is wrong is wrong as ever.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Scratch, anabranch, errors, run};
+use std::net::TcpListener;
+
+/// What a command says that ends well, without a word of complaint.
+fn said(words: &str) -> String {
+    let output = run(anabranch().args(words.split(' ')));
+    assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
+    assert!(output.stderr.is_empty(), "{words}: {}", errors(&output));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn has(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(text.lines().any(|other| other == *line), "no '{line}' in:\n{text}");
+    }
+}
+
+#[test]
+fn servers_tell_where_they_would_listen_and_do_not() {
+    let place = Scratch::new("planned");
+    // Where somebody listens already nobody else could.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = taken.local_addr().expect("an address");
+    let listen = format!("--listen tcp://{at} --listen sctp://127.0.0.1,[::1]:7000 --listen sctp-ip://*");
+    let root = place.text();
+    let text = said(&format!("serve {root} {listen} --streams 7 --threads 2 --quiet --dry-run"));
+    let listening =
+        [&*format!("listen: tcp://{at}"), "listen: sctp://127.0.0.1,[::1]:7000", "listen: sctp-ip://*:80"];
+    has(&text, &listening);
+    has(&text, &[&format!("directory: {root}"), "streams: 7", "threads: 2", "idle: 60s", "log: none"]);
+    assert!(text.contains(",streams=7,") || text.contains("set: streams=7,"), "{text}");
+    let text = said(&format!("gateway {listen} --allow *.example.com --allow 10.0.0.0/8:80 -n"));
+    has(&text, &listening);
+    let carried =
+        ["carries: to what is allowed, over TCP", "allow: *.example.com, 10.0.0.0/8:80", "exchanges: 4096"];
+    has(&text, &carried);
+    let text = said("gateway --via http+sctp://nosuch.invalid -n");
+    has(
+        &text,
+        &["listen: tcp://127.0.0.1:3128", "carries: to http+sctp://nosuch.invalid", "log: standard output"],
+    );
+    for wrong in
+        ["serve /nosuch -n", "serve --idle 5 -n", "gateway -n", "gateway --listen udp://x --allow * -n"]
+    {
+        let output = run(anabranch().args(wrong.split(' ')));
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(
+            output.stdout.is_empty() && errors(&output).lines().count() == 1,
+            "{wrong}: {}",
+            errors(&output)
+        );
+    }
+}
+
+#[test]
+fn a_load_tells_its_plan_and_sends_nothing() {
+    let place = Scratch::new("planned-load");
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    server.set_nonblocking(true).expect("a listener");
+    let url = format!("http://{}/x", server.local_addr().expect("an address"));
+    let json = format!("{}/x.json", place.text());
+    let text = said(&format!("load {url} --rate 100/s --sessions 3 --json {json} --dry-run"));
+    let right = [
+        "pace: open loop: a session every 10ms",
+        "first due at: 0ms 10ms 20ms",
+        "sessions: 3",
+        "duration: no limit",
+    ];
+    has(&text, &right);
+    has(&text, &[&format!("url: {url}"), "transport: tcp", "timeout: 5s", "objects-per-session: 1"]);
+    let text = said(&format!("load {url} -c 4 --objects-per-session 5 -n"));
+    has(&text, &["pace: closed loop: 4 sessions at a time", "objects-per-session: 5", "duration: 10s"]);
+    assert!(!text.contains("first due"), "{text}");
+    let text = said("load http+sctp://nosuch.invalid/ --rate 2/s -c 3 --set rcvbuf=1MiB -n");
+    has(&text, &["pace: open loop: an object every 500ms, on 3 sessions", "transport: sctp"]);
+    assert!(text.contains("rcvbuf=1048576B") || text.contains("rcvbuf=1MiB"), "{text}");
+    assert!(server.accept().is_err() && !std::path::Path::new(&json).exists());
+}
+
+/// The same seed draws the same gaps; without one nobody knows.
+#[test]
+fn a_seed_is_of_what_random_draws() {
+    let drawn = |seed: &str| {
+        let text = said(&format!("load http://127.0.0.1:1/ --rate 100/s --random{seed} -n"));
+        text.lines().find_map(|line| line.strip_prefix("first due at: ").map(str::to_owned))
+    };
+    let seven = drawn(" --seed 7").expect("drawn");
+    assert_eq!(seven.split(' ').count(), 5);
+    assert_eq!(drawn(" --seed 7"), Some(seven.clone()));
+    assert_ne!(drawn(" --seed 8"), Some(seven));
+    assert_eq!(drawn(""), None);
+}

@@ -119,9 +119,10 @@ impl Settings {
         // do not go before another's because they came earlier (RFC 8260 §3.2).
         let ours = [("reconfig", "yes"), ("scheduler", "rr")];
         let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let set = [&ours[..], &knobs::given(matches)?].concat();
-        let mut sctp = knobs::sctp(&set)?;
-        knobs::streams(&mut sctp, &set, number("streams"));
+        let given = knobs::given(matches)?;
+        let mut sctp = knobs::sctp(&[&ours[..], &given].concat())?;
+        knobs::asks_after_peers(&mut sctp, &given);
+        knobs::streams(&mut sctp, &given, number("streams"));
         Ok(Self {
             onward: Onward::read(matches)?,
             sctp,

@@ -128,6 +128,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 fn config(matches: &ArgMatches) -> Result<Config, Failure> {
     let set = knobs::given(matches)?;
     let mut config = knobs::sctp(&set)?;
+    knobs::asks_after_peers(&mut config, &set);
     // An exchange that is given up, here or there, takes its stream with it, not the association (RFC 6525).
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
     Ok(config)

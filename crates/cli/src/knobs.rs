@@ -10,13 +10,14 @@ pub fn set() -> Arg {
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{given, sctp, streams, told};
+pub use linux::{asks_after_peers, given, sctp, streams, told};
 
 #[cfg(target_os = "linux")]
 mod linux {
     use crate::Failure;
     use crate::place::Carrier;
     use crate::serve::config;
+    use anabranch_base::time::Duration;
     use anabranch_transport::engines::sctp::{Config, PROFILES};
     use clap::ArgMatches;
 
@@ -48,6 +49,14 @@ mod linux {
         }
         made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
         Ok(made)
+    }
+
+    /// Who waits for answers sends nothing that would tell it that nobody is there any more, but HEARTBEATs: these go every
+    /// 5 s, where RFC 9260 §16 advises 30, unless the flag says otherwise.
+    pub fn asks_after_peers(sctp: &mut Config, set: &[(String, String)]) {
+        if !set.iter().any(|(key, _)| key == "hb_interval" || key == "profile") {
+            sctp.hb_interval = Some(Duration::from_secs(5));
+        }
     }
 
     /// So many streams an association, and no more whatever the peer asks for (RFC 6525 §5.2.5), unless the flag says so.

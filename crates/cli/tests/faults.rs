@@ -78,6 +78,31 @@ fn a_killed_peer_is_noticed() {
     }
 }
 
+/// A client that has taken all there was sends nothing that could be refused where nobody is any more, but HEARTBEATs.
+#[test]
+fn a_peer_that_dies_in_silence_is_noticed() {
+    let (place, server) = serving("silent");
+    let url = format!("{}big", server.url("http+sctp"));
+    let mut client = anabranch();
+    client.current_dir(&place.0).args(["get", "--quiet", "--timeout", "25s", &url]);
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut out = client.stdout.take().expect("its output");
+    out.read_exact(&mut [0; 1000]).expect("the beginning");
+    server.pause();
+    let reader = thread::spawn(move || {
+        let mut rest = Vec::new();
+        out.read_to_end(&mut rest).expect("the rest");
+        rest.len()
+    });
+    thread::sleep(Duration::from_secs(1));
+    drop(server);
+    let output = client.wait_with_output().expect("it ends");
+    let told = errors(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.lines().count() == 1 && told.contains("nothing listens there any more"), "{told}");
+    assert!(reader.join().expect("read") < 19_999_000, "the transfer was over too soon to tell");
+}
+
 /// A file that becomes shorter while it is sent: the client learns at once that its answer is not whole, and not when the
 /// server or it loses patience.
 #[test]

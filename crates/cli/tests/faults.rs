@@ -80,6 +80,7 @@ fn a_killed_peer_is_noticed() {
 
 /// A client that has taken all there was sends nothing that could be refused where nobody is any more, but HEARTBEATs.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "real programs take real time")]
 fn a_peer_that_dies_in_silence_is_noticed() {
     let (place, server) = serving("silent");
     let url = format!("{}big", server.url("http+sctp"));

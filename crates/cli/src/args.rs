@@ -178,7 +178,7 @@ fn lasting(arg: Arg) -> Arg {
     arg.value_parser(read)
 }
 
-/// `--dry-run`, of whatever would go on until it is ended.
+/// `--dry-run` of what has a real network to do with.
 pub fn dry_run() -> Arg {
     Arg::new("dry-run")
         .long("dry-run")
@@ -202,7 +202,8 @@ fn get() -> Command {
         .about("Get objects over TCP or SCTP")
         .long_about(
             "Get objects by HTTP/1.1: http:// over TCP, http+sctp:// over SCTP in UDP (port 9899), http+sctp-ip:// over \
-             SCTP on IP. Objects of one server share a connection; over SCTP each has a stream of its own. Traffic is in \
+             SCTP on IP. Objects of one server share a connection; over SCTP each has a stream of its own, and a server \
+             may be written with several addresses, http+sctp://192.0.2.1,198.51.100.1/, which are paths. Traffic is in \
              the clear.",
         )
         .after_long_help(
@@ -241,6 +242,12 @@ fn get() -> Command {
                     "Write what came of each object as JSON, schema anabranch.get/1 (-: what is drawn goes to stderr)",
                 ),
         )
+        .arg(
+            Arg::new("csv")
+                .long("csv")
+                .value_name("FILE|-")
+                .help("Write a row for each object (-: what is drawn goes to stderr)"),
+        )
         .arg(lasting(
             Arg::new("timeout")
                 .long("timeout")
@@ -260,6 +267,7 @@ fn get() -> Command {
         )
         .arg(crate::knobs::set())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
+        .arg(dry_run())
 }
 
 fn features() -> Command {

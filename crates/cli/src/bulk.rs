@@ -88,6 +88,7 @@ pub fn command() -> Command {
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.bulk/1 (-: the lines go to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row an interval"))
         .arg(switch("quiet", "No lines but the result's").short('q'))
+        .arg(crate::args::dry_run())
 }
 
 #[cfg(target_os = "linux")]
@@ -97,8 +98,8 @@ mod verb {
     use crate::outputs::{Outputs, command_line};
     use crate::place::{Carrier, Listen, Url};
     use crate::serve::reason;
-    use crate::{Done, Failure, complain, knobs, say};
-    use anabranch_base::units::{Bytes, parse_span};
+    use crate::{Done, Failure, complain, knobs, planned, say};
+    use anabranch_base::units::{Bytes, format_span, parse_span};
     use anabranch_http::throughput::report::{self, Framing};
     use anabranch_http::throughput::{self, Event, Interval, LEAST_MESSAGE, MOST_MESSAGE, Plan, Probe, Test};
     use anabranch_transport::engines::sctp::Config;
@@ -141,6 +142,11 @@ mod verb {
                 places.push((Knobs::of(protocol, &set)?, listen));
             }
             let once = matches.get_flag("once");
+            if matches.get_flag("dry-run") {
+                let names = ["listen", "once", "sctp-port", "timeout", "no-offload", "busy-poll"];
+                say(&(planned::flags(matches, &names) + &planned_knobs(places.iter().map(|(made, _)| made))))?;
+                return Ok(Done::Well);
+            }
             let server = Server { places, sctp_port, timeout, once };
             let served = os::run(options(matches), async |world| server.run(view(world)).await);
             return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
@@ -188,6 +194,10 @@ mod verb {
             }
         }
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+        if matches.get_flag("dry-run") {
+            say(&planned(matches, &url, &plan, &made))?;
+            return Ok(Done::Well);
+        }
         let outputs = Outputs::reserve(text("json"), text("csv"))?;
         let framing = Framing {
             command: command_line(),
@@ -200,6 +210,38 @@ mod verb {
         let client = Client { url, plan, knobs: made, sctp_port, quiet: matches.get_flag("quiet"), framing };
         let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
         done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+    }
+
+    fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String {
+        let way = match (plan.up, plan.down) {
+            (true, true) => "both send",
+            (true, false) => "the client sends",
+            _ => "the server sends",
+        };
+        let order = if plan.unordered { "unordered" } else { "in order" };
+        let until = plan
+            .bytes
+            .map_or_else(|| format!("for: {}", format_span(plan.span)), |bytes| format!("size: {bytes}B"));
+        let mut out = format!("server: {}\n{until}\nmessages: {}B, {order}, {way}\n", url.text, plan.message);
+        out += &format!("interval: {}\ntimeout: {}\n", format_span(plan.interval), format_span(plan.timeout));
+        out += &planned::flags(
+            matches,
+            &["connections", "streams", "sctp-port", "no-offload", "busy-poll", "json", "csv"],
+        );
+        out + &planned_knobs(std::iter::once(made))
+    }
+
+    /// What the transports are set to, once each.
+    fn planned_knobs<'a>(all: impl Iterator<Item = &'a Knobs>) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for made in all {
+            let told = made.told().into_iter().map(|(key, value)| format!("{key}={value}"));
+            let line = format!("set: {}\n", told.collect::<Vec<_>>().join(","));
+            if line != "set: \n" && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines.concat()
     }
 
     /// Whose protocol.
@@ -242,6 +284,10 @@ mod verb {
         let (protocol, carrier, rest) = of(text)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let url = Url::parse(&format!("{}://{rest}/", carrier.scheme()));
+        if rest.contains(',') && protocol != Protocol::Sctp {
+            let told = format!("{text}: several addresses of one host are for sctp:// and sctp-ip://");
+            return Err(Failure::Usage(told));
+        }
         let wrong = || Failure::Usage(format!("{text}: no host and port; write {FORMS}"));
         let mut url = url.map_err(|_| wrong())?;
         let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
@@ -395,7 +441,7 @@ mod verb {
                 }
             };
             let ended = {
-                let mut running = std::pin::pin!(test.run(lines));
+                let mut running = std::pin::pin!(test.run(&lines));
                 poll_fn(|cx| match running.as_mut().poll(cx) {
                     Poll::Ready(ended) => Poll::Ready(Some(ended)),
                     Poll::Pending => signals.poll(cx).map(|()| None),
@@ -403,6 +449,11 @@ mod verb {
                 .await
             };
             framing.interrupted = ended.is_none();
+            if framing.interrupted
+                && let Some(rest) = test.rest()
+            {
+                lines(&rest);
+            }
             if let Some(Err(failure)) = ended {
                 complain(&format!("{}: {failure}", url.text));
                 return Ok(Done::Badly);
@@ -614,7 +665,7 @@ mod verb {
             assert_eq!((protocol, url.carrier, url.port), (Protocol::Sctp, Carrier::SctpIp, 80));
             let (protocol, url) = of_url("mptcp://host:5/").expect("a place");
             assert_eq!(protocol, Protocol::Kernel(KernelProtocol::Mptcp));
-            assert_eq!((url.host.as_str(), url.port, url.carrier), ("host", 5, Carrier::Tcp));
+            assert_eq!((url.host(), url.port, url.carrier), ("host", 5, Carrier::Tcp));
             for wrong in ["host:5", "tcp://host", "udp://host:5", "tcp://:5", "tcp://[::1]", "tcp://host:5/x"]
             {
                 assert!(of_url(wrong).is_err(), "{wrong}");

@@ -203,7 +203,7 @@ impl Onward {
 }
 
 fn authority(url: &Url) -> Authority {
-    Authority { host: url.host.to_ascii_lowercase(), port: url.port }
+    Authority { host: url.host().to_ascii_lowercase(), port: url.port }
 }
 
 async fn carry(world: OsWorld, doors: Vec<Door>, settings: Settings, post: Post) -> Result<Done, Failure> {

@@ -19,9 +19,9 @@ use crate::dial::{Sctp, within};
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
-use crate::{Done, Failure, complain, knobs};
+use crate::{Done, Failure, complain, knobs, planned, say};
 use account::{Ledger, LeftOut};
-use anabranch_base::units::parse_span;
+use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::gateway::connect_any;
 use anabranch_http::get::{Answer, GetError, get_telling};
 use anabranch_http::visit::{Place, Step, resolve};
@@ -55,6 +55,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let given = given.transpose()?;
     let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
+    if matches.get_flag("dry-run") {
+        say(&planned(matches, &urls, &outputs, (connect, timeout))?)?;
+        return Ok(Done::Well);
+    }
     if matches.get_flag("page") {
         return whole_page(matches, urls, &outputs, (connect, timeout), sctp_port);
     }
@@ -72,7 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if let Some(directory) = directory {
         files::reserve_directory(directory)?;
     }
-    let json = matches.get_one::<String>("json").map(String::as_str);
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let mut wanted: Vec<Wanted> = Vec::new();
     for (number, url) in urls.into_iter().enumerate() {
         let file = match (directory, outputs.get(number)) {
@@ -92,10 +96,10 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         }
         wanted.push(Wanted { number, url, file, moves: 0 });
     }
-    let outputs = Outputs::reserve(json, None)?;
+    let outputs = Outputs::reserve(text("json"), text("csv"))?;
     if let Some(one) = wanted.iter().find(|one| outputs.takes(one.file.as_ref())) {
         let told = format!(
-            "--json and {} would be written to one place; write -o FILE and --json FILE",
+            "--json or --csv and {} would be written to one place; write -o FILE and --json FILE",
             one.url.text
         );
         return Err(Failure::Usage(told));
@@ -117,11 +121,31 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         outputs.write(
             "",
             || account::json(&objects, &LeftOut::default(), told, (start, world.now())),
-            String::new,
+            || account::csv(&objects, start),
         )?;
         Ok(done)
     });
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+}
+
+/// What `--dry-run` says.
+fn planned(
+    matches: &ArgMatches,
+    urls: &[Url],
+    outputs: &[&String],
+    (connect, timeout): (Duration, Duration),
+) -> Result<String, Failure> {
+    let mut out: String = urls.iter().map(|url| format!("url: {}\n", url.text)).collect();
+    if outputs.is_empty() {
+        out += if matches.get_flag("page") { "output: nowhere\n" } else { "output: standard output\n" };
+    }
+    out += &planned::flags(matches, &["output", "page", "har", "json", "csv"]);
+    out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
+    let sctp = config(matches)?;
+    Ok(match urls.iter().all(|url| url.carrier == Carrier::Tcp) {
+        true => out,
+        false => out + &planned::flags(matches, &["sctp-port"]) + &planned::knobs(&sctp),
+    })
 }
 
 /// What SCTP runs with.
@@ -160,14 +184,17 @@ fn whole_page(
         Some("") => return Err(Failure::Usage("--har '': it names no file".to_owned())),
         Some(name) => page::Har::File(Reserved::new(Path::new(name))?),
     };
-    let outputs = Outputs::reserve(matches.get_one::<String>("json").map(String::as_str), None)?;
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let same = match &har {
         page::Har::Nowhere => false,
         page::Har::Stdout => outputs.takes(None),
         page::Har::File(file) => outputs.takes(Some(file)),
     };
     if same {
-        return Err(Failure::Usage("--json and --har would be written to one place; write two".to_owned()));
+        return Err(Failure::Usage(
+            "--json or --csv and --har would be written to one place; write two".to_owned(),
+        ));
     }
     let quiet = matches.get_flag("quiet");
     let sctp = config(matches)?;
@@ -230,12 +257,13 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
         settings.ledger.note(one.number, |fetched| fetched.issued = Some(world.now()));
     }
     while !left.is_empty() {
-        let mut servers: BTreeMap<(Carrier, String, u16), Vec<Wanted>> = BTreeMap::new();
+        let mut servers: BTreeMap<(Carrier, Vec<String>, u16), Vec<Wanted>> = BTreeMap::new();
         for one in left.drain(..) {
-            servers.entry((one.url.carrier, one.url.host.clone(), one.url.port)).or_default().push(one);
+            servers.entry((one.url.carrier, one.url.hosts.clone(), one.url.port)).or_default().push(one);
         }
-        for ((carrier, host, _), of_server) in servers {
+        for ((carrier, ..), of_server) in servers {
             let Some(first) = of_server.first() else { continue };
+            let origin = first.url.origin();
             let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
             // What fails for all of them is told once, and noted for each.
             let all_failed = |why: &str| {
@@ -274,7 +302,9 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
                     Ended::Moved(one) => left.push(one),
                     Ended::Failed(why) => {
                         settings.meter.clear();
-                        complain(&format!("{host}: {why}"));
+                        // What is of one object begins with its target.
+                        let gap = if why.starts_with('/') { "" } else { ": " };
+                        complain(&format!("{origin}{gap}{why}"));
                         done = Done::Badly;
                     }
                     Ended::Host(failure) => return Err(failure),

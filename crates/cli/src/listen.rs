@@ -9,6 +9,7 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
+use anabranch_world::kernel::KernelTcp;
 use anabranch_world::os::{OsTask, OsWorld, Seat, Signals, give_back_memory};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
@@ -99,8 +100,9 @@ impl Servers {
         let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
         let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
         for &ip in wanted {
-            match KernelListener::new(world.clone(), SocketAddr::new(ip, place.port), BACKLOG) {
-                Ok(listener) => {
+            match world.listen_tcp(SocketAddr::new(ip, place.port), BACKLOG) {
+                Ok(listening) => {
+                    let listener = KernelListener::over(world.clone(), listening);
                     self.name(place.carrier, ip, listener.local().port());
                     opened.push(Opened::Tcp(listener, Room::new(most)));
                 }
@@ -109,6 +111,7 @@ impl Servers {
                     complain(&format!("not on [::]:{}: {why}", place.port));
                 }
                 Err(why) => {
+                    let why = reason(place.carrier, Some(place.port), &why);
                     return Err(Failure::Host(format!("cannot listen on {}: {why}", shown(place))));
                 }
             }

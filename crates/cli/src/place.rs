@@ -108,8 +108,8 @@ pub struct Url {
     pub text: String,
     /// Over what.
     pub carrier: Carrier,
-    /// A name or an address, without brackets.
-    pub host: String,
+    /// A name or an address, without brackets; where SCTP goes to several addresses of one host, all of them.
+    pub hosts: Vec<String>,
     /// The TCP port, the UDP port, or the SCTP port.
     pub port: u16,
     /// Path and query.
@@ -120,7 +120,7 @@ impl Url {
     /// Reads `http+sctp://127.0.0.1:9899/index.html`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let forms = "http://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or \
-                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)";
+                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132); over SCTP HOST may be ADDRESS,ADDRESS..";
         let wrong = |why: &str| format!("{text}: {why}; write {forms}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
         let carrier = match scheme.to_ascii_lowercase().as_str() {
@@ -133,18 +133,25 @@ impl Url {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
-        let (host, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
-        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let host = bracketed.unwrap_or(host);
-        if host.is_empty() || host.contains('@') {
-            return Err(wrong("there is no host, or more than a host"));
+        let (all, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
+        if carrier == Carrier::Tcp && all.contains(',') {
+            return Err(wrong("several addresses of one host are for SCTP; TCP goes to one"));
         }
-        // RFC 3986 §3.2.2: colons are for addresses in brackets.
-        if host.contains(['[', ']']) || bracketed.is_none() && host.contains(':') {
-            return Err(wrong("an IPv6 address is written in brackets, as [::1]"));
-        }
-        if bracketed.is_some_and(|host| !host.contains(':')) {
-            return Err(wrong("in brackets is no IPv6 address"));
+        let mut hosts = Vec::new();
+        for host in all.split(',') {
+            let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            let host = bracketed.unwrap_or(host);
+            if host.is_empty() || host.contains('@') {
+                return Err(wrong("there is no host, or more than a host"));
+            }
+            // RFC 3986 §3.2.2: colons are for addresses in brackets.
+            if host.contains(['[', ']']) || bracketed.is_none() && host.contains(':') {
+                return Err(wrong("an IPv6 address is written in brackets, as [::1]"));
+            }
+            if bracketed.is_some_and(|host| !host.contains(':')) {
+                return Err(wrong("in brackets is no IPv6 address"));
+            }
+            hosts.push(host.to_owned());
         }
         if port == Some(0) {
             return Err(wrong("port 0 is nobody's"));
@@ -158,27 +165,40 @@ impl Url {
             }
         }
         let port = port.unwrap_or(carrier.port());
-        Ok(Self { text: text.to_owned(), carrier, host: host.to_owned(), port, target: written })
+        Ok(Self { text: text.to_owned(), carrier, hosts, port, target: written })
+    }
+
+    /// The name, or the first address.
+    pub fn host(&self) -> &str {
+        self.hosts.first().map_or("", String::as_str)
     }
 
     /// What the Host field says.
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host = self.host();
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         if self.port == self.carrier.port() { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The server, without what it is asked for.
+    #[cfg(target_os = "linux")]
+    pub fn origin(&self) -> String {
+        format!("{}://{}", self.carrier.scheme(), self.authority())
     }
 
     /// Every address of the host, each with the port.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let found = found.map_err(|why| format!("{}: the name is not resolved: {why}", self.host))?;
         let mut addresses = Vec::new();
-        for address in found {
-            if !addresses.contains(&address) {
-                addresses.push(address);
+        for host in &self.hosts {
+            let found = (host.as_str(), self.port).to_socket_addrs();
+            for address in found.map_err(|why| format!("{host}: the name is not resolved: {why}"))? {
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
             }
         }
         if addresses.is_empty() {
-            Err(format!("{}: the name has no address", self.host))
+            Err(format!("{}: the name has no address", self.host()))
         } else {
             Ok(addresses)
         }
@@ -226,11 +246,19 @@ mod tests {
     #[test]
     fn urls_are_read_and_written_as_http_wants_them() {
         let url = Url::parse("http+sctp://[::1]:7000/a b?c#d").expect("a URL");
-        assert_eq!((url.carrier, url.host.as_str(), url.port), (Carrier::SctpUdp, "::1", 7000));
+        assert_eq!((url.carrier, url.host(), url.port), (Carrier::SctpUdp, "::1", 7000));
         assert_eq!((url.target.as_str(), url.authority().as_str()), ("/a%20b?c", "[::1]:7000"));
         let url = Url::parse("HTTP+sctp-ip://host?q").expect("a URL");
         assert_eq!((url.target.as_str(), url.port, url.authority().as_str()), ("/?q", 80, "host"));
         assert_eq!(Url::parse("http+sctp://host").expect("a URL").port, 9899);
+        let url = Url::parse("http+sctp://10.0.0.1,[fd00::1],10.0.1.1:7000/").expect("a URL");
+        let all = ["10.0.0.1:7000", "[fd00::1]:7000", "10.0.1.1:7000"];
+        let all = all.map(|address| address.parse::<SocketAddr>().expect("an address"));
+        assert_eq!((url.resolve(), url.authority()), (Ok(all.to_vec()), "10.0.0.1:7000".to_owned()));
+        for wrong in ["http://10.0.0.1,10.0.1.1/", "http+sctp://10.0.0.1,/", "http+sctp://fd00::1,[fd00::2]/"]
+        {
+            assert!(Url::parse(wrong).is_err(), "{wrong}");
+        }
         for wrong in
             ["host/x", "ftp://x/", "https://x/", "http:///x", "http://u@x/", "http://x:y/", "http://x:99999/"]
         {

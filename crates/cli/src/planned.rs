@@ -1,5 +1,4 @@
-//! `--dry-run` of what goes on until it is ended: what it would do, a line for each thing, as it was asked for or by
-//! default.
+//! `--dry-run` on a real network: what would be done, a line for each thing, as it was asked for or by default.
 
 use anabranch_transport::engines::sctp::Config;
 use clap::ArgMatches;

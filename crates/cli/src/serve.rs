@@ -130,6 +130,9 @@ pub fn reason(carrier: Carrier, port: Option<u16>, why: &io::Error) -> String {
         (Carrier::SctpIp, io::ErrorKind::PermissionDenied) => {
             format!("{why}: raw sockets need root or CAP_NET_RAW; SCTP in UDP needs neither")
         }
+        (_, io::ErrorKind::PermissionDenied) if port.is_some_and(|port| port < 1024) => {
+            format!("{why}: ports below 1024 need root or CAP_NET_BIND_SERVICE; write a higher one")
+        }
         _ => why.to_string(),
     }
 }

@@ -262,6 +262,27 @@ fn the_kernels_connection_tells_its_window_and_congestion_control() {
     }
 }
 
+/// Interrupted, a test has moved what its lines say it has moved.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "programs live in real time")]
+fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
+    let mut server = Server::start("--listen sctp://127.0.0.1:0");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    assert!(server.line().contains(" has come"));
+    // Some of an interval: a twentieth part of it is worth no line.
+    std::thread::sleep(Duration::from_secs(1));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let intervals = told["intervals"].as_array().expect("intervals");
+    let sent: u64 = intervals.iter().filter_map(|interval| interval["sent"].as_u64()).sum();
+    assert!(sent > 0 && told["up"]["sent"]["bytes"] == sent, "{told}");
+}
+
 /// Interrupted before there was a connection: nothing is said of what it was.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "programs live in real time")]

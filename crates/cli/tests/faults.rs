@@ -245,7 +245,8 @@ fn a_full_server_is_told() {
         let output = run(anabranch().args(words));
         let told = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{words:?}: {told}");
-        let why = "its program ended it, as a server does that is full (ABORT with cause 12)";
+        let why =
+            "its program ended it, as a server does that is full or is ended itself (ABORT with cause 12)";
         // The report of load, or the line of get.
         let told = told + &String::from_utf8_lossy(&output.stdout);
         assert!(told.contains(why), "{words:?}: {told}");

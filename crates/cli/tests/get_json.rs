@@ -113,6 +113,43 @@ fn a_page_is_told_and_what_is_drawn_makes_way() {
     }
 }
 
+/// The CSV has the same, a row each.
+#[test]
+fn rows_tell_what_the_json_tells() {
+    let place = Scratch::new("get-csv");
+    let server = site(&place);
+    let url = |name: &str| format!("{}{name}", server.url("http+sctp"));
+    let (json, csv) = (place.0.join("account.json"), place.0.join("account.csv"));
+    let out = format!("{}/out/", place.text());
+    let mut command = anabranch();
+    command.args(["get", "-q", "-o", &out, "--json"]).arg(&json).arg("--csv").arg(&csv);
+    let got = run(command.args([url("one.png"), url("no,such\"thing")]));
+    assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
+    let document: Value = serde_json::from_slice(&fs::read(&json).expect("written")).expect("JSON");
+    let objects = objects(&document);
+    let rows = fs::read_to_string(&csv).expect("written");
+    let rows: Vec<&str> = rows.lines().collect();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    let whole = &objects[0];
+    let right = format!(
+        "{},sctp,,200,100000,{},0,{},{},{},{},",
+        url("one.png"),
+        whole["connection"],
+        whole["issued_ns"],
+        whole["assigned_ns"],
+        whole["first_byte_ns"],
+        whole["delivered_ns"]
+    );
+    assert_eq!(rows[1], right);
+    let name = format!("\"{}\",sctp,,404,", url("no,such\"\"thing"));
+    assert!(
+        rows[2].starts_with(&name) && rows[2].ends_with(",\"/no,such%22thing: status 404\""),
+        "{}",
+        rows[2]
+    );
+    assert_eq!(rows[0].split(',').count(), rows[1].split(',').count());
+}
+
 /// Nobody answers: there is an account all the same, of each.
 #[test]
 fn what_is_not_reached_is_told_of_each() {

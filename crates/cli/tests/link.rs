@@ -128,6 +128,27 @@ fn transfer(device: &str) {
     }
 }
 
+/// All addresses of a host that has several, as a link names them, are one server.
+#[test]
+fn the_far_end_of_several_paths_is_one_server() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Place::new("paths");
+    let far = format!("exec {PROGRAM} serve site --quiet --listen sctp://$ANABRANCH_FAR:9899");
+    // Where the first path is cut from the beginning, the second carries the handshake.
+    let get =
+        format!("exec {PROGRAM} get --quiet --set rto_initial=200ms http+sctp://$ANABRANCH_FAR/big -o got");
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(&place.0).args(["link", "--quiet", "--path", "rate=50mbit", "--path", "rate=50mbit"]);
+    command.args(["--fail", "path=1,at=0s", "--far", &far, "--", "sh", "-c", &get]);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(
+        fs::read(place.0.join("got")).expect("it came") == fs::read(place.0.join("site/big")).expect("there")
+    );
+}
+
 #[test]
 fn the_same_bytes_come_through_a_lossy_link() {
     if emulated_links() {

@@ -69,6 +69,21 @@ fn at(text: &str, path: &str) -> serde_json::Value {
     path.split('.').fold(document, |value, key| value[key].clone())
 }
 
+/// Where nobody listens, so many fail as were to be asked for, whoever tries at the same time.
+#[test]
+fn no_more_fails_than_was_asked_for() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    for (url, words, failed) in [
+        (format!("http://{free}/"), "-c 2 --requests 11", 11),
+        (format!("http+sctp://{free}/"), "-c 3 --requests 7", 7),
+        (format!("http+sctp://{free}/"), "--rate 500/s --requests 5", 5),
+    ] {
+        let output = load(&url, &format!("{words} --json -"));
+        assert_eq!(output.status.code(), Some(1), "{url} {words}");
+        assert_eq!(at(&out(&output), "errors.refused"), failed, "{url} {words}");
+    }
+}
+
 #[test]
 fn every_pace_brings_every_object() {
     let server = Server::start("paces");

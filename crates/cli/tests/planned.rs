@@ -83,6 +83,29 @@ fn a_load_tells_its_plan_and_sends_nothing() {
     assert!(server.accept().is_err() && !std::path::Path::new(&json).exists());
 }
 
+#[test]
+fn clients_tell_what_they_would_fetch_and_send() {
+    let place = Scratch::new("planned-clients");
+    let out = format!("{}/out/", place.text());
+    let text = said(&format!("get http+sctp://10.0.0.1,10.0.1.1/a http://nosuch.invalid/ -o {out} -n"));
+    has(&text, &["url: http+sctp://10.0.0.1,10.0.1.1/a", "url: http://nosuch.invalid/", "sctp-port: 80"]);
+    has(&text, &[&format!("output: {out}"), "timeout: 30s for a connection, then 120s"]);
+    assert!(text.contains("hb_interval=5s") && !std::path::Path::new(&out).exists(), "{text}");
+    let text = said("get --page http://nosuch.invalid/ --timeout 3s -n");
+    has(&text, &["output: nowhere", "page: true", "timeout: 3s for a connection, then 3s"]);
+    assert!(!text.contains("set:"), "{text}");
+    let text = said("bulk tcp://nosuch.invalid:5201 --reverse --size 1MB --set cc=reno -n");
+    has(&text, &["size: 1000000B", "messages: 65536B, in order, the server sends", "set: cc=reno"]);
+    let text = said("bulk --listen sctp://*:5201 --listen tcp://*:5201 --once -n");
+    has(&text, &["listen: sctp://*:5201, tcp://*:5201", "once: true"]);
+    for wrong in ["get http://10.0.0.1,10.0.1.1/ -n", "bulk tcp://10.0.0.1,10.0.1.1:1 -n", "get --page x -n"]
+    {
+        let output = run(anabranch().args(wrong.split(' ')));
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(output.stdout.is_empty() && errors(&output).lines().count() == 1, "{wrong}");
+    }
+}
+
 /// The same seed draws the same gaps; without one nobody knows.
 #[test]
 fn a_seed_is_of_what_random_draws() {

@@ -69,7 +69,7 @@ fn number(value: Option<u64>) -> String {
 }
 
 /// RFC 4180 §2.6, §2.7: quoted when it holds a comma, a quote or a line break.
-pub(crate) fn field(text: &str) -> String {
+pub fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

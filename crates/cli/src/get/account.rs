@@ -1,9 +1,11 @@
-//! What a `get` has fetched, as JSON: schema `anabranch.get/1`. Times are nanoseconds since the first object was asked for.
+//! What a `get` has fetched, as JSON (schema `anabranch.get/1`) and as CSV. Times are nanoseconds since the first object
+//! was asked for.
 
 use crate::outputs::command_line;
 use crate::place::{Carrier, Url};
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::visit::Visit;
+use anabranch_lab::csv::field;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 
@@ -111,6 +113,36 @@ pub fn json(
     });
     format!("{document:#}\n")
 }
+
+/// A row for each object, under the names that they have in the JSON; what is not known is empty.
+pub fn csv(objects: &[Fetched], start: Instant) -> String {
+    let mut out = format!("{}\n", COLUMNS.join(","));
+    for object in objects {
+        let object = told(object, start);
+        let cell = |name: &&str| match &object[*name] {
+            Value::Null => String::new(),
+            Value::String(text) => field(text),
+            other => other.to_string(),
+        };
+        out += &format!("{}\n", COLUMNS.iter().map(cell).collect::<Vec<_>>().join(","));
+    }
+    out
+}
+
+const COLUMNS: [&str; 12] = [
+    "url",
+    "transport",
+    "initiator",
+    "status",
+    "bytes",
+    "connection",
+    "stream",
+    "issued_ns",
+    "assigned_ns",
+    "first_byte_ns",
+    "delivered_ns",
+    "error",
+];
 
 fn told(object: &Fetched, start: Instant) -> Value {
     let since = |at: Option<Instant>| at.map(|at| nanos(at - start));

@@ -59,7 +59,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let meter = Meter::new();
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
     let keeper = Rc::new(Kept::new(directory, meter.clone()));
-    let authority = Authority { host: url.host.to_ascii_lowercase(), port: url.port };
+    let authority = Authority { host: url.host().to_ascii_lowercase(), port: url.port };
     let plan = |at_once| Plan {
         authority: authority.clone(),
         host: url.authority(),
@@ -81,7 +81,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
                 outputs.write(
                     "",
                     || account::json(&objects, &none, settings, (start, start)),
-                    String::new,
+                    || account::csv(&objects, start),
                 )?;
                 files::clean_up();
                 return Ok(Done::Badly);
@@ -118,13 +118,16 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let left_out = LeftOut { count: come.left_out_count, first: come.left_out.clone() };
     let objects = account::of_visit(&url, &come);
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
-    let written =
-        outputs.write("", || account::json(&objects, &left_out, settings, (start, end)), String::new);
+    let written = outputs.write(
+        "",
+        || account::json(&objects, &left_out, settings, (start, end)),
+        || account::csv(&objects, start),
+    );
     let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();
     let mut done = Done::Well;
     for object in &come.objects {
         if let Some(why) = &object.failure {
-            complain(&format!("{}{}: {why}", url.host, object.target));
+            complain(&format!("{}{}: {why}", url.origin(), object.target));
             done = Done::Badly;
         }
     }

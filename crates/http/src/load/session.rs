@@ -94,8 +94,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
     let session = match shared.connector.connect(shared.server) {
         Ok(session) => session,
         Err(error) => {
-            spend(shared, from);
-            shared.fail(Cause::of_connect(&error), || error.to_string());
+            spend(shared, from, Cause::of_connect(&error), || error.to_string());
             return false;
         }
     };
@@ -110,8 +109,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
         )),
     };
     if let Some((cause, said)) = refused {
-        spend(shared, from);
-        shared.fail(cause, || said);
+        spend(shared, from, cause, || said);
         session.abort();
         return false;
     }
@@ -159,10 +157,16 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
     true
 }
 
-/// A session that failed has used up an object, so that a load of so many ends.
-fn spend<W: World, C: Connector>(shared: &Shared<W, C>, from: From) {
-    if matches!(from, From::Now | From::Nothing) {
-        let _ = shared.take_request();
+/// A session that failed has used up an object, so that a load of so many ends; where others have used them all up
+/// meanwhile, no object failed with it.
+fn spend<W: World, C: Connector>(
+    shared: &Shared<W, C>,
+    from: From,
+    cause: Cause,
+    said: impl FnOnce() -> String,
+) {
+    if !matches!(from, From::Now | From::Nothing) || super::take(&shared.requests_left) {
+        shared.fail(cause, said);
     }
 }
 
@@ -262,8 +266,7 @@ async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session,
                     OpenError::Closed(reason) => Cause::of_close(reason),
                     _ => Cause::Protocol,
                 };
-                spend(shared, work.from);
-                shared.fail(cause, || error.to_string());
+                spend(shared, work.from, cause, || error.to_string());
             }
             return open.retire();
         }

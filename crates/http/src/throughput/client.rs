@@ -208,11 +208,8 @@ impl<W: World, C: Connector> Test<W, C> {
             over
         })
         .await;
-        // The rest of an interval, if there is one.
-        let shortest = plan.interval / 20;
-        let last = shared.state.borrow().intervals.last().map_or(Duration::ZERO, |last| last.to);
-        if world.now().since(shared.state.borrow().begun) > last + shortest {
-            line(&self.interval());
+        if let Some(rest) = self.rest() {
+            line(&rest);
         }
         let failed = shared.state.borrow_mut().failed.take();
         let sessions = shared.state.borrow().ends.to_vec();
@@ -230,6 +227,21 @@ impl<W: World, C: Connector> Test<W, C> {
             let _ = within(world, CLOSING, ended).await;
         }
         Ok(())
+    }
+
+    /// The rest of an interval, if there is one: also of a test that was dropped half-way.
+    pub fn rest(&self) -> Option<Interval> {
+        let shared = &self.shared;
+        let shortest = shared.plan.interval / 20;
+        let (begun, last) = {
+            let state = shared.state.borrow();
+            // Nothing can have moved yet.
+            if state.ends.is_empty() {
+                return None;
+            }
+            (state.begun, state.intervals.last().map_or(Duration::ZERO, |last| last.to))
+        };
+        (shared.world.now().since(begun) > last + shortest).then(|| self.interval())
     }
 
     /// The first server that answers, a session with it, and when that was begun; or why there is none, of each.

@@ -533,8 +533,9 @@ fn told(reason: EngineReason, established: bool, accepted: bool) -> CloseReason 
 fn abort_cause(cause: u16, accepted: bool) -> String {
     let means = match (cause, accepted) {
         (4, _) => "it is out of resources",
-        // Our server does so with who is one too many; any program may, for reasons of its own.
-        (12, false) => "its program ended it, as a server does that is full",
+        // Our server does so with who is one too many, and with all when it is told to end; any program may, for
+        // reasons of its own.
+        (12, false) => "its program ended it, as a server does that is full or is ended itself",
         (12, true) => "its program ended it",
         (13, _) => "it says that we broke the protocol",
         _ => return format!("ABORT with cause {cause}"),

@@ -191,10 +191,10 @@ impl<W: World, C: Connector> Load<W, C> {
                         break;
                     }
                     shared.came(planned);
-                    if shared.tally.borrow().concurrent >= shared.plan.most {
-                        shared.fail(Cause::Full, || format!("{} sessions are open", shared.plan.most));
-                    } else {
+                    if shared.tally.borrow().concurrent < shared.plan.most {
                         tasks.spawn("load session", session::open(shared.clone(), planned));
+                    } else if take(&shared.requests_left) {
+                        shared.fail(Cause::Full, || format!("{} sessions are open", shared.plan.most));
                     }
                 }
             }

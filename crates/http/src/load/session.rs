@@ -165,7 +165,8 @@ fn spend<W: World, C: Connector>(
     cause: Cause,
     said: impl FnOnce() -> String,
 ) {
-    if !matches!(from, From::Now | From::Nothing) || super::take(&shared.requests_left) {
+    // What came from the queue has been taken already.
+    if from == From::Queue || super::take(&shared.requests_left) {
         shared.fail(cause, said);
     }
 }

@@ -1,0 +1,162 @@
+//! The client's end: a test on one server, its lines, and what came of it.
+
+use super::protocol::{Knobs, possible};
+use super::verb::{CLOSING, signals};
+use crate::dial::{Sctp, Ways, within};
+use crate::outputs::Outputs;
+use crate::place::Url;
+use crate::{Done, Failure, complain, say};
+use anabranch_http::throughput::report::{self, Framing};
+use anabranch_http::throughput::{Interval, Plan, Probe, Test};
+use anabranch_transport::Connector;
+use anabranch_transport::kernel::{KernelConnector, KernelSession};
+use anabranch_transport::sctp::SctpSession;
+use anabranch_world::os::{OsWorld, processor_time};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::task::Poll;
+
+/// What it is asked to do.
+pub(super) struct Client {
+    pub(super) url: Url,
+    pub(super) plan: Plan,
+    pub(super) knobs: Knobs,
+    pub(super) sctp_port: u16,
+    pub(super) quiet: bool,
+    pub(super) framing: Framing,
+}
+
+impl Client {
+    pub(super) async fn run(self, world: OsWorld, outputs: Outputs) -> Result<Done, Failure> {
+        let addresses = match self.url.resolve() {
+            Ok(addresses) => addresses,
+            Err(why) => {
+                complain(&why);
+                return Ok(Done::Badly);
+            }
+        };
+        match &self.knobs {
+            Knobs::Kernel(options) => {
+                let world = world.with_kernel(options.clone());
+                possible(&addresses, options)?;
+                let connector = KernelConnector::new(world.clone(), addresses.clone());
+                let told = |session: &KernelSession<OsWorld>| Told {
+                    multipath: session.is_multipath(),
+                    congestion: session.congestion(),
+                };
+                self.perform(world, connector, addresses, outputs, kernel_probe, told).await
+            }
+            Knobs::Sctp(config) => {
+                let to = Sctp {
+                    carrier: self.url.carrier,
+                    addresses,
+                    port: self.sctp_port,
+                    config: (**config).clone(),
+                };
+                let (host, ways) = to.host(&world).await?;
+                let Ways { connector, first } = ways;
+                let told = |_: &_| Told::default();
+                let done = self.perform(world.clone(), connector, first, outputs, probe, told).await;
+                let _ = within(&world, CLOSING, host.idle()).await;
+                done
+            }
+        }
+    }
+
+    async fn perform<C: Connector>(
+        self,
+        world: OsWorld,
+        connector: C,
+        servers: Vec<SocketAddr>,
+        outputs: Outputs,
+        probe: impl Fn(&C::Session) -> Option<Probe> + 'static,
+        told: impl Fn(&C::Session) -> Told,
+    ) -> Result<Done, Failure> {
+        let Self { plan, quiet, mut framing, url, .. } = self;
+        let mut signals = signals()?;
+        let to_stderr = outputs.takes_stdout();
+        let print = |text: &str| {
+            if to_stderr {
+                let _ = std::io::stderr().write_all(text.as_bytes());
+            } else {
+                // Whoever closed it does not want the lines.
+                let _ = say(text);
+            }
+        };
+        // Nothing stands above what has not begun.
+        let headed = Cell::new(quiet);
+        let head = |probed: bool| {
+            if !headed.replace(true) {
+                print(report::heading(&plan, probed));
+            }
+        };
+        let test = Test::new(world, connector, servers, plan.clone(), processor_time, probe);
+        let lines = |interval: &Interval| {
+            head(interval.probe.is_some());
+            if !quiet {
+                print(&report::line(&plan, interval));
+            }
+        };
+        let ended = {
+            let mut running = std::pin::pin!(test.run(&lines));
+            poll_fn(|cx| match running.as_mut().poll(cx) {
+                Poll::Ready(ended) => Poll::Ready(Some(ended)),
+                Poll::Pending => signals.poll(cx).map(|()| None),
+            })
+            .await
+        };
+        framing.interrupted = ended.is_none();
+        if framing.interrupted
+            && let Some(rest) = test.rest()
+        {
+            lines(&rest);
+        }
+        if let Some(Err(failure)) = ended {
+            complain(&format!("{}: {failure}", url.text));
+            return Ok(Done::Badly);
+        }
+        let outcome = test.outcome();
+        head(outcome.retransmitted.is_some());
+        let all = test.each(told);
+        // Where nothing was connected, nobody has said that it is plain TCP.
+        let spoken: Option<Vec<bool>> = all.iter().map(|told| told.multipath).collect();
+        let spoken = spoken.filter(|spoken| !spoken.is_empty());
+        framing.multipath = spoken.map(|spoken| spoken.into_iter().filter(|one| *one).count() as u64);
+        let congestion = all.into_iter().find_map(|told| told.congestion);
+        if let Some(name) = congestion.filter(|_| framing.settings.iter().all(|(key, _)| key != "cc")) {
+            framing.settings.push(("cc".to_owned(), name));
+        }
+        let text = report::summary(&plan, &outcome, &framing);
+        outputs.write(&text, || report::json(&plan, &outcome, &framing), || report::csv(&outcome))?;
+        if framing.interrupted { Err(Failure::Interrupted) } else { Ok(Done::Well) }
+    }
+}
+
+/// What a session says of itself once it is there.
+#[derive(Default)]
+struct Told {
+    multipath: Option<bool>,
+    /// Congestion control that the kernel has chosen.
+    congestion: Option<String>,
+}
+
+fn kernel_probe(session: &KernelSession<OsWorld>) -> Option<Probe> {
+    let counters = session.counters()?;
+    Some(Probe {
+        retransmitted: counters.retransmitted,
+        cwnd: counters.cwnd,
+        srtt: anabranch_base::time::nanos(counters.srtt),
+    })
+}
+
+fn probe(session: &SctpSession<OsWorld>) -> Option<Probe> {
+    let (stats, info) = (session.stats()?, session.info()?);
+    let path = info.paths.iter().find(|path| path.primary).or(info.paths.first());
+    Some(Probe {
+        retransmitted: stats.retransmitted_fast + stats.retransmitted_timeout,
+        cwnd: path.map_or(0, |path| path.cwnd),
+        srtt: path.and_then(|path| path.srtt).map_or(0, anabranch_base::time::nanos),
+    })
+}

@@ -1,0 +1,156 @@
+//! The server's end: listens on any mix of protocols, and takes part in every test that is asked for.
+
+use super::protocol::{Knobs, Protocol, possible};
+use super::verb::{CLOSING, signals};
+use crate::dial::within;
+use crate::place::{Carrier, Listen};
+use crate::serve::reason;
+use crate::{Done, Failure, complain};
+use anabranch_http::throughput::{self, Event};
+use anabranch_transport::kernel::KernelListener;
+use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost};
+use anabranch_transport::{CloseReason, Listener};
+use anabranch_world::World;
+use anabranch_world::os::{OsTask, OsWorld, processor_time};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// What it is asked to do.
+pub(super) struct Server {
+    pub(super) places: Vec<(Knobs, Listen)>,
+    pub(super) sctp_port: u16,
+    pub(super) timeout: Duration,
+    pub(super) once: bool,
+}
+
+impl Server {
+    pub(super) async fn run(self, world: OsWorld) -> Result<Done, Failure> {
+        let mut signals = signals()?;
+        // What the first session came to.
+        let first: Rc<Cell<Option<Done>>> = Rc::default();
+        let (mut tasks, mut hosts, mut urls) = (Vec::new(), Vec::new(), Vec::new());
+        let mut left_out = Vec::new();
+        for (knobs, place) in &self.places {
+            let at = |what: &str| Failure::Host(format!("cannot listen: {what}"));
+            match knobs {
+                Knobs::Kernel(options) => {
+                    let world = world.with_kernel(options.clone());
+                    let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
+                    let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
+                    possible(&[SocketAddr::new(wanted[0], 0)], options)?;
+                    let mut port = place.port;
+                    for &ip in wanted {
+                        let to = SocketAddr::new(ip, port);
+                        let listener = match KernelListener::new(world.clone(), to, BACKLOG) {
+                            Ok(listener) => listener,
+                            // A host without IPv6.
+                            Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
+                                left_out.push(format!("not on {to}: {why}"));
+                                continue;
+                            }
+                            Err(why) => return Err(at(&format!("{to}: {why}"))),
+                        };
+                        // All addresses of a place have its port, also where the host chooses it.
+                        port = listener.port();
+                        let name = Protocol::Kernel(options.protocol).name(Carrier::Tcp);
+                        urls.push(format!("{name}://{}", SocketAddr::new(ip, listener.port())));
+                        tasks.push(self.start(&world, listener, &first));
+                    }
+                }
+                Knobs::Sctp(config) => {
+                    crate::dial::beside_the_kernel(place.carrier);
+                    let (carrier, port) = match place.carrier {
+                        Carrier::SctpIp => (SctpCarrier::Ip, place.port),
+                        _ => (SctpCarrier::Udp { port: place.port }, self.sctp_port),
+                    };
+                    let mut config = (**config).clone();
+                    config.streams = MOST_STREAMS;
+                    let here = world.at(place.addresses.clone()).map_err(|why| at(&why.to_string()))?;
+                    let host = SctpHost::new(here.clone(), config, carrier, None).await;
+                    let host = host.map_err(|why| at(&reason(place.carrier, Some(place.port), &why)))?;
+                    let listener = host.listen(port).map_err(|why| at(&why.to_string()))?;
+                    for address in host.inspect(|engine| engine.addresses().to_vec()) {
+                        let port = if place.carrier == Carrier::SctpIp { port } else { address.port() };
+                        let name = Protocol::Sctp.name(place.carrier);
+                        urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
+                    }
+                    tasks.push(self.start(&here, listener, &first));
+                    hosts.push(host);
+                }
+            }
+        }
+        complain(&format!("listening on {}", urls.join(" ")));
+        left_out.iter().for_each(|line| complain(line));
+        let mut timer = world.timer();
+        let ended = poll_fn(|cx| {
+            if signals.poll(cx).is_ready() {
+                return Poll::Ready(Ok(Done::Well));
+            }
+            for task in &mut tasks {
+                if let Poll::Ready(Err(why)) = Pin::new(task).poll(cx) {
+                    return Poll::Ready(Err(Failure::Host(format!("a listener has ended: {why}"))));
+                }
+            }
+            if self.once
+                && let Some(done) = first.get()
+            {
+                return Poll::Ready(Ok(done));
+            }
+            if self.once {
+                // Sessions do not say when they end but by what they tell: looked at now and then.
+                anabranch_world::Timer::set(&mut timer, Some(world.now() + LOOKING));
+                let _ = anabranch_world::Timer::poll(&mut timer, cx);
+            }
+            Poll::Pending
+        })
+        .await;
+        if ended.is_ok() {
+            // The last session still has to be closed by its client.
+            for host in &hosts {
+                let _ = within(&world, CLOSING, host.idle()).await;
+            }
+        }
+        ended
+    }
+
+    fn start<L: Listener>(
+        &self,
+        world: &OsWorld,
+        listener: L,
+        first: &Rc<Cell<Option<Done>>>,
+    ) -> OsTask<Result<(), CloseReason>> {
+        let first = first.clone();
+        let tell = move |event: Event| {
+            let who = |peer: Option<SocketAddr>| peer.map_or("a client".to_owned(), |peer| peer.to_string());
+            match event {
+                Event::Began(peer) => complain(&format!("{} has come", who(peer))),
+                Event::Ended { peer, received, sent, failed } => {
+                    let counted = format!("received {} B, sent {} B", received.bytes, sent.bytes);
+                    let how = failed.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+                    complain(&format!("{}: {counted}{how}", who(peer)));
+                    first.set(Some(if failed.is_some() { Done::Badly } else { Done::Well }));
+                }
+            }
+        };
+        let serving = throughput::serve(
+            world.clone(),
+            listener,
+            self.timeout,
+            MOST_SESSIONS,
+            processor_time,
+            Rc::new(tell),
+        );
+        world.spawn("bulk server", serving)
+    }
+}
+
+const LOOKING: Duration = Duration::from_millis(100);
+const BACKLOG: u32 = 1024;
+const MOST_SESSIONS: usize = 1024;
+/// Streams that a server grants.
+const MOST_STREAMS: u16 = 65_535;

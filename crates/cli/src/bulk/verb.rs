@@ -1,0 +1,147 @@
+//! What the flags ask for, and who does it.
+
+use super::client::Client;
+use super::protocol::{Knobs, Protocol, of_listen, of_url};
+use super::server::Server;
+use crate::busy_poll::options;
+use crate::outputs::{Outputs, command_line};
+use crate::place::Url;
+use crate::{Done, Failure, knobs, planned, say};
+use anabranch_base::units::{Bytes, format_span, parse_span};
+use anabranch_http::throughput::report::Framing;
+use anabranch_http::throughput::{LEAST_MESSAGE, MOST_MESSAGE, Plan};
+use anabranch_world::os::{self, OsWorld, Signals};
+use clap::ArgMatches;
+use std::time::Duration;
+
+/// Does what the flags say.
+pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    let set = knobs::given(matches)?;
+    let span = |name: &str, default: Duration| -> Result<Duration, Failure> {
+        let Some(text) = matches.get_one::<String>(name) else { return Ok(default) };
+        let span = parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+        if span < Duration::from_millis(1) {
+            return Err(Failure::Usage(format!("--{name} {text}: too short; write 1ms or more")));
+        }
+        Ok(span)
+    };
+    let timeout = span("timeout", Duration::from_secs(10))?;
+    let single = matches.get_flag("no-offload");
+    let view = |world: OsWorld| if single { world.packet_by_packet() } else { world };
+    let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(5201);
+    if let Some(texts) = matches.get_many::<String>("listen") {
+        let mut places = Vec::new();
+        for text in texts {
+            let (protocol, listen) = of_listen(text)?;
+            places.push((Knobs::of(protocol, &set)?, listen));
+        }
+        let once = matches.get_flag("once");
+        if matches.get_flag("dry-run") {
+            let names = ["listen", "once", "sctp-port", "timeout", "no-offload", "busy-poll"];
+            say(&(planned::flags(matches, &names) + &planned_knobs(places.iter().map(|(made, _)| made))))?;
+            return Ok(Done::Well);
+        }
+        let server = Server { places, sctp_port, timeout, once };
+        let served = os::run(options(matches), async |world| server.run(view(world)).await);
+        return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
+    }
+    let text = matches.get_one::<String>("server").map_or("", String::as_str);
+    let (protocol, url) = of_url(text)?;
+    let size = |name: &str| -> Result<Option<u64>, Failure> {
+        let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
+        let size: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+        Ok(Some(size.0))
+    };
+    let message = size("message-size")?.unwrap_or(65_536);
+    if !(u64::from(LEAST_MESSAGE)..=u64::from(MOST_MESSAGE)).contains(&message) {
+        return Err(Failure::Usage("--message-size: a message has 8B to 16MiB".to_owned()));
+    }
+    let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
+    let streams = number("streams");
+    if protocol != Protocol::Sctp && (streams > 1 || matches.get_flag("unordered")) {
+        let told =
+            "--streams and --unordered are for sctp:// and sctp-ip://; others have one stream, in order";
+        return Err(Failure::Usage(told.to_owned()));
+    }
+    if size("size")? == Some(0) {
+        return Err(Failure::Usage("--size 0B: nothing to send".to_owned()));
+    }
+    let (reverse, both) = (matches.get_flag("reverse"), matches.get_flag("both"));
+    let plan = Plan {
+        up: !reverse,
+        down: reverse || both,
+        message: u32::try_from(message).unwrap_or(MOST_MESSAGE),
+        streams,
+        unordered: matches.get_flag("unordered"),
+        sessions: number("connections"),
+        span: span("for", Duration::from_secs(10))?,
+        bytes: size("size")?,
+        interval: span("interval", Duration::from_secs(1))?,
+        timeout,
+    };
+    let mut made = Knobs::of(protocol, &set)?;
+    if let Knobs::Sctp(config) = &mut made {
+        config.streams = config.streams.max(streams);
+        if message > config.sndbuf {
+            let told = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
+            return Err(Failure::Usage(told));
+        }
+    }
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    if matches.get_flag("dry-run") {
+        say(&planned(matches, &url, &plan, &made))?;
+        return Ok(Done::Well);
+    }
+    let outputs = Outputs::reserve(text("json"), text("csv"))?;
+    let framing = Framing {
+        command: command_line(),
+        url: url.text.clone(),
+        transport: protocol.name(url.carrier).to_owned(),
+        settings: made.told(),
+        multipath: None,
+        interrupted: false,
+    };
+    let client = Client { url, plan, knobs: made, sctp_port, quiet: matches.get_flag("quiet"), framing };
+    let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
+    done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
+}
+
+fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String {
+    let way = match (plan.up, plan.down) {
+        (true, true) => "both send",
+        (true, false) => "the client sends",
+        _ => "the server sends",
+    };
+    let order = if plan.unordered { "unordered" } else { "in order" };
+    let until = plan
+        .bytes
+        .map_or_else(|| format!("for: {}", format_span(plan.span)), |bytes| format!("size: {bytes}B"));
+    let mut out = format!("server: {}\n{until}\nmessages: {}B, {order}, {way}\n", url.text, plan.message);
+    out += &format!("interval: {}\ntimeout: {}\n", format_span(plan.interval), format_span(plan.timeout));
+    out += &planned::flags(
+        matches,
+        &["connections", "streams", "sctp-port", "no-offload", "busy-poll", "json", "csv"],
+    );
+    out + &planned_knobs(std::iter::once(made))
+}
+
+/// What the transports are set to, once each.
+fn planned_knobs<'a>(all: impl Iterator<Item = &'a Knobs>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for made in all {
+        let told = made.told().into_iter().map(|(key, value)| format!("{key}={value}"));
+        let line = format!("set: {}\n", told.collect::<Vec<_>>().join(","));
+        if line != "set: \n" && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat()
+}
+
+/// What ends either end.
+pub(super) fn signals() -> Result<Signals, Failure> {
+    Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))
+}
+
+/// How long the peer may take to agree that it is over.
+pub(super) const CLOSING: Duration = Duration::from_secs(2);

@@ -120,7 +120,7 @@ impl Url {
     /// Reads `http+sctp://127.0.0.1:9899/index.html`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let forms = "http://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP) or \
-                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132); over SCTP HOST may be ADDRESS,ADDRESS..";
+                     http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)";
         let wrong = |why: &str| format!("{text}: {why}; write {forms}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
         let carrier = match scheme.to_ascii_lowercase().as_str() {

@@ -170,7 +170,7 @@ fn a_path_is_cut() {
     let told = errors(&long);
     assert_eq!(long.status.code(), Some(1), "{told}");
     let one_line = |told: &str| {
-        told.lines().filter(|line| line.contains(": /big: ") || line.contains("no connection")).count() == 1
+        told.lines().filter(|line| line.contains("/big: ") || line.contains("no connection")).count() == 1
     };
     assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
     // So does kernel TCP.

@@ -74,7 +74,8 @@ fn the_address_that_answers_is_found() {
     }
     assert_eq!((output.status.code(), told.lines().count()), (Some(1), 1), "{told}");
     assert!(
-        told.starts_with("anabranch: http+sctp://twofold: ") && told.matches("connection refused").count() == 2,
+        told.starts_with("anabranch: http+sctp://twofold: ")
+            && told.matches("connection refused").count() == 2,
         "{told}"
     );
     assert!(told.contains("fd61:") && told.contains("100."), "{told}");

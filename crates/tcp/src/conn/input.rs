@@ -345,6 +345,9 @@ impl Connection {
         let data = payload.get(skipped..).unwrap_or_default();
         let position = start.max(0) as u64;
         let key = self.key();
+        if !data.is_empty() {
+            self.recv.duty.on_arrival(now);
+        }
         let arrival = self.recv.on_data(position, data, fin, |units| {
             out.record(now, key, || TraceEvent::Received { units, packet: tag });
         });

@@ -323,6 +323,7 @@ impl Connection {
     /// Data has left.
     #[inline(always)]
     fn start_timers(&mut self, now: Instant) {
+        self.recv.duty.on_data_sent(now);
         // RFC 6298 §5.1.
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));

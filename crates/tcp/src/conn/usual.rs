@@ -94,6 +94,7 @@ impl Connection {
         let Some(delay) = self.recv.take_next(length) else {
             return self.take_data(now, (start as i64, plain.payload, false), tag, out);
         };
+        self.recv.duty.on_arrival(now);
         let key = self.key();
         out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
         self.stats.bytes_received += length;

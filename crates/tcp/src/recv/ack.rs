@@ -4,15 +4,19 @@
 //! connection. Home of RFC 9293 §3.8.6.3, RFC 5681 §4.2.
 
 use crate::config::Config;
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, Instant};
 use std::ops::Range;
 
 #[derive(Debug)]
 pub(crate) struct AckDuty {
     delay: Duration,
     every: u32,
-    /// Segments that are still acknowledged at once.
+    /// Segments that are still acknowledged at once, unless both ends talk in turn.
     quick: u32,
+    /// Data has been answered with data (Linux: "pingpong mode").
+    in_turn: bool,
+    /// When data last came.
+    arrived: Option<Instant>,
     /// Segments with new data in order since the last acknowledgement.
     waiting: u32,
     /// Acknowledgements to send now; more than one when several segments came out of order.
@@ -30,6 +34,8 @@ impl AckDuty {
             delay: config.delack,
             every: config.ack_every,
             quick: config.quickack,
+            in_turn: false,
+            arrived: None,
             waiting: 0,
             owed: 0,
             duplicate: None,
@@ -41,7 +47,7 @@ impl AckDuty {
     #[inline]
     pub(crate) fn on_in_order(&mut self) -> Option<Duration> {
         self.waiting += 1;
-        if self.quick > 0 {
+        if self.quick > 0 && !self.in_turn {
             self.quick -= 1;
             self.owed = self.owed.max(1);
         }
@@ -61,8 +67,23 @@ impl AckDuty {
         self.owed = (self.owed + 1).min(MOST_OWED);
     }
 
+    /// Data has come.
+    #[inline]
+    pub(crate) fn on_arrival(&mut self, now: Instant) {
+        self.arrived = Some(now);
+    }
+
+    /// Data leaves. Whoever answers at once is expected to do so again, and the answer takes the acknowledgement along:
+    /// Linux' tcp_event_data_sent (net/ipv4/tcp_output.c).
+    #[inline]
+    pub(crate) fn on_data_sent(&mut self, now: Instant) {
+        self.in_turn |= self.quick > 0 && self.arrived.is_some_and(|at| now.since(at) < self.delay);
+    }
+
     /// The delay is over.
     pub(crate) fn on_delay_over(&mut self) {
+        // No answer came that would have taken it along: Linux' tcp_delack_timer_handler (net/ipv4/tcp_timer.c).
+        self.in_turn = false;
         if self.waiting > 0 {
             self.at_once();
         }
@@ -80,5 +101,43 @@ impl AckDuty {
         self.waiting = 0;
         self.owed = self.owed.saturating_sub(1);
         self.duplicate = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Linux does: what begins with acknowledgements at once goes over to delayed ones with the first answer, until
+    /// an acknowledgement had to go without one.
+    #[test]
+    fn whoever_answers_at_once_delays_its_acknowledgements() {
+        let delay = Duration::from_millis(40);
+        let config = Config { quickack: 16, delack: delay, ack_every: 2, ..Config::default() };
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut duty = AckDuty::new(&config);
+        // A request that is sent before anything has come answers nothing.
+        duty.on_data_sent(at(0));
+        duty.on_arrival(at(1));
+        assert_eq!(duty.on_in_order(), None);
+        duty.on_sent();
+        // Later than an acknowledgement would have waited: no answer either.
+        duty.on_data_sent(at(41));
+        duty.on_arrival(at(50));
+        assert_eq!(duty.on_in_order(), None);
+        duty.on_sent();
+        duty.on_data_sent(at(51));
+        for first in [60, 70] {
+            duty.on_arrival(at(first));
+            assert_eq!(duty.on_in_order(), Some(delay));
+            duty.on_arrival(at(first + 1));
+            assert_eq!(duty.on_in_order(), None);
+            duty.on_sent();
+        }
+        assert_eq!(duty.on_in_order(), Some(delay));
+        duty.on_delay_over();
+        assert!(duty.is_due());
+        duty.on_sent();
+        assert_eq!(duty.on_in_order(), None);
     }
 }

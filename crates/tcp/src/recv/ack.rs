@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn whoever_answers_at_once_delays_its_acknowledgements() {
         let delay = Duration::from_millis(40);
-        let config = Config { quickack: 16, delack: delay, ack_every: 2, ..Config::default() };
+        let mut config = Config::default();
+        (config.quickack, config.delack, config.ack_every) = (16, delay, 2);
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut duty = AckDuty::new(&config);
         // A request that is sent before anything has come answers nothing.

@@ -126,7 +126,7 @@ pub struct Config {
     pub delack: Duration,
     /// An acknowledgement is sent at the latest with every so manieth segment.
     pub ack_every: u32,
-    /// Segments that are acknowledged at once when a connection begins.
+    /// Segments that are acknowledged at once when a connection begins, until data is answered with data within `delack`.
     pub quickack: u32,
     /// Largest segment, bytes of payload and options; `None` takes what the MTU allows.
     pub mss: Option<u32>,

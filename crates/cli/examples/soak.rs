@@ -6,15 +6,17 @@
 //!
 //! `serve` stands behind `link` with two paths, one of which is down for four seconds out of twenty, in turn. Five
 //! loads run side by side: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP,
-//! and associations that are opened and closed: together about half of what the better path carries. Every few seconds
-//! the anonymous resident memory of each process is read; a line is fitted to it, from a fifth of the time on. What must
-//! hold, or the exit code is 1:
+//! and associations that are opened and closed: together about half of what the better path carries. Every second or so
+//! the anonymous resident memory of each process is read; a line is fitted to it, from a fifth of the time on. The looks
+//! are at irregular times: sessions, cuts and what `serve` gives back come every 2, 20 and 10 s, and regular looks
+//! meet other moments of them as they drift, which looks like growth. What must hold, or the exit code is 1:
 //! - no process grows: the slope over the whole time is below the noise around the line, or 256 kB;
 //! - there are as many replies as requests, and no errors; bytes = replies x their size; the server's log agrees;
 //! - no load is without a reply for a minute, and all end in time.
 
 #![cfg(target_os = "linux")]
 
+use anabranch_base::Rng;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -44,8 +46,10 @@ const TCP: &str = "http://$FAR:8080";
 const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large", 2_000_000)];
 /// A path is down for four seconds out of so many, the other half a turn later.
 const TURN: u64 = 20;
-/// Seconds between two looks at the memory.
-const LOOK: u64 = 5;
+/// Most milliseconds between two looks at the memory.
+const LOOK: u64 = 2000;
+/// What is looked at: `link`, `serve`, and each load.
+const PROCESSES: usize = 2 + LOADS.len();
 /// Seconds without a reply that no load may have.
 const STUCK: u64 = 60;
 /// What a process may grow by over the whole time, where the noise is less.
@@ -82,7 +86,7 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
     let begun = now();
     // Open sessions have their timeout behind the end of the load, and the link looks for what is left.
     let most = Duration::from_secs(seconds + 3 * STUCK);
-    let mut next = begun;
+    let (mut next, mut gaps) = (begun, Rng::new(1));
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child") {
             break Some(status);
@@ -92,7 +96,7 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
         }
         if now() >= next {
             memory.look(child.id(), (now() - begun).as_secs_f64());
-            next += Duration::from_secs(LOOK);
+            next += Duration::from_millis(gaps.below(LOOK));
         }
         pause();
     };
@@ -123,6 +127,8 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
             (answered.get(file).copied().unwrap_or(0), served.get(file).copied().unwrap_or(0));
         must(asked == told, format!("{file}: {asked} replies were taken, {told} stand in the server's log"));
     }
+    let seen = memory.samples.len();
+    must(seen == PROCESSES, format!("{seen} processes were looked at, of {PROCESSES}"));
     for (holds, what) in memory.verdicts() {
         must(holds, what);
     }
@@ -297,5 +303,5 @@ fn now() -> Instant {
 
 #[expect(clippy::disallowed_methods, reason = "programs run in real time")]
 fn pause() {
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(50));
 }

@@ -46,13 +46,12 @@ fn of(text: &str) -> Result<(Protocol, Carrier, &str), Failure> {
 pub(super) fn of_url(text: &str) -> Result<(Protocol, Url), Failure> {
     let (protocol, carrier, rest) = of(text)?;
     let rest = rest.strip_suffix('/').unwrap_or(rest);
-    let url = Url::parse(&format!("{}://{rest}/", carrier.scheme()));
     if rest.contains(',') && protocol != Protocol::Sctp {
         let told = format!("{text}: several addresses of one host are for sctp:// and sctp-ip://");
         return Err(Failure::Usage(told));
     }
     let wrong = || Failure::Usage(format!("{text}: no host and port; write {FORMS}"));
-    let mut url = url.map_err(|_| wrong())?;
+    let mut url = Url::parse(&format!("{}://{rest}/", carrier.scheme())).map_err(|_| wrong())?;
     let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
     if rest.contains('/') || !has_port {
         return Err(wrong());

@@ -171,10 +171,12 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §9.2: whatever comes from the peer shows that it is there: it gets its time.
-    pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>) {
+    /// RFC 9260 §9.2: whatever comes from the peer shows that it is there: it gets its time. Not by a HEARTBEAT: those
+    /// are answered no more (§8.3), and if they came more often than the RTO, a SHUTDOWN that was lost would never be
+    /// repeated, until the peer took this host for unreachable.
+    pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.outbox.t2_retries = 0;
-        if self.timers.is_set(Timer::T2Shutdown) {
+        if !heartbeat && self.timers.is_set(Timer::T2Shutdown) {
             let index = self.shutdown_path();
             self.timers.set(Timer::T2Shutdown, ctx.now + self.paths.get(index).rto());
         }

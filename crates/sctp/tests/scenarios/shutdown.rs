@@ -93,6 +93,23 @@ fn lost_shutdown() {
     "#]]);
 }
 
+/// RFC 9260 §9.2: the peer's HEARTBEATs, which are answered no more (§8.3), do not put the repetition off.
+#[test]
+fn lost_shutdown_among_heartbeats() {
+    let mut script = Script::established(&[("hb_interval", "10ms"), ("rto_min", "4s"), ("rto_initial", "4s")]);
+    script.lose(A, "SHUTDOWN cum").shutdown(A).run(9_000);
+    script.check(expect![[r#"
+        1.000  A ──► B   SHUTDOWN      cum=0     ✗ lost
+        4.249  A ◄── B   HEARTBEAT
+        5.000  A ──► B   SHUTDOWN      cum=0
+        5.025          B: peer wants to shut down
+        5.025  A ◄── B   SHUTDOWN ACK
+        5.050          A: closed: Shutdown
+        5.050  A ──► B   SHUTDOWN COMPLETE
+        5.075          B: closed: Shutdown
+    "#]]);
+}
+
 /// RFC 9260 §9.2: T2-shutdown at both sides.
 #[test]
 fn lost_shutdown_ack() {

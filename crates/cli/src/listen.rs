@@ -10,7 +10,7 @@ use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelListener;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
 use anabranch_world::kernel::KernelTcp;
-use anabranch_world::os::{OsTask, OsWorld, Seat, Signals, give_back_memory};
+use anabranch_world::os::{OsTask, OsWorld, Seat, Signals, Tidying};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -191,14 +191,14 @@ impl Servers {
         stop: &Stop,
         grace: Duration,
     ) -> Result<Done, Failure> {
-        let mut tidy = world.timer();
-        // Memory is the process's.
-        tidy.set(self.post.leads().then(|| world.now() + TIDYING));
+        let mut tidying = Tidying::new(world);
+        let mut timer = world.timer();
+        timer.set(self.post.leads().then(|| tidying.due()));
         // A server ends by itself only when its host has failed.
         let failed = poll_fn(|cx| {
-            while tidy.poll(cx).is_ready() {
-                give_back_memory();
-                tidy.set(Some(world.now() + TIDYING));
+            while timer.poll(cx).is_ready() {
+                tidying.tidy(world);
+                timer.set(Some(tidying.due()));
             }
             if self.signals.poll(cx).is_ready() {
                 return Poll::Ready(None);
@@ -250,7 +250,5 @@ pub fn shown(place: &Listen) -> String {
     format!("{} (port {}) for {}", hosts, place.port, place.carrier.scheme())
 }
 
-/// How often memory that a busy time has left behind is given back.
-const TIDYING: Duration = Duration::from_secs(10);
 /// Connections that may wait for the kernel.
 pub const BACKLOG: u32 = 1024;

@@ -294,7 +294,7 @@ mod verb {
         let mut timer = world.timer();
         {
             let begun = world.now();
-            let mut tidied = begun;
+            let mut tidying = os::Tidying::new(&world);
             let mut running = std::pin::pin!(load.run());
             timer.set(Some(begun + Ticker::PERIOD));
             framing.interrupted = poll_fn(|cx| {
@@ -310,9 +310,8 @@ mod verb {
                     let elapsed = world.now().since(begun);
                     // What many sessions at a time have left behind. The more memory there is the longer it takes, and
                     // while many are measured it would show.
-                    if load.open_sessions() <= FEW && world.now().since(tidied) >= TIDYING {
-                        tidied = world.now();
-                        os::give_back_memory();
+                    if load.open_sessions() <= FEW {
+                        tidying.tidy(&world);
                     }
                     ticker.show(elapsed, plan.duration, &format!("{replies} replies, {errors} errors"));
                 }
@@ -336,8 +335,6 @@ mod verb {
 
     /// Of what is planned, so much is told beforehand.
     const FIRST: usize = 5;
-    /// Between two looks at memory that could be given back.
-    const TIDYING: Duration = Duration::from_secs(10);
     /// Sessions whose memory is looked through in no time.
     const FEW: u64 = 4;
     /// How long the last associations have to end.

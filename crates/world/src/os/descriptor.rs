@@ -118,7 +118,7 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
 
 /// Gives memory that was freed back to the host. An allocator keeps what lies below anything that is still in use: a
 /// server that has been busy once would hold for ever what it had at its busiest.
-pub fn give_back_memory() {
+pub(super) fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: malloc_trim touches only what nobody holds, under the allocator's own locks.

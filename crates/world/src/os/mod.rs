@@ -32,15 +32,16 @@ mod shards;
 mod signals;
 mod steer;
 mod tcp;
+mod tidying;
 mod timers;
 mod tun;
 mod udp;
 mod usage;
 
-pub use descriptor::give_back_memory;
 pub use packet::PacketSocket;
 pub use shards::{Group, Seat, share_raw, share_udp};
 pub use signals::Signals;
+pub use tidying::Tidying;
 pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening, kernel_has_sctp, listen_tcp};
 pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};

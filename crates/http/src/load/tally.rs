@@ -100,7 +100,10 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(begun: Instant) -> Self {
-        Self { begun, last: begun, width: 1, seconds: Vec::with_capacity(MOST_LINES), ..Self::default() }
+        // Written once: the host gives memory when it is written to, and a load that runs for long is not to grow.
+        let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MOST_LINES];
+        seconds.clear();
+        Self { begun, last: begun, width: 1, seconds, ..Self::default() }
     }
 
     pub(super) fn began(&mut self) {

@@ -96,7 +96,8 @@ fn lost_shutdown() {
 /// RFC 9260 §9.2: the peer's HEARTBEATs, which are answered no more (§8.3), do not put the repetition off.
 #[test]
 fn lost_shutdown_among_heartbeats() {
-    let mut script = Script::established(&[("hb_interval", "10ms"), ("rto_min", "4s"), ("rto_initial", "4s")]);
+    let mut script =
+        Script::established(&[("hb_interval", "10ms"), ("rto_min", "4s"), ("rto_initial", "4s")]);
     script.lose(A, "SHUTDOWN cum").shutdown(A).run(9_000);
     script.check(expect![[r#"
         1.000  A ──► B   SHUTDOWN      cum=0     ✗ lost

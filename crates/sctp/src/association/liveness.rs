@@ -52,8 +52,10 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
+    /// RFC 9260 §8.3: not once SHUTDOWN is out, unless nobody can be told of that: where the peer has taken the addresses
+    /// away that were verified, one that is left has to be (RFC 5061 §5.3 F14), for the SHUTDOWN to be repeated.
     fn may_heartbeat(&self) -> bool {
-        self.state.may_send_data()
+        self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
 
     pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {

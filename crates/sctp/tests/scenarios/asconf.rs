@@ -104,6 +104,38 @@ fn an_asconf_does_not_go_where_no_route_leads() {
     "#]]);
 }
 
+/// The verified address goes when B has sent its SHUTDOWN, and stopped to verify the other one: it does that first, and
+/// then repeats the SHUTDOWN there.
+#[test]
+fn the_verified_address_goes_while_shutting_down() {
+    let mut script = roaming(1, &[]);
+    script.lose(B, "HEARTBEAT").add(A, 2).run(200);
+    script.lose(B, "SHUTDOWN cum").shutdown(B).run(300);
+    script.remove(A, 1).send(A, 0, 100).run(3_000);
+    script.check(expect![[r#"
+        3.000  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1
+        3.025          B: peer has 10.0.2.1
+        3.025  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1
+        3.025  A.2 ◄── B.1   HEARTBEAT     ✗ lost
+        3.050          A: 10.0.2.1: Added
+        3.200  A.1 ◄── B.1   SHUTDOWN      cum=0     ✗ lost
+        3.500  A.2 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.2.1 delete=10.0.1.1
+        3.500  A.2 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=100 BE
+        3.525          B: peer gives 10.0.1.1 up
+        3.525  A.2 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=2; HEARTBEAT
+        3.525          B: received sid=0 len=100
+        3.565          A: 10.0.1.1: Removed
+        3.565  A.2 ──► B.1   HEARTBEAT ACK
+        3.590          B: path to 10.0.2.1 is up
+        3.590  A.2 ◄── B.1   SHUTDOWN      cum=1
+        3.630          A: peer wants to shut down
+        3.630  A.2 ──► B.1   SHUTDOWN ACK
+        3.655          B: closed: Shutdown
+        3.655  A.2 ◄── B.1   SHUTDOWN COMPLETE
+        3.695          A: closed: Shutdown
+    "#]]);
+}
+
 /// Break before make: the only address goes, another comes a second later (RFC 5061 §5.3.2).
 #[test]
 fn break_before_make() {

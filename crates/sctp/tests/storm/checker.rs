@@ -276,9 +276,12 @@ impl Checker {
         // RFC 9260 §6.2.1 C: what is marked for retransmission gives its room back, so that the
         // rule can be seen from outside only as long as nothing was.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
-        let undisturbed =
-            stats.fast_recoveries + stats.t3_expirations + stats.retransmitted_fast + stats.abandoned_sent
-                == 0;
+        let marked = stats.fast_recoveries
+            + stats.t3_expirations
+            + stats.retransmitted_fast
+            + stats.retransmitted_timeout
+            + stats.abandoned_sent;
+        let undisturbed = marked == 0;
         if let Some((cumulative, window)) = mine.acknowledged.filter(|_| undisturbed && !mine.window_unknown)
         {
             let beyond: u64 = (1..=tsn.distance_from(cumulative))

@@ -265,6 +265,10 @@ impl Association {
         {
             self.aim_asconf(ctx, heir);
         }
+        if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
+            // The HEARTBEATs that were to verify it stopped with the SHUTDOWN.
+            self.paths.at(self.paths.current()).heartbeat.wanted = true;
+        }
         let address = self.paths.get(index).address.ip();
         ctx.events.push_back(Event::PathRemoved { id: self.id, path: index, address });
     }

@@ -8,7 +8,7 @@
 //! loads run side by side: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP,
 //! and associations that are opened and closed: together about half of what the better path carries. Every second or so
 //! the anonymous resident memory of each process is read; a line is fitted to it, from a fifth of the time on. The looks
-//! are at irregular times: what `serve` gives back, sessions and cuts come every 1, 2 and 20 s, and regular looks
+//! are at irregular times: what `serve` gives back, sessions and cuts come every 0.7, 2 and 20 s, and regular looks
 //! meet other moments of them as they drift, which looks like growth. What must hold, or the exit code is 1:
 //! - no process grows: the slope over the whole time is below the noise around the line, or 256 kB;
 //! - there are as many replies as requests, and no errors; bytes = replies x their size; the server's log agrees;

@@ -191,14 +191,11 @@ impl Servers {
         stop: &Stop,
         grace: Duration,
     ) -> Result<Done, Failure> {
-        let mut tidying = Tidying::new(world);
-        let mut timer = world.timer();
-        timer.set(self.post.leads().then(|| tidying.due()));
+        let mut tidying = self.post.leads().then(|| Tidying::new(world));
         // A server ends by itself only when its host has failed.
         let failed = poll_fn(|cx| {
-            while timer.poll(cx).is_ready() {
-                tidying.tidy(world);
-                timer.set(Some(tidying.due()));
+            if let Some(tidying) = &mut tidying {
+                tidying.poll(cx, world);
             }
             if self.signals.poll(cx).is_ready() {
                 return Poll::Ready(None);

@@ -304,15 +304,15 @@ mod verb {
                 if signals.poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
+                // What many sessions at a time have left behind. The more memory there is the longer it takes, and while
+                // many are measured it would show.
+                if load.open_sessions() <= FEW {
+                    tidying.poll(cx, &world);
+                }
                 while timer.poll(cx).is_ready() {
                     timer.set(Some(world.now() + Ticker::PERIOD));
                     let (replies, errors) = load.progress();
                     let elapsed = world.now().since(begun);
-                    // What many sessions at a time have left behind. The more memory there is the longer it takes, and
-                    // while many are measured it would show.
-                    if load.open_sessions() <= FEW {
-                        tidying.tidy(&world);
-                    }
                     ticker.show(elapsed, plan.duration, &format!("{replies} replies, {errors} errors"));
                 }
                 Poll::Pending

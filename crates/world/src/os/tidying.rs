@@ -1,18 +1,19 @@
 //! When a program that runs for long gives memory back that a busy time has left behind.
 
-use super::{OsWorld, descriptor};
-use crate::World;
-use anabranch_base::Instant;
+use super::{OsTimer, OsWorld, descriptor};
+use crate::{Timer, World};
 use anabranch_base::time::Duration;
+use std::task::Context;
 
-/// The next time that free memory is given back. The memory is the process's: one of its threads does it.
+/// Gives the process's free memory back to the host, time after time: one of its threads does it.
 #[derive(Debug)]
 pub struct Tidying {
-    due: Instant,
+    timer: OsTimer,
 }
 
-/// At the soonest: what the work of a moment took and will take again is not to be asked for anew each time.
-const PERIOD: Duration = Duration::from_secs(1);
+/// At the soonest: what the work of a moment took and will take again is not to be asked for anew each time. Not a
+/// round number: work that comes each second or two would be met at the same point of it for minutes.
+const PERIOD: Duration = Duration::from_millis(730);
 /// It may take one such part of the time: the allocator looks through all that it has free, which after a million
 /// associations is a lot.
 const SHARE: u32 = 1000;
@@ -20,22 +21,18 @@ const SHARE: u32 = 1000;
 impl Tidying {
     /// The first time is a period from now.
     pub fn new(world: &OsWorld) -> Self {
-        Self { due: world.now() + PERIOD }
+        let mut timer = world.timer();
+        timer.set(Some(world.now() + PERIOD));
+        Self { timer }
     }
 
-    /// When there is something to do.
-    pub fn due(&self) -> Instant {
-        self.due
-    }
-
-    /// Gives free memory back if it is time.
-    pub fn tidy(&mut self, world: &OsWorld) {
-        let begun = world.now();
-        if begun < self.due {
-            return;
+    /// Does it if it is time, and wakes the task when it is time again.
+    pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
+        while self.timer.poll(cx).is_ready() {
+            let begun = world.now();
+            descriptor::give_back_memory();
+            let done = world.now();
+            self.timer.set(Some(done + PERIOD.max(done.since(begun) * SHARE)));
         }
-        descriptor::give_back_memory();
-        let done = world.now();
-        self.due = done + PERIOD.max(done.since(begun) * SHARE);
     }
 }

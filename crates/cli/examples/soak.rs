@@ -41,7 +41,8 @@ const LOADS: [Load; 5] = [
     // Not as fast as it goes: some hosts' TCP (BBR) leaves nothing to whoever takes loss for congestion.
     Load { name: "tcp-large", url: TCP, file: "large", how: "--rate 0.2/s -c 1" },
 ];
-const SCTP: &str = "http+sctp://$FAR:9899";
+// All addresses: an INIT that finds its path cut goes to another one next.
+const SCTP: &str = "http+sctp://$ANABRANCH_FAR:9899";
 const TCP: &str = "http://$FAR:8080";
 const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large", 2_000_000)];
 /// A path is down for four seconds out of so many, the other half a turn later.

@@ -101,10 +101,12 @@ impl Association {
         ctx.locals_for(self.peer()).filter(|address| !withheld.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from.
+    /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from. Not one that has come
+    /// back before the peer has answered that it gives it up: it may have done so.
     fn usable_locals(&self, ctx: &Ctx<'_>) -> Vec<SocketAddr> {
         let known: &[IpAddr] = self.asconf.as_ref().map_or(&[], |asconf| &asconf.known);
-        self.wanted_locals(ctx).into_iter().filter(|address| known.contains(&address.ip())).collect()
+        let usable = |address: &IpAddr| known.contains(address) && !self.is_deleting(*address);
+        self.wanted_locals(ctx).into_iter().filter(|address| usable(&address.ip())).collect()
     }
 
     /// The endpoint has other addresses than before, or the peer knows others.

@@ -160,7 +160,7 @@ impl Association {
             // RFC 9260 §8.5.1 B, C: with our own tag the T bit must not be set.
             Chunk::Abort(abort) if abort.reflected => {}
             Chunk::Abort(abort) => self.on_abort(ctx, &abort),
-            Chunk::Shutdown(shutdown) => self.on_shutdown(ctx, shutdown.cumulative),
+            Chunk::Shutdown(shutdown) => self.on_shutdown(ctx, shutdown.cumulative, arrived.path),
             Chunk::ShutdownAck(_) => self.on_shutdown_ack(ctx, arrived.path),
             Chunk::ShutdownComplete(complete) if complete.reflected => {}
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(ctx),

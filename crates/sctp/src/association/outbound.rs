@@ -182,8 +182,9 @@ impl Association {
             Job::AsconfAck(path) => self.write_asconf_ack(ctx, path, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                // RFC 9260 §5.4: neither SACK nor DATA to what is not verified, were it all there is.
-                if self.paths.get(path).confirmed {
+                // RFC 9260 §5.4: neither SACK nor DATA to what is not verified, were it all there is. RFC 5061 §5.3 F14: nor
+                // elsewhere, as long as all else waits for that (an answer that a SACK is to follow does).
+                if self.paths.get(path).confirmed && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
                     // A HEARTBEAT that is to show that small packets pass stays small.
                     let small = self.paths.get(path).search.as_ref().is_some_and(|search| !search.is_idle());

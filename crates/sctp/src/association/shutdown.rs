@@ -102,15 +102,18 @@ impl Association {
         self.abort_with(ctx, &Cause::UserAbort(b"shutdown guard"), CloseReason::ShutdownTimeout);
     }
 
-    pub(super) fn on_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn) {
-        match self.state {
-            State::CookieWait(_) | State::CookieEchoed(_) | State::Closed => return,
-            // The SHUTDOWN COMPLETE that answers our SHUTDOWN ACK is still to come.
-            State::ShutdownAckSent => {
-                self.outbox.shutdown_ack = true;
-                return;
-            }
-            _ => {}
+    pub(super) fn on_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn, path: usize) {
+        if matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_) | State::Closed) {
+            return;
+        }
+        // RFC 9260 §6.4: the answer goes to where the SHUTDOWN came from.
+        if self.paths.get(path).confirmed && !self.paths.get(path).sourceless {
+            self.outbox.shutdown_path = Some(path as u8);
+        }
+        // The SHUTDOWN COMPLETE that answers our SHUTDOWN ACK is still to come.
+        if matches!(self.state, State::ShutdownAckSent) {
+            self.outbox.shutdown_ack = true;
+            return;
         }
         if !self.acknowledge_by_shutdown(ctx, cumulative) {
             return;

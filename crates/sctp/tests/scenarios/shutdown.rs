@@ -111,6 +111,22 @@ fn lost_shutdown_among_heartbeats() {
     "#]]);
 }
 
+/// RFC 9260 §6.4: the answer goes to where the SHUTDOWN came from.
+#[test]
+fn answered_where_it_came_from() {
+    let mut script = Script::established_on(&[25, 40], &[]);
+    script.lose(A, "SHUTDOWN cum").shutdown(A).run(3_000);
+    script.check(expect![[r#"
+        4.000  A.1 ──► B.1   SHUTDOWN      cum=0     ✗ lost
+        5.000  A.2 ──► B.2   SHUTDOWN      cum=0
+        5.040          B: peer wants to shut down
+        5.040  A.2 ◄── B.2   SHUTDOWN ACK
+        5.080          A: closed: Shutdown
+        5.080  A.2 ──► B.2   SHUTDOWN COMPLETE
+        5.120          B: closed: Shutdown
+    "#]]);
+}
+
 /// RFC 9260 §9.2: T2-shutdown at both sides.
 #[test]
 fn lost_shutdown_ack() {

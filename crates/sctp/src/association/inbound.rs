@@ -47,7 +47,8 @@ impl Association {
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).stats.packets_received += 1;
         if matches!(self.state, State::ShutdownSent) {
-            let asks = first.as_ref().is_some_and(|raw| raw.kind == Heartbeat::KIND);
+            // Behind an AUTH, perhaps.
+            let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
             self.heard_while_shutting_down(ctx, asks);
         }
         let said_before = ctx.last_words.len();

@@ -78,8 +78,7 @@ impl Job {
 /// RFC 9653 §5.2 (1) to (3): the packets that have a checksum although the peer can do without.
 #[cold]
 fn needs_checksum(job: Job, packet: &[u8]) -> bool {
-    let mut chunks = Chunks::new(&packet[packet::HEADER..]);
-    let carries_asconf = std::iter::from_fn(|| chunks.next_raw()?.ok()).any(|raw| raw.kind == Asconf::KIND);
+    let carries_asconf = Chunks::new(&packet[packet::HEADER..]).framed().any(|raw| raw.kind == Asconf::KIND);
     matches!(job, Job::Init(_) | Job::CookieEcho(_)) || carries_asconf
 }
 

@@ -111,6 +111,25 @@ fn lost_shutdown_among_heartbeats() {
     "#]]);
 }
 
+/// The same where a HEARTBEAT stands behind an AUTH (RFC 4895).
+#[test]
+fn lost_shutdown_among_authenticated_heartbeats() {
+    let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("auth_chunks", "heartbeat")];
+    let slow = [("hb_interval", "10ms"), ("rto_min", "4s"), ("rto_initial", "4s")];
+    let mut script = Script::established(&[on, slow].concat());
+    script.lose(A, "SHUTDOWN cum").shutdown(A).run(9_000);
+    script.check(expect![[r#"
+        1.000  A ──► B   SHUTDOWN      cum=0     ✗ lost
+        4.249  A ◄── B   AUTH key=0 hmac=sha1; HEARTBEAT
+        5.000  A ──► B   SHUTDOWN      cum=0
+        5.025          B: peer wants to shut down
+        5.025  A ◄── B   SHUTDOWN ACK
+        5.050          A: closed: Shutdown
+        5.050  A ──► B   SHUTDOWN COMPLETE
+        5.075          B: closed: Shutdown
+    "#]]);
+}
+
 /// RFC 9260 §6.4: the answer goes to where the SHUTDOWN came from.
 #[test]
 fn answered_where_it_came_from() {

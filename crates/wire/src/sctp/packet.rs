@@ -161,6 +161,11 @@ impl<'a> Chunks<'a> {
         RawChunk::take(&mut self.rest)
     }
 
+    /// The chunks that are left, not taken apart, up to the first error in the framing.
+    pub fn framed(mut self) -> impl Iterator<Item = RawChunk<'a>> {
+        std::iter::from_fn(move || self.next_raw()?.ok())
+    }
+
     /// The bytes not walked yet.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {

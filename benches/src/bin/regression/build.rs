@@ -1,0 +1,67 @@
+//! Two trees of the project, built: an earlier commit in a checkout of its own, and the one this program is of.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The built programs of one tree.
+pub struct Tree {
+    /// `anabranch` itself.
+    pub anabranch: PathBuf,
+    /// The folder with the benchmarks' programs.
+    pub benches: PathBuf,
+}
+
+impl Tree {
+    /// The project as it was at a commit, checked out below `target/regression`.
+    pub fn of_commit(revision: &str) -> Result<Self, String> {
+        let root = root();
+        let id = run(Command::new("git")
+            .current_dir(&root)
+            .args(["rev-parse", "--verify", "--short=12"])
+            .arg(format!("{revision}^{{commit}}")))
+        .map_err(|error| format!("--base {revision}: no such commit ({error})"))?;
+        let checkout = root.join("benches/target/regression").join(id.trim());
+        if !checkout.join("Cargo.toml").exists() {
+            run(Command::new("git")
+                .current_dir(&root)
+                .args(["worktree", "add", "--force", "--detach"])
+                .arg(&checkout)
+                .arg(id.trim()))?;
+        }
+        Self::build(&checkout)
+    }
+
+    /// The project as it lies around this program.
+    pub fn of_this_checkout() -> Result<Self, String> {
+        Self::build(&root())
+    }
+
+    fn build(root: &Path) -> Result<Self, String> {
+        eprintln!("building {}", root.display());
+        let cargo = |folder: &Path, words: &[&str]| {
+            run(Command::new("cargo")
+                .current_dir(folder)
+                .env_remove("CARGO_TARGET_DIR")
+                .args(["build", "--release", "--locked"])
+                .args(words))
+        };
+        cargo(root, &["-p", "anabranch-cli"])?;
+        cargo(&root.join("benches"), &["--bin", "speed", "--bin", "memory"])?;
+        Ok(Self {
+            anabranch: root.join("target/release/anabranch"),
+            benches: root.join("benches/target/release"),
+        })
+    }
+}
+
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}
+
+/// What a command wrote; an error with what it complained of.
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}

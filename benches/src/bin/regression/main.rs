@@ -1,0 +1,109 @@
+//! Whether this tree uses more processor time than an earlier commit, measured in pairs.
+//!
+//!     cargo run --release --bin regression -- --base REV [--pairs 15] [--only speed|memory|network]
+//!
+//! Checks the earlier commit out below `target/regression` and builds both trees. Each round runs every workload three
+//! times, in an order that turns with the round: the base, the base again, this tree. Counted is the user time of all
+//! processes of a run; the work is of a fixed size. Printed are the geometric means over the rounds of base/base (what
+//! the machine alone makes of equal programs) and of tree/base, each with its 95 % t-interval. A workload has become
+//! slower when the lower bound of tree/base exceeds 1.02: the exit code is 1 then.
+
+mod build;
+#[path = "../network/net.rs"]
+#[expect(dead_code, reason = "the `network` benchmark uses the rest of it")]
+mod net;
+mod workload;
+
+use build::Tree;
+use net::Net;
+use std::process::ExitCode;
+use workload::Workload;
+
+/// The lower bound of a ratio above which a workload counts as slower.
+const SLOWER: f64 = 1.02;
+
+fn main() -> ExitCode {
+    match measure() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("regression: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn measure() -> Result<ExitCode, String> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let value = |flag: &str| {
+        args.iter().position(|arg| arg == flag).map(|at| args.get(at + 1).cloned().unwrap_or_default())
+    };
+    let base = value("--base").ok_or("--base REV: the commit to compare with")?;
+    let pairs: usize = match value("--pairs") {
+        None => 15,
+        Some(text) => text.parse().ok().filter(|n| *n >= 2).ok_or("--pairs: a number, 2 or more")?,
+    };
+    let workloads: Vec<Workload> =
+        Workload::all().into_iter().filter(|w| value("--only").is_none_or(|only| only == w.part)).collect();
+    if workloads.is_empty() {
+        return Err("--only: speed, memory or network".to_owned());
+    }
+    let (base, tree) = (Tree::of_commit(&base)?, Tree::of_this_checkout()?);
+    let net = Net::make(false);
+    eprintln!("{}; {pairs} rounds of {} workloads", net.told(), workloads.len());
+    let mut seconds = vec![[const { Vec::new() }; 3]; workloads.len()];
+    for round in 0..pairs {
+        for (workload, seconds) in workloads.iter().zip(&mut seconds) {
+            for turn in 0..3 {
+                let which = (round + turn) % 3;
+                let tree = if which == 2 { &tree } else { &base };
+                seconds[which]
+                    .push(workload.user_seconds(tree, &net).map_err(|e| format!("{}: {e}", workload.name))?);
+            }
+        }
+        eprintln!("round {} of {pairs}", round + 1);
+    }
+    println!("{:<28}{:>12}{:>26}{:>26}", "user time", "base, s", "base/base", "tree/base");
+    let mut slower = 0;
+    for (workload, [first, again, ours]) in workloads.iter().zip(&seconds) {
+        let (same, change) = (Ratio::of(again, first), Ratio::of(ours, first));
+        let verdict = if change.low > SLOWER { "SLOWER" } else { "" };
+        slower += usize::from(change.low > SLOWER);
+        let middle = anabranch_benches::median(first);
+        println!("{:<28}{middle:>12.3}{:>26}{:>26}  {verdict}", workload.name, same.text(), change.text());
+    }
+    println!("{}", if slower == 0 { "ok" } else { "FAIL" });
+    Ok(if slower == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A geometric mean of paired ratios with its 95 % t-interval.
+struct Ratio {
+    mean: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Ratio {
+    fn of(a: &[f64], b: &[f64]) -> Self {
+        let logs: Vec<f64> = a.iter().zip(b).map(|(a, b)| (a / b).ln()).collect();
+        let n = logs.len() as f64;
+        let mean = logs.iter().sum::<f64>() / n;
+        let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let half = t_quantile(logs.len() - 1) * (variance / n).sqrt();
+        Self { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
+    }
+
+    fn text(&self) -> String {
+        format!("{:.3} ({:.3}-{:.3})", self.mean, self.low, self.high)
+    }
+}
+
+/// The 97.5 % quantile of Student's t with so many degrees of freedom, by the expansion of Cornish and Fisher
+/// (Abramowitz and Stegun 26.7.5); exact to 1 % from four degrees on, and too wide below.
+fn t_quantile(freedom: usize) -> f64 {
+    let (z, v) = (1.959_964_f64, freedom as f64);
+    let g1 = (z.powi(3) + z) / 4.0;
+    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    let expanded = z + g1 / v + g2 / v.powi(2) + g3 / v.powi(3);
+    if freedom < 4 { 4.303_f64.max(12.706 / v) } else { expanded }
+}

@@ -1,0 +1,147 @@
+//! The pieces of work that are compared, each of a fixed size, and the user time they take.
+
+use crate::build::Tree;
+use crate::net::Net;
+use nix::sys::resource::{UsageWho, getrusage};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// One piece of work.
+pub struct Workload {
+    /// The benchmark it is a part of: `speed`, `memory` or `network`.
+    pub part: &'static str,
+    pub name: &'static str,
+    kind: Kind,
+}
+
+enum Kind {
+    /// One program of the benchmarks, with its arguments.
+    Bench(&'static str, &'static [&'static str]),
+    /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
+    Bulk(&'static [&'static str]),
+    /// `serve` and `load`: the listener's scheme, and the client's arguments.
+    Serve(&'static str, &'static [&'static str]),
+}
+
+impl Workload {
+    /// Every piece of work, some half a second to two seconds each.
+    pub fn all() -> Vec<Self> {
+        use Kind::{Bench, Bulk, Serve};
+        let new = |part, name, kind| Self { part, name, kind };
+        vec![
+            new(
+                "speed",
+                "speed tcp",
+                Bench("speed", &["--ours", "--only", "tcp", "--seconds", "20", "--runs", "4"]),
+            ),
+            new(
+                "speed",
+                "speed sctp",
+                Bench("speed", &["--ours", "--only", "sctp", "--seconds", "20", "--runs", "4"]),
+            ),
+            new(
+                "memory",
+                "memory 64 B",
+                Bench("memory", &["--ours", "--bulk", "--runs", "1", "--size", "64", "--mib", "512"]),
+            ),
+            new(
+                "memory",
+                "memory 1 KiB",
+                Bench("memory", &["--ours", "--bulk", "--runs", "1", "--size", "1024", "--mib", "2048"]),
+            ),
+            new(
+                "memory",
+                "memory 8 KiB",
+                Bench("memory", &["--ours", "--bulk", "--runs", "1", "--size", "8192", "--mib", "2048"]),
+            ),
+            new(
+                "memory",
+                "memory 64 KiB",
+                Bench("memory", &["--ours", "--bulk", "--runs", "1", "--size", "65536", "--mib", "2048"]),
+            ),
+            new("network", "network bulk 64 KiB", Bulk(&["--size", "3GB", "--message-size", "64KiB"])),
+            new("network", "network bulk 8 KiB", Bulk(&["--size", "3GB", "--message-size", "8KiB"])),
+            new("network", "network bulk 64 B", Bulk(&["--size", "400MB", "--message-size", "64B"])),
+            new(
+                "network",
+                "network http sctp",
+                Serve("sctp", &["-c", "1", "--streams", "100", "--requests", "150000"]),
+            ),
+            new("network", "network http tcp", Serve("tcp", &["-c", "100", "--requests", "80000"])),
+        ]
+    }
+
+    /// User seconds of all processes of one run.
+    pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
+        let before = children_user();
+        match &self.kind {
+            Kind::Bench(program, words) => succeed(Command::new(tree.benches.join(program)).args(*words))?,
+            Kind::Bulk(words) => {
+                let listen = format!("sctp://{}:0", net.server_address());
+                let (server, url) =
+                    serve(net.server(&tree.anabranch).args(["bulk", "--once", "--listen", &listen]))?;
+                let done = succeed(
+                    net.client(&tree.anabranch).args(["bulk", &url, "--interval", "60s"]).args(*words),
+                );
+                end(server)?;
+                done?;
+            }
+            Kind::Serve(scheme, words) => {
+                let site = std::env::temp_dir().join(format!("anabranch-regression-{}", std::process::id()));
+                let listen = format!("{scheme}://{}:0", net.server_address());
+                std::fs::create_dir_all(&site)
+                    .and_then(|()| std::fs::write(site.join("1k"), [b'x'; 1000]))
+                    .map_err(|e| e.to_string())?;
+                let (server, url) = serve(
+                    net.server(&tree.anabranch).arg("serve").arg(&site).args(["-q", "--listen", &listen]),
+                )?;
+                let done = succeed(
+                    net.client(&tree.anabranch).args(["load", &format!("{url}1k"), "-q"]).args(*words),
+                );
+                end(server)?;
+                let _ = std::fs::remove_dir_all(&site);
+                done?;
+            }
+        }
+        Ok(children_user() - before)
+    }
+}
+
+/// A server whose first line has its address.
+fn serve(command: &mut Command) -> Result<(Child, String), String> {
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|e| e.to_string())?;
+    let mut errors = BufReader::new(child.stderr.take().expect("it was asked for"));
+    let mut first = String::new();
+    errors.read_line(&mut first).map_err(|e| e.to_string())?;
+    // It may say more, and must not wait for a reader.
+    std::thread::spawn(move || errors.lines().for_each(drop));
+    match first.split_whitespace().find(|word| word.contains("://")) {
+        Some(url) => Ok((child, url.to_owned())),
+        None => {
+            let _ = end(child);
+            Err(format!("the server said: {}", first.trim()))
+        }
+    }
+}
+
+/// Interrupts a server and waits for it, so that its time is counted.
+fn end(mut server: Child) -> Result<(), String> {
+    let _ = Command::new("kill").args(["-INT", &server.id().to_string()]).stderr(Stdio::null()).status();
+    server.wait().map(drop).map_err(|e| e.to_string())
+}
+
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+}
+
+/// User seconds of the processes that have ended and been waited for.
+fn children_user() -> f64 {
+    let time = getrusage(UsageWho::RUSAGE_CHILDREN).expect("Linux has this call").user_time();
+    time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
+}

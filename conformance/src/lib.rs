@@ -25,6 +25,7 @@ mod notices;
 mod options;
 mod parse;
 mod report;
+pub mod rules;
 mod run;
 mod script;
 mod shell;
@@ -34,4 +35,5 @@ mod toml_text;
 
 pub use deviations::{Deviation, Deviations};
 pub use report::{Outcome, Summary, check, check_file, check_on, check_suite, check_to_the_end, scripts_in};
+pub use rules::Rules;
 pub use stage::{Stage, Stages};

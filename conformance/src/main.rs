@@ -1,13 +1,14 @@
 //! `anabranch-conformance FILE|DIR …`: runs scripts and says what was not as expected.
 //!
 //! Exit code 0 when all pass or are known deviations, 1 when one fails, 2 when
-//! there is nothing to run.
+//! there is nothing to run. `anabranch-conformance --rules` prints the table of
+//! the RFCs' rules instead.
 
 use anabranch_conformance::{
-    Deviations, Outcome, Stage, Stages, Summary, check_file, check_suite, scripts_in,
+    Deviations, Outcome, Rules, Stage, Stages, Summary, check_file, check_suite, rules, scripts_in,
 };
 use clap::Parser;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 #[command(version)]
 struct Cli {
     /// Scripts (*.pkt), suites (*.suite), or folders with such.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "rules")]
     paths: Vec<PathBuf>,
     /// Prints every packet and call, also of scripts that pass.
     #[arg(short, long)]
@@ -30,13 +31,36 @@ struct Cli {
     /// How many addresses the peer has in scripts that no stage is listed for.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     peer_addresses: u8,
+    /// Prints each rule of the RFCs: which file obeys it, and which test would see it broken.
+    #[arg(long, conflicts_with = "paths")]
+    rules: bool,
+    /// Only those that no test holds, and why.
+    #[arg(long, requires = "rules")]
+    missing: bool,
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if cli.rules {
+        return print_rules(cli.missing);
+    }
     match run(&cli) {
         Ok(summary) if summary.is_good() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(1),
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn print_rules(missing: bool) -> ExitCode {
+    match Rules::known() {
+        Ok(all) => {
+            // Whoever reads may have seen enough.
+            let _ = std::io::stdout().write_all(rules::table(&all, missing).as_bytes());
+            ExitCode::SUCCESS
+        }
         Err(why) => {
             eprintln!("error: {why}");
             ExitCode::from(2)

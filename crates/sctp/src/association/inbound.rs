@@ -287,6 +287,7 @@ impl Association {
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
         self.data_from = arrived.path;
+        self.recv.count_bytes(arrived.bytes);
         self.note_due(ctx.now);
         if matches!(self.state, State::ShutdownSent) {
             self.data_while_shutting_down();

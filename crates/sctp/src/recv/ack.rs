@@ -1,7 +1,8 @@
 //! When to acknowledge.
 //!
-//! Owns the count of packets not yet acknowledged and the reasons not to wait.
-//! The delay itself is a deadline in the association's timer table.
+//! Owns the count of packets not yet acknowledged and the reasons not to wait,
+//! and how large a SACK may be. The delay itself is a deadline in the
+//! association's timer table.
 //!
 //! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
@@ -14,6 +15,9 @@ pub(crate) enum Due {
     Later,
 }
 
+/// Largest SACK in bytes, whatever the path MTU: what fits IP protocol 132 in 1,500 bytes. It tells of some 360 gaps.
+pub(crate) const MAX_SACK: usize = 1_468;
+
 /// The acknowledger's state.
 #[derive(Debug)]
 pub(crate) struct Ack {
@@ -25,6 +29,11 @@ pub(crate) struct Ack {
     gaps: bool,
     /// Data has been refused since the last SACK.
     refused: bool,
+    /// Something new has arrived since the last SACK, and a packet in which nothing was new.
+    news: bool,
+    repeats: bool,
+    /// Bytes that SACKs may still take up which only packets without news have drawn.
+    allowance: usize,
     /// Seen in the packet that is being read.
     in_packet: InPacket,
     due: bool,
@@ -48,9 +57,29 @@ impl Ack {
             acknowledged_once: false,
             gaps: false,
             refused: false,
+            news: false,
+            repeats: false,
+            allowance: MAX_SACK,
             in_packet: InPacket::default(),
             due: false,
         }
+    }
+
+    /// A packet of `bytes` with DATA has been read.
+    pub(crate) fn count_bytes(&mut self, bytes: usize) {
+        self.allowance = (self.allowance + bytes).min(MAX_SACK);
+    }
+
+    /// Most bytes of the SACK that goes out now, without the packet's header of `header` bytes.
+    pub(crate) fn most_bytes(&self, header: usize) -> usize {
+        // RFC 9260 §6.2: a packet of duplicates is answered by a SACK at once. Where there are gaps that SACK may be
+        // forty times as large as the packet. So such SACKs take no more bytes than packets with DATA have brought.
+        if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
+    }
+
+    /// Nothing new has arrived since the last SACK, but something again, or something that was refused.
+    fn is_only_repeated(&self) -> bool {
+        self.repeats && !self.news
     }
 
     /// Other settings from now on.
@@ -92,6 +121,8 @@ impl Ack {
         self.packets += 1;
         let filled = std::mem::replace(&mut self.gaps, gaps) && !gaps;
         self.refused |= seen.refused;
+        self.news |= seen.new;
+        self.repeats |= !seen.new;
         // RFC 9260 §6.2: at least every second packet; duplicates and refused data at once;
         // §7.2.4: every packet while there is a hole; §5.1: the very first DATA at once;
         // RFC 5681 §4.2, whose guidelines §6.2 takes over: what fills the hole at once;
@@ -133,9 +164,14 @@ impl Ack {
         self.due || self.packets > 0
     }
 
-    /// A SACK has been sent.
+    /// A SACK of `bytes` has been sent, or will not be; the packet's header counts.
     #[inline]
-    pub(crate) fn sent(&mut self) {
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        if self.is_only_repeated() {
+            self.allowance = self.allowance.saturating_sub(bytes);
+        }
+        self.news = false;
+        self.repeats = false;
         self.due = false;
         self.refused = false;
         self.packets = 0;
@@ -153,25 +189,25 @@ mod tests {
         let mut ack = Ack::new(2, true);
         ack.on_new(false);
         assert_eq!(ack.packet_done(false), Some(Due::Now));
-        ack.sent();
+        ack.sent(28);
         ack.on_new(false);
         ack.on_new(false);
         assert_eq!(ack.packet_done(false), Some(Due::Later));
         assert_eq!(ack.packet_done(false), None, "a packet without DATA");
         ack.on_new(false);
         assert_eq!(ack.packet_done(false), Some(Due::Now));
-        ack.sent();
+        ack.sent(28);
         for event in [Ack::on_duplicate, Ack::on_refused, |ack: &mut Ack| ack.on_new(true)] {
             event(&mut ack);
             assert_eq!(ack.packet_done(false), Some(Due::Now));
-            ack.sent();
+            ack.sent(28);
         }
         ack.on_new(false);
         assert_eq!(ack.packet_done(true), Some(Due::Now), "a gap");
-        ack.sent();
+        ack.sent(28);
         ack.on_new(false);
         assert_eq!(ack.packet_done(false), Some(Due::Now), "the gap is filled");
-        ack.sent();
+        ack.sent(28);
         ack.on_new(false);
         assert_eq!(ack.packet_done(false), Some(Due::Later), "no gap any more");
     }

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::endpoint::Received;
 use ack::{Ack, Due};
 use anabranch_base::Batch;
-use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn};
+use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn, packet};
 use idata::Interleaved;
 use order::{Delivery, Order};
 use reassembly::{Fragment, Reassembly, Violation};
@@ -188,6 +188,11 @@ impl RecvHalf {
         self.ack.tune(config.ack_every, !config.delack.is_zero());
     }
 
+    /// A packet of `bytes` with DATA was not simply the next one.
+    pub(crate) fn count_bytes(&mut self, bytes: usize) {
+        self.ack.count_bytes(bytes);
+    }
+
     /// The packet is read to its end: when is the SACK due?
     #[inline]
     pub(crate) fn packet_done(&mut self) -> Option<Due> {
@@ -211,7 +216,7 @@ impl RecvHalf {
 
     /// A SHUTDOWN chunk has said it.
     pub(crate) fn sack_done(&mut self) {
-        self.ack.sent();
+        self.ack.sent(0);
     }
 
     /// Duplicates wait to be reported.
@@ -234,6 +239,7 @@ impl RecvHalf {
     /// least), and takes it for sent.
     #[inline]
     pub(crate) fn emit_sack(&mut self, buffer: &mut Vec<u8>, room: usize) {
+        let room = room.min(self.ack.most_bytes(packet::HEADER).max(Sack::FIXED));
         if self.tracker.has_gaps() {
             self.emit_sack_with_gaps(buffer, room);
         } else {
@@ -266,13 +272,14 @@ impl RecvHalf {
 
     #[inline]
     fn emit_sack_of(&mut self, buffer: &mut Vec<u8>, room: usize, gaps: &[GapBlock]) {
+        let begin = buffer.len();
         let left = room.saturating_sub(Sack::FIXED) / 4 - gaps.len();
         let duplicates = self.tracker.duplicates();
         let duplicates = &duplicates[..duplicates.len().min(left)];
         let window = self.window.advertise();
         Sack { cumulative: Tsn(self.tracker.cumulative()), window, gaps, duplicates }.emit(buffer);
         self.tracker.clear_duplicates();
-        self.ack.sent();
+        self.ack.sent(packet::HEADER + buffer.len() - begin);
     }
 
     /// The size of the SACK that would go out now, at least its fixed part.
@@ -281,7 +288,8 @@ impl RecvHalf {
         if !self.tracker.has_gaps() && self.tracker.duplicates().is_empty() {
             return Sack::FIXED;
         }
-        Sack::FIXED + 4 * (self.tracker.gap_blocks().count() + self.tracker.duplicates().len())
+        let all = Sack::FIXED + 4 * (self.tracker.gap_blocks().count() + self.tracker.duplicates().len());
+        all.min(self.ack.most_bytes(packet::HEADER).max(Sack::FIXED))
     }
 
     /// The application reads.

@@ -430,3 +430,19 @@ fn a_clock_that_stands_still_does_not_stop_the_sender() {
     }
     assert_eq!(ends[0].stats(id).expect("alive").data_sent, 40);
 }
+
+/// RFC 6056 §2: who knows the port of one association does not know that of the next; six at a time have six.
+#[test]
+fn local_ports_do_not_follow_each_other() {
+    let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
+    let mut ports = Vec::new();
+    for _ in 0..200 {
+        let id = pair.a.associate(pair.now, Associate::to(address(Side::B, 0), 80)).expect("a port is free");
+        ports.push(pair.a.info(id).expect("it is begun").local_port);
+    }
+    let near = ports.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 8).count();
+    assert!(near < 5, "{near} of 200 ports lie beside the one before: {ports:?}");
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 200, "each has its own");
+}

@@ -5,7 +5,7 @@
 //!
 //! Home of RFC 9260 §11.1.2 to §11.1.7.
 
-use super::{AssociationId, EPHEMERAL, Endpoint};
+use super::{AssociationId, Endpoint};
 use crate::association::state::Init;
 use crate::association::{Association, Start, State, path_to};
 use crate::config::Config;
@@ -177,15 +177,17 @@ impl Endpoint {
         if let Some(port) = ask.local_port {
             return if taken(port) { Err(AssociateError::Exists) } else { Ok(port) };
         }
-        for _ in EPHEMERAL..=u16::MAX {
-            let port = self.next_port;
-            self.next_port = if port == u16::MAX { EPHEMERAL } else { port + 1 };
-            let taken = self.ports.contains_key(&port) || self.listeners.contains(&port);
-            if !taken && !self.is_foreign_port(port) {
-                return Ok(port);
-            }
-        }
-        Err(AssociateError::NoPort)
+        self.free_port(|_| false).ok_or(AssociateError::NoPort)
+    }
+
+    /// An ephemeral port that no association, no listener and nobody else on this host has, and that is not `taken`.
+    pub(crate) fn free_port(&mut self, taken: impl Fn(u16) -> bool) -> Option<u16> {
+        let Self { ephemeral, ports, listeners, shard, neighbours, .. } = self;
+        ephemeral.choose(|port| {
+            let others = || neighbours.as_ref().is_some_and(|others| others.have_port(None, port));
+            let ours = ports.contains_key(&port) || listeners.contains(&port);
+            shard.owns_port(port) && !ours && !taken(port) && !others()
+        })
     }
 
     /// Takes one whole message into the send buffer.

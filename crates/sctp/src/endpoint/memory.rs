@@ -37,7 +37,7 @@ impl Endpoint {
             keys: _,
             listeners: _,
             tuned: _,
-            next_port: _,
+            ephemeral: _,
             trace: _,
             next_tag: _,
             totals: _,

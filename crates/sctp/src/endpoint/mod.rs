@@ -10,6 +10,7 @@ mod checksum;
 pub(crate) mod cookie;
 mod demux;
 mod encap;
+mod ephemeral;
 mod keys;
 mod listen;
 mod memory;
@@ -35,6 +36,7 @@ use crate::stats::{PathChange, Totals};
 use anabranch_base::{Instant, Rng};
 use cookie::Sealer;
 use demux::Demux;
+use ephemeral::Ephemeral;
 use slots::Slot;
 use spent::Spent;
 use std::cmp::Reverse;
@@ -65,7 +67,7 @@ pub struct Endpoint {
     tuned: BTreeMap<u16, Arc<Config>>,
     /// Local ports with the number of associations on them.
     ports: BTreeMap<u16, u32>,
-    next_port: u16,
+    ephemeral: Ephemeral,
     slots: Vec<Slot>,
     free: Vec<u32>,
     demux: Demux,
@@ -90,9 +92,6 @@ pub struct Endpoint {
     neighbours: Option<Arc<dyn Neighbours>>,
 }
 
-/// RFC 6335 §6: dynamic ports.
-const EPHEMERAL: u16 = 49_152;
-
 impl Endpoint {
     /// An endpoint on `addresses` (ports: the UDP encapsulation port, or 0).
     /// All randomness comes from `rng`.
@@ -112,7 +111,7 @@ impl Endpoint {
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
         let udp_apart = config.udp_apart;
-        let next_port = EPHEMERAL + rng.below(u64::from(u16::MAX - EPHEMERAL)) as u16;
+        let ephemeral = Ephemeral::new(rng.fork("ports"));
         Self {
             config: Arc::new(config),
             addresses,
@@ -124,7 +123,7 @@ impl Endpoint {
             listeners: BTreeSet::new(),
             tuned: BTreeMap::new(),
             ports: BTreeMap::new(),
-            next_port,
+            ephemeral,
             slots: Vec::new(),
             free: Vec::new(),
             demux: Demux::new(udp_apart),

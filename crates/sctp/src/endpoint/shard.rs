@@ -77,6 +77,11 @@ impl Shard {
         tag % count.max(1)
     }
 
+    /// The port is this endpoint's to choose.
+    pub(super) fn owns_port(self, port: u16) -> bool {
+        u32::from(port) % self.count == self.index
+    }
+
     /// The tag of this endpoint next to `tag`; `None` at the very end of the numbers.
     fn own(self, tag: u32) -> Option<u32> {
         (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
@@ -145,11 +150,6 @@ impl Endpoint {
                 return tag;
             }
         }
-    }
-
-    /// The port is another endpoint's to choose.
-    pub(super) fn is_foreign_port(&self, port: u16) -> bool {
-        u32::from(port) % self.shard.count != self.shard.index || self.has_neighbour(None, port)
     }
 
     /// Another SCTP of this host has the port.

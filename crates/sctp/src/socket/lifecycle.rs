@@ -66,7 +66,10 @@ impl Sockets {
         if self.socket_at(id)?.port != 0 {
             return Err(Errno::Invalid);
         }
-        let port = if port == 0 { self.free_port().ok_or(Errno::AddressNotAvailable)? } else { port };
+        let Self { endpoint, sockets, .. } = self;
+        let bound = |port: u16| sockets.values().any(|socket| socket.port == port);
+        let port = if port == 0 { endpoint.free_port(bound) } else { Some(port) };
+        let port = port.ok_or(Errno::AddressNotAvailable)?;
         let reuse = self.sockets.get(&id).is_some_and(|socket| socket.settings.reuse_port);
         let taken =
             self.sockets.values().any(|other| other.port == port && !(reuse && other.settings.reuse_port));
@@ -75,11 +78,6 @@ impl Sockets {
         }
         self.socket_at(id)?.port = port;
         Ok(())
-    }
-
-    /// RFC 6335 §6: the dynamic ports.
-    fn free_port(&self) -> Option<u16> {
-        (49_152..=u16::MAX).find(|&port| self.sockets.values().all(|socket| socket.port != port))
     }
 
     /// `listen()`: takes associations; at most `backlog` wait for `accept` on a one-to-one

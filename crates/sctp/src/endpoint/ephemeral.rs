@@ -1,0 +1,111 @@
+//! Local ports of associations that this side begins, chosen at random.
+//!
+//! Who does not see an association's packets should not be able to guess its
+//! ports (RFC 5062, RFC 6056 §2): together with the peer's they are what an
+//! INIT, an ABORT or an ICMP message about it has to name. Ports that were given
+//! out lately are left alone, because the peer may still be ending what used
+//! them (RFC 9260 §9.2).
+//!
+//! Home of RFC 6056 §3.3.2 (simple port randomization).
+
+use anabranch_base::Rng;
+use std::collections::VecDeque;
+
+/// RFC 6335 §6: dynamic ports.
+const FIRST: u16 = 49_152;
+const COUNT: u16 = u16::MAX - FIRST + 1;
+
+/// Ports that were given out last and are not given out again, unless no others are left.
+const MAX_RECENT: usize = 1_024;
+
+/// Random choices before all ports are looked at in turn.
+const TRIES: usize = 16;
+
+/// Chooses ephemeral ports.
+#[derive(Debug)]
+pub(super) struct Ephemeral {
+    rng: Rng,
+    recent: VecDeque<u16>,
+}
+
+impl Ephemeral {
+    pub(super) fn new(rng: Rng) -> Self {
+        Self { rng, recent: VecDeque::new() }
+    }
+
+    /// A port that is `free`; `None` when none is.
+    pub(super) fn choose(&mut self, free: impl Fn(u16) -> bool) -> Option<u16> {
+        let port = self.draw(free)?;
+        if self.recent.len() >= MAX_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(port);
+        Some(port)
+    }
+
+    fn draw(&mut self, free: impl Fn(u16) -> bool) -> Option<u16> {
+        for _ in 0..TRIES {
+            let port = FIRST + self.rng.below(u64::from(COUNT)) as u16;
+            if free(port) && !self.recent.contains(&port) {
+                return Some(port);
+            }
+        }
+        // RFC 6056 §3.3.1: nearly all are taken: the next that is free behind a random one. One that was used lately
+        // is better than none.
+        let first = self.rng.below(u64::from(COUNT)) as u16;
+        let all = || (0..COUNT).map(|n| FIRST + (first + n) % COUNT).filter(|&port| free(port));
+        all().find(|port| !self.recent.contains(port)).or_else(|| all().next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn ephemeral(seed: u64) -> Ephemeral {
+        Ephemeral::new(Rng::new(seed))
+    }
+
+    /// No port says anything about the next; the same seed gives the same ports.
+    #[test]
+    fn ports_are_random() {
+        let (mut one, mut same) = (ephemeral(1), ephemeral(1));
+        let ports: Vec<u16> = (0..1_000).map(|_| one.choose(|_| true).expect("free")).collect();
+        assert!(ports.iter().all(|&port| port >= FIRST && Some(port) == same.choose(|_| true)));
+        for step in [1, 2, -1, 0] {
+            let follows = |pair: &&[u16]| i32::from(pair[1]) - i32::from(pair[0]) == step;
+            let following = ports.windows(2).filter(follows).count();
+            assert!(following < 5, "{following} of 1,000 lie {step} beyond the last");
+        }
+        for bit in 0..14 {
+            let ones = ports.iter().filter(|&port| port >> bit & 1 == 1).count();
+            assert!((420..580).contains(&ones), "bit {bit}: {ones}");
+        }
+    }
+
+    /// A port is given out again after a thousand others at the earliest.
+    #[test]
+    fn a_port_rests_after_its_use() {
+        let mut ephemeral = ephemeral(2);
+        let ports: Vec<u16> = (0..20_000).map(|_| ephemeral.choose(|_| true).expect("free")).collect();
+        for (at, port) in ports.iter().enumerate() {
+            assert!(!ports[at.saturating_sub(MAX_RECENT)..at].contains(port), "{port} at {at}");
+        }
+    }
+
+    /// Each port once, to the last one; then none.
+    #[test]
+    fn all_ports_can_be_had() {
+        let mut ephemeral = ephemeral(3);
+        let mut taken = BTreeSet::new();
+        for _ in 0..COUNT {
+            let port = ephemeral.choose(|port| !taken.contains(&port)).expect("one is left");
+            assert!(taken.insert(port));
+        }
+        assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), None);
+        // What was given up is found at once, lately used or not.
+        taken.remove(&60_000);
+        assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), Some(60_000));
+    }
+}

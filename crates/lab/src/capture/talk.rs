@@ -201,9 +201,10 @@ impl Talk {
             direction.numbers = Some([first, last]);
         }
         direction.reordered += u64::from(passing == Passing::Reordered);
-        // The line of this packet is the next one.
-        let line = self.lines.len();
-        if line < self.most_lines {
+        if self.most_lines > 0 {
+            // The line of this packet is the next one. A packet behind the last line has none: the line of an earlier
+            // transmission of the same data says nothing of this one.
+            let line = (self.lines.len() < self.most_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
         passing

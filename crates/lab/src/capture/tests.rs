@@ -387,6 +387,60 @@ fn long_captures_have_no_ladders_unasked() {
     assert_eq!((lines(4), lines(3), lines(0)), (4, 0, 0));
 }
 
+/// What is printed of a capture never changes what is judged of it: a shorter ladder is the beginning of a longer one, and
+/// everything else is the same, without any ladder, too.
+#[test]
+fn how_much_is_drawn_changes_no_judgement() {
+    static DUPLICATES: [Tsn; 3] = [Tsn(103), Tsn(105), Tsn(104)];
+    let mut sctp = Tape::ethernet();
+    open(&mut sctp);
+    for tsn in 100..110 {
+        sctp.sctp(tsn, A, B, TAG_B, |b| data(tsn, (tsn % 2) as u16).emit(b));
+    }
+    // A timer repeats some, needlessly: the receiver tells of two copies at once, and of another after a third one.
+    for tsn in 103..106 {
+        sctp.sctp(2_000 + tsn, A, B, TAG_B, |b| data(tsn, (tsn % 2) as u16).emit(b));
+    }
+    sctp.sctp(2_160, B, A, TAG_A, |b| sack(104, &[], &DUPLICATES[..2]).emit(b));
+    sctp.sctp(4_500, A, B, TAG_B, |b| data(105, 1).emit(b));
+    sctp.sctp(4_560, B, A, TAG_A, |b| sack(109, &[], &DUPLICATES[1..]).emit(b));
+    let mut tcp = Tape::ethernet();
+    tcp.tcp(0, A, Header { seq: Seq(0), flags: Flags::SYN, ..Header::default() }, b"");
+    let ack = Flags::SYN.with(Flags::ACK);
+    tcp.tcp(50, B, Header { seq: Seq(0), ack: Seq(1), flags: ack, ..Header::default() }, b"");
+    for (millis, seq) in [(50, 1), (51, 101), (52, 201), (53, 301), (1_100, 101), (1_200, 201)] {
+        let header = Header { seq: Seq(seq), ack: Seq(1), flags: Flags::ACK, ..Header::default() };
+        tcp.tcp(millis, A, header, &[7; 100]);
+    }
+    // RFC 2883 §4: the first block tells of a segment that had come before.
+    for (millis, copy) in [(1_105, 101), (1_205, 201)] {
+        let mut header = Header { seq: Seq(1), ack: Seq(401), flags: Flags::ACK, ..Header::default() };
+        header.options.sack.push(Seq(copy), Seq(copy + 100));
+        tcp.tcp(millis, B, header, b"");
+    }
+    for tape in [sctp, tcp] {
+        let with = |lines, packets| {
+            let settings = Settings { ladder_lines: lines, ladder_packets: packets, ..Settings::default() };
+            let mut decoded = decode("test", &tape.bytes[..], &settings).expect("a capture");
+            let ladder = std::mem::take(&mut decoded.conversations[0].ladder);
+            decoded.conversations[0].ladder_left_out = 0;
+            (ladder, decoded.to_json(), table::render(&decoded, 20))
+        };
+        let (full, json, text) = with(1_000, u64::MAX);
+        let needless = full.iter().filter(|line| line.contains("spurious")).count();
+        assert!(needless >= 2 && full[..12].iter().any(|line| line.contains("DATA") || line.contains("len")));
+        for lines in 0..=full.len() {
+            let (ladder, same, shown) = with(lines, u64::MAX);
+            assert_eq!(ladder, full[..lines], "a ladder of {lines} lines");
+            assert_eq!((&same, &shown), (&json, &text), "with a ladder of {lines} lines");
+        }
+        // A ladder that is given up half-way.
+        for packets in 0..full.len() as u64 {
+            assert_eq!(with(1_000, packets), (Vec::new(), json.clone(), text.clone()), "{packets} packets");
+        }
+    }
+}
+
 /// Whatever is in the file: an answer, and soon.
 #[test]
 fn mutated_captures_never_panic() {

@@ -59,7 +59,7 @@ pub(super) enum Passing {
 pub(super) struct Needless {
     pub stream: u16,
     pub path: usize,
-    /// Its line in the ladder.
+    /// The ladder's line of its last transmission.
     pub line: Option<usize>,
 }
 
@@ -206,10 +206,10 @@ impl Track {
         passing
     }
 
-    /// Data that just passed is drawn in this line of the ladder.
-    pub fn drawn(&mut self, start: i64, end: i64, line: usize) {
+    /// The ladder's line that data which just passed is drawn in; `None` where the ladder has no line for it.
+    pub fn drawn(&mut self, start: i64, end: i64, line: Option<usize>) {
         for sent in self.over(start, end) {
-            sent.line = Some(line);
+            sent.line = line;
         }
     }
 

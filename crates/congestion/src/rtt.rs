@@ -130,6 +130,33 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
+    /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2, by hand.
+    #[test]
+    fn the_formulas() {
+        let (ms, us) = (Duration::from_millis, Duration::from_micros);
+        let config =
+            RttConfig { rto_initial: ms(1000), rto_min: ms(10), rto_max: ms(60_000), granularity: ms(1) };
+        let mut rtt = RttEstimator::new(config);
+        assert_eq!((rtt.rto(), rtt.smoothed()), (ms(1000), None));
+        rtt.on_sample(ms(100));
+        assert_eq!((rtt.rto(), rtt.smoothed()), (ms(100 + 4 * 50), Some(ms(100))));
+        // RTTVAR = 3/4 · 50 + 1/4 · |100 - 200|, with the SRTT of before; SRTT = 7/8 · 100 + 1/8 · 200.
+        rtt.on_sample(ms(200));
+        assert_eq!((rtt.rto(), rtt.smoothed()), (us(112_500 + 4 * 62_500), Some(us(112_500))));
+        rtt.back_off();
+        assert_eq!(rtt.rto(), us(725_000));
+        rtt.on_sample(ms(100));
+        assert!(rtt.rto() < us(400_000), "a measurement takes the doubling back: {:?}", rtt.rto());
+        for _ in 0..20 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(), ms(60_000));
+        for _ in 0..100 {
+            rtt.on_sample(ms(1));
+        }
+        assert_eq!(rtt.rto(), ms(10));
+    }
+
     /// Whoever configures it may contradict himself; a measurement must not end the program for it.
     #[test]
     fn bounds_that_contradict_each_other_end_no_wait_and_no_program() {

@@ -70,6 +70,17 @@ fn a_shutdown_shows_as_the_end_of_file_and_a_pipe() {
     assert_eq!(ends[0].recv(NOW, client, &mut buffer), Ok(Incoming::EndOfFile));
 }
 
+/// RFC 9260 §6.9, RFC 6458 §8.1.11: where cutting is switched off, what does not fit into one packet is refused.
+#[test]
+fn what_would_have_to_be_cut_is_refused() {
+    let mut ends = pair();
+    let (client, _) = connected(&mut ends);
+    assert_eq!(ends[0].set_option(NOW, client, Scope::Future, SocketOption::DisableFragments(true)), Ok(()));
+    // 1500 less the headers of IP, SCTP and DATA.
+    assert_eq!(ends[0].send(NOW, client, &[7; 1_453], SndInfo::default()), Err(Errno::MessageSize));
+    assert_eq!(ends[0].send(NOW, client, &[7; 1_452], SndInfo::default()), Ok(1_452));
+}
+
 /// RFC 6458 §5.3.5, RFC 8260 §4.1: every part that is read of a message tells the numbers it came with.
 #[test]
 fn messages_tell_their_numbers() {

@@ -83,6 +83,23 @@ fn make_before_break() {
     "#]]);
 }
 
+/// RFC 9260 §7.2.5.2: packets leave from another address: another way, and congestion control begins anew for it.
+#[test]
+fn a_new_source_begins_the_window_anew() {
+    let mut script = roaming(1, &[]);
+    let window = |script: &Script| {
+        let path = script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[0];
+        (path.source, path.cwnd, path.srtt.is_some())
+    };
+    let first = window(&script).1;
+    script.add(A, 2).run(1_000);
+    script.send(A, 0, 60_000).run(3_000);
+    assert!(window(&script).1 > first);
+    script.remove(A, 1).run(1_000);
+    assert_eq!(window(&script), (net::address(A, 2).ip(), first, false));
+    script.forget();
+}
+
 /// The network that data used is gone with the address in it: the ASCONF leaves by the other
 /// one at once, not after a T4.
 #[test]

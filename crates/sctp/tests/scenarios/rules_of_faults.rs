@@ -1,0 +1,76 @@
+//! Rules of RFC 9260 §8 that no other scenario would see broken (`conformance/rules/rfc9260-8.toml`).
+
+use crate::net::{A, B};
+use crate::script::{Script, configured};
+use anabranch_base::time::Duration;
+use anabranch_sctp::{AssociationState, PathInfo, PathState};
+
+fn path(script: &Script, n: usize) -> PathInfo {
+    script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[n]
+}
+
+/// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the errors of its path and of the association: Association.Max.Retrans
+/// is 2, and of three HEARTBEATs two are lost, time and again.
+#[test]
+fn a_heartbeat_ack_clears_the_errors() {
+    let watchful =
+        [("hb_interval", "5s"), ("assoc_max_retrans", "2"), ("path_max_retrans", "2"), ("rto_max", "2s")];
+    let mut script = Script::with(configured(&watchful), configured(&[]), &[25]);
+    script.associate().run(1_000);
+    for _ in 0..4 {
+        script.lose_times(A, "HEARTBEAT", 2).run(14_500);
+        assert!(path(&script, 0).errors > 0);
+        script.net.rules.clear();
+        script.run(15_000);
+        assert_eq!((path(&script, 0).errors, path(&script, 0).state), (0, PathState::Active));
+    }
+    // Nobody is forgiven without one.
+    script.kill(1).run(60_000);
+    assert_eq!(script.net.ends[0].engine.info(script.id(A)), None);
+    script.forget();
+}
+
+/// RFC 9260 §8.3: a path that has failed is probed on, but its errors are not counted on.
+#[test]
+fn a_path_that_is_down_counts_no_more() {
+    let mut script = Script::established_on(
+        &[25, 25],
+        &[("hb_interval", "5s"), ("path_max_retrans", "2"), ("rto_max", "2s")],
+    );
+    script.kill(2).run(60_000);
+    let failed = path(&script, 1);
+    assert_eq!((failed.state, failed.errors), (PathState::Inactive, 3));
+    script.run(60_000);
+    let later = path(&script, 1);
+    assert_eq!(later.errors, 3);
+    assert!(later.stats.heartbeats_sent > failed.stats.heartbeats_sent + 5, "{later:?}");
+    script.heal(2).run(30_000);
+    assert_eq!((path(&script, 1).state, path(&script, 1).errors), (PathState::Active, 0));
+    script.forget();
+}
+
+/// RFC 9260 §8.3: a HEARTBEAT ACK measures the round trip of its path.
+#[test]
+fn a_heartbeat_measures_the_round_trip() {
+    let mut script = Script::multi_homed(&[25, 40], &[]);
+    script.associate().run(2_000);
+    assert_eq!(path(&script, 1).srtt, Some(Duration::from_millis(80)));
+    script.forget();
+}
+
+/// RFC 9260 §8.2: of two alternates one takes the part of the primary that has failed.
+#[test]
+fn one_alternate_takes_over() {
+    let mut script = Script::established_on(&[25, 25, 25], &[("path_max_retrans", "0")]);
+    script.kill(1).send(A, 0, 100).run(3_000);
+    assert_eq!(path(&script, 0).state, PathState::Inactive);
+    script.forget();
+    for _ in 0..20 {
+        script.send(A, 0, 1_000).run(300);
+    }
+    let drawn = script.net.ladder.take();
+    let data = |way: &str| drawn.lines().filter(|line| line.contains(way) && line.contains("DATA")).count();
+    assert_eq!((data("A.1 ──► B.1"), data("A.2 ──► B.2"), data("A.3 ──► B.3")), (0, 20, 0), "{drawn}");
+    let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
+    assert_eq!(info.state, AssociationState::Established);
+}

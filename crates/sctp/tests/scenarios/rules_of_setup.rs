@@ -1,0 +1,258 @@
+//! Rules of RFC 9260 §5 that no other scenario would see broken (`conformance/rules/rfc9260-5.toml`).
+
+use crate::net::{self, A, B, PORT};
+use crate::script::{Script, configured};
+use anabranch_base::Rng;
+use anabranch_sctp::Endpoint;
+use anabranch_wire::ladder::Side;
+use anabranch_wire::sctp::param::AddressTypes;
+use anabranch_wire::sctp::*;
+use expect_test::expect;
+use std::net::{IpAddr, SocketAddr};
+
+fn init() -> Init<'static> {
+    Init { tag: 0x0102_0304, window: 60_000, outbound: 3, inbound: 4, tsn: Tsn(7), ..Init::default() }
+}
+
+/// An INIT of A's to B from `port`, by hand, with the parameters that `write` appends.
+fn ask(script: &mut Script, port: u16, write: impl FnOnce(&mut tlv::ChunkWriter<'_>)) {
+    script.inject_between(A, port, PORT, 0, |b| {
+        let init = init();
+        let mut chunk = init.open(b);
+        write(&mut chunk);
+        chunk.close();
+    });
+    script.run(30);
+}
+
+/// The packets that are under way to a side.
+fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
+    let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
+    script
+        .net
+        .flying
+        .values()
+        .filter(|flight| there(flight.target))
+        .map(|flight| flight.bytes.clone())
+        .collect()
+}
+
+/// The INIT ACK that is under way to A, and its State Cookie; A, who has not asked, does not see it.
+fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
+    let packet = under_way(script, A).pop().expect("an answer");
+    script.net.flying.clear();
+    let view = PacketView::parse(&packet).expect("a packet");
+    let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
+    let cookie = ack.0.params.flatten().find_map(|param| match param {
+        Param::StateCookie(cookie) => Some(cookie.to_vec()),
+        _ => None,
+    });
+    let fields = InitFields { tag: ack.0.tag, outbound: ack.0.outbound, inbound: ack.0.inbound };
+    (view.header, fields, cookie.expect("a State Cookie"))
+}
+
+struct InitFields {
+    tag: u32,
+    outbound: u16,
+    inbound: u16,
+}
+
+/// RFC 9260 §5.1: INIT and COOKIE ECHO go to the next address when their timers run out, each address with its own RTO;
+/// §5.4: the COOKIE ACK goes back to where the COOKIE ECHO came from, which is not verified, so with a HEARTBEAT.
+#[test]
+fn init_and_cookie_echo_try_every_address() {
+    let mut script = Script::multi_homed(&[25, 25], &[]);
+    script.lose(A, "INIT tag").lose(A, "COOKIE ECHO");
+    script.net.associate(A, 2);
+    script.run(4_000);
+    script.check(expect![[r#"
+        0.000  A.1 ──► B.1   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 ip=10.0.1.1 ip=10.0.2.1 families=v4     ✗ lost
+        1.000  A.2 ──► B.2   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 ip=10.0.1.1 ip=10.0.2.1 families=v4
+        1.025  A.2 ◄── B.2   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie ip=10.0.1.2 ip=10.0.2.2
+        1.050  A.2 ──► B.2   COOKIE ECHO     ✗ lost
+        2.050  A.1 ──► B.1   COOKIE ECHO
+        2.075          B: accepted, 10 streams out, 10 in
+        2.075  A.1 ◄── B.1   COOKIE ACK; HEARTBEAT
+        2.100          A: established, 10 streams out, 10 in
+        2.100  A.1 ──► B.1   HEARTBEAT ACK
+        2.125          B: path to 10.0.1.1 is up
+    "#]]);
+}
+
+/// RFC 9260 §5.1.2: addresses of a family that this side does not have are passed over without a word, and a family that
+/// is not listed as supported is, when the INIT came by it.
+#[test]
+fn addresses_of_a_family_that_is_not_ours() {
+    let mut script = Script::new(&[]);
+    ask(&mut script, 5_000, |chunk| {
+        Param::from(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, 1])).emit(chunk);
+        Param::from(net::address(A, 1).ip()).emit(chunk);
+        Param::SupportedAddresses(AddressTypes::V6).emit(chunk);
+    });
+    let (_, ack, cookie) = answer(&mut script);
+    script.inject_between(A, 5_000, PORT, ack.tag, |b| CookieEcho { cookie: &cookie }.emit(b)).run(30);
+    let chunks = under_way(&script, A);
+    let view = PacketView::parse(&chunks[0]).expect("a packet");
+    assert!(matches!(view.chunks().next(), Some(Ok(Chunk::CookieAck(_)))) && view.chunks().count() == 1);
+    let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
+    let addresses: Vec<_> = info.paths.iter().map(|path| path.address).collect();
+    assert_eq!(addresses, [net::address(A, 1).ip()]);
+    script.net.flying.clear();
+    script.forget();
+}
+
+/// RFC 9260 §5.2.1: whoever is asking answers an INIT only towards an address that it has asked at.
+#[test]
+fn an_init_from_a_stranger_while_asking() {
+    let mut script = Script::multi_homed(&[25, 25], &[]);
+    script.lose_times(A, "INIT tag", 9).associate().run(100);
+    let (port, _) = script.ports(A);
+    let mut bytes = Vec::new();
+    let start = packet::begin(&mut bytes, PORT, port, 0);
+    let (init, listed) = (init(), net::address(B, 1).ip());
+    let mut chunk = init.open(&mut bytes);
+    Param::from(listed).emit(&mut chunk);
+    chunk.close();
+    packet::finish(&mut bytes, start);
+    script.net.inject(B, 2, bytes);
+    script.run(500);
+    script.check_drawn(expect![[r#"
+        0.000  A.1 ──► B.1   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 ip=10.0.1.1 ip=10.0.2.1 families=v4     ✗ lost
+        0.100  A.2 ◄── B.2   INIT          tag=B1 rwnd=60000 os=3 is=4 tsn=1 ip=10.0.1.2     injected
+    "#]]);
+}
+
+/// RFC 9260 §5.2.1: an INIT is answered, and T1-init goes on as it was.
+#[test]
+fn t1_init_goes_on() {
+    let mut script = Script::new(&[]);
+    script.lose_times(A, "INIT tag", 2).lose_times(A, "INIT ACK", 9).associate().run(500);
+    let (port, _) = script.ports(A);
+    script.inject_between(B, PORT, port, 0, |b| init().open(b).close()).run(3_000);
+    script.check_drawn(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+        0.500  A ◄── B   INIT          tag=B1 rwnd=60000 os=3 is=4 tsn=1     injected
+        0.525  A ──► B   INIT ACK      tag=A1 rwnd=64k os=10 is=10 tsn=1 …cookie     ✗ lost
+        1.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+        3.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        3.025  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        3.050  A ──► B   COOKIE ECHO
+        3.075          B: accepted, 10 streams out, 10 in
+        3.075  A ◄── B   COOKIE ACK
+        3.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.2.1: with an address more, an INIT while the COOKIE ECHO is out is refused, and the address named;
+/// nothing else changes.
+#[test]
+fn a_new_address_while_the_cookie_is_out() {
+    let mut script = Script::new(&[]);
+    script.lose(A, "COOKIE ECHO").associate().run(100);
+    let stranger = IpAddr::from([10, 0, 7, 7]);
+    let ((port, _), init) = (script.ports(A), init());
+    script.inject_between(B, PORT, port, 0, |b| {
+        let mut chunk = init.open(b);
+        Param::from(stranger).emit(&mut chunk);
+        Param::from(net::address(B, 1).ip()).emit(&mut chunk);
+        chunk.close();
+    });
+    script.run(30);
+    let refusal = under_way(&script, B).pop().expect("an answer");
+    let view = PacketView::parse(&refusal).expect("a packet");
+    let Some(Ok(Chunk::Abort(abort))) = view.chunks().next() else { panic!("an ABORT") };
+    assert_eq!((view.header.tag, abort.reflected), (init.tag, false));
+    let cause = abort.causes.flatten().next();
+    let named = [0, 5, 0, 8, 10, 0, 7, 7];
+    assert!(matches!(cause, Some(Cause::RestartWithNewAddresses(list)) if list == named), "{cause:?}");
+    script.run(2_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO     ✗ lost
+        0.100  A ◄── B   INIT          tag=B2 rwnd=60000 os=3 is=4 tsn=1 ip=10.0.7.7 ip=10.0.1.2     injected
+        0.125  A ──► B   ABORT restart-with-new-addresses
+        1.050  A ──► B   COOKIE ECHO   vtag=B1
+        1.075          B: accepted, 10 streams out, 10 in
+        1.075  A ◄── B   COOKIE ACK
+        1.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of its own, as many streams as there are, and
+/// a cookie; what is there stays as it is.
+#[test]
+fn the_answer_to_a_restart() {
+    let mut script = Script::established(&[]);
+    let ((port, _), before) = (script.ports(A), script.tag(B));
+    let info = script.net.ends[1].engine.info(script.id(B));
+    ask(&mut script, port, |_| {});
+    let (header, ack, cookie) = answer(&mut script);
+    assert_eq!(header.tag, 0x0102_0304);
+    assert!(ack.tag != before && ack.tag != 0 && !cookie.is_empty());
+    // Ten are there; the INIT takes four.
+    assert_eq!((ack.outbound, ack.inbound), (4, 10));
+    assert_eq!(script.net.ends[1].engine.info(script.id(B)), info);
+    script.forget();
+}
+
+/// RFC 9260 §5.2.4 step 3: a cookie with other tags than the association's can grow stale: ERROR, and what came with it is
+/// thrown away.
+#[test]
+fn a_stale_cookie_of_a_restart() {
+    let mut script = Script::established(&[]);
+    let (port, _) = script.ports(A);
+    ask(&mut script, port, |_| {});
+    let (_, ack, cookie) = answer(&mut script);
+    script.run(61_000).forget();
+    let data = Data { tsn: Tsn(7), begin: true, end: true, payload: b"late", ..Data::default() };
+    script.inject_between(A, port, PORT, ack.tag, |b| {
+        CookieEcho { cookie: &cookie }.emit(b);
+        data.emit(b);
+    });
+    script.run(30);
+    let told = under_way(&script, A).pop().expect("an answer");
+    let view = PacketView::parse(&told).expect("a packet");
+    assert_eq!(view.header.tag, 0x0102_0304);
+    let Some(Ok(Chunk::Error(error))) = view.chunks().next() else { panic!("an ERROR") };
+    assert!(matches!(error.causes.flatten().next(), Some(Cause::StaleCookie(over)) if over > 900_000));
+    assert_eq!(script.app(B).messages, 0);
+    script.net.flying.clear();
+    script.forget();
+}
+
+/// RFC 9260 §5.2.4 step 3: both tags are the association's: the cookie is good, however old it is.
+#[test]
+fn a_cookie_of_what_is_there_is_never_stale() {
+    let mut script = Script::new(&[]);
+    script.associate().run(60);
+    let echo = under_way(&script, B).pop().expect("the COOKIE ECHO");
+    script.run(80_000).forget();
+    script.net.inject(A, 1, echo);
+    script.run(100);
+    script.check(expect![[r#"
+        80.060  A ──► B   COOKIE ECHO     injected
+        80.085  A ◄── B   COOKIE ACK
+    "#]]);
+}
+
+/// RFC 9260 §5.2.4 A: the peer has restarted: the congestion window is the initial one again.
+#[test]
+fn a_restart_begins_the_congestion_window_anew() {
+    let mut script = Script::new(&[]);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(1_000);
+    let window = |script: &Script| {
+        let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
+        (info.paths[0].cwnd, info.paths[0].ssthresh)
+    };
+    let begun = window(&script);
+    script.lose(B, "tsn=30").send(B, 0, 60_000).run(5_000);
+    assert_ne!(window(&script), begun);
+    let engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));
+    script.net.reboot(A, engine);
+    script.net.associate_from(A, 1, Some(5_000), PORT);
+    script.run(1_000);
+    assert_eq!(window(&script), begun);
+    script.forget();
+}

@@ -1,0 +1,289 @@
+//! Rules of RFC 9260 §6 and §7 that no other scenario would see broken (`conformance/rules/rfc9260-6.toml`, `-7`).
+
+use crate::net::{self, A, B};
+use crate::script::Script;
+use anabranch_base::engine::{Icmp, IcmpKind};
+use anabranch_sctp::{AssociationState, Config, Message, PathInfo};
+use anabranch_wire::ladder::Side;
+use anabranch_wire::sctp::*;
+use expect_test::expect;
+use std::net::SocketAddr;
+
+/// The `n`th TSN of a side, counted from 1 as ladders do.
+fn tsn(script: &Script, side: Side, n: u32) -> Tsn {
+    Tsn(script.net.ladder.numbers().first(side).expect("a TSN").wrapping_add(n).wrapping_sub(1))
+}
+
+fn block(start: u16, end: u16) -> GapBlock {
+    GapBlock { start, end }
+}
+
+/// A SACK of B's for the first `cumulative` TSNs of A's.
+fn sack(script: &mut Script, cumulative: u32, gaps: &[GapBlock]) {
+    let (vtag, cumulative) = (script.tag(A), tsn(script, A, cumulative));
+    let sack = Sack { cumulative, window: 60_000, gaps, duplicates: &[] };
+    script.inject(B, vtag, |b| sack.emit(b)).run(30);
+}
+
+fn path(script: &Script, n: usize) -> PathInfo {
+    script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[n]
+}
+
+fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
+    let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
+    script
+        .net
+        .flying
+        .values()
+        .filter(|flight| there(flight.target))
+        .map(|flight| flight.bytes.clone())
+        .collect()
+}
+
+/// RFC 9260 §6.1 B: as long as the flight is below cwnd, which is 4404 at first, one packet more may go, and no more than
+/// one. §7.2.1: the threshold is high at first.
+#[test]
+fn one_packet_beyond_the_window() {
+    let mut script = Script::established(&[("max_burst", "0")]);
+    let begun = path(&script, 0);
+    assert!(begun.cwnd == 4_404 && begun.ssthresh > 1 << 30, "{begun:?}");
+    script.lose_times(A, "DATA", 99);
+    for _ in 0..9 {
+        script.send(A, 0, 1_000);
+    }
+    script.run(10);
+    assert_eq!(path(&script, 0).flight, 5 * 1_016);
+    script.check_drawn(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=3 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE     ✗ lost
+    "#]]);
+}
+
+/// RFC 9260 §6.1 D: Max.Burst (4) packets leave at once, whatever the window; which stays what it is.
+#[test]
+fn no_more_than_a_burst_at_once() {
+    let mut script = Script::established(&[("iw", "20")]);
+    let before = path(&script, 0).cwnd;
+    script.lose_times(A, "DATA", 99).send(A, 0, 20_000).run(10);
+    assert_eq!((path(&script, 0).stats.packets_sent - 2, path(&script, 0).cwnd), (4, before));
+    script.forget();
+}
+
+/// RFC 9260 §6.2, §6.7: the lowest gap blocks, as many as one packet takes, and that in one SACK.
+#[test]
+fn as_many_gap_blocks_as_fit() {
+    let mut script = Script::established(&[]);
+    let to_b = script.tag(B);
+    for packet in 0..12 {
+        let chunks: Vec<Tsn> = (0..60).map(|n| tsn(&script, A, 2 + 2 * (60 * packet + n))).collect();
+        // Their messages wait for the first.
+        script.inject(A, to_b, |b| {
+            for tsn in chunks {
+                Data { tsn, ssn: Ssn(1), begin: true, payload: b"x", ..Data::default() }.emit(b);
+            }
+        });
+    }
+    script.run(26);
+    let answers = under_way(&script, A);
+    let last = answers.last().expect("SACKs");
+    let view = PacketView::parse(last).expect("a packet");
+    let mut chunks = view.chunks();
+    let Some(Ok(Chunk::Sack(sack))) = chunks.next() else { panic!("a SACK") };
+    assert!(chunks.next().is_none(), "one SACK");
+    let told: Vec<_> = sack.gaps().collect();
+    // 1500 less the headers of IP, SCTP and SACK.
+    assert_eq!((last.len(), told.len()), (1_480, (1_480 - 12 - 16) / 4));
+    assert!(told.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)), "the lowest: {told:?}");
+    script.net.flying.clear();
+    script.forget();
+}
+
+/// RFC 9260 §6.2, §9.2: a SHUTDOWN has no gap blocks: a SACK goes beside it.
+#[test]
+fn gaps_while_shutting_down_need_a_sack() {
+    let mut script = Script::warm(&[]);
+    script.lose_times(B, "SHUTDOWN", 1).shutdown(B).run(10);
+    script.lose(A, "tsn=2 ").send(A, 0, 100).run(5).send(A, 0, 100).run(100);
+    script.check_drawn(expect![[r#"
+        2.000  A ◄── B   SHUTDOWN      cum=1     ✗ lost
+        2.010  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        2.015  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=100 BE
+        2.040  A ◄── B   SACK          cum=1 rwnd=65436 gaps=3; SHUTDOWN cum=1
+        2.065          A: peer wants to shut down
+    "#]]);
+}
+
+/// RFC 9260 §6.2.1 D iii: what a gap block had acknowledged and the next SACK does not, is outstanding again, has one miss,
+/// and a timer (§6.3.2 R4).
+#[test]
+fn what_is_taken_back_is_missing_again() {
+    let mut script = Script::established(&[("max_burst", "0")]);
+    script.lose_times(A, "DATA", 3).send(A, 0, 4_000).run(10);
+    sack(&mut script, 0, &[block(3, 3)]);
+    assert_eq!(path(&script, 0).flight, 2 * 1_468);
+    sack(&mut script, 0, &[]);
+    assert_eq!(path(&script, 0).flight, 2 * 1_468 + 1_112);
+    script.run(3_000);
+    script.check(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B     ✗ lost
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E     ✗ lost
+        1.010  A ◄── B   SACK          cum=0 rwnd=60000 gaps=3     injected
+        1.040  A ◄── B   SACK          cum=0 rwnd=60000     injected
+        2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        2.025  A ◄── B   SACK          cum=1 rwnd=64084
+        2.050  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        2.050  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1096 E
+        2.075          B: received sid=0 len=4000
+        2.075  A ◄── B   SACK          cum=3 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §6.4: a fast retransmit goes to where the original went.
+#[test]
+fn a_fast_retransmit_stays_on_its_path() {
+    let mut script = Script::established_on(&[25, 25], &[("iw", "10"), ("max_burst", "0")]);
+    script.lose(A, "tsn=2 ").send(A, 0, 8_000).run(500);
+    let drawn = script.net.ladder.text();
+    let moved = drawn.lines().filter(|line| line.contains("DATA") && !line.contains("A.1 ──► B.1"));
+    assert_eq!(moved.count(), 0, "{drawn}");
+    assert_eq!(drawn.matches("DATA          tsn=2 ").count(), 2, "{drawn}");
+    assert_eq!(path(&script, 0).stats.fast_recoveries, 1);
+    script.forget();
+}
+
+/// RFC 9260 §6.6: what stands in the SSN of an unordered message has no significance.
+#[test]
+fn the_ssn_of_an_unordered_message_means_nothing() {
+    let mut script = Script::warm(&[]);
+    script.send_message(A, Message { unordered: true, ..Message::default() }, 100).run(1);
+    for flight in script.net.flying.values_mut() {
+        // Behind the common header: chunk header, TSN, stream.
+        flight.bytes[22..24].copy_from_slice(&777_u16.to_be_bytes());
+        packet::finish(&mut flight.bytes, 0);
+    }
+    script.run(100).send(A, 0, 50).run(1_000);
+    assert_eq!(script.app(B).messages, 3);
+    script.forget();
+}
+
+/// RFC 9260 §6.9: of an unordered message that is cut, each chunk has the U bit.
+#[test]
+fn all_of_an_unordered_message_is_unordered() {
+    let mut script = Script::warm(&[]);
+    script.send_message(A, Message { unordered: true, ..Message::default() }, 4_000).run(1_000);
+    let drawn = script.net.ladder.text();
+    let ends: Vec<_> = drawn
+        .lines()
+        .filter(|line| line.contains("DATA"))
+        .filter_map(|line| line.split(' ').next_back())
+        .collect();
+    assert_eq!(ends, ["UB", "U", "UE"], "{drawn}");
+    script.forget();
+}
+
+/// RFC 9260 §7.2.4: a SACK counts as a miss for what lies below the highest TSN that it newly acknowledges, not for what
+/// lies below an older gap block: of TSNs 1 and 4, both missing in three SACKs, only 1 has three misses.
+#[test]
+fn misses_count_below_what_is_newly_acknowledged() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 6);
+    for _ in 0..5 {
+        script.send(A, 0, 1_000);
+    }
+    script.run(10);
+    let before = tsn(&script, A, 0);
+    let vtag = script.tag(A);
+    for gaps in [&[block(5, 5)][..], &[block(3, 3), block(5, 5)], &[block(2, 3), block(5, 5)]] {
+        let sack = Sack { cumulative: before, window: 60_000, gaps, duplicates: &[] };
+        script.inject(B, vtag, |b| sack.emit(b)).run(30);
+    }
+    script.check_drawn(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=3 len=1000 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE     ✗ lost
+        1.010  A ◄── B   SACK          cum=0 rwnd=60000 gaps=5     injected
+        1.040  A ◄── B   SACK          cum=0 rwnd=60000 gaps=3,5     injected
+        1.070  A ◄── B   SACK          cum=0 rwnd=60000 gaps=2-3,5     injected
+        1.095  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost
+    "#]]);
+}
+
+/// RFC 9260 §7.2.4: the SACK that brings the third miss also acknowledges: the window grows first, then it is halved.
+#[test]
+fn the_window_grows_before_it_is_halved() {
+    let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 99);
+    for _ in 0..30 {
+        script.send(A, 0, 1_400);
+    }
+    script.run(10);
+    // TSNs 1 and 3 are late.
+    let old = tsn(&script, A, 0);
+    let vtag = script.tag(A);
+    for gaps in [[block(2, 2), block(4, 4)], [block(2, 2), block(4, 5)]] {
+        let sack = Sack { cumulative: old, window: 60_000, gaps: &gaps, duplicates: &[] };
+        script.inject(B, vtag, |b| sack.emit(b)).run(30);
+    }
+    let before = path(&script, 0);
+    assert_eq!(before.stats.fast_recoveries, 0, "two misses");
+    sack(&mut script, 2, &[block(2, 4)]);
+    let after = path(&script, 0);
+    assert_eq!((after.stats.fast_recoveries, after.cwnd), (1, (before.cwnd + 1_468) / 2));
+    script.forget();
+}
+
+/// RFC 9260 §7.2.1: a SACK lets the window of that path grow to which the acknowledged data was sent, and no other.
+#[test]
+fn each_path_has_its_own_window() {
+    let mut script = Script::established_on(&[25, 25], &[]);
+    let before = [path(&script, 0).cwnd, path(&script, 1).cwnd];
+    script.send(A, 0, 60_000).run(3_000);
+    assert!(path(&script, 0).cwnd > before[0]);
+    assert_eq!(path(&script, 1).cwnd, before[1]);
+    script.forget();
+}
+
+/// RFC 9260 §7.3: what ICMP tells of one path changes the MTU of that path alone, but messages are cut for the narrowest.
+#[test]
+fn chunks_are_cut_for_the_narrowest_path() {
+    let mut script = Script::established_on(&[25, 25], &[]);
+    let mut quoted = Vec::new();
+    let (source, target) = script.ports(A);
+    packet::begin(&mut quoted, source, target, script.tag(B));
+    let [from, to] = [A, B].map(|side| net::address(side, 2).ip());
+    script.net.icmp(A, &Icmp { kind: IcmpKind::TooBig(600), source: from, target: to }, &quoted[..8]);
+    assert_eq!((path(&script, 0).mtu, path(&script, 1).mtu), (1_500, 600));
+    script.send(A, 0, 2_000).run(10);
+    let drawn = script.net.ladder.take();
+    assert!(
+        drawn.contains("len=552 B;") && drawn.lines().all(|line| line.contains("A.1 ──► B.1")),
+        "{drawn}"
+    );
+    script.run(1_000).forget();
+}
+
+/// RFC 9260 §6: a SACK that comes in SHUTDOWN-SENT is thrown away: were it read, it would break a rule.
+#[test]
+fn a_sack_in_shutdown_sent_says_nothing() {
+    let mut script = Script::warm(&[]);
+    script.lose(A, "SHUTDOWN").shutdown(A).run(10);
+    sack(&mut script, 9, &[]);
+    let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
+    assert_eq!(info.state, AssociationState::ShutdownSent);
+    script.forget();
+}
+
+/// RFC 9260 §6.2: SACK.Delay is never more than 500 ms.
+#[test]
+fn no_longer_delay_than_half_a_second() {
+    let mut config = Config::default();
+    assert!(config.set("delack", "500ms").is_ok());
+    assert!(config.set("delack", "501ms").is_err());
+    assert_eq!(config.delack.as_millis(), 500);
+}

@@ -143,6 +143,8 @@ impl Association {
     pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         match self.state {
             State::ShutdownSent | State::ShutdownAckSent => {
+                // RFC 9260 §6.4: to where the SHUTDOWN ACK came from; §5.4: but to no unverified address.
+                let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
                 let (source, target) = (self.paths.get(path).source, self.paths.get(path).address);
                 let mut bytes = Vec::new();
                 let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);

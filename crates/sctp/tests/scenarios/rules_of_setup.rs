@@ -3,7 +3,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::Rng;
-use anabranch_sctp::Endpoint;
+use anabranch_sctp::{Endpoint, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::param::AddressTypes;
 use anabranch_wire::sctp::*;
@@ -255,4 +255,32 @@ fn a_restart_begins_the_congestion_window_anew() {
     script.run(1_000);
     assert_eq!(window(&script), begun);
     script.forget();
+}
+
+/// RFC 9260 §5.4: a SHUTDOWN ACK comes from an address that was never verified: no chunk goes there, were it the answer.
+#[test]
+fn a_shutdown_complete_goes_to_no_unverified_address() {
+    let mut script = Script::multi_homed(&[25, 25], &[]);
+    script.lose_times(A, "HEARTBEAT", 99).lose_times(B, "HEARTBEAT", 99).associate().run(500);
+    let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
+    assert_eq!(info.paths[1].state, PathState::Unconfirmed);
+    script.forget();
+    script.lose_times(B, "SHUTDOWN ACK", 9).shutdown(A).run(30);
+    let (port, _) = script.ports(A);
+    let mut bytes = Vec::new();
+    let start = packet::begin(&mut bytes, PORT, port, script.tag(A));
+    ShutdownAck.emit(&mut bytes);
+    packet::finish(&mut bytes, start);
+    script.net.rules.retain(|rule| rule.pattern != "SHUTDOWN ACK");
+    script.net.inject(B, 2, bytes);
+    script.run(100);
+    script.check_drawn(expect![[r#"
+        0.500  A.1 ──► B.1   SHUTDOWN      cum=0
+        0.525          B: peer wants to shut down
+        0.525  A.1 ◄── B.1   SHUTDOWN ACK     ✗ lost
+        0.530  A.2 ◄── B.2   SHUTDOWN ACK     injected
+        0.555          A: closed: Shutdown
+        0.555  A.1 ──► B.1   SHUTDOWN COMPLETE
+        0.580          B: closed: Shutdown
+    "#]]);
 }

@@ -140,8 +140,8 @@ impl Endpoint {
         chunks: Chunks<'_>,
     ) {
         match first.kind {
-            // RFC 9260 §8.4: nobody sets up associations with a group.
-            wire::Init::KIND | CookieEcho::KIND if !is_unicast(packet.source.ip()) => {
+            // RFC 9260 §8.4 1: nobody sets up associations with a group, or by way of one.
+            wire::Init::KIND | CookieEcho::KIND | Auth::KIND if is_of_group(packet) => {
                 self.totals.discarded += 1;
             }
             wire::Init::KIND => {
@@ -169,6 +169,12 @@ impl Endpoint {
             },
         }
     }
+}
+
+/// It came from a group, or from nowhere, or was sent to a group. (What a host was sent to may not be known.)
+fn is_of_group(packet: &Packet<'_>) -> bool {
+    let target = packet.target.ip();
+    !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified()
 }
 
 impl Engine for Endpoint {

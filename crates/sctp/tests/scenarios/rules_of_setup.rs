@@ -2,7 +2,7 @@
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
-use anabranch_base::Rng;
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::{Endpoint, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::param::AddressTypes;
@@ -283,4 +283,43 @@ fn a_shutdown_complete_goes_to_no_unverified_address() {
         0.555  A.1 ──► B.1   SHUTDOWN COMPLETE
         0.580          B: closed: Shutdown
     "#]]);
+}
+
+/// RFC 9260 §8.4 1: neither an INIT nor a good COOKIE ECHO that was sent to a group, or by one, is answered.
+#[test]
+fn nothing_is_set_up_with_a_group() {
+    let ours = SocketAddr::from(([10, 0, 1, 2], 0));
+    let peer = SocketAddr::from(([10, 0, 1, 1], 0));
+    let group = SocketAddr::from(([224, 0, 0, 1], 0));
+    let everybody = SocketAddr::from(([255, 255, 255, 255], 0));
+    let now = Instant::from_millis(1);
+    let mut endpoint = Endpoint::new(configured(&[]), vec![ours], Rng::new(1));
+    endpoint.listen(PORT).expect("a free port");
+    let mut say = |source, target, tag, write: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, 5_000, PORT, tag);
+        write(&mut bytes);
+        packet::finish(&mut bytes, start);
+        let packet = Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: &bytes };
+        endpoint.handle_packet(now, packet);
+        let mut batch = Batch::new(1);
+        endpoint.poll_transmit(now, &mut batch).then(|| batch.segments().next().expect("a packet").to_vec())
+    };
+    let ask = |b: &mut Vec<u8>| init().open(b).close();
+    for (source, target) in [(group, ours), (peer, group), (everybody, ours), (peer, everybody)] {
+        assert_eq!(say(source, target, 0, &ask), None, "INIT from {source} to {target}");
+    }
+    let answer = say(peer, ours, 0, &ask).expect("an INIT ACK");
+    let view = PacketView::parse(&answer).expect("a packet");
+    let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
+    let cookie = ack.0.params.flatten().find_map(|param| match param {
+        Param::StateCookie(cookie) => Some(cookie),
+        _ => None,
+    });
+    let cookie = cookie.expect("a State Cookie");
+    let echo = |b: &mut Vec<u8>| CookieEcho { cookie }.emit(b);
+    for (source, target) in [(group, ours), (peer, group), (everybody, ours), (peer, everybody)] {
+        assert_eq!(say(source, target, ack.0.tag, &echo), None, "COOKIE ECHO from {source} to {target}");
+    }
+    assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }

@@ -334,21 +334,17 @@ fn data_that_arrived_with_an_unanswered_cookie_echo() {
         0.075          B: received sid=0 len=900
         0.075  A ◄── B   COOKIE ACK; SACK cum=1 rwnd=64k     ✗ lost
         0.075  A ◄── B   HEARTBEAT; PAD len=1132
+        0.100  A ──► B   HEARTBEAT ACK
+        0.125  A ◄── B   HEARTBEAT; PAD len=1432
+        0.150  A ──► B   HEARTBEAT ACK
         1.050  A ──► B   COOKIE ECHO
         1.075  A ◄── B   COOKIE ACK
-        1.075  A ◄── B   HEARTBEAT
-        1.075  A ◄── B   HEARTBEAT; PAD len=1132
         1.100          A: established, 10 streams out, 10 in
-        1.100  A ──► B   HEARTBEAT ACK
         1.100  A ──► B   HEARTBEAT; PAD len=1132
         1.100  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=900 BE
-        1.100  A ──► B   HEARTBEAT ACK
-        1.100  A ──► B   HEARTBEAT ACK
         1.125  A ◄── B   HEARTBEAT ACK
         1.125  A ◄── B   SACK          cum=1 rwnd=64k dups=1
-        1.125  A ◄── B   HEARTBEAT; PAD len=1432
         1.150  A ──► B   HEARTBEAT; PAD len=1432
-        1.150  A ──► B   HEARTBEAT ACK
         1.175  A ◄── B   HEARTBEAT ACK
     "#]]);
 }

@@ -3,7 +3,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
-use anabranch_sctp::{Endpoint, PathState};
+use anabranch_sctp::{AssociationState, Endpoint, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::param::AddressTypes;
 use anabranch_wire::sctp::*;
@@ -322,4 +322,32 @@ fn nothing_is_set_up_with_a_group() {
         assert_eq!(say(source, target, ack.0.tag, &echo), None, "COOKIE ECHO from {source} to {target}");
     }
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
+}
+
+/// RFC 9260 §6: DATA that comes before the COOKIE ACK is not taken; §8.3: but a HEARTBEAT is answered, at once.
+#[test]
+fn before_the_cookie_ack_comes() {
+    let mut script = Script::new(&[]);
+    script.lose_times(B, "COOKIE ACK", 1).associate().run(200);
+    let to_a = script.tag(A);
+    let first = Tsn(script.net.ladder.numbers().first(B).expect("a TSN"));
+    let data = Data { tsn: first, begin: true, end: true, payload: b"early", ..Data::default() };
+    script.inject(B, to_a, |b| data.emit(b));
+    script.inject(B, to_a, |b| Heartbeat { info: b"are you there?", rest: &[] }.emit(b));
+    script.run(2_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO
+        0.075          B: accepted, 10 streams out, 10 in
+        0.075  A ◄── B   COOKIE ACK     ✗ lost
+        0.200  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=5 BE     injected
+        0.200  A ◄── B   HEARTBEAT     injected
+        0.225  A ──► B   HEARTBEAT ACK
+        1.050  A ──► B   COOKIE ECHO
+        1.075  A ◄── B   COOKIE ACK
+        1.100          A: established, 10 streams out, 10 in
+    "#]]);
+    let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
+    assert_eq!(info.state, AssociationState::Established);
 }

@@ -48,9 +48,11 @@ impl Association {
                 return now_or_wait(self.outbox.init.then_some(Job::Init(self.handshake_path())));
             }
             State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered.
-                let echo = Job::CookieEcho(self.handshake_path());
-                return now_or_wait(self.outbox.cookie_echo.then_some(echo));
+                // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered. §8.3: and HEARTBEAT ACK: who sends a
+                // HEARTBEAT has taken the cookie, and waits for that.
+                let echo = self.outbox.cookie_echo.then_some(Job::CookieEcho(self.handshake_path()));
+                let answer = self.outbox.heartbeat_acks.front().map(|&(path, _)| Job::Control(path));
+                return now_or_wait(echo.or(answer));
             }
             State::Closed => return Turn::Wait,
             _ => {}

@@ -1,6 +1,7 @@
 //! ABORT and ERROR: sent, received, and from which rule they follow.
 //!
-//! Home of RFC 9260 §9.1 and of the causes an association raises (§3.3.10).
+//! Home of RFC 9260 §9.1, of the causes an association raises (§3.3.10), and of which state a stale
+//! cookie counts in (§5.2.6).
 
 use super::{Association, Ctx, LastWords, State};
 use crate::event::{CloseReason, Event};
@@ -34,7 +35,7 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return;
         }
-        // Before the peer's tag is known there is nobody who would believe it.
+        // RFC 9260 §8.5.1 B: with the peer's tag. Before it is known there is nobody who would believe it.
         if self.peer_tag != 0 {
             let mut bytes = Vec::new();
             let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);

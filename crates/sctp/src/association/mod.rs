@@ -137,6 +137,7 @@ pub(crate) struct Association {
     pub(crate) state: State,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
+    /// RFC 9260 §5.3.1: it does not change, unless the peer restarts.
     pub(crate) local_tag: u32,
     /// 0 until known.
     pub(crate) peer_tag: u32,
@@ -282,6 +283,7 @@ impl Association {
         if !self.state.accepts_messages() || self.shutdown_asked {
             return Err(SendError::Closing);
         }
+        // RFC 9260 §5.1.1, §6.5: only on streams that both sides have agreed on.
         if message.stream >= self.outbound_streams {
             return Err(SendError::NoSuchStream);
         }
@@ -462,7 +464,7 @@ impl Association {
     }
 }
 
-/// A path to `address` from a local address that suits it.
+/// A path to `address` from a local address that suits it. RFC 9260 §5.1.2: none to a family that this host does not have.
 pub(crate) fn path_to(config: &Config, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
     let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();
     let source = source_for(&sources, address.ip(), turn)?;

@@ -5,7 +5,7 @@
 //! behind it, whole or not at all; that it is lost says nothing of congestion or
 //! of the path's health.
 //!
-//! Home of RFC 8899 §6.2 (SCTP: probes §6.2.1.2, ICMP §6.2.1.4, in UDP §6.2.2).
+//! Home of RFC 9260 §7.3 and of RFC 8899 §6.2 (SCTP: probes §6.2.1.2, ICMP §6.2.1.4, in UDP §6.2.2).
 
 use super::timers::Timer;
 use super::{Association, Ctx};

@@ -167,6 +167,7 @@ impl Association {
     /// Writes one packet of at most `limit` bytes (more only for a chunk that
     /// cannot be cut again).
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
+        // RFC 9260 §8.5, §8.5.1 A, D: the tag that INIT or INIT ACK of the peer has told; 0 with an INIT.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.peer_tag };
         let start = packet::begin(buffer, self.local_port, self.peer_port, verification);
         let end = start + limit - self.auth_room();
@@ -558,7 +559,7 @@ impl Association {
         path.flight += entry.size();
         path.pace(ctx.now, entry.size());
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1: start it, or restart it when the earliest that was sent to this
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start it, or restart it when the earliest that was sent to this
         // address is sent there again; not for a chunk that moves here from another address.
         let earliest_again = same_path && !idle && offset <= path.earliest;
         if idle || offset < path.earliest {

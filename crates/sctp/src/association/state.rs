@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// RFC 9260 §6: DATA may be sent (beside what rides with COOKIE ECHO).
+    /// RFC 9260 §5, §6: DATA may be sent (beside what rides with COOKIE ECHO).
     #[inline]
     pub(crate) fn may_send_data(&self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)

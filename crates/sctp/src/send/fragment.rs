@@ -1,6 +1,6 @@
 //! How many bytes of a message go into the next chunk.
 //!
-//! Home of RFC 9260 §6.9 (the sender's half).
+//! Home of RFC 9260 §6.9 (the sender's half) and §7.3 (cut for the smallest path).
 
 /// A fragment that only fills up a packet is at least this long, bytes.
 const LEAST: usize = 256;

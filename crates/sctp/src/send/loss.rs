@@ -3,7 +3,7 @@
 //! Owns the exit point of a recovery and the permission to send one packet of
 //! retransmissions beyond the congestion window.
 //!
-//! Home of RFC 9260 §7.2.4.
+//! Home of RFC 9260 §7.2.4, §6.7 (what is missing) and §6.2.1 D iv.
 
 use super::effort;
 use super::outstanding::{ChunkState, Outstanding};

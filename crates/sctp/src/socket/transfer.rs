@@ -125,6 +125,7 @@ impl Sockets {
             return Ok(payload.len());
         }
         let socket = self.socket_at(id)?;
+        // RFC 9260 §6.9: where cutting is switched off, what would have to be cut is refused.
         if socket.settings.no_fragments {
             let limit = self.endpoint.fragment_size(association);
             if payload.len() > limit {

@@ -9,7 +9,7 @@
 /// What is wrong with bytes that should be a chunk, parameter or cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
-    /// A chunk's length is below four, runs past the packet, or leaves no room for its padding.
+    /// A chunk's length is below four, runs past the packet (RFC 9260 §6.10), or leaves no room for its padding.
     #[error("chunk type {kind} has length {length}, which does not fit the packet")]
     ChunkLength {
         /// The chunk's type.

@@ -3,7 +3,8 @@
 use crate::net::{A, B};
 use crate::script::{Script, configured};
 use anabranch_base::time::Duration;
-use anabranch_sctp::{AssociationState, PathInfo, PathState};
+use anabranch_sctp::{AssociationState, Event, PathInfo, PathState};
+use anabranch_wire::sctp::Abort;
 
 fn path(script: &Script, n: usize) -> PathInfo {
     script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[n]
@@ -27,6 +28,32 @@ fn a_heartbeat_ack_clears_the_errors() {
     // Nobody is forgiven without one.
     script.kill(1).run(60_000);
     assert_eq!(script.net.ends[0].engine.info(script.id(A)), None);
+    script.forget();
+}
+
+/// RFC 9260 §8.1: HEARTBEATs that are not answered on other paths than the one in use end no association: of three paths two
+/// are silent, and two errors in a row would be one too many.
+#[test]
+fn heartbeats_lost_elsewhere_do_not_count() {
+    let changes =
+        [("hb_interval", "2s"), ("assoc_max_retrans", "1"), ("path_max_retrans", "100"), ("rto_max", "1s")];
+    let mut script = Script::established_on(&[25, 25, 25], &changes);
+    script.kill(2).kill(3).run(60_000);
+    assert!(path(&script, 1).errors > 10 && path(&script, 2).errors > 10);
+    script.send(A, 0, 100).run(1_000);
+    assert_eq!(script.app(B).messages, 1);
+    script.forget();
+}
+
+/// RFC 9260 §5.4: nor do those that were to verify an address.
+#[test]
+fn probes_of_unverified_addresses_do_not_count() {
+    let mut script =
+        Script::multi_homed(&[25, 25, 25], &[("assoc_max_retrans", "0"), ("path_max_retrans", "3")]);
+    script.kill(2).kill(3).associate().run(90_000);
+    assert_eq!([1, 2].map(|n| path(&script, n).state), [PathState::Inactive; 2]);
+    script.send(A, 0, 100).run(1_000);
+    assert_eq!(script.app(B).messages, 1);
     script.forget();
 }
 
@@ -55,6 +82,24 @@ fn a_heartbeat_measures_the_round_trip() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
     script.associate().run(2_000);
     assert_eq!(path(&script, 1).srtt, Some(Duration::from_millis(80)));
+    script.forget();
+}
+
+/// RFC 9260 §8.5.1 B: an ABORT with the receiver's own tag counts without the T bit only, one with its peer's only with it.
+#[test]
+fn an_abort_with_the_wrong_t_bit_ends_nothing() {
+    let mut script = Script::warm(&[]);
+    let (to_a, to_b) = (script.tag(A), script.tag(B));
+    for (side, own, peers) in [(A, to_a, to_b), (B, to_b, to_a)] {
+        let from = side.other();
+        script.inject(from, own, |b| Abort { reflected: true, ..Abort::default() }.emit(b));
+        script.inject(from, peers, |b| Abort::default().emit(b));
+        script.run(100);
+        let info = script.net.ends[side as usize].engine.info(script.id(side)).expect("it lives");
+        assert_eq!(info.state, AssociationState::Established);
+    }
+    script.inject(A, to_a, |b| Abort { reflected: true, ..Abort::default() }.emit(b)).run(100);
+    assert!(script.net.ends[1].events.iter().any(|event| matches!(event, Event::Closed { .. })));
     script.forget();
 }
 

@@ -221,6 +221,58 @@ fn a_stale_cookie_of_a_restart() {
     script.forget();
 }
 
+/// RFC 9260 §5.1.5 step 3: a cookie counts between the ports it was made for, on this side, too.
+#[test]
+fn a_cookie_for_another_port() {
+    let mut script = Script::new(&[]);
+    ask(&mut script, 5_000, |_| {});
+    let (_, ack, cookie) = answer(&mut script);
+    script.forget();
+    script.inject_between(A, 5_000, PORT + 1, ack.tag, |b| CookieEcho { cookie: &cookie }.emit(b)).run(100);
+    script.check(expect![[r#"
+        0.030  A ──► B   COOKIE ECHO     injected
+    "#]]);
+}
+
+/// RFC 9260 §5.2.4 A: the cookie of a restart comes while SHUTDOWN ACK is out: nothing is set up.
+#[test]
+fn a_restart_while_shutdown_ack_is_out() {
+    let mut script = Script::established(&[]);
+    let (port, _) = script.ports(A);
+    ask(&mut script, port, |_| {});
+    let (_, ack, cookie) = answer(&mut script);
+    script.forget();
+    script.lose(A, "SHUTDOWN COMPLETE").shutdown(A).run(100);
+    script.inject_between(A, port, PORT, ack.tag, |b| CookieEcho { cookie: &cookie }.emit(b)).run(26);
+    let said = under_way(&script, A);
+    let kinds: Vec<_> = said.iter().map(|bytes| bytes[packet::HEADER]).collect();
+    assert_eq!(kinds, [Error::KIND, ShutdownAck::KIND]);
+    let info = script.net.ends[1].engine.info(script.id(B)).expect("an association");
+    assert_eq!(info.state, AssociationState::ShutdownAckSent);
+    script.forget();
+}
+
+/// RFC 9260 §5.2.6: however stale the cookie was, the new one is asked to live longer by the round trip and a second at most.
+#[test]
+fn a_second_longer_at_most() {
+    let mut script = Script::new(&[]);
+    script.lose(A, "COOKIE ECHO").associate().run(100);
+    let ((port, _), to_a) = (script.ports(A), script.tag(A));
+    script.inject_between(B, PORT, port, to_a, |b| {
+        let mut chunk = Error::default().open(b);
+        Cause::StaleCookie(60_000_000).emit(&mut chunk);
+        chunk.close();
+    });
+    script.run(26);
+    script.check_drawn(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO     ✗ lost
+        0.100  A ◄── B   ERROR stale-cookie(60000000us)     injected
+        0.125  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=1075ms families=v4
+    "#]]);
+}
+
 /// RFC 9260 §5.2.4 step 3: both tags are the association's: the cookie is good, however old it is.
 #[test]
 fn a_cookie_of_what_is_there_is_never_stale() {

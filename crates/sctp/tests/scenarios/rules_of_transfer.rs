@@ -235,6 +235,150 @@ fn the_window_grows_before_it_is_halved() {
     sack(&mut script, 2, &[block(2, 4)]);
     let after = path(&script, 0);
     assert_eq!((after.stats.fast_recoveries, after.cwnd), (1, (before.cwnd + 1_468) / 2));
+    // More is in flight than that, and still one packet goes: §7.2.4, step 3.
+    assert!(after.flight > after.cwnd, "{after:?}");
+    let drawn = script.net.ladder.text();
+    assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
+    script.forget();
+}
+
+/// RFC 9260 §7.2.4: in fast recovery one more loss is repaired, but does not reduce the window once more.
+#[test]
+fn one_reduction_a_recovery() {
+    let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 99);
+    for _ in 0..12 {
+        script.send(A, 0, 1_400);
+    }
+    script.run(10);
+    for end in 2..=4 {
+        sack(&mut script, 0, &[block(2, end)]);
+    }
+    let first = path(&script, 0);
+    assert_eq!(first.stats.fast_recoveries, 1);
+    for end in 6..=8 {
+        sack(&mut script, 0, &[block(2, 4), block(6, end)]);
+    }
+    let second = path(&script, 0);
+    assert_eq!((second.stats.fast_recoveries, second.cwnd, second.ssthresh), (1, first.cwnd, first.ssthresh));
+    let drawn = script.net.ladder.text();
+    assert_eq!(drawn.matches("tsn=5 ").count(), 2, "{drawn}");
+    script.forget();
+}
+
+/// RFC 9260 §7.2.4 step 5: what was fast retransmitted once waits for T3-rtx, however often it is missing then. (What was
+/// sent after it tells of it, not what was sent before.)
+#[test]
+fn no_second_fast_retransmit() {
+    let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 99);
+    for _ in 0..4 {
+        script.send(A, 0, 1_400);
+    }
+    script.run(10);
+    for end in 2..=4 {
+        sack(&mut script, 0, &[block(2, end)]);
+    }
+    for end in 5..=9 {
+        script.send(A, 0, 1_400).run(1);
+        sack(&mut script, 0, &[block(2, end)]);
+    }
+    let drawn = script.net.ladder.text();
+    assert_eq!(drawn.matches("tsn=1 ").count(), 2, "{drawn}");
+    script.forget();
+}
+
+/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx, begun at 1.000, begins anew at 1.485 with the earliest chunk that is sent again,
+/// though others are in flight.
+#[test]
+fn the_earliest_restarts_the_timer() {
+    let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 6);
+    for _ in 0..5 {
+        script.send(A, 0, 1_400);
+    }
+    script.run(400);
+    for end in 2..=4 {
+        sack(&mut script, 0, &[block(2, end)]);
+    }
+    script.run(1_500);
+    script.check_drawn(expect![[r#"
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1400 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1400 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1400 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=4 sid=0 ssn=3 len=1400 BE     ✗ lost
+        1.000  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1400 BE     ✗ lost
+        1.400  A ◄── B   SACK          cum=0 rwnd=60000 gaps=2     injected
+        1.430  A ◄── B   SACK          cum=0 rwnd=60000 gaps=2-3     injected
+        1.460  A ◄── B   SACK          cum=0 rwnd=60000 gaps=2-4     injected
+        1.485  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1400 BE     ✗ lost
+        2.485  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1400 BE
+        2.510          B: received sid=0 len=1400
+        2.510  A ◄── B   SACK          cum=1 rwnd=64k
+    "#]]);
+}
+
+/// RFC 9260 §6.2.1 C: what T3-rtx marks is not at the peer: its room is there again.
+#[test]
+fn what_is_marked_gives_its_room_back() {
+    let mut script = Script::established(&[]);
+    let room =
+        |script: &Script| script.net.ends[0].engine.info(script.id(A)).expect("an association").peer_rwnd;
+    let all = room(&script);
+    script.lose_times(A, "DATA", 4).send(A, 0, 1_400).send(A, 0, 1_400).run(10);
+    assert_eq!(room(&script), all - 2 * 1_400);
+    // One of the two is out again.
+    script.run(1_000);
+    assert_eq!(room(&script), all - 1_400);
+    script.net.rules.clear();
+    script.run(5_000).forget();
+}
+
+/// RFC 9260 §6.1 A: the peer takes each probe and keeps its window closed: the first goes after one RTO, the next after
+/// ever longer times, up to RTO.Max.
+#[test]
+fn probes_that_are_taken_grow_rarer() {
+    let mut script = Script::established(&[("rto_max", "8s"), ("mss", "100B")]);
+    let sack = |script: &mut Script, n: u32| {
+        let (vtag, cumulative) = (script.tag(A), tsn(script, A, n));
+        let sack = Sack { cumulative, window: 0, gaps: &[], duplicates: &[] };
+        script.inject(B, vtag, |b| sack.emit(b));
+    };
+    script.lose_times(A, "DATA", 99).send(A, 0, 100).run(1);
+    sack(&mut script, 1);
+    script.run(100).forget();
+    for _ in 0..6 {
+        script.send(A, 0, 100);
+    }
+    for probe in 2..7 {
+        while !script.net.ladder.text().contains(&format!("tsn={probe} ")) {
+            script.run(50);
+        }
+        sack(&mut script, probe);
+        script.run(50);
+    }
+    let drawn = script.net.ladder.take();
+    let data = drawn.lines().filter(|line| line.contains("DATA"));
+    let times: Vec<f64> = data.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+    let waits: Vec<i64> = times.windows(2).map(|pair| (pair[1] - pair[0]).round() as i64).collect();
+    assert_eq!(waits, [2, 4, 8, 8], "{drawn}");
+}
+
+/// RFC 9260 §6.2.1 D i: a SACK that is older than one that came tells nothing: neither its window nor its gap blocks count.
+#[test]
+fn an_old_sack_tells_nothing() {
+    let mut script = Script::established(&[]);
+    script.lose_times(A, "DATA", 3).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(10);
+    sack(&mut script, 1, &[]);
+    let info = |script: &Script| {
+        let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
+        (info.peer_rwnd, info.outstanding, info.paths[0].flight)
+    };
+    let before = info(&script);
+    let (vtag, old) = (script.tag(A), tsn(&script, A, 0));
+    let late = Sack { cumulative: old, window: 9_000, gaps: &[block(2, 3)], duplicates: &[] };
+    script.inject(B, vtag, |b| late.emit(b)).run(30);
+    assert_eq!(info(&script), before);
     script.forget();
 }
 

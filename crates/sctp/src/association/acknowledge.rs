@@ -366,7 +366,9 @@ impl Association {
         if offset >= self.send.outstanding.end() as i64 {
             return;
         }
-        self.ecn.reduced = Some(tsn);
+        // Of several that wait the highest: a CWR answers all up to its TSN.
+        let waits = self.ecn.reduced.filter(|before| before.wrapping_sub(tsn) < 1 << 31);
+        self.ecn.reduced = waits.or(Some(tsn));
         if offset < self.ecn.reduced_until as i64 {
             return;
         }

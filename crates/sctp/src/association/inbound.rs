@@ -53,7 +53,6 @@ impl Association {
         }
         let said_before = ctx.last_words.len();
         let mut data = false;
-        let mut acknowledged = false;
         let mut at_start = true;
         let mut next = first;
         // One branch a chunk while nothing is authenticated.
@@ -80,9 +79,8 @@ impl Association {
                     Err(_) => self.ill_formed(ctx),
                 },
                 Sack::KIND => match SackView::parse(raw) {
-                    // A second SACK in a packet says what the first could have said. Each may touch
-                    // every chunk that is outstanding, so dozens in one packet must not count.
-                    Ok(_) if std::mem::replace(&mut acknowledged, true) => {}
+                    // RFC 9260 §6.10: chunks are processed in their order, each of several SACKs, too. What all of
+                    // them together may cost is bounded (`send/effort.rs`).
                     Ok(sack) => {
                         if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
                             self.on_sack(ctx, &sack);

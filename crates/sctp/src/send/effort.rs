@@ -1,26 +1,61 @@
-//! What one SACK may cost.
+//! What the SACKs of one packet may cost.
 //!
 //! Tens of thousands of small chunks may be outstanding, and a SACK that says
 //! of all of them something else than the last one did would touch every one.
-//! What it says of more than [`CHUNKS`] waits for the next SACK, which says it
+//! What the SACKs of a packet say of more than [`CHUNKS`] waits for the next SACK, which says it
 //! again (RFC 9260 §6.2.1: gap blocks are advisory and always repeated). What
 //! is acknowledged for good is never put off: each chunk goes once.
 
 use std::ops::Range;
 
-/// Chunks whose state one SACK changes by its gap blocks, and chunks that it
-/// counts a miss of. Far more than come between two SACKs of an honest peer.
+/// Chunks whose state the SACKs of a packet change by their gap blocks, and chunks that they
+/// count a miss of. Far more than come between two SACKs of an honest peer.
 pub(super) const CHUNKS: u64 = 2_048;
+
+/// Gap blocks, of a SACK and of the one before it, that the SACKs of a packet compare, but for the first SACK.
+const BLOCKS: usize = 8_192;
+
+/// What the SACKs of a packet have cost so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Effort {
+    /// Chunks whose state gap blocks have changed.
+    changed: u64,
+    /// Chunks that were looked at to count a miss.
+    pub(super) counted: u64,
+    /// Gap blocks that were compared.
+    blocks: usize,
+}
+
+impl Effort {
+    /// Chunks whose state may still be changed.
+    pub(super) fn changes_left(&self) -> u64 {
+        CHUNKS - self.changed.min(CHUNKS)
+    }
+
+    /// The state of so many more has been changed.
+    pub(super) fn change(&mut self, chunks: u64) {
+        self.changed += chunks;
+    }
+
+    /// Whether so many more blocks may be compared; if so, they are counted.
+    pub(super) fn compares(&mut self, blocks: usize) -> bool {
+        let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
+        if may {
+            self.blocks += blocks.max(1);
+        }
+        may
+    }
+}
 
 /// Most runs kept: a SACK in a packet of 1,500 bytes tells of some 360.
 const RUNS: usize = 1_024;
 
 /// `before` and `after` are what the last SACK and this one acknowledge beyond
-/// `base`. Cuts `after` so that at most [`CHUNKS`] differ: from there on it is
+/// `base`. Cuts `after` so that at most `most` differ: from there on it is
 /// as before.
 #[cold]
-pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64) {
-    let Some(cut) = cut(before, after, base) else {
+pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
+    let Some(cut) = cut(before, after, base, most) else {
         return;
     };
     let kept = before.partition_point(|run| run.end <= cut);
@@ -44,8 +79,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Where the two have come to differ in [`CHUNKS`]; none when they never do.
-fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64) -> Option<u64> {
+/// Where the two have come to differ in `most`; none when they never do.
+fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);
     loop {
@@ -62,8 +97,8 @@ fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64) -> Option<u64> {
             return None;
         }
         if in_old != in_new {
-            if differ + (next - at) > CHUNKS {
-                return Some(at + CHUNKS - differ);
+            if differ + (next - at) > most {
+                return Some(at + most - differ);
             }
             differ += next - at;
         }
@@ -100,14 +135,15 @@ mod tests {
             let mut rng = Rng::new(seed);
             let (before, told) = (runs(&mut rng), runs(&mut rng));
             let mut after = told.clone();
-            trim(&before, &mut after, 10);
+            let most = if seed % 3 == 0 { rng.below(CHUNKS) } else { CHUNKS };
+            trim(&before, &mut after, 10, most);
             assert!(after.windows(2).all(|pair| pair[0].end < pair[1].start), "seed {seed}: {after:?}");
             let (old, new, got) = (set(&before), set(&told), set(&after));
             let differing: Vec<_> = old.symmetric_difference(&new).copied().collect();
             let taken: Vec<_> = old.symmetric_difference(&got).copied().collect();
-            let most = differing.len().min(CHUNKS as usize);
-            assert_eq!(taken, differing[..most], "seed {seed}");
-            trimmed += usize::from(differing.len() > most);
+            let told = differing.len().min(most as usize);
+            assert_eq!(taken, differing[..told], "seed {seed}");
+            trimmed += usize::from(differing.len() > told);
         }
         assert!(trimmed > 20, "{trimmed}");
     }

@@ -10,6 +10,7 @@
 //! Home of no rule.
 
 use super::SendHalf;
+use super::effort::Effort;
 use super::outstanding::{Brief, ChunkState, Entry};
 use super::sack::{self, Newest, SackOutcome, Waiting};
 use anabranch_base::Instant;
@@ -127,6 +128,7 @@ impl SendHalf {
     #[inline]
     pub(crate) fn give_back(&mut self) {
         self.at_once = 0;
+        self.effort = Effort::default();
         if self.outstanding.has_retired() {
             self.give_back_of(A_CALL);
         }

@@ -81,21 +81,22 @@ impl Recovery {
 
 /// Counts one miss for each missing chunk below `limit` and marks those that
 /// have reached `threshold`. `evidence` is when the newest chunk that this
-/// SACK acknowledges was sent. Returns user bytes marked.
+/// SACK acknowledges was sent; `looked_at` counts chunks over the SACKs of a packet. Returns user bytes marked.
 pub(crate) fn count_misses(
     outstanding: &mut Outstanding,
     limit: u64,
     evidence: Instant,
     threshold: u8,
+    looked_at: &mut u64,
     paths: &mut [PathAck],
 ) -> u64 {
-    let (mut marked, mut looked_at) = (0, 0);
+    let mut marked = 0;
     let mut offset = outstanding.miss_floor.max(outstanding.base());
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
     // The lowest are sent again first; those beyond are counted when these are settled.
-    while offset < limit && looked_at < effort::CHUNKS {
-        looked_at += 1;
+    while offset < limit && *looked_at < effort::CHUNKS {
+        *looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
             && acked.start <= offset
         {

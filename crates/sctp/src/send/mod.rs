@@ -47,6 +47,8 @@ pub(crate) struct SendHalf {
     resets: Vec<u64>,
     /// Chunks that this packet has acknowledged for good.
     at_once: u64,
+    /// What the SACKs of this packet have cost so far.
+    effort: effort::Effort,
     /// Messages that may be given up, once there was one.
     pub(crate) limits: Option<Box<abandon::Limits>>,
 }
@@ -83,6 +85,7 @@ impl SendHalf {
             horizon: rack::Horizon::new(),
             resets: Vec::new(),
             at_once: 0,
+            effort: effort::Effort::default(),
             limits: None,
         }
     }

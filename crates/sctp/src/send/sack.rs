@@ -120,10 +120,13 @@ impl SendHalf {
         let count = self.begin(sack.cumulative, outcome)?;
         let mut newest = Newest::default();
         self.take_cumulative(now, count, &waiting, outcome, &mut newest);
-        if sack.gaps().len() > 0 || !self.outstanding.runs.is_empty() {
-            self.take_gaps(now, sack.gaps(), &waiting, outcome, &mut newest);
-            let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
-            self.horizon.note(sack.gaps().len(), highest);
+        let blocks = sack.gaps().len() + self.outstanding.runs.len();
+        if blocks > 0 {
+            if self.effort.compares(blocks) {
+                self.take_gaps(now, sack.gaps(), &waiting, outcome, &mut newest);
+                let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
+                self.horizon.note(sack.gaps().len(), highest);
+            }
         } else {
             self.horizon.clear();
         }
@@ -137,7 +140,9 @@ impl SendHalf {
         if limit > base && !self.by_time {
             let outstanding = &mut self.outstanding;
             let threshold = self.dupthresh;
-            marked = loss::count_misses(outstanding, limit, newest.sent_at, threshold, &mut outcome.paths);
+            let counted = &mut self.effort.counted;
+            let paths = &mut outcome.paths;
+            marked = loss::count_misses(outstanding, limit, newest.sent_at, threshold, counted, paths);
         }
         outcome.marked = marked > 0;
         outcome.spurious = self.count_spurious(sack);
@@ -349,8 +354,9 @@ impl SendHalf {
                 _ => after.push(from..to),
             }
         }
-        if end - base > effort::CHUNKS {
-            effort::trim(&before, &mut after, base);
+        let most = self.effort.changes_left();
+        if end - base > most {
+            effort::trim(&before, &mut after, base, most);
         }
         // Two sorted lists of runs: what is only in the new one is newly acknowledged, what
         // is only in the old one was taken back.
@@ -371,6 +377,9 @@ impl SendHalf {
             let next = edge(&before, old, in_old).min(edge(&after, new, in_new));
             if next == u64::MAX {
                 break;
+            }
+            if in_old != in_new {
+                self.effort.change(next - at);
             }
             match (in_old, in_new) {
                 (false, true) => self.gap_acked(now, at..next, waiting, outcome, newest),

@@ -13,6 +13,7 @@ mod asconf;
 mod asconf_refused;
 mod asconf_wildcard;
 mod auth;
+mod bundled;
 mod burst;
 mod cancel;
 mod corners;

@@ -42,7 +42,6 @@ impl Association {
         match forwarded {
             Ok(Forwarded::New) => {}
             Ok(Forwarded::Old) => self.stats.duplicates_received += 1,
-            Ok(Forwarded::Refused) => self.stats.refused_full += 1,
             Err(violation) => self.violated(ctx, violation.0),
         }
     }

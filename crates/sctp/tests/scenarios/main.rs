@@ -19,6 +19,7 @@ mod cancel;
 mod corners;
 mod encapsulated;
 mod forgeries;
+mod given_up;
 mod handshake;
 mod interleaving;
 mod loss;

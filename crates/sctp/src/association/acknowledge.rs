@@ -295,7 +295,7 @@ impl Association {
 
     /// New data waits, nothing is outstanding, and the window does not let it go.
     fn is_shut_out(&self) -> bool {
-        if !self.state.may_send_data() || !self.send.outstanding.is_empty() {
+        if !self.state.may_send_data() || !self.send.outstanding.awaits_nothing() {
             return false;
         }
         let room = usize::MAX;
@@ -307,7 +307,7 @@ impl Association {
     #[inline]
     pub(super) fn check_probe(&mut self, now: Instant) {
         // While something is outstanding its own timer runs.
-        if self.send.outstanding.is_empty() {
+        if self.send.outstanding.awaits_nothing() {
             self.check_probe_idle(now);
         }
     }

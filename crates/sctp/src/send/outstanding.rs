@@ -325,6 +325,13 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
+    /// Nothing is on its way or to be sent again: what there is, is acknowledged by a gap block or given up, which
+    /// counts as acknowledged (RFC 3758 §3.5 A2).
+    #[inline]
+    pub(crate) fn awaits_nothing(&self) -> bool {
+        self.in_flight == 0 && self.lost == 0
+    }
+
     /// All there is, is in flight (or given up).
     #[inline]
     pub(crate) fn is_smooth(&self) -> bool {

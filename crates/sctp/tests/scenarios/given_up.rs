@@ -45,3 +45,21 @@ fn a_forward_tsn_goes_as_far_as_it_says() {
     "#]]);
 }
 
+/// RFC 3758 §3.5 A2: what was given up is not outstanding, so nothing holds a small message back.
+#[test]
+fn nagle_does_not_wait_for_what_was_given_up() {
+    let mut script = Script::warm(&with(&[("nagle", "yes")]));
+    script.lose(A, "DATA tsn=2 ").lose_times(A, "FORWARD TSN", 1);
+    script.send_message(A, retransmissions(0, 0), 1_452).run(1_500).send(A, 1, 100).run(5_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 BE     ✗ lost
+        3.000          A: gave up sid=0 len=1452 context=3, sent, by Retransmissions
+        3.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+        3.500  A ──► B   DATA          tsn=3 sid=1 ssn=0 len=100 BE
+        3.525          B: received sid=1 len=100
+        3.525  A ◄── B   SACK          cum=1 rwnd=64k gaps=3
+        3.550  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1
+        3.575  A ◄── B   SACK          cum=3 rwnd=64k
+    "#]]);
+}
+

@@ -259,7 +259,7 @@ impl Association {
 
     #[cold]
     fn may_probe(&self) -> bool {
-        self.send.probing.is_some_and(|probing| probing.allowed) && self.send.outstanding.is_empty()
+        self.send.probing.is_some_and(|probing| probing.allowed) && self.send.outstanding.awaits_nothing()
     }
 
     /// Nagle's rule: a packet that is not full waits while anything is unacknowledged.
@@ -267,7 +267,7 @@ impl Association {
     fn is_held_back(&self) -> bool {
         self.config.nagle
             && matches!(self.state, State::Established)
-            && !self.send.outstanding.is_empty()
+            && !self.send.outstanding.awaits_nothing()
             && self.send.queue.unsent_bytes() < u64::from(self.largest)
     }
 

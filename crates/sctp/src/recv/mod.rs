@@ -99,7 +99,7 @@ impl RecvHalf {
                 return Taken::Refused;
             }
         };
-        // RFC 9260 §6.2: with the window closed nothing beyond the highest TSN is taken.
+        // RFC 9260 §6.2: with the window advertised as 0 nothing beyond the highest TSN is taken.
         // What fills a hole is: an honest sender has counted it before what came after
         // it, so only a bounded excess is possible, and beyond that bound it is refused.
         let full = self.window.is_full() || crowded;

@@ -14,13 +14,15 @@ pub(crate) struct Window {
     used: u64,
     /// What the peer believes is free: the last a_rwnd less what has arrived since.
     peer_view: u64,
-    /// Below this nothing is advertised at all.
+    /// A window is not opened by less than this.
     silly: u64,
+    /// The last a_rwnd was 0.
+    shut: bool,
 }
 
 impl Window {
     pub(crate) fn new(capacity: u64, segment: u64) -> Self {
-        Self { capacity, used: 0, peer_view: capacity, silly: segment.min(capacity / 2) }
+        Self { capacity, used: 0, peer_view: capacity, silly: segment.min(capacity / 2), shut: false }
     }
 
     #[inline]
@@ -40,9 +42,11 @@ impl Window {
         self.used = bytes;
     }
 
+    /// RFC 9260 §6.2: the peer was told that there is no room, or there is none. Where room has come about since, what
+    /// comes is taken all the same.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.used >= self.capacity
+        self.used >= self.capacity || self.shut && self.free() == 0
     }
 
     /// Filled far beyond what was ever advertised.
@@ -70,6 +74,8 @@ impl Window {
         self.used
     }
 
+    /// What may be offered anew.
+    #[inline]
     fn free(&self) -> u64 {
         let free = self.capacity.saturating_sub(self.used);
         // RFC 9260 §6.2: do not invite the peer to send in dribs.
@@ -79,7 +85,11 @@ impl Window {
     /// The a_rwnd of a SACK that goes out now.
     #[inline]
     pub(crate) fn advertise(&mut self) -> u32 {
-        self.peer_view = self.free();
+        let free = self.capacity.saturating_sub(self.used);
+        // RFC 1122 §4.2.3.3: what was offered stays so, were it little: it may be on its way, and would have to be
+        // dropped behind a window of 0 (RFC 9260 §6.2).
+        self.peer_view = if free < self.silly { free.min(self.peer_view) } else { free };
+        self.shut = self.peer_view == 0;
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
@@ -98,8 +108,14 @@ mod tests {
     fn small_openings_are_not_advertised() {
         let mut window = Window::new(10_000, 1_452);
         window.charge(9_000);
-        assert_eq!(window.advertise(), 0, "less than a segment is silly");
+        assert_eq!(window.advertise(), 1_000, "it was offered before");
+        window.charge(1_000);
+        assert_eq!(window.advertise(), 0);
         window.credit(1_000);
+        assert_eq!(window.advertise(), 0, "less than a segment is silly");
+        assert!(window.is_full(), "what the peer was told");
+        window.credit(1_000);
+        assert!(!window.is_full(), "what there is");
         assert!(!window.wants_update(), "2000 is less than a quarter");
         assert_eq!(window.advertise(), 2_000);
         window.credit(3_000);

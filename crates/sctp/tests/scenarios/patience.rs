@@ -72,9 +72,9 @@ fn kept_back_data_probes_a_closed_window() {
         2.000  A ──► B   DATA          tsn=2 sid=1 ssn=1 len=1400 BE
         2.000  A ──► B   DATA          tsn=3 sid=1 ssn=2 len=1400 BE
         2.000  A ──► B   RE-CONFIG reset-out(#1 re=#0 last=3 sid=1)
-        2.025  A ◄── B   SACK          cum=3 rwnd=0
+        2.025  A ◄── B   SACK          cum=3 rwnd=200
         2.025          B: streams reset: Incoming [1]
-        2.025  A ◄── B   RE-CONFIG response(#1 performed); SACK cum=3 rwnd=0
+        2.025  A ◄── B   RE-CONFIG response(#1 performed); SACK cum=3 rwnd=200
         2.050          A: streams reset: Outgoing [1]
         3.050  A ──► B   DATA          tsn=4 sid=1 ssn=0 len=1000 BE
         3.275  A ◄── B   SACK          cum=4 rwnd=0

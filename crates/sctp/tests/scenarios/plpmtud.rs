@@ -403,7 +403,7 @@ fn a_window_probe_in_a_black_hole() {
          1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE
          1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 BE
          1.025  A ◄── B   SACK          cum=1 rwnd=1548
-         1.225  A ◄── B   SACK          cum=2 rwnd=0
+         1.225  A ◄── B   SACK          cum=2 rwnd=96
          2.250  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1452 BE     ✗ too big
          3.025  A ◄── B   SACK          cum=2 rwnd=3000     ✗ lost
          3.250  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1452 BE     ✗ too big

@@ -102,7 +102,7 @@ fn a_request_is_repeated_as_it_was() {
     script.check(expect![[r#"
         2.000  A ◄── B   DATA          tsn=2 sid=1 ssn=1 len=1400 BE
         2.000  A ◄── B   DATA          tsn=3 sid=1 ssn=2 len=1400 BE
-        2.025  A ──► B   SACK          cum=3 rwnd=0
+        2.025  A ──► B   SACK          cum=3 rwnd=200
         2.200  A ──► B   RE-CONFIG reset-out(#1 re=#0 last=2 sid=1) reset-in(#2 sid=1)
         2.225          B: streams reset: Incoming [1]
         2.225  A ◄── B   RE-CONFIG response(#1 performed) response(#2 in-progress); SACK cum=2 rwnd=3000
@@ -114,7 +114,7 @@ fn a_request_is_repeated_as_it_was() {
         4.025  A ──► B   SACK          cum=4 rwnd=3000
         4.050  A ◄── B   DATA          tsn=5 sid=1 ssn=4 len=1400 BE
         4.050  A ◄── B   DATA          tsn=6 sid=1 ssn=5 len=1400 BE
-        4.075  A ──► B   SACK          cum=6 rwnd=0
+        4.075  A ──► B   SACK          cum=6 rwnd=200
         4.300  A ──► B   RE-CONFIG reset-out(#1 re=#0 last=2 sid=1) reset-in(#2 sid=1)
         4.325  A ◄── B   RE-CONFIG response(#1 performed) response(#2 in-progress); SACK cum=2 rwnd=3000
         5.100  A ◄── B   DATA          tsn=7 sid=1 ssn=6 len=1400 BE

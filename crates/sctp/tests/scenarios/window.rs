@@ -4,6 +4,7 @@ use crate::net::{A, B};
 use crate::script::Script;
 use anabranch_base::time::Duration;
 use anabranch_sctp::{AssociationState, Event, Message};
+use anabranch_wire::sctp::{Data, Tsn};
 use expect_test::expect;
 
 /// RFC 9260 §6.1 A: a closed window is probed by one DATA chunk, and opens again.
@@ -14,23 +15,23 @@ fn zero_window_probe() {
     script.send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000);
     script.run(12_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1000 BE
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1000 BE
-           1.000  A ──► B   DATA          tsn=4 sid=0 ssn=3 len=1000 BE
-           1.025  A ◄── B   SACK          cum=1 rwnd=3000
-           1.025  A ◄── B   SACK          cum=3 rwnd=0
-           1.225  A ◄── B   SACK          cum=4 rwnd=0
-           2.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
-           2.275  A ◄── B   SACK          cum=4 rwnd=0
-           3.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
-           3.275  A ◄── B   SACK          cum=4 rwnd=0
-           5.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
-           5.275  A ◄── B   SACK          cum=4 rwnd=0
-           6.025  A ◄── B   SACK          cum=4 rwnd=4000
-           6.050  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
-           6.275  A ◄── B   SACK          cum=5 rwnd=3000
-          11.075  A ◄── B   SACK          cum=5 rwnd=4000
+         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1000 BE
+         1.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE
+         1.000  A ──► B   DATA          tsn=3 sid=0 ssn=2 len=1000 BE
+         1.000  A ──► B   DATA          tsn=4 sid=0 ssn=3 len=1000 BE
+         1.025  A ◄── B   SACK          cum=1 rwnd=3000
+         1.025  A ◄── B   SACK          cum=3 rwnd=1000
+         1.225  A ◄── B   SACK          cum=4 rwnd=0
+         2.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+         2.275  A ◄── B   SACK          cum=4 rwnd=0
+         3.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+         3.275  A ◄── B   SACK          cum=4 rwnd=0
+         5.250  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+         5.275  A ◄── B   SACK          cum=4 rwnd=0
+         6.025  A ◄── B   SACK          cum=4 rwnd=4000
+         6.050  A ──► B   DATA          tsn=5 sid=0 ssn=4 len=1000 BE
+         6.275  A ◄── B   SACK          cum=5 rwnd=3000
+        11.075  A ◄── B   SACK          cum=5 rwnd=4000
     "#]]);
 }
 
@@ -41,20 +42,20 @@ fn window_update() {
     script.app(B).reading_pause = Duration::from_millis(400);
     script.send(A, 0, 5_000).send(A, 0, 5_000).run(4_000);
     script.check(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
-           1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
-           1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
-           1.025  A ◄── B   SACK          cum=1 rwnd=4548
-           1.025  A ◄── B   SACK          cum=3 rwnd=1644
-           1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=644 E; DATA tsn=5 sid=0 ssn=1 len=792 B
-           1.275  A ◄── B   SACK          cum=5 rwnd=0
-           1.425  A ◄── B   SACK          cum=5 rwnd=6000
-           1.450  A ──► B   DATA          tsn=6 sid=0 ssn=1 len=1452
-           1.450  A ──► B   DATA          tsn=7 sid=0 ssn=1 len=1452
-           1.450  A ──► B   DATA          tsn=8 sid=0 ssn=1 len=1304 E
-           1.475  A ◄── B   SACK          cum=7 rwnd=3096
-           1.675  A ◄── B   SACK          cum=8 rwnd=1792
-           1.875  A ◄── B   SACK          cum=8 rwnd=6000
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 B
+        1.000  A ──► B   DATA          tsn=2 sid=0 ssn=0 len=1452
+        1.000  A ──► B   DATA          tsn=3 sid=0 ssn=0 len=1452
+        1.025  A ◄── B   SACK          cum=1 rwnd=4548
+        1.025  A ◄── B   SACK          cum=3 rwnd=1644
+        1.050  A ──► B   DATA          tsn=4 sid=0 ssn=0 len=644 E; DATA tsn=5 sid=0 ssn=1 len=792 B
+        1.275  A ◄── B   SACK          cum=5 rwnd=208
+        1.425  A ◄── B   SACK          cum=5 rwnd=6000
+        1.450  A ──► B   DATA          tsn=6 sid=0 ssn=1 len=1452
+        1.450  A ──► B   DATA          tsn=7 sid=0 ssn=1 len=1452
+        1.450  A ──► B   DATA          tsn=8 sid=0 ssn=1 len=1304 E
+        1.475  A ◄── B   SACK          cum=7 rwnd=3096
+        1.675  A ◄── B   SACK          cum=8 rwnd=1792
+        1.875  A ◄── B   SACK          cum=8 rwnd=6000
     "#]]);
 }
 
@@ -115,4 +116,41 @@ fn a_window_that_never_opens() {
         let events = &script.net.end(side).events;
         assert!(events.iter().any(|event| matches!(event, Event::Closed { .. })), "{side:?}: {events:?}");
     }
+}
+
+/// RFC 9260 §6.2: behind an advertised window of 0 nothing new is taken, were there a little room; what fills a hole is.
+#[test]
+fn a_window_of_zero_is_meant() {
+    let mut script = Script::warm(&[("rcvbuf", "4000B")]);
+    script.app(B).reading_pause = Duration::from_secs(60);
+    let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
+    // It was not A who sent them.
+    script.lose_times(B, "SACK", 9);
+    for (n, length) in [(3, 1_452), (4, 1_452), (5, 1_096), (6, 50), (2, 40)] {
+        if n == 6 {
+            // Too little for a SACK to tell of.
+            let (id, now) = (script.id(B), script.net.now);
+            let read = script.net.end(B).engine.recv(now, id, 5, &mut [0; 2_000]);
+            assert!(matches!(read, Ok(Some(received)) if received.bytes == 1_096));
+        }
+        let payload = vec![7; length];
+        script.inject(A, tag, |packet| {
+            let tsn = Tsn(first).plus(n - 1);
+            Data { tsn, stream: n as u16, begin: true, end: true, payload: &payload, ..Data::default() }
+                .emit(packet);
+        });
+        script.run(500);
+    }
+    script.check_drawn(expect![[r#"
+        2.000  A ──► B   DATA          tsn=3 sid=3 ssn=0 len=1452 BE     injected
+        2.025  A ◄── B   SACK          cum=1 rwnd=2548 gaps=3     ✗ lost
+        2.500  A ──► B   DATA          tsn=4 sid=4 ssn=0 len=1452 BE     injected
+        2.525  A ◄── B   SACK          cum=1 rwnd=1096 gaps=3-4     ✗ lost
+        3.000  A ──► B   DATA          tsn=5 sid=5 ssn=0 len=1096 BE     injected
+        3.025  A ◄── B   SACK          cum=1 rwnd=0 gaps=3-5     ✗ lost
+        3.500  A ──► B   DATA          tsn=6 sid=6 ssn=0 len=50 BE     injected
+        3.525  A ◄── B   SACK          cum=1 rwnd=0 gaps=3-5     ✗ lost
+        4.000  A ──► B   DATA          tsn=2 sid=2 ssn=0 len=40 BE     injected
+        4.025  A ◄── B   SACK          cum=5 rwnd=0     ✗ lost
+    "#]]);
 }

@@ -269,6 +269,9 @@ impl Association {
             }
             self.paths.rotate();
         }
+        if self.send.limits.is_some() {
+            self.advance_shutdown(ctx);
+        }
     }
 
     /// RFC 9260 §6.3.3 E3: all that is on its way to a path is to be sent again.

@@ -78,7 +78,7 @@ impl Association {
         let base = self.send.outstanding.base();
         let pending = self.send.limits.as_ref().is_some_and(|limits| limits.is_pending(base));
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();
-        if pending && running == 0 {
+        if pending && running == 0 && self.state.may_send_data() {
             let index = self.paths.current();
             self.timers.set(Timer::T3Rtx(index), now + self.paths.get(index).rto());
         }

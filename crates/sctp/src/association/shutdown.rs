@@ -30,7 +30,7 @@ impl Association {
 
     /// Nothing is outstanding any more: the next step of the shutdown.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.send.is_idle() {
+        if !self.send.is_idle() && !self.leaves_given_up() {
             return;
         }
         match self.state {
@@ -44,6 +44,21 @@ impl Association {
             State::ShutdownReceived => self.enter_shutdown_ack_sent(),
             _ => {}
         }
+    }
+
+    /// RFC 3758 §3.5 A2: what was given up is no longer outstanding. Its FORWARD TSN has a second chance to be answered,
+    /// as other stacks wait for that; longer the shutdown does not wait.
+    fn leaves_given_up(&mut self) -> bool {
+        let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
+        if !closing || !self.send.is_given_up() {
+            return false;
+        }
+        for index in 0..self.paths.len() {
+            self.timers.stop(Timer::T3Rtx(index));
+            self.timers.stop(Timer::Loss(index));
+            self.paths.at(index).flight = 0;
+        }
+        true
     }
 
     fn enter_shutdown_ack_sent(&mut self) {

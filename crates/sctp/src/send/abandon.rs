@@ -20,7 +20,7 @@
 //! and RFC 8260 §2.3.1 (the sender's half).
 
 use super::SendHalf;
-use super::outstanding::{ChunkState, Entry};
+use super::outstanding::{ChunkState, Entry, Outstanding};
 use crate::endpoint::Message;
 use crate::error::SendError;
 use crate::reliability::{Abandoned, Policy, Reliability};
@@ -105,6 +105,9 @@ pub(crate) struct Limits {
     said_at: Instant,
     /// Where it went.
     pub(crate) said_to: usize,
+    /// How often T3-rtx has run out since it was said over the chunk at this offset.
+    unanswered: u32,
+    unanswered_at: u64,
     /// It did not hold all: the rest waits until it is acknowledged.
     cut_off: bool,
     /// A FORWARD TSN is to be sent.
@@ -161,6 +164,18 @@ impl Limits {
     /// RFC 3758 §3.5 A5: T3-rtx has run out.
     pub(crate) fn say_again(&mut self, base: u64) {
         self.wanted |= self.is_pending(base);
+        if std::mem::replace(&mut self.unanswered_at, base) != base {
+            self.unanswered = 0;
+        }
+        if self.said > base {
+            self.unanswered = self.unanswered.saturating_add(1);
+        }
+    }
+
+    /// T3-rtx has run out `times` times while a FORWARD TSN was out that skips all there is.
+    pub(super) fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
+        let all = self.advanced == outstanding.end() && self.said == outstanding.end();
+        all && self.unanswered_at == outstanding.base() && self.unanswered >= times
     }
 
     fn forget(&mut self, message: u32) {

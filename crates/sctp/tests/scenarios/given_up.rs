@@ -63,3 +63,93 @@ fn nagle_does_not_wait_for_what_was_given_up() {
     "#]]);
 }
 
+/// RFC 9260 §9.2, RFC 3758 §3.5 A2: the shutdown does not wait for ever for an answer to a FORWARD TSN.
+#[test]
+fn a_shutdown_does_not_depend_on_the_answer_to_a_forward_tsn() {
+    for peer_first in [false, true] {
+        let mut script = Script::warm(ON);
+        script.lose(A, "DATA tsn=2 ").lose_times(A, "FORWARD TSN", 99);
+        script.send_message(A, retransmissions(0, 0), 100);
+        script.shutdown(if peer_first { B } else { A }).run(60_000);
+        let drawn = if peer_first {
+            expect![[r#"
+                2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+                2.000  A ◄── B   SHUTDOWN      cum=1
+                2.025          A: peer wants to shut down
+                3.000          A: gave up sid=0 len=100 context=3, sent, by Retransmissions
+                3.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+                3.000  A ◄── B   SHUTDOWN      cum=1
+                5.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+                5.000  A ◄── B   SHUTDOWN      cum=1
+                9.000  A ──► B   SHUTDOWN ACK
+                9.000  A ◄── B   SHUTDOWN      cum=1
+                9.025          B: closed: Shutdown
+                9.025  A ◄── B   SHUTDOWN COMPLETE
+                9.025  A ──► B   SHUTDOWN ACK
+                9.050          A: closed: Shutdown
+                9.050  A ◄── B   SHUTDOWN COMPLETE T   vtag=B1
+            "#]]
+        } else {
+            expect![[r#"
+                2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 IBE     ✗ lost
+                3.000          A: gave up sid=0 len=100 context=3, sent, by Retransmissions
+                3.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+                5.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+                9.000  A ──► B   SHUTDOWN      cum=1
+                9.025          B: peer wants to shut down
+                9.025  A ◄── B   SHUTDOWN ACK
+                9.050          A: closed: Shutdown
+                9.050  A ──► B   SHUTDOWN COMPLETE
+                9.075          B: closed: Shutdown
+            "#]]
+        };
+        script.check(drawn);
+    }
+}
+
+/// An answer that comes late ends the wait as before: SHUTDOWN says nothing that a SACK would have to.
+#[test]
+fn a_shutdown_waits_for_a_second_forward_tsn() {
+    let mut script = Script::warm(ON);
+    script.lose(A, "DATA tsn=2 ").lose_times(A, "FORWARD TSN", 1);
+    script.send_message(A, retransmissions(0, 0), 100).shutdown(A).run(20_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 IBE     ✗ lost
+        3.000          A: gave up sid=0 len=100 context=3, sent, by Retransmissions
+        3.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+        5.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1
+        5.225  A ◄── B   SACK          cum=2 rwnd=64k
+        5.250  A ──► B   SHUTDOWN      cum=1
+        5.275          B: peer wants to shut down
+        5.275  A ◄── B   SHUTDOWN ACK
+        5.300          A: closed: Shutdown
+        5.300  A ──► B   SHUTDOWN COMPLETE
+        5.325          B: closed: Shutdown
+    "#]]);
+}
+
+/// What was not given up is waited for as ever.
+#[test]
+fn a_shutdown_waits_for_what_was_not_given_up() {
+    let mut script = Script::warm(ON);
+    script.lose_times(A, "DATA tsn=2 ", 4).lose_times(A, "FORWARD TSN", 4);
+    script.send(A, 0, 100).send_message(A, retransmissions(1, 0), 100).shutdown(A).run(120_000);
+    script.check(expect![[r#"
+         2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE; DATA tsn=3 sid=1 ssn=0 len=100 IBE     ✗ lost
+         3.000          A: gave up sid=1 len=100 context=4, sent, by Retransmissions
+         3.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         5.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+         9.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+        17.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE
+        17.025          B: received sid=0 len=100
+        17.225  A ◄── B   SACK          cum=2 rwnd=64k
+        17.250  A ──► B   FORWARD TSN   cum=3 sid:ssn=1:0     ✗ lost
+        33.250  A ──► B   FORWARD TSN   cum=3 sid:ssn=1:0     ✗ lost
+        65.250  A ──► B   SHUTDOWN      cum=1
+        65.275          B: peer wants to shut down
+        65.275  A ◄── B   SHUTDOWN ACK
+        65.300          A: closed: Shutdown
+        65.300  A ──► B   SHUTDOWN COMPLETE
+        65.325          B: closed: Shutdown
+    "#]]);
+}

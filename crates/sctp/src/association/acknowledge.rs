@@ -33,7 +33,8 @@ impl Association {
     }
 
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
-        let was_in_recovery = self.send.recovery.exit.is_some();
+        let recovers_until = self.send.recovery.exit;
+        let was_in_recovery = recovers_until.is_some();
         let mut outcome = self.outcome.take().unwrap_or_default();
         outcome.fit(self.paths.len(), self.config.rack || self.config.hystart);
         let paths = &self.paths;
@@ -164,6 +165,9 @@ impl Association {
             }
         }
         let skipped = outcome.skipped;
+        if !outcome.skips.is_empty() {
+            self.judge_skipped(ctx.now, &outcome.skips, recovers_until);
+        }
         self.outcome = Some(outcome);
         if self.send.limits.is_some() {
             self.on_forward_answered(ctx, skipped);

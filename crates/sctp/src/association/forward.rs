@@ -4,6 +4,7 @@
 //! Home of RFC 3758 §3.3 (who may use it) and §3.5 (C5: timers).
 
 use super::inbound::Arrived;
+use super::recover::LONGEST_ACK_DELAY;
 use super::timers::Timer;
 use super::{Association, Ctx};
 use crate::event::Event;
@@ -11,6 +12,7 @@ use crate::recv::forward::Forwarded;
 use crate::recv::reassembly::Violation;
 use crate::reliability::{Abandoned, Policy};
 use crate::send::outstanding::ChunkState;
+use crate::send::sack::Skip;
 use anabranch_base::Instant;
 use anabranch_wire::sctp::{Cause, Chunk, IForwardTsn, RawChunk};
 
@@ -109,6 +111,49 @@ impl Association {
             if revived {
                 self.on_path_up(ctx, index, true);
             }
+        }
+    }
+
+    /// RFC 3758 §3.5 F5: what was lost and skipped before three reports or T3-rtx could say so reduces the window all
+    /// the same. `recovers_until`: losses below have done so already.
+    ///
+    /// A SACK does not tell what has arrived from what was skipped. It was skipped, if at all, by a SACK that comes a
+    /// round trip after the FORWARD TSN; and it was lost where later chunks had arrived before it, where its
+    /// acknowledgement was overdue when it was given up, or where more of it is acknowledged at once than a receiver
+    /// leaves unacknowledged (RFC 9260 §6.2: two packets).
+    #[cold]
+    pub(super) fn judge_skipped(&mut self, now: Instant, skips: &[Skip], recovers_until: Option<u64>) {
+        let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
+        let reduces = self.send.recovery.exit.is_none();
+        let mut lost_on_any = false;
+        for index in 0..self.paths.len() {
+            let path = self.paths.get(index);
+            let round_trip = path.rtt.smoothed().unwrap_or(path.rto());
+            let (mut bytes, mut lost) = (0, false);
+            for skip in skips.iter().filter(|skip| usize::from(skip.path) == index) {
+                let told = self.send.limits.as_ref().and_then(|limits| limits.told_at(skip.offset));
+                let Some(told) = told.filter(|&told| now >= told + round_trip / 2) else { continue };
+                if recovers_until.is_some_and(|until| skip.offset < until) {
+                    continue;
+                }
+                bytes += skip.size;
+                lost |= skip.missed || told >= skip.sent_at + round_trip + LONGEST_ACK_DELAY;
+            }
+            lost |= bytes > 2 * path.chunk_limit() as u64;
+            if lost && reduces {
+                self.paths.at(index).flight += bytes;
+                self.note_loss(now, index, bytes, true);
+                lost_on_any = true;
+            }
+        }
+        if lost_on_any {
+            self.enter_recovery();
+            // Nothing is left that could be of the same loss.
+            self.send.recovery.exit = Some(end).filter(|&end| end > base);
+            self.send.recovery.free_packet = false;
+        }
+        if let Some(limits) = &mut self.send.limits {
+            limits.forget_told(base);
         }
     }
 

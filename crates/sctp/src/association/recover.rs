@@ -14,7 +14,7 @@ use anabranch_base::time::Duration;
 use anabranch_congestion::{Controller, Delivered, LossProbe};
 
 /// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement (RFC 9260 §16, SACK.Delay).
-const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
+pub(super) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 impl Association {
     /// What has arrived on a path by a SACK says what is lost there.

@@ -27,7 +27,7 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage, Ssn, Tsn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Messages that are done with and forgotten at a time.
 const FORGOTTEN: usize = 24;
@@ -103,6 +103,8 @@ pub(crate) struct Limits {
     /// One past what the last FORWARD TSN said, and when.
     said: u64,
     said_at: Instant,
+    /// Up to where FORWARD TSNs have said it, ascending, each with the time at which it was first said.
+    told: VecDeque<(u64, Instant)>,
     /// Where it went.
     pub(crate) said_to: usize,
     /// How often T3-rtx has run out since it was said over the chunk at this offset.
@@ -149,6 +151,19 @@ impl Limits {
             }
         }
         sum
+    }
+
+    /// When the peer was first told to skip a chunk.
+    pub(crate) fn told_at(&self, offset: u64) -> Option<Instant> {
+        let place = self.told.partition_point(|&(point, _)| point <= offset);
+        self.told.get(place).map(|&(_, at)| at)
+    }
+
+    /// What was told of chunks below `base` matters no longer.
+    pub(crate) fn forget_told(&mut self, base: u64) {
+        while self.told.front().is_some_and(|&(point, _)| point <= base) {
+            self.told.pop_front();
+        }
     }
 
     /// The peer has yet to answer a FORWARD TSN.
@@ -519,6 +534,10 @@ impl SendHalf {
         limits.cut_off = point < limits.advanced;
         limits.said = point;
         limits.said_at = now;
+        limits.forget_told(base);
+        if limits.told.back().is_none_or(|&(told, _)| told < point) {
+            limits.told.push_back((point, now));
+        }
         limits.wanted = false;
         let cumulative = Tsn(self.outstanding.tsn(point).wrapping_sub(1));
         let skipped = streams.into_iter();

@@ -57,7 +57,7 @@ impl SendHalf {
                     outcome.skipped = true;
                     for offset in run.offsets {
                         if let Some(entry) = self.outstanding.get(offset) {
-                            sack::land_anyway(entry, outcome);
+                            sack::land_skipped(offset, entry, outcome);
                         }
                     }
                     // It counts no longer already.

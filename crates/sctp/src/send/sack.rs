@@ -6,7 +6,7 @@
 //!
 //! Home of RFC 9260 §6.2.1.
 
-use super::outstanding::ChunkState;
+use super::outstanding::{ChunkState, Entry};
 use super::{SendHalf, effort, give_back, loss};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -56,6 +56,8 @@ pub(crate) struct SackOutcome {
     pub(crate) marked: bool,
     /// Duplicates it reports of chunks that were sent again.
     pub(crate) spurious: u64,
+    /// What was given up on its way and is acknowledged for good now: it has arrived, or was skipped.
+    pub(crate) skips: Vec<Skip>,
     /// Memory for the next list of runs.
     spare_runs: Vec<std::ops::Range<u64>>,
 }
@@ -72,6 +74,17 @@ impl SackOutcome {
             self.fresh.resize(paths, Delivered::default());
         }
     }
+}
+
+/// A chunk that was given up on its way and of which nothing was heard before it was acknowledged for good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Skip {
+    pub(crate) offset: u64,
+    pub(crate) path: u8,
+    pub(crate) size: u64,
+    pub(crate) sent_at: Instant,
+    /// Later chunks were reported as arrived before it.
+    pub(crate) missed: bool,
 }
 
 /// What one path is waiting for, in order to recognise it.
@@ -223,6 +236,7 @@ impl SendHalf {
         outcome.skipped = false;
         outcome.marked = false;
         outcome.spurious = 0;
+        outcome.skips.clear();
         Ok(count)
     }
 
@@ -252,7 +266,7 @@ impl SendHalf {
             };
             if entry.state == ChunkState::Abandoned {
                 outcome.skipped = true;
-                land_anyway(&entry, outcome);
+                land_skipped(offset, &entry, outcome);
             } else if entry.state != ChunkState::Acked {
                 acknowledge(now, offset, &entry, false, waiting, outcome, newest);
             }
@@ -453,11 +467,21 @@ impl SendHalf {
 
 /// RFC 3758 §3.5 A2: what was given up earns nothing if it arrives; but it is no longer on its way.
 #[cold]
-pub(super) fn land_anyway(entry: &super::outstanding::Entry, outcome: &mut SackOutcome) {
+pub(super) fn land_anyway(entry: &Entry, outcome: &mut SackOutcome) {
     if !entry.fast
         && let Some(ack) = outcome.paths.get_mut(usize::from(entry.path))
     {
         ack.landed += entry.size();
+    }
+}
+
+/// The same of what is acknowledged for good: whether it was lost the association finds out.
+#[cold]
+pub(super) fn land_skipped(offset: u64, entry: &Entry, outcome: &mut SackOutcome) {
+    land_anyway(entry, outcome);
+    if !entry.fast {
+        let Entry { path, sent_at, misses, .. } = *entry;
+        outcome.skips.push(Skip { offset, path, size: entry.size(), sent_at, missed: misses > 0 });
     }
 }
 
@@ -466,7 +490,7 @@ pub(super) fn land_anyway(entry: &super::outstanding::Entry, outcome: &mut SackO
 fn acknowledge(
     now: Instant,
     offset: u64,
-    entry: &super::outstanding::Entry,
+    entry: &Entry,
     landed: bool,
     waiting: &impl Fn(usize) -> Waiting,
     outcome: &mut SackOutcome,

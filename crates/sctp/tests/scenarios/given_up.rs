@@ -26,6 +26,85 @@ fn cwnd(script: &Script) -> u64 {
     script.net.ends[0].engine.info(script.id(A)).expect("there").paths[0].cwnd
 }
 
+/// RFC 3758 §3.5 F5: a message that expires at the first report of its loss is lost all the same: the window is halved
+/// although no third report comes.
+#[test]
+fn a_loss_of_fewer_than_three_reports_reduces_the_window() {
+    let mut script = Script::warm(ON);
+    script.lose(A, "DATA tsn=2 ").send_message(A, lifetime(0, 10), 1_000);
+    script.send(A, 1, 1_000).run(5);
+    let before = cwnd(&script);
+    script.run(1_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     ✗ lost
+        2.000  A ──► B   DATA          tsn=3 sid=1 ssn=0 len=1000 BE
+        2.025          B: received sid=1 len=1000
+        2.025  A ◄── B   SACK          cum=1 rwnd=64k gaps=3
+        2.050          A: gave up sid=0 len=1000 context=3, sent, by Lifetime
+        2.050  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1
+        2.075  A ◄── B   SACK          cum=3 rwnd=64k
+    "#]]);
+    let stats = script.net.ends[0].engine.stats(script.id(A)).expect("there");
+    assert_eq!((stats.fast_recoveries, stats.retransmitted_fast, stats.t3_expirations), (1, 0, 0));
+    assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
+}
+
+/// The same where nothing behind it has arrived: its acknowledgement was overdue when it was given up.
+#[test]
+fn a_loss_of_no_report_reduces_the_window() {
+    let mut script = Script::warm(&with(&[("rcvbuf", "3000B"), ("rto_min", "5s")]));
+    script.run(1_000);
+    // Its first chunks leave, the rest waits for the peer's window.
+    script.lose_times(A, "DATA tsn=2 ", 1).lose_times(A, "DATA tsn=3 ", 1);
+    script.send_message(A, lifetime(0, 900), 9_000).run(5);
+    let before = cwnd(&script);
+    script.run(3_000);
+    script.check(expect![[r#"
+        3.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=1452 B     ✗ lost
+        3.000  A ──► B   DATA          tsn=3 sid=0 ssn=1 len=1452     ✗ lost
+        3.900          A: gave up sid=0 len=9000 context=3, sent, by Lifetime
+        3.900  A ──► B   FORWARD TSN   cum=4 sid:ssn=0:1
+        4.125  A ◄── B   SACK          cum=4 rwnd=3000
+    "#]]);
+    let stats = script.net.ends[0].engine.stats(script.id(A)).expect("there");
+    assert_eq!((stats.fast_recoveries, stats.t3_expirations), (1, 0));
+    assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
+}
+
+/// What arrives although it was given up is no loss: the window stays as it is, and does not grow by it (RFC 3758 §3.5 A2).
+#[test]
+fn what_arrives_all_the_same_changes_no_window() {
+    let mut script = Script::warm(ON);
+    script.send(A, 7, 1_452);
+    for _ in 0..3 {
+        script.send_message(A, retransmissions(0, 9), 1_452);
+    }
+    script.run(10);
+    let (id, now, before) = (script.id(A), script.net.now, cwnd(&script));
+    script.net.end(A).engine.cancel(now, id, 0);
+    script.run(1_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   DATA          tsn=2 sid=7 ssn=0 len=1452 BE
+        2.000  A ──► B   DATA          tsn=3 sid=0 ssn=1 len=1452 BE
+        2.000  A ──► B   DATA          tsn=4 sid=0 ssn=2 len=1452 BE
+        2.000  A ──► B   DATA          tsn=5 sid=0 ssn=3 len=1452 BE
+        2.010          A: gave up sid=0 len=1452 context=4, sent, by Cancelled
+        2.010          A: gave up sid=0 len=1452 context=5, sent, by Cancelled
+        2.010          A: gave up sid=0 len=1452 context=6, sent, by Cancelled
+        2.025          B: received sid=7 len=1452
+        2.025          B: received sid=0 len=1452
+        2.025  A ◄── B   SACK          cum=3 rwnd=64k
+        2.025          B: received sid=0 len=1452
+        2.025          B: received sid=0 len=1452
+        2.025  A ◄── B   SACK          cum=5 rwnd=64k
+        2.050  A ──► B   FORWARD TSN   cum=5 sid:ssn=0:3
+        2.075  A ◄── B   SACK          cum=5 rwnd=64k
+    "#]]);
+    let stats = script.net.ends[0].engine.stats(script.id(A)).expect("there");
+    assert_eq!((stats.fast_recoveries, stats.t3_expirations), (0, 0));
+    assert_eq!(cwnd(&script), before, "it was not used up");
+}
+
 /// RFC 3758 §3.6: a FORWARD TSN may skip more than a Gap Ack Block can tell of (RFC 9260 §3.3.4).
 #[test]
 fn a_forward_tsn_goes_as_far_as_it_says() {

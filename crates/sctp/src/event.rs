@@ -67,6 +67,26 @@ pub enum Event {
         /// At least a part of it had been sent: it may have arrived all the same.
         sent: bool,
     },
+    /// A message was not delivered, as far as known, and will not be (RFC 9260 §11.2.2): its association has ended
+    /// (`Closed` follows), the peer has restarted (`Restarted` follows), or the peer does not grant its stream. Told once
+    /// for each message that was neither acknowledged nor given up before, unless some 65,000 events wait to be taken:
+    /// the counters count on.
+    SendFailed {
+        /// Which association.
+        id: AssociationId,
+        /// The stream it was for.
+        stream: u16,
+        /// Its payload protocol identifier.
+        ppid: u32,
+        /// The context it was sent with.
+        context: u32,
+        /// Its length.
+        bytes: u32,
+        /// It was to be delivered without regard to order.
+        unordered: bool,
+        /// At least a part of it had been sent: it may have arrived all the same.
+        sent: bool,
+    },
     /// A destination address works: verified for the first time, or back after a failure
     /// or the fear of one.
     PathUp {
@@ -97,7 +117,7 @@ pub enum Event {
         address: IpAddr,
     },
     /// The peer has restarted (RFC 9260 §5.2.4 A): streams begin anew, unsent
-    /// and unacknowledged messages are gone.
+    /// and unacknowledged messages are gone. What had arrived in full can still be read.
     Restarted {
         /// Which.
         id: AssociationId,

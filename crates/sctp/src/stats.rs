@@ -82,6 +82,10 @@ pub struct AssociationStats {
     pub abandoned_unsent: u64,
     /// Messages given up of which at least a part had been sent.
     pub abandoned_sent: u64,
+    /// Messages of which nothing had been sent when their association ended or restarted.
+    pub undelivered_unsent: u64,
+    /// Messages that had been sent, at least in part, and were not acknowledged in full then.
+    pub undelivered_sent: u64,
     /// Paths found down.
     pub path_failures: u64,
     /// Paths found potentially failed (RFC 7829).
@@ -121,6 +125,8 @@ impl AssociationStats {
         self.auth_refused += other.auth_refused;
         self.abandoned_unsent += other.abandoned_unsent;
         self.abandoned_sent += other.abandoned_sent;
+        self.undelivered_unsent += other.undelivered_unsent;
+        self.undelivered_sent += other.undelivered_sent;
         self.path_failures += other.path_failures;
         self.path_suspicions += other.path_suspicions;
     }

@@ -182,8 +182,6 @@ impl Association {
 
     #[cold]
     fn give_up_now(&mut self, ctx: &mut Ctx<'_>) {
-        /// More events than this nobody reads: the counters still tell.
-        const MOST_EVENTS: usize = 1 << 16;
         if matches!(self.state, super::State::Closed) {
             return;
         }
@@ -194,7 +192,7 @@ impl Association {
                 true => self.stats.abandoned_sent += 1,
                 false => self.stats.abandoned_unsent += 1,
             }
-            if ctx.events.len() < MOST_EVENTS {
+            if ctx.events.len() < super::MAX_EVENTS {
                 ctx.events.push_back(Event::Abandoned {
                     id: self.id,
                     stream: failed.stream,

@@ -183,7 +183,8 @@ impl Association {
         // RFC 9260 §5.1.1: no more streams than the other side takes.
         self.outbound_streams = self.outbound_streams.min(offer.inbound);
         self.inbound_streams = self.inbound_streams.min(offer.outbound);
-        self.send.queue.drop_beyond(self.outbound_streams);
+        let refused = self.send.queue.drop_beyond(self.outbound_streams);
+        self.tell_undelivered(ctx, refused);
         // RFC 9260 §6.2.1 A: the a_rwnd of INIT or INIT ACK, less what rides with the COOKIE ECHO.
         self.send.peer_window = u64::from(offer.window).saturating_sub(self.send.outstanding.in_flight());
         let segment = self.paths.get(0).chunk_limit() as u64;

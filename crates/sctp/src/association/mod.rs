@@ -39,6 +39,7 @@ use crate::recv::RecvHalf;
 use crate::reliability::Reliability;
 use crate::send::SendHalf;
 use crate::send::sack::SackOutcome;
+use crate::send::undelivered::Undelivered;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
@@ -54,6 +55,9 @@ use usual::Ease;
 
 pub(crate) use outbound::Outbox;
 pub(crate) use state::State;
+
+/// More events about messages than this wait for nobody: the counters still tell.
+const MAX_EVENTS: usize = 1 << 16;
 
 /// A local address with what its interface takes.
 #[derive(Clone, Copy, Debug)]
@@ -447,8 +451,24 @@ impl Association {
         self.stir();
         self.timers.stop_all();
         self.outbox = Outbox::default();
+        let undelivered = self.send.undelivered();
+        self.tell_undelivered(ctx, undelivered);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Closed);
         ctx.events.push_back(Event::Closed { id: self.id, reason });
+    }
+
+    /// RFC 9260 §11.2.2: these messages will not be delivered.
+    pub(crate) fn tell_undelivered(&mut self, ctx: &mut Ctx<'_>, messages: Vec<Undelivered>) {
+        for Undelivered { stream, ppid, context, bytes, unordered, sent } in messages {
+            match sent {
+                true => self.stats.undelivered_sent += 1,
+                false => self.stats.undelivered_unsent += 1,
+            }
+            if ctx.events.len() < MAX_EVENTS {
+                let id = self.id;
+                ctx.events.push_back(Event::SendFailed { id, stream, ppid, context, bytes, unordered, sent });
+            }
+        }
     }
 
     /// Hands the streams that became readable to the application.

@@ -134,6 +134,8 @@ impl Association {
         self.initiator = false;
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
         self.send.queue.inherit(&mut before.queue);
+        // RFC 9260 §11.2.2: what the peer has not acknowledged is lost with the association before.
+        self.tell_undelivered(ctx, before.undelivered());
         self.timers.stop_all();
         self.outbox = super::Outbox::default();
         for index in 0..self.paths.len() {

@@ -19,6 +19,7 @@ pub(crate) mod rack;
 pub(crate) mod retransmit;
 pub(crate) mod sack;
 pub(crate) mod scheduler;
+pub(crate) mod undelivered;
 
 use crate::config::Config;
 use loss::Recovery;

@@ -13,6 +13,7 @@ mod limited;
 use super::bytes::StreamBytes;
 use super::fragment;
 use super::scheduler::Scheduler;
+use super::undelivered::Undelivered;
 use crate::config::SchedulerKind;
 use crate::endpoint::Message;
 use crate::error::SendError;
@@ -476,9 +477,9 @@ impl Queue {
     }
 
     /// RFC 9260 §5.1.1: the peer takes only `granted` streams: messages on others
-    /// that were given before that was known are dropped.
-    pub(crate) fn drop_beyond(&mut self, granted: u16) {
-        let mut dropped = Vec::new();
+    /// that were given before that was known are dropped. Says which.
+    pub(crate) fn drop_beyond(&mut self, granted: u16) -> Vec<Undelivered> {
+        let (mut dropped, mut told) = (Vec::new(), Vec::new());
         let messages = &self.messages;
         self.scheduler.retain(|message| {
             let stored = &messages[message as usize];
@@ -489,12 +490,15 @@ impl Queue {
             kept
         });
         for message in dropped {
-            let length = self.messages[message as usize].length;
-            self.unsent -= u64::from(length);
+            let stored = &mut self.messages[message as usize];
+            let &mut Stored { length, stream, ppid, context, unordered, .. } = stored;
+            told.push(Undelivered { stream, ppid, context, bytes: length, unordered, sent: false });
             // Nothing of it waits any more.
-            self.messages[message as usize].cut = length;
+            stored.cut = length;
+            self.unsent -= u64::from(length);
             self.release(message, length);
         }
+        told
     }
 
     /// RFC 8260 §2.2.1: from now on messages go as I-DATA, or as DATA.

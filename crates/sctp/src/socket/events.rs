@@ -25,6 +25,7 @@ impl Sockets {
         | Event::Readable { id, .. }
         | Event::Writable { id }
         | Event::Abandoned { id, .. }
+        | Event::SendFailed { id, .. }
         | Event::PathUp { id, .. }
         | Event::PathDown { id, .. }
         | Event::PathPotentiallyFailed { id, .. }
@@ -74,7 +75,8 @@ impl Sockets {
                 socket.inbox.push_back(Item::Data(id, stream));
             }
             Event::Writable { .. } | Event::Accepted { .. } => {}
-            Event::Abandoned { stream, ppid, context, bytes, sent, .. } => {
+            Event::Abandoned { stream, ppid, context, bytes, sent, .. }
+            | Event::SendFailed { stream, ppid, context, bytes, sent, .. } => {
                 socket.notify(Notification::SendFailed {
                     association: id,
                     sent,

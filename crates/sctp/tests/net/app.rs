@@ -252,6 +252,10 @@ pub fn describe(event: &Event) -> Option<String> {
             let sent = if *sent { "sent" } else { "unsent" };
             format!("gave up sid={stream} len={bytes} context={context}, {sent}, by {policy:?}")
         }
+        Event::SendFailed { stream, bytes, context, sent, .. } => {
+            let sent = if *sent { "sent" } else { "unsent" };
+            format!("not delivered: sid={stream} len={bytes} context={context}, {sent}")
+        }
         Event::PathUp { address, .. } => format!("path to {address} is up"),
         Event::PathPotentiallyFailed { address, .. } => format!("path to {address} may have failed"),
         Event::PathDown { address, .. } => format!("path to {address} is down"),

@@ -303,6 +303,7 @@ fn no_address_ever() {
     let mut script = roaming(1, &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);
     script.remove(A, 1).send(A, 0, 100).run(30_000);
     script.check_drawn(expect![[r#"
+        10.000          A: not delivered: sid=0 len=100 context=1, unsent
         10.000          A: closed: Unreachable
     "#]]);
 }

@@ -366,6 +366,7 @@ fn without_a_key_in_common_everything_ends() {
         5.175  A ◄── B   RE-CONFIG response(#1 in-progress); SACK cum=1 rwnd=64k
         5.795  A ──► B   HEARTBEAT
         5.820  A ◄── B   HEARTBEAT ACK
+        6.000          A: not delivered: sid=0 len=50 context=3, sent
         6.000          A: closed: Unreachable
         6.000  A ──► B   ABORT
         6.018  A ◄── B   HEARTBEAT

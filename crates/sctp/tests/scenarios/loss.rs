@@ -147,6 +147,7 @@ fn the_peer_vanishes() {
         2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
         4.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
         8.000          A: path to 10.0.1.2 is down
+        8.000          A: not delivered: sid=0 len=100 context=1, sent
         8.000          A: closed: Unreachable
         8.000  A ──► B   ABORT     ✗ lost
     "#]]);

@@ -43,6 +43,7 @@ mod shutdown;
 mod silence;
 mod strays;
 mod suspects;
+mod undelivered;
 mod unknown;
 mod unreachable;
 mod unsent;

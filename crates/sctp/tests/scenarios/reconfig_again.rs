@@ -145,6 +145,8 @@ fn a_stream_that_was_not_granted_at_first() {
     script.check(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 extensions=130 families=v4
         0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=3 is=3 tsn=1 …cookie extensions=130
+        0.050          A: not delivered: sid=7 len=13 context=0, unsent
+        0.050          A: not delivered: sid=7 len=13 context=0, unsent
         0.050  A ──► B   COOKIE ECHO
         0.075          B: accepted, 3 streams out, 3 in
         0.075  A ◄── B   COOKIE ACK

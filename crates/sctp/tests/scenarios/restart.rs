@@ -53,17 +53,18 @@ fn case_a_with_data_outstanding() {
     script.net.associate_from(A, 1, Some(5_000), PORT);
     script.run(3_000).send(B, 0, 60).run(1_000);
     script.check(expect![[r#"
-           1.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
-           1.100          A reboots
-           1.100  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
-           1.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
-           1.150  A ──► B   COOKIE ECHO
-           1.175          B: peer restarted
-           1.175  A ◄── B   COOKIE ACK
-           1.200          A: established, 10 streams out, 10 in
-           4.100  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=60 BE
-           4.125          A: received sid=0 len=60
-           4.125  A ──► B   SACK          cum=1 rwnd=64k
+        1.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
+        1.100          A reboots
+        1.100  A ──► B   INIT          tag=A2 rwnd=64k os=10 is=10 tsn=1 families=v4
+        1.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        1.150  A ──► B   COOKIE ECHO
+        1.175          B: not delivered: sid=0 len=100 context=1, sent
+        1.175          B: peer restarted
+        1.175  A ◄── B   COOKIE ACK
+        1.200          A: established, 10 streams out, 10 in
+        4.100  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=60 BE
+        4.125          A: received sid=0 len=60
+        4.125  A ──► B   SACK          cum=1 rwnd=64k
     "#]]);
 }
 

@@ -385,9 +385,10 @@ fn abort_with_data_waiting() {
     let mut script = Script::established(&[]);
     script.send(A, 0, 20_000).abort(A).run(1_000);
     script.check_drawn(expect![[r#"
-           1.000          A: closed: Local
-           1.000  A ──► B   ABORT user-abort
-           1.025          B: closed: Aborted(Some(12))
+        1.000          A: not delivered: sid=0 len=20000 context=1, unsent
+        1.000          A: closed: Local
+        1.000  A ──► B   ABORT user-abort
+        1.025          B: closed: Aborted(Some(12))
     "#]]);
 }
 
@@ -397,10 +398,11 @@ fn lost_abort() {
     let mut script = Script::established(&[]);
     script.lose(A, "ABORT").abort(A).run(100).send(B, 0, 10).run(1_000);
     script.check_drawn(expect![[r#"
-           1.000          A: closed: Local
-           1.000  A ──► B   ABORT user-abort     ✗ lost
-           1.100  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
-           1.125  A ──► B   ABORT T   vtag=A1
-           1.150          B: closed: Aborted(None)
+        1.000          A: closed: Local
+        1.000  A ──► B   ABORT user-abort     ✗ lost
+        1.100  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+        1.125  A ──► B   ABORT T   vtag=A1
+        1.150          B: not delivered: sid=0 len=10 context=1, sent
+        1.150          B: closed: Aborted(None)
     "#]]);
 }

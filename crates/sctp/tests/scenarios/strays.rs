@@ -152,9 +152,10 @@ fn the_peer_forgot_everything() {
     script.net.end(B).engine = engine;
     script.send(A, 0, 10).run(1_000);
     script.check_drawn(expect![[r#"
-           1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
-           1.025  A ◄── B   ABORT T   vtag=B1
-           1.050          A: closed: Aborted(None)
+        1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=10 BE
+        1.025  A ◄── B   ABORT T   vtag=B1
+        1.050          A: not delivered: sid=0 len=10 context=1, sent
+        1.050          A: closed: Aborted(None)
     "#]]);
 }
 

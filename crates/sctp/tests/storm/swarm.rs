@@ -299,6 +299,7 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::Readable { id, .. }
         | Event::Writable { id }
         | Event::Abandoned { id, .. }
+        | Event::SendFailed { id, .. }
         | Event::PathUp { id, .. }
         | Event::PathDown { id, .. }
         | Event::PathPotentiallyFailed { id, .. }

@@ -312,7 +312,7 @@ impl Shared {
                 }
             }
             // Nobody here asks for them.
-            Event::Abandoned { .. } => {}
+            Event::Abandoned { .. } | Event::SendFailed { .. } => {}
             Event::StreamsReset { id, direction, streams, idle } => {
                 self.begun_anew(now, id, direction, &streams, idle);
             }

@@ -7,14 +7,23 @@ impl Queue {
     /// Messages on `stream` that are not acknowledged in full and not given up: of those that
     /// have been sent in part only where that can be told to the peer (`skips`).
     pub(crate) fn cancellable(&self, stream: u16, skips: bool) -> Vec<u32> {
+        self.held(|stored| stored.stream == stream && (skips || stored.cut == 0))
+    }
+
+    /// Messages that are not acknowledged in full and not given up.
+    pub(crate) fn undelivered(&self) -> Vec<u32> {
+        self.held(|_| true)
+    }
+
+    /// Those of them that are `wanted`.
+    fn held(&self, wanted: impl Fn(&super::Stored) -> bool) -> Vec<u32> {
         let mut free = vec![false; self.messages.len()];
         for message in self.free.iter(&self.messages).chain(self.gone.iter(&self.messages)) {
             free[message as usize] = true;
         }
         let all = self.messages.iter().zip(free).enumerate();
-        all.filter(|(_, (stored, free))| !free && stored.stream == stream)
+        all.filter(|(_, (stored, free))| !free && wanted(stored))
             .filter(|(_, (stored, _))| !matches!(stored.promise, Promise::Abandoned(_)))
-            .filter(|(_, (stored, _))| skips || stored.cut == 0)
             .map(|(message, _)| message as u32)
             .collect()
     }

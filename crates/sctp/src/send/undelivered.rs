@@ -1,0 +1,49 @@
+//! Messages that were neither delivered nor given up when their association ended.
+//!
+//! Home of RFC 9260 §11.2.2 (Send Failure) as far as messages are concerned.
+
+use super::SendHalf;
+
+/// A message that is not acknowledged in full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Undelivered {
+    pub(crate) stream: u16,
+    pub(crate) ppid: u32,
+    pub(crate) context: u32,
+    /// Its length.
+    pub(crate) bytes: u32,
+    pub(crate) unordered: bool,
+    /// At least a part of it was sent.
+    pub(crate) sent: bool,
+}
+
+impl SendHalf {
+    /// All messages that are not acknowledged in full and were not given up: those that were sent in the order of
+    /// their TSNs, then the others, stream by stream in their order.
+    #[cold]
+    pub(crate) fn undelivered(&mut self) -> Vec<Undelivered> {
+        if self.queue.buffered_bytes() == 0 {
+            return Vec::new();
+        }
+        self.give_all_back();
+        let mut messages = self.queue.undelivered();
+        let mut firsts = std::collections::BTreeMap::new();
+        for offset in self.outstanding.base()..self.outstanding.end() {
+            if let Some(entry) = self.outstanding.get(offset) {
+                firsts.entry(entry.message).or_insert(offset);
+            }
+        }
+        let place = |message: u32| {
+            let stored = self.queue.message(message);
+            (firsts.get(&message).copied().unwrap_or(u64::MAX), stored.stream, stored.begins)
+        };
+        messages.sort_by_key(|&message| place(message));
+        let describe = |message: u32| {
+            let stored = self.queue.message(message);
+            let (sent, _) = self.queue.progress(message);
+            let &super::queue::Stored { stream, ppid, context, length: bytes, unordered, .. } = stored;
+            Undelivered { stream, ppid, context, bytes, unordered, sent }
+        };
+        messages.into_iter().map(describe).collect()
+    }
+}

@@ -344,6 +344,15 @@ impl Association {
         Some(received)
     }
 
+    /// As [`recv`](Self::recv), of what became readable first on any stream.
+    pub(crate) fn recv_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
+        let received = self.recv.read_next(out)?;
+        if self.recv.wants_window_update() && self.state.may_receive_data() {
+            self.recv.sack_now();
+        }
+        Some(received)
+    }
+
     /// As [`recv`](Self::recv), over the ends of messages.
     #[inline]
     pub(crate) fn recv_bytes(

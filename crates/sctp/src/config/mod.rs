@@ -181,6 +181,9 @@ pub struct Config {
     pub partial_reliability: bool,
     /// Large messages do not hold up others: I-DATA (RFC 8260).
     pub interleaving: bool,
+    /// Messages can be read in the order in which they became readable, whatever their stream
+    /// (`Endpoint::recv_next`). Sockets want that; it is no knob.
+    pub track_arrivals: bool,
     /// Chunks can be authenticated: AUTH (RFC 4895).
     pub auth: bool,
     /// What is taken only authenticated, beside ASCONFs, which are always.
@@ -375,6 +378,7 @@ impl Config {
             pmtud: PathMtu::Icmp,
             partial_reliability: false,
             interleaving: false,
+            track_arrivals: false,
             auth: false,
             auth_chunks: ChunkSet::default(),
             auth_hmac: Hmacs::Sha256First,

@@ -301,6 +301,64 @@ impl Endpoint {
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
     }
 
+    /// As [`recv`](Self::recv), whatever the stream: of the message that became readable first, or that is being read
+    /// (RFC 9260 §11.1.7). Says on which stream it came. Only with `Config::track_arrivals`; else there is nothing.
+    ///
+    /// ```
+    /// use anabranch_sctp::{testing::Pair, Config, Message};
+    ///
+    /// let config = Config { track_arrivals: true, ..Config::default() };
+    /// let (mut pair, here, there) = Pair::associated(&config);
+    /// for (stream, text) in [(3, b"first"), (1, b"then.")] {
+    ///     pair.a.send(pair.now, here, Message { stream, ..Message::default() }, text)?;
+    /// }
+    /// pair.settle();
+    /// let mut read = || Some(pair.b.recv_next(pair.now, there, &mut [0; 9]).ok()??.0);
+    /// assert_eq!([read(), read(), read()], [Some(3), Some(1), None]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_next(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        buffer: &mut [u8],
+    ) -> Result<Option<(u16, Received)>, RecvError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
+        };
+        let Some(association) = &mut self.slots[slot as usize].association else {
+            return Err(RecvError::Unknown);
+        };
+        let received = association.recv_next(buffer);
+        let closed = matches!(association.state, State::Closed);
+        if closed || association.recv.sack_due() {
+            self.settle(now, slot);
+        }
+        if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
+    }
+
+    /// The stream that [`recv_next`](Self::recv_next) would read from, and how many bytes.
+    #[must_use]
+    pub fn next_readable(&self, id: AssociationId) -> Option<(u16, usize)> {
+        let slot = self.find(id)?;
+        self.slots[slot as usize].association.as_ref()?.recv.next_readable()
+    }
+
+    /// Messages that have arrived in full, and those of them that were read to their end.
+    pub(crate) fn messages_arrived_and_read(&self, id: AssociationId) -> Option<(u64, u64)> {
+        let slot = self.find(id)?;
+        let recv = &self.slots[slot as usize].association.as_ref()?.recv;
+        Some((recv.messages_completed(), recv.messages_read()))
+    }
+
+    /// New associations track arrivals.
+    pub(crate) fn track_arrivals(&mut self) {
+        std::sync::Arc::make_mut(&mut self.config).track_arrivals = true;
+    }
+
     /// Reads from a stream as from a sequence of bytes: goes on over the ends of
     /// messages until the buffer is full or nothing is left. Of messages whose
     /// payload protocol identifier is not `wanted` nothing is returned. Tells how

@@ -66,10 +66,18 @@ impl RecvHalf {
             reassembly: Reassembly::default(),
             interleaves: false,
             interleaved: None,
-            order: Order::new(config.partial_delivery),
+            order: Self::order(config),
             streams,
             forgiving: false,
         }
+    }
+
+    fn order(config: &Config) -> Order {
+        let mut order = Order::new(config.partial_delivery);
+        if config.track_arrivals {
+            order.track_arrivals();
+        }
+        order
     }
 
     /// RFC 8260 §2.2.1: messages come as I-DATA, or as DATA.
@@ -297,6 +305,22 @@ impl RecvHalf {
         let received = self.order.read(stream, out)?;
         self.window.credit(received.bytes as u64);
         Some(received)
+    }
+
+    /// The application reads what became readable first, on any stream.
+    pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
+        let (stream, received) = self.order.read_next(out)?;
+        self.window.credit(received.bytes as u64);
+        Some((stream, received))
+    }
+
+    /// The stream that would come from, and how much of it.
+    pub(crate) fn next_readable(&self) -> Option<(u16, usize)> {
+        self.order.next_readable()
+    }
+
+    pub(crate) fn messages_read(&self) -> u64 {
+        self.order.messages_read()
     }
 
     /// The application reads bytes, over the ends of messages, of those that are `wanted` by their

@@ -7,6 +7,7 @@
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
 
 mod anew;
+mod arrivals;
 mod lent;
 mod skip;
 
@@ -14,6 +15,7 @@ use super::reassembly::{Pool, Violation};
 use crate::endpoint::Received;
 use crate::streams::Streams;
 use anabranch_base::Batch;
+use arrivals::Arrivals;
 use lent::Lent;
 use skip::Skips;
 use std::collections::VecDeque;
@@ -259,6 +261,8 @@ pub(crate) struct Order {
     /// What the peer has given up.
     skips: Option<Box<Skips>>,
     lent: Lent,
+    /// The order of messages over all streams, where somebody wants it.
+    arrivals: Option<Box<Arrivals>>,
 }
 
 impl Order {
@@ -272,6 +276,7 @@ impl Order {
             aside: 0,
             skips: None,
             lent: Lent::default(),
+            arrivals: None,
         }
     }
 
@@ -295,8 +300,14 @@ impl Order {
         self.aside
     }
 
-    /// So many wait no longer.
-    fn pass(&mut self, released: u64) {
+    /// And read by the application.
+    pub(crate) fn messages_read(&self) -> u64 {
+        self.read
+    }
+
+    /// So many messages of a lane wait no longer.
+    fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
+        self.arrive(stream, unordered, released);
         self.completed += released;
         self.aside = self.aside.saturating_sub(released);
     }
@@ -322,6 +333,7 @@ impl Order {
             }
             lane.push(payload, to);
             self.completed += 1;
+            self.arrive(to.stream, true, 1);
         } else {
             // RFC 9260 §6.6: by stream sequence number, held back until its turn.
             let ahead = to.ssn.wrapping_sub(stream.next_ssn);
@@ -343,9 +355,10 @@ impl Order {
             }
             stream.next_ssn = stream.next_ssn.wrapping_add(1);
             self.completed += 1;
-            if !stream.waiting.is_empty() {
-                let released = stream.release(pool);
-                self.pass(released);
+            let released = if stream.waiting.is_empty() { 0 } else { stream.release(pool) };
+            self.arrive(to.stream, false, 1);
+            if released > 0 {
+                self.pass(to.stream, false, released);
             }
         }
         self.tell(slot, to.stream);
@@ -368,7 +381,9 @@ impl Order {
         }
         state.next_ssn = to.ssn.wrapping_add(1);
         self.completed += 1;
-        Some(!std::mem::replace(&mut state.signalled, true))
+        let news = !std::mem::replace(&mut state.signalled, true);
+        self.arrive(to.stream, false, 1);
+        Some(news)
     }
 
     #[cold]
@@ -422,6 +437,7 @@ impl Order {
         }
         lane.bytes.extend(bytes);
         lane.tail = Some(Tail { have: bytes.len() as u32, ssn, ppid, tsn, exposed: true });
+        self.arrive(stream, unordered, 1);
         self.tell(slot, stream);
         true
     }
@@ -452,6 +468,7 @@ impl Order {
             && (eager || u64::from(tail.have) >= partial_delivery)
         {
             tail.exposed = true;
+            self.arrive(stream, unordered, 1);
             self.tell(slot, stream);
         }
     }
@@ -470,6 +487,7 @@ impl Order {
         let Some(tail) = lane.tail.take_if(|tail| unordered || tail.ssn == ssn) else {
             return Ok(());
         };
+        let seen = tail.exposed;
         lane.messages.push_back(tail.end(false));
         let released = if unordered {
             state.let_pass(pool)
@@ -478,7 +496,8 @@ impl Order {
             state.release(pool)
         };
         self.completed += 1;
-        self.pass(released);
+        self.arrive(stream, unordered, u64::from(!seen));
+        self.pass(stream, unordered, released);
         self.tell(slot, stream);
         Ok(())
     }
@@ -509,6 +528,13 @@ impl Order {
                     || !state.ordered.readable()
             }
         };
+        self.read_lane(slot, stream, unordered, out)
+    }
+
+    /// The same of one lane.
+    #[inline]
+    fn read_lane(&mut self, slot: usize, stream: u16, unordered: bool, out: &mut [u8]) -> Option<Received> {
+        let state = self.streams.at(slot);
         let received = match (unordered, &mut state.unordered) {
             (true, Some(lane)) => lane.read(out, true, None),
             (true, None) => None,
@@ -517,10 +543,13 @@ impl Order {
         match received {
             Some(received) => {
                 state.reading = (!received.end_of_message).then_some(unordered);
-                self.read += u64::from(received.end_of_message);
+                self.read += u64::from(received.end_of_message && !received.incomplete);
                 let lane = if unordered { state.unordered.as_deref_mut() } else { Some(&mut state.ordered) };
                 if let Some(lane) = lane {
                     lane.rest(slot);
+                }
+                if received.end_of_message {
+                    self.depart(stream, unordered);
                 }
             }
             None => state.signalled = false,
@@ -537,7 +566,7 @@ impl Order {
         let state = self.streams.at(slot);
         let length = lent.left() as usize;
         let alone = state.ordered.messages.len() == 1 && state.is_simple() && state.reading.is_none();
-        if !alone || length > out.len() {
+        if !alone || length > out.len() || self.arrivals.is_some() {
             return None;
         }
         lent.copy(&mut out[..length]);

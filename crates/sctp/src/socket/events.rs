@@ -3,8 +3,8 @@
 //! Home of RFC 6458 §6.1 (when each notification is given) and §8.1.8 (autoclose).
 
 use super::{
-    AddressChange, AssociationChange, Errno, EventKind, Item, KeyChange, MOST_WAITING, Member, Notification,
-    Socket, SocketId, Sockets, Style,
+    AddressChange, AssociationChange, Errno, EventKind, KeyChange, Member, Notification, Socket, SocketId,
+    Sockets, Style,
 };
 use crate::endpoint::AssociationId;
 use crate::event::{CloseReason, Event};
@@ -59,6 +59,7 @@ impl Sockets {
         let Some(socket) = self.sockets.get_mut(&socket_id) else {
             return;
         };
+        socket.arrived = self.endpoint.messages_arrived_and_read(id).map_or(0, |(arrived, _)| arrived);
         let Some(member) = socket.associations.get_mut(&id) else {
             return;
         };
@@ -70,9 +71,9 @@ impl Sockets {
                 member.used_at = now;
                 socket.changed(id, AssociationChange::Up);
             }
-            Event::Readable { stream, .. } => {
+            Event::Readable { .. } => {
                 member.used_at = now;
-                socket.inbox.push_back(Item::Data(id, stream));
+                socket.inbox.add(id);
             }
             Event::Writable { .. } | Event::Accepted { .. } => {}
             Event::Abandoned { stream, ppid, context, bytes, sent, .. }
@@ -184,7 +185,7 @@ impl Sockets {
         }
         let gone = matches!(event, Event::Closed { .. }) && socket.style == Style::OneToMany;
         if gone {
-            // What is left to read is still found by the item that waits in the inbox.
+            // What is left to read is still found by the inbox.
             socket.associations.remove(&id);
         }
         self.wake(socket_id);
@@ -212,6 +213,7 @@ impl Sockets {
             ..Member::begun(now)
         };
         socket.associations.insert(id, member);
+        socket.arrived = 0;
         socket.changed(id, AssociationChange::Up);
         self.owners.insert(id, socket_id);
         self.wake(socket_id);
@@ -258,6 +260,7 @@ impl Sockets {
         }
         for (id, association) in dry {
             if let Some(socket) = self.sockets.get_mut(&id) {
+                socket.arrived = 0;
                 socket.notify(Notification::SenderDry { association });
             }
             self.wake(id);
@@ -289,11 +292,7 @@ impl Socket {
         if !self.settings.events.has(notification.kind()) {
             return;
         }
-        if self.inbox.len() < MOST_WAITING {
-            self.inbox.push_back(Item::Notification(notification));
-        } else {
-            self.overflowed += 1;
-        }
+        self.inbox.notify(notification, self.arrived);
     }
 
     fn changed(&mut self, association: AssociationId, change: AssociationChange) {

@@ -5,6 +5,7 @@
 use super::{Errno, How, Member, Socket, SocketId, Sockets, Style};
 use crate::endpoint::{Associate, AssociationId};
 use crate::error::AssociateError;
+use crate::socket::inbox::Inbox;
 use crate::socket::settings::Settings;
 use anabranch_base::Instant;
 use std::collections::{BTreeMap, VecDeque};
@@ -35,8 +36,8 @@ impl Sockets {
             pending: VecDeque::new(),
             associations: BTreeMap::new(),
             error: None,
-            inbox: VecDeque::new(),
-            overflowed: 0,
+            inbox: Inbox::default(),
+            arrived: 0,
             read_shut: false,
             write_shut: false,
             used: false,
@@ -263,12 +264,7 @@ impl Sockets {
     fn split(&mut self, id: SocketId, association: AssociationId) -> Result<SocketId, Errno> {
         let socket = self.socket_at(id)?;
         let member = socket.associations.remove(&association).ok_or(Errno::NoAssociation)?;
-        let about = |item: &super::Item| match item {
-            super::Item::Data(whose, _) => *whose == association,
-            super::Item::Notification(notification) => notification.association() == association,
-        };
-        let (moved, kept) = socket.inbox.drain(..).partition(about);
-        socket.inbox = kept;
+        let moved = socket.inbox.split(association);
         let (port, config, settings) = (socket.port, socket.config.clone(), socket.settings.clone());
         let new = self.new_socket(Style::OneToOne, port, config, settings);
         let socket = self.socket_at(new)?;

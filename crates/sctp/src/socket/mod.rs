@@ -54,6 +54,7 @@
 mod errno;
 mod events;
 mod extensions;
+mod inbox;
 mod info;
 mod lifecycle;
 mod notification;
@@ -79,6 +80,7 @@ use crate::endpoint::{AssociationId, Endpoint};
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
+use inbox::Inbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Names a socket; never used again after it was closed.
@@ -148,9 +150,9 @@ struct Socket {
     associations: BTreeMap<AssociationId, Member>,
     /// `SO_ERROR`.
     error: Option<Errno>,
-    inbox: VecDeque<Item>,
-    /// Notifications that the inbox had no room for.
-    overflowed: u64,
+    inbox: Inbox,
+    /// Messages of the association that is told of now, for the notifications that follow them.
+    arrived: u64,
     read_shut: bool,
     write_shut: bool,
     /// It has had an association (one-to-one).
@@ -172,21 +174,12 @@ struct Member {
     used_at: Instant,
 }
 
-/// Something to read.
-#[derive(Debug)]
-enum Item {
-    /// On this stream.
-    Data(AssociationId, u16),
-    Notification(Notification),
-}
-
-/// Most notifications that wait in a socket: more are counted, not kept.
-const MOST_WAITING: usize = 1024;
-
 impl Sockets {
     /// Sockets over `endpoint`, whose configuration is what new sockets begin with.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
+        let mut endpoint = endpoint;
+        endpoint.track_arrivals();
         Self {
             endpoint,
             sockets: BTreeMap::new(),
@@ -226,14 +219,12 @@ impl Sockets {
         let to_send = |(&association, member): (&AssociationId, &Member)| {
             member.established && !member.closed && self.endpoint.writable_bytes(association) > 0
         };
-        // A stream that was read to its end is still listed: it tells when more comes.
-        let waits = |item: &Item| match item {
-            Item::Data(association, stream) => self.endpoint.readable_bytes(*association, *stream) > 0,
-            Item::Notification(_) => true,
-        };
         let eof = single.is_some_and(|(_, member)| member.peer_shutdown || member.closed);
         Ok(Ready {
-            readable: socket.inbox.iter().any(waits) || !socket.pending.is_empty() || error || eof,
+            readable: socket.inbox.next(&self.endpoint).is_some()
+                || !socket.pending.is_empty()
+                || error
+                || eof,
             writable: match socket.style {
                 Style::OneToOne => ended || error || socket.associations.iter().any(to_send),
                 Style::OneToMany => socket.associations.is_empty() || socket.associations.iter().any(to_send),

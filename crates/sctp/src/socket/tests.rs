@@ -336,3 +336,102 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     let counted = ends[0].abandoned(client, Scope::Current, None, None).expect("an association");
     assert_eq!((counted.sent, counted.unsent), (1, 0));
 }
+
+/// What waits in a socket, in the order in which it is read: the first byte and the stream of each message.
+fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
+    let mut read = Vec::new();
+    let mut buffer = [0; 4_000];
+    while let Ok(incoming) = end.recv(NOW, id, &mut buffer) {
+        read.push(match incoming {
+            Incoming::Data { info, bytes, .. } => {
+                let lane = if info.unordered { "u" } else { "" };
+                format!("{}{lane}:{}", info.stream, String::from_utf8_lossy(&buffer[..bytes.min(1)]))
+            }
+            Incoming::Notification(Notification::SendFailed { context, sent, .. }) => {
+                format!("failed {context} {}", if sent { "sent" } else { "unsent" })
+            }
+            Incoming::Notification(told) => format!("{:?}", told.kind()),
+            Incoming::EndOfFile => "end".into(),
+        });
+        if read.last().is_some_and(|last| last == "end") {
+            break;
+        }
+    }
+    read
+}
+
+/// RFC 9260 §11.1.7: whoever names no stream reads first what became readable first, whatever its stream; and a
+/// notification comes behind what had arrived before.
+#[test]
+fn messages_are_read_in_the_order_of_their_arrival() {
+    let mut ends = pair();
+    let (client, server) = connected(&mut ends);
+    for kind in [EventKind::Shutdown, EventKind::Adaptation] {
+        let wanted = SocketOption::Event(kind, true);
+        ends[1].set_option(NOW, server, Scope::Current, wanted).expect("an option");
+    }
+    let order = [
+        (3, false, b"a"),
+        (1, false, b"b"),
+        (3, false, b"c"),
+        (1, true, b"d"),
+        (1, false, b"e"),
+        (0, true, b"f"),
+    ];
+    for (stream, unordered, text) in order {
+        let info = SndInfo { stream, unordered, ..SndInfo::default() };
+        ends[0].send(NOW, client, text, info).expect("room");
+        settle(&mut ends, NOW);
+    }
+    let mut next = [0; 1];
+    assert!(matches!(ends[1].recv(NOW, server, &mut next), Ok(Incoming::Data { .. })));
+    assert_eq!(&next, b"a");
+    for stream in [2, 3] {
+        let info = SndInfo { stream, immediate: true, ..SndInfo::default() };
+        ends[0].send(NOW, client, b"g", info).expect("room");
+        settle(&mut ends, NOW);
+    }
+    ends[0].shutdown(NOW, client, How::Write).expect("connected");
+    settle(&mut ends, NOW);
+    let expected = ["1:b", "3:c", "1u:d", "1:e", "0u:f", "2:g", "3:g", "Shutdown", "end"];
+    assert_eq!(read_all(&mut ends[1], server), expected);
+}
+
+/// RFC 6458 §6.1.11: every message that was not delivered is told of when its association ends, before that is.
+#[test]
+fn messages_that_die_with_their_association_have_failed() {
+    for by_peer in [false, true] {
+        let mut ends = pair();
+        let (client, server) = connected(&mut ends);
+        for kind in [EventKind::SendFailed, EventKind::AssociationChange] {
+            let wanted = SocketOption::Event(kind, true);
+            ends[0].set_option(NOW, client, Scope::Current, wanted).expect("an option");
+        }
+        // More than a socket keeps of other notifications.
+        for context in 1..=3_000 {
+            let info = SndInfo { stream: (context % 7) as u16, context, ..SndInfo::default() };
+            ends[0].send(NOW, client, &[b'x'; 100], info).expect("room");
+        }
+        let mut batch = Batch::new(1);
+        assert!(ends[0].poll_transmit(NOW, &mut batch), "some of it leaves");
+        if by_peer {
+            ends[1].send(NOW, server, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
+            batch.clear();
+            while ends[1].poll_transmit(NOW, &mut batch) {
+                batch.packets().for_each(|packet| ends[0].handle_packet(NOW, packet));
+                batch.clear();
+            }
+        } else {
+            ends[0].send(NOW, client, b"", SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
+        }
+        let mut told = read_all(&mut ends[0], client);
+        assert_eq!(told.len(), 3_001, "by_peer {by_peer}");
+        assert_eq!(told.pop().as_deref(), Some("AssociationChange"));
+        assert_eq!(told[0], "failed 1 sent");
+        assert_eq!(told.last().map(|last| last.ends_with("unsent")), Some(true));
+        let mut contexts: Vec<u32> =
+            told.iter().filter_map(|text| text.split(' ').nth(1)?.parse().ok()).collect();
+        contexts.sort_unstable();
+        assert!(contexts.into_iter().eq(1..=3_000), "each once");
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! Home of RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
 
-use super::{Errno, Incoming, Item, Notification, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
+use super::inbox::Next;
+use super::{Errno, Incoming, Notification, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
 use crate::endpoint::{AssociationId, Message};
 use crate::error::SendError;
 use anabranch_base::Instant;
@@ -207,51 +208,51 @@ impl Sockets {
     /// socket once the error that ended its association.
     pub fn recv(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<Incoming, Errno> {
         loop {
-            let socket = self.socket_at(id)?;
+            let endpoint = &self.endpoint;
+            let socket = self.sockets.get_mut(&id).ok_or(Errno::BadSocket)?;
             if socket.read_shut {
                 return Ok(Incoming::EndOfFile);
             }
-            match socket.inbox.pop_front() {
-                Some(Item::Notification(notification)) => return Ok(Incoming::Notification(notification)),
-                Some(Item::Data(association, stream)) => {
-                    let context = socket.settings.context;
-                    let cumulative_tsn = self.endpoint.cumulative_tsn(association);
-                    let received = self.endpoint.recv(now, association, stream, buffer);
-                    let Ok(Some(received)) = received else {
-                        continue;
-                    };
-                    let socket = self.socket_at(id)?;
-                    if received.incomplete {
-                        // RFC 6458 §6.1.7: what was read of it is all there will be.
-                        socket.notify(Notification::PartialDeliveryAborted { association, stream });
-                        socket.inbox.push_front(Item::Data(association, stream));
-                        self.take_events(now);
-                        continue;
-                    }
-                    // The next turn is another stream's, unless this message goes on.
-                    let item = Item::Data(association, stream);
-                    if received.end_of_message {
-                        socket.inbox.push_back(item);
-                    } else {
-                        socket.inbox.push_front(item);
-                    }
-                    self.take_events(now);
-                    let info = RcvInfo {
-                        stream,
-                        ssn: received.ssn,
-                        unordered: received.unordered,
-                        ppid: received.ppid,
-                        tsn: received.tsn,
-                        cumulative_tsn,
-                        context,
-                        association,
-                    };
-                    let next = self.next_info(id);
-                    let (bytes, end_of_record) = (received.bytes, received.end_of_message);
-                    return Ok(Incoming::Data { bytes, end_of_record, info, next });
-                }
+            socket.inbox.tidy(endpoint);
+            let association = match socket.inbox.next(endpoint) {
+                Some(Next::Data(association, ..)) => association,
+                Some(Next::Notification) => match socket.inbox.take_notification() {
+                    Some(notification) => return Ok(Incoming::Notification(notification)),
+                    None => return self.nothing_to_read(id),
+                },
                 None => return self.nothing_to_read(id),
+            };
+            let context = socket.settings.context;
+            let cumulative_tsn = self.endpoint.cumulative_tsn(association);
+            let Ok(Some((stream, received))) = self.endpoint.recv_next(now, association, buffer) else {
+                return self.nothing_to_read(id);
+            };
+            let socket = self.socket_at(id)?;
+            // The next turn is another association's, unless this message goes on.
+            socket.inbox.read(association, received.end_of_message);
+            if received.incomplete {
+                // RFC 6458 §6.1.7: what was read of it is all there will be.
+                let notification = Notification::PartialDeliveryAborted { association, stream };
+                if socket.settings.events.has(notification.kind()) {
+                    socket.inbox.notify_first(notification);
+                }
+                self.take_events(now);
+                continue;
             }
+            self.take_events(now);
+            let info = RcvInfo {
+                stream,
+                ssn: received.ssn,
+                unordered: received.unordered,
+                ppid: received.ppid,
+                tsn: received.tsn,
+                cumulative_tsn,
+                context,
+                association,
+            };
+            let next = self.next_info(id);
+            let (bytes, end_of_record) = (received.bytes, received.end_of_message);
+            return Ok(Incoming::Data { bytes, end_of_record, info, next });
         }
     }
 
@@ -273,16 +274,15 @@ impl Sockets {
     /// What the next `recv` would return, if `SocketOption::RecvNxtInfo` is on.
     fn next_info(&self, id: SocketId) -> Option<NxtInfo> {
         let socket = self.sockets.get(&id).filter(|socket| socket.settings.recv_nxtinfo)?;
-        socket.inbox.iter().find_map(|item| match item {
-            Item::Notification(notification) => Some(NxtInfo {
+        Some(match socket.inbox.next(&self.endpoint)? {
+            Next::Notification => NxtInfo {
                 stream: 0,
                 notification: true,
                 length: 0,
-                association: notification.association(),
-            }),
-            &Item::Data(association, stream) => {
-                let length = self.endpoint.readable_bytes(association, stream);
-                (length > 0).then_some(NxtInfo { stream, notification: false, length, association })
+                association: socket.inbox.first_association()?,
+            },
+            Next::Data(association, stream, length) => {
+                NxtInfo { stream, notification: false, length, association }
             }
         })
     }

@@ -41,21 +41,47 @@ impl Order {
     fn begin_one(&mut self, stream: u16, pool: &mut Pool) {
         if let Some(slot) = self.streams.find(stream) {
             let released = self.streams.at(slot).begin_anew(pool);
-            self.pass(released);
+            self.pass(stream, false, released);
             self.tell(slot, stream);
         }
     }
 
     /// Unfinished messages at the ends of lanes are cut off: the rest will not come.
     pub(crate) fn drop_tails(&mut self) {
-        for stream in self.streams.iter_mut() {
-            stream.drop_tail(false);
-            if stream.unordered.is_some() {
-                stream.drop_tail(true);
+        for stream in self.streams.in_use() {
+            let Some(slot) = self.streams.find(stream) else { continue };
+            for unordered in [false, true] {
+                let state = self.streams.at(slot);
+                if unordered && state.unordered.is_none() {
+                    continue;
+                }
+                let unseen = state.ends_unseen(unordered);
+                state.drop_tail(unordered);
+                if unseen {
+                    self.withdraw(stream, unordered);
+                }
             }
-            for (to, payload) in std::mem::take(&mut stream.behind) {
-                self.aside = self.aside.saturating_sub(1);
-                stream.unordered.get_or_insert_default().push(&payload, to);
+            let state = self.streams.at(slot);
+            let behind = std::mem::take(&mut state.behind);
+            let count = behind.len() as u64;
+            for (to, payload) in behind {
+                state.unordered.get_or_insert_default().push(&payload, to);
+            }
+            self.pass(stream, true, count);
+        }
+    }
+
+    /// The peer has restarted: only what can be read stays, and every stream expects number 0.
+    pub(crate) fn end_all(&mut self) {
+        self.drop_tails();
+        self.skips = None;
+        self.aside = 0;
+        for stream in self.streams.in_use() {
+            if let Some(slot) = self.streams.find(stream) {
+                let state = self.streams.at(slot);
+                state.waiting.clear();
+                state.next_ssn = 0;
+                self.tell(slot, stream);
             }
         }
     }
@@ -63,10 +89,10 @@ impl Order {
     /// Bytes that wait to be read, or for their turn.
     pub(crate) fn held_bytes(&self) -> u64 {
         let of = |stream: &Stream| {
-            let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len());
+            let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len() - lane.taken);
             let waiting: usize = stream.waiting.values().map(|(_, payload)| payload.len()).sum();
             let behind: usize = stream.behind.iter().map(|(_, payload)| payload.len()).sum();
-            (stream.ordered.bytes.len() + unordered + waiting + behind) as u64
+            (stream.ordered.bytes.len() - stream.ordered.taken + unordered + waiting + behind) as u64
         };
         self.streams.iter().map(of).sum::<u64>() + self.lent.left()
     }

@@ -89,11 +89,13 @@ impl Order {
         if state.lane(unordered).tail.as_ref().is_none_or(|tail| !unordered && tail.ssn != ssn) {
             return;
         }
+        let unseen = state.ends_unseen(unordered);
         self.skips.get_or_insert_default().dropped += state.drop_tail(unordered);
-        if unordered {
-            let released = state.let_pass(pool);
-            self.pass(released);
+        let released = if unordered { state.let_pass(pool) } else { 0 };
+        if unseen {
+            self.withdraw(stream, unordered);
         }
+        self.pass(stream, unordered, released);
         self.tell(slot, stream);
     }
 
@@ -123,6 +125,7 @@ impl Order {
             return;
         }
         // It is one of those: only its end may still be under way.
+        let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);
         // The lowest that waits: numbers may wrap.
@@ -135,7 +138,10 @@ impl Order {
         }
         state.next_ssn = ssn.wrapping_add(1);
         released += state.release(pool);
-        self.pass(released);
+        if unseen {
+            self.withdraw(stream, false);
+        }
+        self.pass(stream, false, released);
         self.tell(slot, stream);
     }
 }

@@ -1,0 +1,102 @@
+//! In which order messages became readable, over all streams.
+//!
+//! Owns a ticket for each message that can be read, whole or in parts, in the order in which that came about: first in,
+//! first out for who reads whatever stream. Kept only where somebody wants to read so (`Config::track_arrivals`).
+//!
+//! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
+
+use super::{Lane, Order, Stream};
+use crate::endpoint::Received;
+use std::collections::VecDeque;
+
+/// Streams and lanes (unordered?), one for each message, the first to be read in front.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals(VecDeque<(u16, bool)>);
+
+impl Arrivals {
+    /// The message of this lane that became readable first is done with, or the last one (`back`).
+    fn strike(&mut self, ticket: (u16, bool), back: bool) {
+        let mut all = self.0.iter();
+        let found = match back {
+            false => all.position(|&other| other == ticket),
+            true => all.rposition(|&other| other == ticket),
+        };
+        if let Some(place) = found {
+            self.0.remove(place);
+        }
+    }
+}
+
+impl Stream {
+    /// A lane has something to read, and no message of the other lane is being read.
+    fn offers(&self, unordered: bool) -> bool {
+        let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
+        self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(Lane::readable)
+    }
+
+    /// The unfinished message of a lane is readable, and nobody learns of its end once it is dropped.
+    pub(super) fn ends_unseen(&self, unordered: bool) -> bool {
+        let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
+        let Some(lane) = lane else { return false };
+        let told = self.reading == Some(unordered) && lane.messages.is_empty();
+        lane.tail.as_ref().is_some_and(|tail| tail.exposed) && !told
+    }
+}
+
+impl Order {
+    /// From now on the order is kept. Nothing has arrived yet.
+    pub(crate) fn track_arrivals(&mut self) {
+        self.arrivals = Some(Box::default());
+    }
+
+    /// So many messages of a lane have become readable.
+    #[inline]
+    pub(super) fn arrive(&mut self, stream: u16, unordered: bool, count: u64) {
+        if let Some(arrivals) = &mut self.arrivals {
+            for _ in 0..count {
+                arrivals.0.push_back((stream, unordered));
+            }
+        }
+    }
+
+    /// A message of a lane has been read to its end.
+    #[inline]
+    pub(super) fn depart(&mut self, stream: u16, unordered: bool) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.strike((stream, unordered), false);
+        }
+    }
+
+    /// The unfinished message at the end of a lane, which was readable, is dropped unseen.
+    pub(super) fn withdraw(&mut self, stream: u16, unordered: bool) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.strike((stream, unordered), true);
+        }
+    }
+
+    /// The lane whose message is to be read next. One that is handed out in parts, all of which are read, lets others pass.
+    fn next_arrival(&self) -> Option<(u16, bool)> {
+        let offers = |&&(stream, unordered): &&(u16, bool)| {
+            self.streams.get(stream).is_some_and(|state| state.offers(unordered))
+        };
+        self.arrivals.as_ref()?.0.iter().find(offers).copied()
+    }
+
+    /// The stream to be read next, and how much one read can return.
+    pub(crate) fn next_readable(&self) -> Option<(u16, usize)> {
+        let (stream, unordered) = self.next_arrival()?;
+        let state = self.streams.get(stream)?;
+        let lane = if unordered { state.unordered.as_deref()? } else { &state.ordered };
+        Some((stream, lane.first()))
+    }
+
+    /// As [`read`](Self::read), of what became readable first on any stream; which stream it was.
+    pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
+        let (stream, unordered) = self.next_arrival()?;
+        let slot = self.streams.find(stream)?;
+        let received = self.read_lane(slot, stream, unordered, out)?;
+        let state = self.streams.at(slot);
+        state.signalled &= state.readable();
+        Some((stream, received))
+    }
+}

@@ -7,6 +7,7 @@ use super::negotiate::Offer;
 use super::{Association, Ctx, State};
 use crate::endpoint::cookie::Cookie;
 use crate::event::Event;
+use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use anabranch_wire::sctp::Cause;
 use std::net::SocketAddr;
@@ -152,7 +153,11 @@ impl Association {
             path.reset_congestion(&config);
         }
         self.ecn = super::EcnState::default();
+        let segment = self.paths.get(0).chunk_limit() as u64;
+        let received = std::mem::replace(&mut self.recv, RecvHalf::new(&self.config, 0, 0, segment));
         self.accept_cookie(ctx, cookie, source);
+        self.recv.inherit(received);
+        self.tell_readable(ctx);
         ctx.events.push_back(Event::Restarted { id: self.id });
         self.tell_adaptation(ctx);
         self.establish(ctx);

@@ -1,6 +1,6 @@
 //! Numbers of the peer that begin anew.
 //!
-//! Home of RFC 6525 §5.2.2 and §5.2.4 (what they ask of the receiving half).
+//! Home of RFC 6525 §5.2.2 and §5.2.4, and of RFC 9260 §5.2.4 A (what they ask of the receiving half).
 
 use super::RecvHalf;
 use super::reassembly::Reassembly;
@@ -56,6 +56,15 @@ impl RecvHalf {
         if let Some(interleaved) = &mut self.interleaved {
             interleaved.take_dropped();
         }
+        self.window.hold(self.order.held_bytes());
+    }
+
+    /// RFC 9260 §5.2.4 A: the peer has restarted, and all its numbers begin anew. What `before` had received in full, and
+    /// acknowledged, and nobody has read yet can still be read; what was to come before it or belongs to it will not.
+    pub(crate) fn inherit(&mut self, before: Self) {
+        self.order = before.order;
+        self.order.end_all();
+        self.order.take_dropped();
         self.window.hold(self.order.held_bytes());
     }
 

@@ -3,6 +3,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::Rng;
+use anabranch_base::time::Duration;
 use anabranch_sctp::Endpoint;
 use expect_test::expect;
 
@@ -226,4 +227,37 @@ fn an_init_alone_changes_nothing() {
         1.000  A ──► B   INIT          tag=A2 rwnd=64k os=1 is=1 tsn=1     injected
         1.025  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=1 is=10 tsn=1 …cookie
     "#]]);
+}
+
+/// RFC 9260 §5.2.4 A: what has arrived in full was acknowledged, so the peer's application counts on it: it can be read
+/// after the restart, before what comes then. What was unfinished, or waits for what will not come, is gone.
+#[test]
+fn what_has_arrived_is_read_after_a_restart() {
+    for interleaving in ["no", "yes"] {
+        let mut script = Script::new(&[("interleaving", interleaving), ("partial_delivery", "3000B")]);
+        script.net.associate_from(A, 1, Some(5_000), PORT);
+        script.run(1_000);
+        script.app(B).reading_pause = Duration::from_secs(60);
+        script.send(A, 0, 100).send(A, 0, 2_000).send(A, 4, 300).run(300);
+        // Of stream 5 the first message is lost, of stream 6 the end.
+        script.lose_times(A, "sid=5 ssn=0", 99).lose_times(A, "sid=5 mid=0", 99).send(A, 5, 10).run(1);
+        script.send(A, 5, 20).send(A, 6, 1_000).run(100);
+        script.net.end(A).engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));
+        script.net.note("        A reboots");
+        script.net.flying.clear();
+        script.net.rules.clear();
+        script.net.associate_from(A, 1, Some(5_000), PORT);
+        script.run(100);
+        let (id, now) = (script.id(B), script.net.now);
+        let engine = &mut script.net.end(B).engine;
+        let mut read = |stream| {
+            let mut lengths = Vec::new();
+            while let Ok(Some(received)) = engine.recv(now, id, stream, &mut [0; 9_000]) {
+                assert!(received.end_of_message && !received.incomplete);
+                lengths.push(received.bytes);
+            }
+            lengths
+        };
+        assert_eq!([read(0), read(4), read(5), read(6)], [vec![100, 2_000], vec![300], vec![], vec![1_000]]);
+    }
 }

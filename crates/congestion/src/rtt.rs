@@ -77,6 +77,15 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.bounds.max);
     }
 
+    /// The RTO is again what was measured, or the initial one before any measurement: the peer has answered, though
+    /// nothing could be measured by it.
+    pub fn forget_back_off(&mut self) {
+        self.rto = match self.smoothed {
+            Some((srtt, var)) => self.bounds.within(srtt + (4 * var).max(self.bounds.granularity)),
+            None => self.bounds.initial,
+        };
+    }
+
     /// The retransmission timeout now.
     #[must_use]
     pub fn rto(&self) -> Duration {
@@ -155,6 +164,25 @@ mod tests {
             rtt.on_sample(ms(1));
         }
         assert_eq!(rtt.rto(), ms(10));
+    }
+
+    /// The peer has answered, though nothing could be measured by it.
+    #[test]
+    fn a_back_off_is_forgotten() {
+        let config = RttConfig {
+            rto_initial: Duration::from_secs(3),
+            rto_min: Duration::from_millis(100),
+            rto_max: Duration::from_secs(60),
+            granularity: Duration::from_millis(1),
+        };
+        let mut rtt = RttEstimator::new(config);
+        for expected in [3_000, 150] {
+            rtt.back_off();
+            rtt.back_off();
+            rtt.forget_back_off();
+            assert_eq!(rtt.rto(), Duration::from_millis(expected));
+            rtt.on_sample(Duration::from_millis(50));
+        }
     }
 
     /// Whoever configures it may contradict himself; a measurement must not end the program for it.

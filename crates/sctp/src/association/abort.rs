@@ -82,11 +82,13 @@ impl Association {
         /// More causes in one ERROR are not told of.
         const MOST: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
-            if let Cause::StaleCookie(micros) = cause
-                && matches!(self.state, State::CookieEchoed(_))
-            {
+            if let Cause::StaleCookie(micros) = cause {
+                // RFC 9260 §5.2.6: anywhere but in COOKIE-ECHOED it is discarded.
                 self.on_stale_cookie(ctx, micros);
-                return;
+                if matches!(self.state, State::Closed) {
+                    return;
+                }
+                continue;
             }
             if let Cause::UnrecognizedChunk(chunk) = cause {
                 self.on_unrecognized(chunk);

@@ -99,7 +99,7 @@ impl Association {
         let State::CookieWait(init) = &self.state else {
             return;
         };
-        let stale = init.stale;
+        let (stale, late) = (init.stale, init.late);
         let offer = match read(&ack.0, Extensions::of(&self.config), from.ip()) {
             Ok(offer) => offer,
             Err(refusal) => {
@@ -126,8 +126,8 @@ impl Association {
             self.report(path, &Cause::UnrecognizedParams(param));
         }
         self.outbox.handshake_path = path as u8;
-        self.outbox.handshake_repeated = false;
-        self.state = State::CookieEchoed(Echo { cookie, retries: 0, stale });
+        let init_repeated = std::mem::take(&mut self.outbox.handshake_repeated);
+        self.state = State::CookieEchoed(Echo { cookie, retries: 0, stale, late, init_repeated });
         self.outbox.cookie_echo = true;
     }
 
@@ -274,10 +274,16 @@ impl Association {
 
     /// RFC 9260 §5.2.6: our cookie came too late: a new one, to live longer.
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Ctx<'_>, staleness_us: u32) {
-        let State::CookieEchoed(echo) = &self.state else {
+        let State::CookieEchoed(echo) = &mut self.state else {
             return;
         };
-        let stale = echo.stale + 1;
+        if let Some(late) = echo.late.checked_sub(1) {
+            // Each copy of a COOKIE ECHO may be answered: this is about one before, and the new cookie is on its way.
+            echo.late = late;
+            return;
+        }
+        let (stale, late) = (echo.stale + 1, echo.retries);
+        let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
         // What an association of the peer's has acknowledged that it has given up since cannot be
         // said again: another one would wait for it for ever.
         let acknowledged = self.send.outstanding.base() > 0;
@@ -285,15 +291,24 @@ impl Association {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }
-        // The measured round trip and at most a second more.
-        let rtt = self.outbox.handshake_sent.map_or(0, |sent| (ctx.now - sent).as_millis() as u64);
+        // RFC 9260 §5.2.6: the round trip of COOKIE ECHO and ERROR, and at most a second more.
+        let round_trip = self.outbox.handshake_sent.map(|sent| ctx.now - sent);
+        let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
+        // RFC 9260 §6.3.1 C5: of a COOKIE ECHO that was sent once it is a measurement. Of others it is none, but the peer
+        // has answered: the new attempt does not begin with the back-off of the one before.
+        let path = self.handshake_path();
+        match round_trip.filter(|_| once) {
+            Some(rtt) => self.sample(path, rtt),
+            None => self.paths.at(path).rtt.forget_back_off(),
+        }
         self.take_back_everything();
-        self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale });
+        self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale, late });
         self.outbox.cookie_echo = false;
         self.outbox.init = true;
-        self.outbox.handshake_repeated = true;
+        // A new INIT: its answer measures the round trip, unless it may be that of one before.
+        self.outbox.handshake_repeated = init_repeated;
         // RFC 9260 §5.4: an INIT goes to no unverified address.
         if !self.paths.get(self.handshake_path()).is_usable() {
             self.outbox.handshake_path = self.paths.current() as u8;

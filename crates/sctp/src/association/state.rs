@@ -32,6 +32,8 @@ pub(crate) struct Init {
     pub(crate) preserve_ms: Option<u32>,
     /// Stale cookies so far.
     pub(crate) stale: u32,
+    /// COOKIE ECHOs with stale cookies that may still be answered.
+    pub(crate) late: u32,
 }
 
 /// What is needed while COOKIE ECHO is unanswered.
@@ -43,6 +45,10 @@ pub(crate) struct Echo {
     pub(crate) retries: u32,
     /// Stale cookies so far.
     pub(crate) stale: u32,
+    /// COOKIE ECHOs with stale cookies that may still be answered.
+    pub(crate) late: u32,
+    /// The INIT that the cookie answers was sent more than once.
+    pub(crate) init_repeated: bool,
 }
 
 impl Echo {

@@ -2,6 +2,7 @@
 
 use crate::net::{A, B, PORT};
 use crate::script::{Script, configured};
+use anabranch_sctp::Event;
 use expect_test::expect;
 
 /// RFC 9260 §5.1.6: the four-way handshake.
@@ -168,6 +169,73 @@ fn stale_cookie() {
     "#]]);
 }
 
+/// Of a COOKIE ECHO that was sent twice both copies are answered, late: the second ERROR is about the cookie before, and
+/// the new one is not thrown away for it.
+#[test]
+fn the_same_cookie_is_stale_twice() {
+    let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);
+    script.delay(A, "COOKIE ECHO", 1_075).associate();
+    script.duplicate_late(B, "ERROR", 20).run(6_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO     delayed 1075 ms
+        1.050  A ──► B   COOKIE ECHO
+        1.075  A ◄── B   ERROR stale-cookie(50000us)     duplicated
+        1.100  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=100ms families=v4
+        1.125  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        1.150  A ◄── B   ERROR stale-cookie(125000us)
+        1.150  A ──► B   COOKIE ECHO
+        1.175          B: accepted, 10 streams out, 10 in
+        1.175  A ◄── B   COOKIE ACK
+        1.200          A: established, 10 streams out, 10 in
+    "#]]);
+    let events = &script.net.ends[0].events;
+    assert!(!events.iter().any(|event| matches!(event, Event::PeerError { .. })), "{events:?}");
+}
+
+/// RFC 9260 §5.2.6: COOKIE ECHO and ERROR measure a round trip, and so do the new INIT and its answer; the back-off of
+/// a COOKIE ECHO that was sent again does not go on in the new attempt.
+#[test]
+fn the_rto_after_a_stale_cookie() {
+    for once in [true, false] {
+        let mut script = Script::new(&[("cookie_life", "60ms"), ("rto_min", "100ms")]);
+        if once {
+            script.delay(A, "COOKIE ECHO", 80);
+        } else {
+            script.lose_times(A, "COOKIE ECHO", 2);
+        }
+        script.lose(A, "preserve=").associate().run(9_000);
+        script.check(if once { expect![[r#"
+            0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+            0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+            0.050  A ──► B   COOKIE ECHO     delayed 80 ms
+            0.155  A ◄── B   ERROR stale-cookie(70000us)
+            0.180  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=200ms families=v4     ✗ lost
+            0.395  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=200ms families=v4
+            0.420  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+            0.445  A ──► B   COOKIE ECHO
+            0.470          B: accepted, 10 streams out, 10 in
+            0.470  A ◄── B   COOKIE ACK
+            0.495          A: established, 10 streams out, 10 in
+        "#]] } else { expect![[r#"
+            0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+            0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+            0.050  A ──► B   COOKIE ECHO     ✗ lost
+            0.200  A ──► B   COOKIE ECHO     ✗ lost
+            0.500  A ──► B   COOKIE ECHO
+            0.525  A ◄── B   ERROR stale-cookie(440000us)
+            0.550  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=490ms families=v4     ✗ lost
+            0.700  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=490ms families=v4
+            0.725  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+            0.750  A ──► B   COOKIE ECHO
+            0.775          B: accepted, 10 streams out, 10 in
+            0.775  A ◄── B   COOKIE ACK
+            0.800          A: established, 10 streams out, 10 in
+        "#]] });
+    }
+}
+
 /// RFC 9260 §5.1.1: each side sends on no more streams than the other takes.
 #[test]
 fn streams_are_negotiated() {
@@ -277,6 +345,7 @@ fn early_messages_on_streams_that_are_not_granted() {
     script.check_drawn(expect![[r#"
         0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
         0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=2 is=2 tsn=1 …cookie
+        0.050          A: not delivered: sid=2 len=20 context=2, unsent
         0.050  A ──► B   COOKIE ECHO; DATA tsn=1 sid=1 ssn=0 len=10 BE; DATA tsn=2 sid=0 ssn=0 len=30 BE
         0.075          B: accepted, 2 streams out, 2 in
         0.075          B: received sid=1 len=10

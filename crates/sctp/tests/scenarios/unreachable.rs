@@ -4,7 +4,7 @@ use crate::net::{self, A, B};
 use crate::script::Script;
 use anabranch_base::engine::{Icmp, IcmpKind};
 use anabranch_sctp::{CloseReason, Event};
-use anabranch_wire::sctp::packet;
+use anabranch_wire::sctp::{Init, packet};
 use expect_test::expect;
 
 /// B's host says to A that it knows no SCTP, about a packet that A has sent.
@@ -63,4 +63,36 @@ fn borne_out_by_silence() {
     script.run(2_000);
     protocol_unreachable(&mut script);
     assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
+}
+
+/// RFC 9260 §10: what each code of either version of ICMP does to an association that is up, and to one that asks.
+#[test]
+fn every_code() {
+    for (network, v6) in [(1, false), (net::V6, true)] {
+        for kind in
+            (0..16).map(IcmpKind::Unreachable).chain([IcmpKind::UnknownNextHeader, IcmpKind::TooBig(1_280)])
+        {
+            for asking in [false, true] {
+                let mut script = Script::in_network(network, &[]);
+                script.associate().run(if asking { 1 } else { 1_000 });
+                let (source_port, target_port) = script.ports(A);
+                let tag = if asking { 0 } else { script.net.ladder.numbers().latest_tag(B).expect("a tag") };
+                let mut quoted = Vec::new();
+                let start = packet::begin(&mut quoted, source_port, target_port, tag);
+                if asking {
+                    quoted = script.under_way(A, Init::KIND);
+                }
+                let end = if asking { 20 } else { start + 8 };
+                let (source, target) = (net::address(A, network).ip(), net::address(B, network).ip());
+                script.net.icmp(A, &Icmp { kind, source, target }, &quoted[..end]);
+                script.run(1);
+                let protocol = match kind {
+                    IcmpKind::UnknownNextHeader => v6,
+                    kind => kind == IcmpKind::Unreachable(2) && !v6,
+                };
+                let expected = protocol.then_some(CloseReason::NotListening);
+                assert_eq!(closed(&mut script), expected, "{kind:?} v6={v6} asking={asking}");
+            }
+        }
+    }
 }

@@ -109,7 +109,7 @@ impl Endpoint {
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
-        let mut rng = rng.fork("endpoint");
+        let rng = rng.fork("endpoint");
         let udp_apart = config.udp_apart;
         let ephemeral = Ephemeral::new(rng.fork("ports"));
         Self {

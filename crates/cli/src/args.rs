@@ -134,7 +134,9 @@ fn serve() -> Command {
         .long_about(
             "Serve a directory of files by HTTP/1.1 over TCP, over SCTP in UDP (no privilege needed) and over SCTP on \
              IP. Traffic is in the clear. SIGINT and SIGTERM finish what is in flight. The access log goes to standard \
-             output.",
+             output.\n\n\
+             Nothing outside DIR is served: symbolic links are followed while they stay in it. Names that begin with a \
+             dot (.git, .env) are served with --dotfiles only, except /.well-known/.",
         )
         .after_long_help(
             "Examples:\n  \
@@ -144,6 +146,12 @@ fn serve() -> Command {
              Exit: 0 ended when asked to, 1 not everything was finished in time, 2 usage, 3 not possible here.",
         )
         .arg(Arg::new("directory").value_name("DIR").default_value(".").help("What to serve"))
+        .arg(
+            Arg::new("dotfiles")
+                .long("dotfiles")
+                .action(ArgAction::SetTrue)
+                .help("Serve names that begin with a dot, too: without it only /.well-known/ of them"),
+        )
         .arg(
             Arg::new("listen")
                 .long("listen")

@@ -7,12 +7,29 @@
 //! replaced: it is written to. Files whose names another host has given go
 //! below one directory ([`Reserved::below`]), and links lead them nowhere else.
 
+#[cfg(target_os = "linux")]
+mod below;
+
 use crate::Failure;
+#[cfg(target_os = "linux")]
+use below::Parent;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Nothing is fetched where there is no operating system's world.
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+enum Parent {}
+
+#[cfg(not(target_os = "linux"))]
+impl Parent {
+    fn rename(&self, _partial: &Path, _target: &Path) -> std::io::Result<()> {
+        match *self {}
+    }
+}
 
 /// What must go if we end early. Held while a file or directory is made or renamed, so that an interrupt finds it
 /// either not there or listed.
@@ -31,6 +48,8 @@ pub struct Reserved {
     /// The hidden file; `None` for what is no file.
     partial: Option<PathBuf>,
     file: Option<File>,
+    /// The open directory of both, where their path may lead elsewhere by now.
+    parent: Option<Parent>,
 }
 
 impl Reserved {
@@ -45,76 +64,34 @@ impl Reserved {
             return Err(Failure::Host(format!("'{}' is a directory; a file was expected", named.display())));
         }
         if kind.is_some_and(|kind| !kind.is_file()) {
-            return Ok(Self { named: named.to_owned(), target, partial: None, file: None });
+            return Ok(Self { named: named.to_owned(), target, partial: None, file: None, parent: None });
         }
         Self::hidden(named, target, &mut under_way())
     }
 
-    /// Makes sure that `name`, which another host has given, can be written below `directory`; directories on the way are
-    /// made. Links that lie there do not lead out of it, nor to anything hidden; what is itself a link, or no file, is left
-    /// alone.
-    ///
-    /// # Errors
-    /// [`Failure::Host`] with the reason.
-    pub fn below(directory: &Path, name: &Path) -> Result<Self, Failure> {
-        let named = directory.join(name);
-        let refused = |why: &str| Failure::Host(format!("cannot write '{}': {why}", named.display()));
-        let failed = |error: &std::io::Error| failure(&named, error);
-        let mut parts: Vec<_> = name.components().collect();
-        let Some(Component::Normal(last)) = parts.pop() else { return Err(refused("it names no file")) };
-        if parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
-            return Err(refused("it leads out of the directory"));
-        }
-        let root = directory.canonicalize().map_err(|error| failed(&error))?;
-        let mut parent = root.clone();
-        let mut under_way = under_way();
-        for part in parts {
-            let next = parent.join(part);
-            match fs::create_dir(&next) {
-                Ok(()) => {
-                    under_way.push(next.clone());
-                    parent = next;
-                }
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    let there = next.canonicalize().map_err(|error| failed(&error))?;
-                    let is_hidden =
-                        |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
-                    let why = match there.strip_prefix(&root) {
-                        Err(_) => "leads out of the directory",
-                        Ok(way) if way.components().any(is_hidden) => "leads to a hidden directory",
-                        Ok(_) => {
-                            parent = there;
-                            continue;
-                        }
-                    };
-                    return Err(refused(&format!("the link '{}' {why}", next.display())));
-                }
-                Err(error) => return Err(failed(&error)),
-            }
-        }
-        let target = parent.join(last);
-        match fs::symlink_metadata(&target) {
-            Ok(kind) if kind.is_symlink() => return Err(refused("a symbolic link has that name")),
-            Ok(kind) if kind.is_dir() => return Err(refused("a directory has that name")),
-            Ok(kind) if !kind.is_file() => return Err(refused("what has that name is no file")),
-            _ => {}
-        }
-        Self::hidden(&named, target, &mut under_way)
-    }
-
     /// Begins the hidden file beside `target`. It is always a new one: whatever has its name, a link too, stays as it is.
     fn hidden(named: &Path, target: PathBuf, under_way: &mut Vec<PathBuf>) -> Result<Self, Failure> {
+        Self::begin(named, target, under_way, |partial| File::create_new(partial))
+    }
+
+    /// The same, where `create_new` makes the file.
+    fn begin(
+        named: &Path,
+        target: PathBuf,
+        under_way: &mut Vec<PathBuf>,
+        create_new: impl Fn(&Path) -> std::io::Result<File>,
+    ) -> Result<Self, Failure> {
         loop {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let partial =
                 target.with_file_name(format!(".anabranch.{}.{number}.partial", std::process::id()));
-            match File::create_new(&partial) {
+            match create_new(&partial) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failure(named, &error)),
                 Ok(file) => {
                     under_way.push(partial.clone());
                     let (named, partial, file) = (named.to_owned(), Some(partial), Some(file));
-                    return Ok(Self { named, target, partial, file });
+                    return Ok(Self { named, target, partial, file, parent: None });
                 }
             }
         }
@@ -181,7 +158,11 @@ pub fn publish(filled: Vec<Reserved>) -> Result<(), Failure> {
     let mut under_way = under_way();
     for file in filled {
         let Some(partial) = &file.partial else { continue };
-        fs::rename(partial, &file.target).map_err(|error| failure(&file.named, &error))?;
+        let renamed = match &file.parent {
+            Some(parent) => parent.rename(partial, &file.target),
+            None => fs::rename(partial, &file.target),
+        };
+        renamed.map_err(|error| failure(&file.named, &error))?;
         under_way.retain(|other| other != partial);
     }
     Ok(())

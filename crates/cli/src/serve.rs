@@ -42,7 +42,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let directory = directory.to_owned();
     doors.run(announce, move |doors, post| {
         let site = FileSite::new(Path::new(&directory))
-            .map_err(|why| Failure::Host(format!("{directory}: {why}")))?;
+            .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
+            .with_dotfiles(matches.get_flag("dotfiles"));
         let settings = Settings::read(&matches)?;
         let served = os::run(busy_poll::options(&matches), async |world| {
             serve(world, site, doors, settings, post).await
@@ -52,7 +53,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 }
 
 fn planned(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &Settings) -> String {
-    let mut out = format!("directory: {directory}\n");
+    let dotfiles = if matches.get_flag("dotfiles") { "served" } else { "only /.well-known/" };
+    let mut out = format!("directory: {directory}\ndotfiles: {dotfiles}\n");
     for place in places {
         out += &format!("listen: {place}\n");
     }

@@ -14,11 +14,13 @@
 //! | [`throughput`] | as much as goes through, between two real ends: iperf's work |
 //! | [`messages`] | messages at a fixed rate, each with its own delay |
 //! | [`observe`] | what happened when, at both ends |
+//! | [`beneath`] | files in a directory, and in no other |
 //! | [`body`] | what the bytes of an object are, so that each is checked |
 //!
 //! HTTP/1.1 (RFC 9112) rides on TCP as everywhere, and on SCTP with one
 //! exchange at a time on each stream pair; see [`mapping`].
 
+pub mod beneath;
 pub mod body;
 pub mod bulk;
 mod closing;

@@ -14,6 +14,7 @@
 
 mod access;
 mod exchanges;
+#[cfg(unix)]
 pub mod files;
 mod rest;
 mod screen;

@@ -2,11 +2,13 @@
 //! that embeds (style sheets their images and fonts, frames their documents).
 //!
 //! Nothing outside the directory is ever read: `..` stops at the top as in
-//! any address, and a symbolic link that leads out is refused.
+//! any address, and a symbolic link that leads out is refused (`RootDirectory`).
 
 use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
+use crate::beneath::RootDirectory;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Reads the site in `directory`. What is embedded from elsewhere or missing
@@ -18,11 +20,8 @@ use std::path::{Path, PathBuf};
 pub fn load(directory: &Path) -> Result<Page, PageError> {
     let shown = directory.display();
     let wrong = |why: String| PageError::new(format!("{shown}: {why}"));
-    let root = directory.canonicalize().map_err(|why| wrong(why.to_string()))?;
-    if !root.is_dir() {
-        return Err(wrong("not a directory".to_owned()));
-    }
-    let is_empty = fs::read_dir(&root).map_err(|why| wrong(why.to_string()))?.next().is_none();
+    let root = RootDirectory::new(directory).map_err(|why| wrong(why.to_string()))?;
+    let is_empty = fs::read_dir(root.path()).map_err(|why| wrong(why.to_string()))?.next().is_none();
     if is_empty {
         return Err(wrong("the directory is empty; an index.html is needed".to_owned()));
     }
@@ -38,7 +37,7 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
     let mut next = 0;
     while next < files.len() {
         let base = objects[next].name.clone();
-        for address in embedded(&files[next], &base, &objects[next].content_type)? {
+        for address in site.embedded(&files[next], &base, &objects[next].content_type)? {
             let Some(target) = address else { continue };
             match target {
                 Target::Elsewhere(url) => elsewhere.push(url),
@@ -71,7 +70,8 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
             warnings.push(format!("{} addresses {what}: {}{more}", list.len(), named.join(", ")));
         }
     }
-    let name = root.file_name().map_or_else(|| "site".to_owned(), |name| name.to_string_lossy().into_owned());
+    let name =
+        root.path().file_name().map_or_else(|| "site".to_owned(), |name| name.to_string_lossy().into_owned());
     let page = Page {
         name,
         source: format!("directory {shown}"),
@@ -84,13 +84,13 @@ pub fn load(directory: &Path) -> Result<Page, PageError> {
 }
 
 struct Site<'a> {
-    root: &'a Path,
+    root: &'a RootDirectory,
 }
 
 impl Site<'_> {
-    /// The file that the path of an address names; `None` when there is none.
+    /// The file below the root that the path of an address names; `None` when there is none.
     fn locate(&self, path: &str) -> Result<Option<PathBuf>, PageError> {
-        let mut file = self.root.to_path_buf();
+        let mut below = PathBuf::new();
         let decoded = decode(path);
         for part in decoded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
             // Decoding may have brought back what resolving took out.
@@ -98,35 +98,59 @@ impl Site<'_> {
             if part == ".." || part.contains(['\0', '\\']) {
                 return Ok(None);
             }
-            file.push(part);
+            below.push(part);
         }
-        let Ok(real) = file.canonicalize() else { return Ok(None) };
-        if !real.starts_with(self.root) {
-            let link = file.display();
-            return Err(PageError::new(format!(
-                "{link}: a symbolic link that leads out of the site is refused"
-            )));
+        if self.metadata(&below)?.is_some_and(|metadata| metadata.is_dir()) {
+            below.push("index.html");
         }
-        let real = if real.is_dir() { real.join("index.html") } else { real };
-        let Ok(real) = real.canonicalize() else { return Ok(None) };
-        if !real.starts_with(self.root) {
-            let link = file.display();
-            return Err(PageError::new(format!(
-                "{link}: a symbolic link that leads out of the site is refused"
-            )));
-        }
-        Ok(real.is_file().then_some(real))
+        Ok(self.metadata(&below)?.filter(fs::Metadata::is_file).map(|_| below))
     }
 
-    fn object(&self, path: &str, file: &Path, initiator: Option<usize>) -> Result<Object, PageError> {
-        let length = fs::metadata(file).map_err(|why| unreadable(file, &why))?.len();
+    /// `None`: there is nothing of that name.
+    fn metadata(&self, below: &Path) -> Result<Option<fs::Metadata>, PageError> {
+        match self.root.look(below) {
+            Ok(look) => Ok(Some(look.metadata)),
+            Err(why) if why.kind() == ErrorKind::CrossesDevices => Err(PageError::new(format!(
+                "{}: a symbolic link that leads out of the site is refused",
+                self.full(below).display()
+            ))),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn full(&self, below: &Path) -> PathBuf {
+        self.root.path().join(below)
+    }
+
+    fn object(&self, path: &str, below: &Path, initiator: Option<usize>) -> Result<Object, PageError> {
+        let full = self.full(below);
+        let look = self.root.look(below).map_err(|why| unreadable(&full, &why))?;
+        let length = look.metadata.len();
         if length > MAX_BODY {
-            return Err(PageError::new(format!("{}: {length} bytes, more than {MAX_BODY}", file.display())));
+            return Err(PageError::new(format!("{}: {length} bytes, more than {MAX_BODY}", full.display())));
         }
         let mut object = Object::new(path, length);
-        object.content_type = content_type(file).to_owned();
+        object.content_type = content_type(below).to_owned();
         object.initiator = initiator;
         Ok(object)
+    }
+
+    /// What the file `below`, fetched as `path`, embeds; `None` for what needs no fetch.
+    fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Vec<Option<Target>>, PageError> {
+        if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
+            return Ok(Vec::new());
+        }
+        let mut bytes = Vec::new();
+        let file = self.root.open(below).and_then(|file| {
+            let regular = file.metadata()?.is_file();
+            if regular { Ok(file) } else { Err(std::io::Error::other("it is no file any more")) }
+        });
+        let read = file.and_then(|file| file.take(MAX_SCANNED + 1).read_to_end(&mut bytes));
+        read.map_err(|why| unreadable(&self.full(below), &why))?;
+        if bytes.len() as u64 > MAX_SCANNED {
+            return Ok(Vec::new());
+        }
+        Ok(embedded(&bytes, path, kind))
     }
 }
 
@@ -138,34 +162,26 @@ enum Target {
     Elsewhere(String),
 }
 
-/// What `file`, fetched as `path`, embeds; `None` for what needs no fetch.
-fn embedded(file: &Path, path: &str, kind: &str) -> Result<Vec<Option<Target>>, PageError> {
-    if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
-        return Ok(Vec::new());
-    }
-    let length = fs::metadata(file).map_err(|why| unreadable(file, &why))?.len();
-    if length > MAX_SCANNED {
-        return Ok(Vec::new());
-    }
-    let bytes = fs::read(file).map_err(|why| unreadable(file, &why))?;
+/// What a document with `bytes`, fetched as `path`, embeds.
+fn embedded(bytes: &[u8], path: &str, kind: &str) -> Vec<Option<Target>> {
     let (base, addresses) = if kind == "text/css" {
-        (None, embed::in_css(&bytes))
+        (None, embed::in_css(bytes))
     } else {
-        let found = embed::in_html(&bytes);
+        let found = embed::in_html(bytes);
         (found.base, found.addresses)
     };
     let base = match base.map(|base| resolve(path, &base)) {
         Some(Some(Target::Here(base))) => base,
         // Everything relative is relative to another host.
         Some(Some(Target::Elsewhere(base))) => {
-            return Ok(addresses
+            return addresses
                 .iter()
                 .map(|address| Some(Target::Elsewhere(format!("{base}{address}"))))
-                .collect());
+                .collect();
         }
         Some(None) | None => path.to_owned(),
     };
-    Ok(addresses.iter().map(|address| resolve(&base, address)).collect())
+    addresses.iter().map(|address| resolve(&base, address)).collect()
 }
 
 /// `address` as seen from the document at the absolute path `base`.

@@ -1,7 +1,9 @@
 //! A directory of files as a site.
 //!
 //! Names are decoded once and taken literally: what does not lead to a regular
-//! file inside the directory is not there, whatever way it is written or linked.
+//! file inside the directory is not there, whatever way it is written or linked ([`RootDirectory`]: nobody can put another
+//! file between the check and the opening). Links that stay inside are followed. Names that begin with a dot are not
+//! there unless they are wanted, but for `/.well-known/` (RFC 8615); where a link leads its own name counts.
 //! Files are read as they are sent, so their size costs no memory; some stay open for the next request, which then costs
 //! one look at the name. `shelf` has those that are open.
 //!
@@ -10,6 +12,7 @@
 mod shelf;
 
 use super::site::{Answer, Asked, Content, Resource, Site, Stored};
+use crate::beneath::{Look, RootDirectory};
 use crate::page::directory::content_type;
 use bytes::Bytes;
 use http::header::{
@@ -32,7 +35,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The files below a directory. A directory is answered with its `index.html`.
 #[derive(Debug)]
 pub struct FileSite {
-    root: PathBuf,
+    root: Rc<RootDirectory>,
+    /// Names that begin with a dot are served.
+    dotfiles: bool,
     /// Files that were asked for, by what was asked for.
     kept: RefCell<BTreeMap<String, Kept>>,
     shelf: Rc<Shelf>,
@@ -42,8 +47,9 @@ pub struct FileSite {
 #[derive(Debug)]
 struct Kept {
     file: Rc<Shared>,
-    /// The name that led to it.
-    path: PathBuf,
+    /// The name that led to it, and its whole path.
+    below: PathBuf,
+    full: PathBuf,
     validators: Rc<Validators>,
     content_type: &'static str,
 }
@@ -72,7 +78,12 @@ impl Identity {
 
 /// What a request target leads to.
 enum Found {
-    File(Rc<Shared>, PathBuf),
+    File {
+        file: Rc<Shared>,
+        below: PathBuf,
+        /// By a link.
+        linked: bool,
+    },
     /// A directory asked for without the slash that relative addresses need.
     NeedsSlash,
     Nothing,
@@ -86,21 +97,24 @@ impl FileSite {
     /// # Errors
     /// There is no such directory.
     pub fn new(root: &Path) -> io::Result<Self> {
-        let root = root.canonicalize()?;
-        if !root.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        Ok(Self { root, kept: RefCell::default(), shelf: Shelf::new(MOST_OPEN) })
+        let root = Rc::new(RootDirectory::new(root)?);
+        let shelf = Shelf::new(root.clone(), MOST_OPEN);
+        Ok(Self { root, dotfiles: false, kept: RefCell::default(), shelf })
+    }
+
+    /// The same, and whether names that begin with a dot are served.
+    #[must_use]
+    pub fn with_dotfiles(mut self, served: bool) -> Self {
+        self.dotfiles = served;
+        self
     }
 
     /// The file that `path`, as asked for, has led to before, if it still does.
     fn known(&self, path: &str) -> Option<(Stored, Rc<Validators>, &'static str)> {
         let mut all = self.kept.borrow_mut();
         let kept = all.get(path)?;
-        // The same file as when it was found to lie in the directory, whichever way it is reached now.
-        let same =
-            std::fs::metadata(&kept.path).is_ok_and(|kind| Identity::of(&kind) == kept.file.identity());
-        if !same {
+        let there = self.root.look_again(&kept.below, &kept.full);
+        if there.is_err() || there.is_ok_and(|kind| Identity::of(&kind) != kept.file.identity()) {
             all.remove(path);
             return None;
         }
@@ -120,29 +134,39 @@ impl FileSite {
     }
 
     fn locate(&self, target: &str) -> Found {
-        let Some((mut path, slash)) = path_of(target).map(|(below, slash)| (self.root.join(below), slash))
-        else {
-            return Found::Nothing;
-        };
-        if path.is_dir() {
-            if !slash {
-                return if self.inside(&path).is_some() { Found::NeedsSlash } else { Found::Nothing };
-            }
-            path.push("index.html");
-        } else if slash {
-            return Found::Nothing;
-        }
-        let Some(real) = self.inside(&path) else { return Found::Nothing };
-        match self.shelf.take(real) {
-            Ok(Some(file)) => Found::File(file, path),
-            Err(why) if is_out_of_descriptors(&why) => Found::Busy,
-            Ok(None) | Err(_) => Found::Nothing,
+        let found = path_of(target, self.dotfiles).map(|(below, slash)| self.find_below(below, slash));
+        match found {
+            Some(Ok(found)) => found,
+            Some(Err(why)) if is_out_of_descriptors(&why) => Found::Busy,
+            Some(Err(_)) | None => Found::Nothing,
         }
     }
 
-    /// Where `path` really leads, if that is in the directory.
-    fn inside(&self, path: &Path) -> Option<PathBuf> {
-        path.canonicalize().ok().filter(|real| real.starts_with(&self.root))
+    /// What is `below` the root; `slash`: a directory is asked for.
+    fn find_below(&self, mut below: PathBuf, slash: bool) -> io::Result<Found> {
+        let mut look = self.look(&below)?;
+        match (look.metadata.is_dir(), slash) {
+            (true, false) => return Ok(Found::NeedsSlash),
+            (false, true) => return Ok(Found::Nothing),
+            (true, true) => {
+                below.push("index.html");
+                look = self.look(&below)?;
+            }
+            (false, false) => {}
+        }
+        if !look.metadata.is_file() {
+            return Ok(Found::Nothing);
+        }
+        let file = self.shelf.take(&below, Identity::of(&look.metadata))?;
+        Ok(file.map_or(Found::Nothing, |file| Found::File { file, below, linked: look.linked }))
+    }
+
+    /// Looks at a name, for which a descriptor is needed for a moment.
+    fn look(&self, below: &Path) -> io::Result<Look> {
+        match self.root.look(below) {
+            Err(why) if is_out_of_descriptors(&why) && self.shelf.close_one() => self.root.look(below),
+            look => look,
+        }
     }
 }
 
@@ -158,8 +182,8 @@ impl Site for FileSite {
         if let Some((whole, validators, content_type)) = self.known(asked_path(asked.target)) {
             return typed(validators.choose(asked, whole), content_type);
         }
-        let (file, path) = match self.locate(asked.target) {
-            Found::File(file, path) => (file, path),
+        let (file, below, linked) = match self.locate(asked.target) {
+            Found::File { file, below, linked } => (file, below, linked),
             Found::Nothing => return not_found(),
             Found::Busy => return busy(),
             Found::NeedsSlash => {
@@ -175,11 +199,15 @@ impl Site for FileSite {
                 return answer;
             }
         };
-        let (identity, content_type) = (file.identity(), content_type(&path));
+        let (identity, content_type) = (file.identity(), content_type(&below));
         let validators = Rc::new(Validators::new(identity));
         let whole = Stored { store: file.clone(), offset: 0, length: identity.length };
-        let kept = Kept { file, path, validators: validators.clone(), content_type };
-        self.keep(asked_path(asked.target), kept);
+        // Where a link leads is found out each time.
+        if !linked {
+            let full = self.root.path().join(&below);
+            let kept = Kept { file, below, full, validators: validators.clone(), content_type };
+            self.keep(asked_path(asked.target), kept);
+        }
         typed(validators.choose(asked, whole), content_type)
     }
 }
@@ -208,8 +236,9 @@ fn busy() -> Answer {
     answer
 }
 
-/// The path below the root that a request target names, and whether it ends with a slash.
-fn path_of(target: &str) -> Option<(PathBuf, bool)> {
+/// The path below the root that a request target names, and whether it ends with a slash; `dotfiles`: it may have a name
+/// in it that begins with a dot.
+fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     let path = asked_path(target).strip_prefix('/')?;
     let mut below = PathBuf::new();
     let mut last_empty = true;
@@ -222,6 +251,11 @@ fn path_of(target: &str) -> Option<(PathBuf, bool)> {
             continue;
         }
         if name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\')) {
+            return None;
+        }
+        // RFC 8615 §3: what is well known is at the top.
+        let well_known = name == b".well-known" && below.as_os_str().is_empty();
+        if name[0] == b'.' && !dotfiles && !well_known {
             return None;
         }
         below.push(OsStr::from_bytes(&name));

@@ -6,19 +6,21 @@
 //! mixed into an answer: the answer breaks off.
 
 use super::Identity;
+use crate::beneath::RootDirectory;
 use crate::serve::Store;
 use bytes::{Bytes, BytesMut};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
 /// The files of a site that somebody holds.
 #[derive(Debug)]
 pub(super) struct Shelf {
+    root: Rc<RootDirectory>,
     files: RefCell<BTreeMap<Identity, Weak<Shared>>>,
     /// How many of them are open.
     open: Cell<usize>,
@@ -31,35 +33,32 @@ pub(super) struct Shelf {
 #[derive(Debug)]
 pub(super) struct Shared {
     shelf: Rc<Shelf>,
-    /// Where it really is.
-    real: PathBuf,
+    /// The name that led to it.
+    below: PathBuf,
     identity: Identity,
     file: RefCell<Option<File>>,
     read: Cell<u64>,
 }
 
 impl Shelf {
-    /// Of which so many may be open.
-    pub(super) fn new(most: usize) -> Rc<Self> {
-        Rc::new(Self { files: RefCell::default(), open: Cell::new(0), most, reads: Cell::new(0) })
+    /// Of files beneath `root`, of which so many may be open.
+    pub(super) fn new(root: Rc<RootDirectory>, most: usize) -> Rc<Self> {
+        let (files, open, reads) = Default::default();
+        Rc::new(Self { root, files, open, most, reads })
     }
 
-    /// The regular file at `real`; `None` if it is something else.
-    pub(super) fn take(self: &Rc<Self>, real: PathBuf) -> io::Result<Option<Rc<Shared>>> {
-        let kind = std::fs::metadata(&real)?;
-        if !kind.is_file() {
-            return Ok(None);
-        }
-        let held = self.files.borrow().get(&Identity::of(&kind)).and_then(Weak::upgrade);
+    /// The regular file `below` the root, which was looked at already as `seen`; `None` if it is something else by now.
+    pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<Shared>>> {
+        let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
         if let Some(shared) = held {
             shared.used();
             return Ok(Some(shared));
         }
-        let Some((file, identity)) = self.open(&real)? else { return Ok(None) };
+        let Some((file, identity)) = self.open(below)? else { return Ok(None) };
         self.open.set(self.open.get() + 1);
         let shared = Rc::new(Shared {
             shelf: self.clone(),
-            real,
+            below: below.to_owned(),
             identity,
             file: RefCell::new(Some(file)),
             read: Cell::new(0),
@@ -70,22 +69,21 @@ impl Shelf {
     }
 
     /// Opens a regular file, for which another may have to be closed.
-    fn open(&self, real: &Path) -> io::Result<Option<(File, Identity)>> {
+    fn open(&self, below: &Path) -> io::Result<Option<(File, Identity)>> {
         if self.open.get() >= self.most {
             self.close_one();
         }
-        // What was looked at may be another thing by now: not to wait for a pipe that took its place.
-        let open = || File::options().read(true).custom_flags(O_NONBLOCK).open(real);
-        let file = match open() {
-            Err(why) if is_out_of_descriptors(&why) && self.close_one() => open()?,
+        let file = match self.root.open(below) {
+            Err(why) if is_out_of_descriptors(&why) && self.close_one() => self.root.open(below)?,
             file => file?,
         };
+        // What was looked at may be another thing by now.
         let kind = file.metadata()?;
         Ok(kind.is_file().then(|| (file, Identity::of(&kind))))
     }
 
     /// Closes the file that was read least recently; whether there was one.
-    fn close_one(&self) -> bool {
+    pub(super) fn close_one(&self) -> bool {
         let files = self.files.borrow();
         let open = files.values().filter_map(Weak::upgrade).filter(|shared| shared.file.borrow().is_some());
         let Some(oldest) = open.min_by_key(|shared| shared.read.get()) else { return false };
@@ -125,7 +123,7 @@ impl Store for Shared {
     fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
         self.used();
         if self.file.borrow().is_none() {
-            let opened = self.shelf.open(&self.real)?.filter(|(_, identity)| *identity == self.identity);
+            let opened = self.shelf.open(&self.below)?.filter(|(_, identity)| *identity == self.identity);
             let (file, _) = opened.ok_or_else(|| io::Error::other("it is another file by now"))?;
             self.shelf.open.set(self.shelf.open.get() + 1);
             *self.file.borrow_mut() = Some(file);
@@ -157,12 +155,6 @@ pub(super) fn is_out_of_descriptors(why: &io::Error) -> bool {
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// `O_NONBLOCK` of the operating system.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const O_NONBLOCK: i32 = 0o4000;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const O_NONBLOCK: i32 = 0x4;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +173,10 @@ mod tests {
             }
             Self(path.canonicalize().expect("a directory"))
         }
+
+        fn shelf(&self, most: usize) -> Rc<Shelf> {
+            Shelf::new(Rc::new(RootDirectory::new(&self.0).expect("a directory")), most)
+        }
     }
 
     impl Drop for Scratch {
@@ -189,28 +185,32 @@ mod tests {
         }
     }
 
-    fn take(shelf: &Rc<Shelf>, scratch: &Scratch, name: &str) -> Rc<Shared> {
-        shelf.take(scratch.0.join(name)).expect("opened").expect("a file")
+    fn take(shelf: &Rc<Shelf>, name: &str) -> Rc<Shared> {
+        let seen = Identity::of(&shelf.root.look(Path::new(name)).expect("there").metadata);
+        shelf.take(Path::new(name), seen).expect("opened").expect("a file")
     }
 
     #[test]
     fn a_file_is_open_once_and_forgotten_when_nobody_holds_it() {
-        let (scratch, shelf) = (Scratch::new("once"), Shelf::new(10));
+        let scratch = Scratch::new("once");
+        let shelf = scratch.shelf(10);
         fs::hard_link(scratch.0.join("a"), scratch.0.join("d")).expect("a link");
-        let held = ["a", "d", "./a", "a"].map(|name| take(&shelf, &scratch, name));
+        let held = ["a", "d", "./a", "a"].map(|name| take(&shelf, name));
         assert!(held.iter().all(|file| Rc::ptr_eq(file, &held[0])) && shelf.open.get() == 1);
-        let other = take(&shelf, &scratch, "b");
+        let other = take(&shelf, "b");
         assert_eq!((shelf.open.get(), shelf.files.borrow().len()), (2, 2));
         drop((held, other));
         assert_eq!((shelf.open.get(), shelf.files.borrow().len()), (0, 0));
-        assert!(shelf.take(scratch.0.clone()).expect("there").is_none());
+        let seen = Identity::of(&shelf.root.look(Path::new(".")).expect("there").metadata);
+        assert!(shelf.take(Path::new("."), seen).expect("there").is_none());
         assert_eq!(shelf.open.get(), 0);
     }
 
     #[test]
     fn where_too_many_are_open_the_one_read_longest_ago_is_closed_until_it_is_read() {
-        let (scratch, shelf) = (Scratch::new("many"), Shelf::new(2));
-        let [a, b, c] = ["a", "b", "c"].map(|name| take(&shelf, &scratch, name));
+        let scratch = Scratch::new("many");
+        let shelf = scratch.shelf(2);
+        let [a, b, c] = ["a", "b", "c"].map(|name| take(&shelf, name));
         let is_open = |file: &Shared| file.file.borrow().is_some();
         assert_eq!((is_open(&a), is_open(&b), is_open(&c), shelf.open.get()), (false, true, true, 2));
         for _ in 0..3 {

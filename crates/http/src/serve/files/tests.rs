@@ -223,3 +223,127 @@ fn only_so_many_files_stay_open() {
         assert!(site.kept.borrow().len() <= MOST_KEPT);
     }
 }
+
+/// What is checked is what is opened: a link that changes all the time leads in, or nowhere.
+#[test]
+fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
+    let (scratch, site) = Scratch::new("race");
+    let root = scratch.0.join("root");
+    symlink("ten", root.join("swap")).expect("a link");
+    fs::create_dir(scratch.0.join("outside")).expect("a directory");
+    fs::write(scratch.0.join("outside/index.html"), "secret").expect("a file");
+    symlink("sub", root.join("way")).expect("a link");
+    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (stop, place) = (over.clone(), root.clone());
+    let swapping = std::thread::spawn(move || {
+        let swap = |name: &str, target: &str| {
+            symlink(target, place.join("new")).expect("a link");
+            fs::rename(place.join("new"), place.join(name)).expect("renamed");
+        };
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            swap("swap", "../secret.txt");
+            swap("way", "../outside");
+            swap("swap", "ten");
+            swap("way", "sub");
+        }
+    });
+    let (mut inside, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        for (target, wanted) in
+            [("/swap", &b"0123456789"[..]), ("/way/", b"<p>sub"), ("/way/index.html", b"<p>sub")]
+        {
+            let (status, body, _) = ask(&site, target);
+            match status {
+                200 => {
+                    assert_eq!(String::from_utf8_lossy(&body), String::from_utf8_lossy(wanted), "{target}")
+                }
+                _ => assert_eq!(status, 404, "{target}"),
+            }
+            if status == 200 { inside += 1 } else { refused += 1 }
+        }
+    }
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    swapping.join().expect("swapped");
+    assert!(inside > 100 && refused > 100, "nothing was swapped: {inside} inside, {refused} refused");
+}
+
+#[test]
+fn links_that_stay_inside_are_followed_absolute_ones_too() {
+    let (scratch, site) = Scratch::new("inner");
+    let root = scratch.0.join("root");
+    for (link, target) in [
+        ("sub/back", PathBuf::from("../ten")),
+        ("absolute", root.canonicalize().expect("a path").join("sub/../ten")),
+        ("two", PathBuf::from("absolute")),
+        ("directory", root.canonicalize().expect("a path").join("sub")),
+    ] {
+        symlink(target, root.join(link)).expect("a link");
+    }
+    for target in ["/sub/back", "/absolute", "/two", "/within"] {
+        assert_eq!(ask(&site, target).1, b"0123456789", "{target}");
+    }
+    assert_eq!((ask(&site, "/directory").0, ask(&site, "/directory/").1), (301, b"<p>sub".to_vec()));
+    // Out and in again is out.
+    symlink("../root/ten", root.join("around")).expect("a link");
+    symlink("/proc/self/root", root.join("magic")).expect("a link");
+    for target in ["/around", "/magic", "/magic/", "/magic/etc/passwd"] {
+        assert_eq!(ask(&site, target).0, 404, "{target}");
+    }
+}
+
+#[test]
+fn what_was_served_before_is_not_once_it_lies_outside() {
+    let (scratch, site) = Scratch::new("moved");
+    let root = scratch.0.join("root");
+    assert_eq!((ask(&site, "/sub/index.html").0, ask(&site, "/sub/index.html").0), (200, 200));
+    fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
+    symlink("../away", root.join("sub")).expect("a link");
+    assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
+    // A whole site that takes the place of another is the site.
+    assert_eq!(ask(&site, "/ten").0, 200);
+    fs::rename(&root, scratch.0.join("old")).expect("renamed");
+    assert_eq!(ask(&site, "/ten").0, 404);
+    fs::create_dir_all(root.join("sub")).expect("a directory");
+    fs::write(root.join("ten"), "of the new one").expect("a file");
+    fs::write(root.join("sub/index.html"), "new").expect("a file");
+    assert_eq!((ask(&site, "/ten").1, ask(&site, "/sub/").1), (b"of the new one".to_vec(), b"new".to_vec()));
+}
+
+#[test]
+fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
+    let (scratch, site) = Scratch::new("dots");
+    let root = scratch.0.join("root");
+    for name in
+        [".env", ".git/config", "sub/.htpasswd", ".well-known/acme", ".well-known/.key", "sub/.well-known/x"]
+    {
+        fs::create_dir_all(root.join(name).parent().expect("a parent")).expect("a directory");
+        fs::write(root.join(name), "dotted").expect("a file");
+    }
+    // The owner has given it another name.
+    symlink(".env", root.join("shown")).expect("a link");
+    let hidden = [
+        "/.env",
+        "/%2eenv",
+        "//.env",
+        "/./.env",
+        "/.git",
+        "/.git/",
+        "/.git/config",
+        "/%2Egit/config",
+        "/sub/.htpasswd",
+        "/.well-known/.key",
+        "/sub/.well-known/x",
+        "/.well-known/../.env",
+        "/.WELL-KNOWN/acme",
+        "/...",
+    ];
+    for target in hidden {
+        assert_eq!(ask(&site, target).0, 404, "{target}");
+    }
+    assert_eq!((ask(&site, "/.well-known/acme").0, ask(&site, "/.well-known").0), (200, 301));
+    assert_eq!(ask(&site, "/shown").0, 200);
+    let site = FileSite::new(&root).expect("a site").with_dotfiles(true);
+    for target in ["/.env", "/.git/config", "/sub/.htpasswd", "/.well-known/.key", "/sub/.well-known/x"] {
+        assert_eq!(ask(&site, target).0, 200, "{target}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Files below a directory whose names another host has given.
+//!
+//! Each directory on the way is opened in the one before it, and the file is made and renamed in the last: links that
+//! somebody puts there meanwhile lead nowhere else.
+
+use super::{Reserved, failure, under_way};
+use crate::Failure;
+use anabranch_http::beneath::RootDirectory;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// The directory that a file is made and renamed in.
+#[derive(Debug)]
+pub(super) struct Parent(OwnedFd);
+
+impl Parent {
+    /// Gives the file its final name; both are in this directory.
+    pub(super) fn rename(&self, partial: &Path, target: &Path) -> io::Result<()> {
+        let (Some(from), Some(to)) = (partial.file_name(), target.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok(renameat(&self.0, from, &self.0, to)?)
+    }
+
+    fn create_new(&self, partial: &Path) -> io::Result<File> {
+        let name = partial.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // What the user's umask leaves of it, as of any new file.
+        Ok(openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?.into())
+    }
+}
+
+impl Reserved {
+    /// Makes sure that `name`, which another host has given, can be written below `directory`; directories on the way are
+    /// made. Links that lie there do not lead out of it, nor to anything hidden; what is itself a link, or no file, is left
+    /// alone.
+    ///
+    /// # Errors
+    /// [`Failure::Host`] with the reason.
+    pub fn below(directory: &Path, name: &Path) -> Result<Self, Failure> {
+        let named = directory.join(name);
+        let refused = |why: &str| Failure::Host(format!("cannot write '{}': {why}", named.display()));
+        let failed = |error: io::Error| failure(&named, &error);
+        let mut parts: Vec<_> = name.components().collect();
+        let Some(Component::Normal(last)) = parts.pop() else { return Err(refused("it names no file")) };
+        if parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(refused("it leads out of the directory"));
+        }
+        let root = RootDirectory::new(directory).map_err(failed)?;
+        let mut parent =
+            openat(CWD, root.path(), DIRECTORY, Mode::empty()).map_err(|why| failed(why.into()))?;
+        let mut way = PathBuf::new();
+        let mut under_way = under_way();
+        for part in parts {
+            match mkdirat(&parent, part.as_os_str(), Mode::from_raw_mode(0o777)) {
+                Ok(()) => under_way.push(root.path().join(&way).join(part)),
+                Err(Errno::EXIST) => {}
+                Err(why) => return Err(failed(why.into())),
+            }
+            match openat(&parent, part.as_os_str(), DIRECTORY, Mode::empty()) {
+                Ok(next) => {
+                    way.push(part);
+                    parent = next;
+                }
+                // A link, or no directory at all.
+                Err(Errno::LOOP | Errno::NOTDIR) => {
+                    let link = root.path().join(&way).join(part);
+                    let there = link.canonicalize().map_err(failed)?;
+                    let is_hidden =
+                        |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+                    let why = match there.strip_prefix(root.path()) {
+                        Err(_) => "leads out of the directory",
+                        Ok(there) if there.components().any(is_hidden) => "leads to a hidden directory",
+                        Ok(there) => {
+                            parent = root.directory(there).map_err(failed)?;
+                            way = there.to_owned();
+                            continue;
+                        }
+                    };
+                    return Err(refused(&format!("the link '{}' {why}", link.display())));
+                }
+                Err(why) => return Err(failed(why.into())),
+            }
+        }
+        match statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) => match FileType::from_raw_mode(there.st_mode) {
+                FileType::RegularFile => {}
+                FileType::Symlink => return Err(refused("a symbolic link has that name")),
+                FileType::Directory => return Err(refused("a directory has that name")),
+                _ => return Err(refused("what has that name is no file")),
+            },
+            Err(_) => {}
+        }
+        let parent = Parent(parent);
+        let target = root.path().join(way).join(last);
+        let file = Self::begin(&named, target, &mut under_way, |partial| parent.create_new(partial))?;
+        Ok(Self { parent: Some(parent), ..file })
+    }
+}
+
+/// To open a directory in another, not by a link.
+const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::publish;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A directory that becomes a link while files are put into it: they are in the directory, or nowhere.
+    #[test]
+    fn a_directory_that_is_swapped_meanwhile_leads_nowhere_else() {
+        let scratch = std::env::temp_dir().join(format!("anabranch-below-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&scratch);
+        let (copy, outside) = (scratch.join("copy"), scratch.join("outside"));
+        for directory in [copy.join("sub"), outside.clone()] {
+            fs::create_dir_all(directory).expect("directories");
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let (stop, place, lure) = (over.clone(), copy.clone(), outside.clone());
+        let swapping = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = fs::rename(place.join("sub"), place.join("away"));
+                // Another may have been made meanwhile.
+                let _ = symlink(&lure, place.join("sub"));
+                let _ = fs::remove_file(place.join("sub"));
+                let _ = fs::remove_dir_all(place.join("sub"));
+                let _ = fs::rename(place.join("away"), place.join("sub"));
+            }
+        });
+        let (mut written, mut refused) = (0, 0);
+        for number in 0..20_000 {
+            let name = format!("sub/deep/{number}");
+            let reserved = Reserved::below(&copy, Path::new(&name));
+            match reserved.and_then(|file| file.fill(b"x")).and_then(|file| publish(vec![file])) {
+                Ok(()) => written += 1,
+                Err(_) => refused += 1,
+            }
+            if written > 200 && refused > 200 {
+                break;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        swapping.join().expect("swapped");
+        let led: Vec<_> =
+            fs::read_dir(&outside).expect("there").flatten().map(|entry| entry.file_name()).collect();
+        assert!(led.is_empty(), "{led:?} of {written} written, {refused} refused");
+        assert!(written > 0 && refused > 0, "{written} written, {refused} refused");
+        fs::remove_dir_all(&scratch).expect("removed");
+    }
+}

@@ -1,0 +1,94 @@
+//! Nothing outside its directory leaves `serve`, whoever changes links in it meanwhile, and nothing hidden unless that is
+//! wanted.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod running;
+
+use running::{Running, Scratch};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TCP: &str = "tcp://127.0.0.1:0";
+
+/// Links from within to without and back, as fast as they can be changed, and as many requests as there is time for.
+#[test]
+fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
+    let site = Scratch::new("beneath-race");
+    for (name, text) in [
+        ("site/a", "inside"),
+        ("site/dir/index.html", "inside"),
+        ("out/index.html", "SECRET"),
+        ("out/x", "SECRET"),
+    ] {
+        site.file(name, text);
+    }
+    let root = site.0.join("site");
+    let server = Running::start(&["serve", root.to_str().expect("UTF-8"), "-q", "--listen", TCP]);
+    let over = Arc::new(AtomicBool::new(false));
+    let (stop, place) = (over.clone(), root.clone());
+    let swapping = thread::spawn(move || {
+        let swap = |name: &str, target: &str| {
+            symlink(target, place.join("new")).expect("a link");
+            fs::rename(place.join("new"), place.join(name)).expect("renamed");
+        };
+        while !stop.load(Ordering::Relaxed) {
+            swap("file", "a");
+            swap("way", "dir");
+            swap("file", "../out/x");
+            swap("way", "../out");
+        }
+    });
+    let mut stream = server.connect();
+    let mut answers = BufReader::new(stream.try_clone().expect("a handle"));
+    let (began, mut inside, mut refused) = (Instant::now(), 0, 0);
+    while began.elapsed() < Duration::from_secs(5) {
+        for target in ["/file", "/way/", "/way/index.html"] {
+            // A part and a condition go the same way.
+            let fields = if inside % 2 == 0 { "Range: bytes=0-99\r\n" } else { "If-None-Match: \"x\"\r\n" };
+            stream
+                .write_all(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes())
+                .expect("sent");
+            let (mut head, mut length) = (String::new(), 0);
+            while answers.read_line(&mut head).expect("an answer") > 2 {
+                let line = head.lines().last().expect("a line").to_ascii_lowercase();
+                if let Some(value) = line.strip_prefix("content-length: ") {
+                    length = value.parse().expect("a number");
+                }
+            }
+            let mut body = vec![0; length];
+            answers.read_exact(&mut body).expect("a body");
+            let body = String::from_utf8_lossy(&body).into_owned();
+            assert!(!body.contains("SECRET"), "{target}, after {inside} from inside: {head}{body}");
+            if body == "inside" { inside += 1 } else { refused += 1 }
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    swapping.join().expect("swapped");
+    assert!(inside > 100 && refused > 100, "nothing was swapped: {inside} from inside, {refused} refused");
+}
+
+#[test]
+fn names_that_begin_with_a_dot_are_for_who_asks_for_them() {
+    let site = Scratch::new("beneath-dots");
+    for name in ["site/.env", "site/.git/config", "site/sub/.htpasswd", "site/.well-known/acme"] {
+        site.file(name, "dotted");
+    }
+    let root = format!("{}/site", site.text());
+    for (flags, status) in [(&[][..], 404), (&["--dotfiles"][..], 200)] {
+        let server = Running::start(&[&["serve", &root, "-q", "--listen", TCP], flags].concat());
+        let ask = |target: &str| {
+            server.ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"))
+        };
+        for target in ["/.env", "/%2eenv", "//.env", "/.git/config", "/sub/%2Ehtpasswd"] {
+            assert!(ask(target).starts_with(&format!("HTTP/1.1 {status} ")), "{target} {flags:?}");
+        }
+        assert!(ask("/.well-known/acme").starts_with("HTTP/1.1 200 "), "{flags:?}");
+    }
+}

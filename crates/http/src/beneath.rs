@@ -1,0 +1,403 @@
+//! Files beneath a directory, whatever links lie there and whoever changes them meanwhile.
+//!
+//! A name is looked up from the directory's own handle, and what is found is used by its handle: nobody can put another
+//! file between a check and its use. A symbolic link is followed as long as it stays in the directory; one that leads out
+//! of it, even for a part of the way, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel says it. An absolute
+//! link stays in the directory where it begins with the directory's own path.
+//!
+//! Linux does it with one call, `openat2` with `RESOLVE_BENEATH`. Where there is none, and for absolute links, names are
+//! walked part by part, each opened without following it.
+
+#[cfg(not(unix))]
+use std::fs::File;
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A directory that nothing is looked up outside of.
+#[derive(Debug)]
+pub struct RootDirectory {
+    /// Its path without links, and as it was given: absolute links may begin with either.
+    real: PathBuf,
+    given: PathBuf,
+    #[cfg(unix)]
+    held: std::cell::RefCell<handle::Held>,
+}
+
+/// What a name leads to.
+#[derive(Debug)]
+pub struct Look {
+    /// The kind of file, its size and its times.
+    pub metadata: Metadata,
+    /// A symbolic link was on the way.
+    pub linked: bool,
+}
+
+impl RootDirectory {
+    /// The directory at `path`. Links in `path` itself are followed, once.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let (real, given) = (path.canonicalize()?, std::path::absolute(path)?);
+        if !real.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self {
+            #[cfg(unix)]
+            held: std::cell::RefCell::new(handle::Held::open(&real)?),
+            real,
+            given,
+        })
+    }
+
+    /// The directory's path without links.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.real
+    }
+
+    /// The rest of an absolute link that begins with the directory's path.
+    fn inside<'a>(&self, target: &'a Path) -> io::Result<&'a Path> {
+        let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.given));
+        rest.map_err(|_| outside())
+    }
+}
+
+/// A name leads out of the directory.
+fn outside() -> io::Error {
+    io::ErrorKind::CrossesDevices.into()
+}
+
+#[cfg(unix)]
+mod handle {
+    use super::{Look, RootDirectory};
+    use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+    use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat};
+    use rustix::io::Errno;
+    use std::cell::Cell;
+    use std::ffi::{OsStr, OsString};
+    use std::fs::{File, Metadata};
+    use std::io;
+    use std::os::unix::ffi::OsStringExt;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::{Component, Path, PathBuf};
+    use std::rc::Rc;
+
+    /// The open directory.
+    #[derive(Debug)]
+    pub(super) struct Held {
+        directory: Rc<OwnedFd>,
+        device: u64,
+        node: u64,
+        /// The kernel resolves whole names.
+        whole: Cell<bool>,
+    }
+
+    impl Held {
+        pub(super) fn open(real: &Path) -> io::Result<Self> {
+            let directory = openat(CWD, real, DIRECTORY, Mode::empty())?;
+            let metadata = File::from(directory.try_clone()?).metadata()?;
+            let (device, node) = (metadata.dev(), metadata.ino());
+            Ok(Self { directory: Rc::new(directory), device, node, whole: Cell::new(WHOLE) })
+        }
+    }
+
+    impl RootDirectory {
+        /// What `below` leads to, beneath the directory.
+        ///
+        /// # Errors
+        /// There is nothing, or it is outside.
+        pub fn look(&self, below: &Path) -> io::Result<Look> {
+            let root = self.root()?;
+            let (found, linked) = match self.resolve(&root, below, LOOK, false) {
+                Err(Errno::LOOP) => (self.resolve(&root, below, LOOK, true)?, true),
+                found => (found?, false),
+            };
+            Ok(Look { metadata: File::from(found).metadata()?, linked })
+        }
+
+        /// What `below` leads to without any link, for a name that is looked up often; `full` is the whole path.
+        ///
+        /// # Errors
+        /// There is nothing, or a link is on the way.
+        pub fn look_again(&self, below: &Path, full: &Path) -> io::Result<Metadata> {
+            // Of a single name only the name itself could be a link.
+            if below.parent().is_none_or(|parent| parent.as_os_str().is_empty()) {
+                return full.symlink_metadata();
+            }
+            let root = self.root()?;
+            Ok(File::from(self.resolve(&root, below, LOOK, false)?).metadata()?)
+        }
+
+        /// Opens the file `below` to be read, without waiting for whoever would have to write it.
+        ///
+        /// # Errors
+        /// It cannot be opened, or is outside.
+        pub fn open(&self, below: &Path) -> io::Result<File> {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+            Ok(self.resolve(&*self.root()?, below, flags, true)?.into())
+        }
+
+        /// Opens the directory `below`, to which no link may lead.
+        ///
+        /// # Errors
+        /// There is none, or a link is on the way.
+        pub fn directory(&self, below: &Path) -> io::Result<OwnedFd> {
+            Ok(self.resolve(&*self.root()?, below, DIRECTORY, false)?)
+        }
+
+        /// The open directory. Another that has taken its place is taken, too: sites are replaced as a whole.
+        fn root(&self) -> io::Result<Rc<OwnedFd>> {
+            let metadata = self.real.symlink_metadata()?;
+            let mut held = self.held.borrow_mut();
+            if (metadata.dev(), metadata.ino()) != (held.device, held.node) {
+                *held = Held::open(&self.real)?;
+            }
+            Ok(held.directory.clone())
+        }
+
+        /// As where the kernel knows no whole names.
+        #[cfg(test)]
+        pub(super) fn walk_only(&self) {
+            self.held.borrow().whole.set(false);
+        }
+
+        /// Opens `below` beneath `root`; `links`: those that stay inside are followed.
+        fn resolve(
+            &self,
+            root: &OwnedFd,
+            below: &Path,
+            flags: OFlags,
+            links: bool,
+        ) -> Result<OwnedFd, Errno> {
+            let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+            if self.held.borrow().whole.get() {
+                match whole(root, below, flags, links) {
+                    Err(Errno::NOSYS) => self.held.borrow().whole.set(false),
+                    // A sandbox may refuse the call; an absolute link may lead back inside; and a name that others rename
+                    // all the time may have to be walked.
+                    Err(Errno::PERM | Errno::XDEV | Errno::AGAIN) => {}
+                    found => return found,
+                }
+            }
+            self.walk(root, below, flags, links)
+        }
+
+        /// The same part by part. Each part is opened in the directory before it, not followed, and `..` goes back to the
+        /// handle that was there before: so no step leaves the directory.
+        fn walk(&self, root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
+            let mut left: Vec<OsString> = parts(below).collect();
+            let mut way: Vec<OwnedFd> = Vec::new();
+            let mut followed = 0;
+            while let Some(part) = left.pop() {
+                if part == ".." {
+                    way.pop().ok_or(Errno::XDEV)?;
+                    continue;
+                }
+                let here: BorrowedFd<'_> = way.last().map_or(root.as_fd(), AsFd::as_fd);
+                let last = left.is_empty();
+                let wanted = if last { flags } else { DIRECTORY };
+                let opened = openat(here, &part, wanted | NOT_A_LINK, Mode::empty());
+                let why = match opened {
+                    // A link that is only looked at is opened itself.
+                    Ok(found) if wanted.contains(LOOK) && is_link(&found)? => Errno::LOOP,
+                    Ok(found) if last => return Ok(found),
+                    Ok(found) => {
+                        way.push(found);
+                        continue;
+                    }
+                    Err(why) => why,
+                };
+                let Ok(target) = readlinkat(here, &part, Vec::new()) else { return Err(why) };
+                followed += 1;
+                if !links || followed > MOST_LINKS {
+                    return Err(Errno::LOOP);
+                }
+                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                let inside = if target.is_absolute() {
+                    way.clear();
+                    self.inside(&target).map_err(|_| Errno::XDEV)?
+                } else {
+                    &target
+                };
+                left.extend(parts(inside));
+            }
+            let here = way.last().map_or(root.as_fd(), AsFd::as_fd);
+            openat(here, OsStr::new("."), flags | NOT_A_LINK, Mode::empty())
+        }
+    }
+
+    /// RESOLVE_BENEATH: what leads out of `root` is refused by the kernel, and so is a name that changes under its hands.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn whole(root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
+        use rustix::fs::{ResolveFlags, openat2};
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        resolve.set(ResolveFlags::NO_SYMLINKS, !links);
+        let mut tries = 0;
+        loop {
+            match openat2(root, below, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if tries < TRIES => tries += 1,
+                found => return found,
+            }
+        }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn whole(_root: &OwnedFd, _below: &Path, _flags: OFlags, _links: bool) -> Result<OwnedFd, Errno> {
+        Err(Errno::NOSYS)
+    }
+
+    fn is_link(found: &OwnedFd) -> Result<bool, Errno> {
+        Ok(rustix::fs::FileType::from_raw_mode(fstat(found)?.st_mode).is_symlink())
+    }
+
+    /// The parts of a path, last first; none of them begins at the root of the file system.
+    fn parts(path: &Path) -> impl Iterator<Item = OsString> {
+        path.components().rev().filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some(OsStr::new("..").to_owned()),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+        })
+    }
+
+    const NOT_A_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
+    /// To see what is there, nothing has to be readable.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const LOOK: OFlags = OFlags::PATH;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const LOOK: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+    const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+    /// Whether there may be a kernel that resolves whole names.
+    const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
+    /// As often a name is resolved anew that changes meanwhile.
+    const TRIES: u32 = 16;
+    /// Links on one way, as the kernel counts.
+    const MOST_LINKS: u32 = 40;
+}
+
+/// Where files have no handles to look up names from, names are looked at before they are used.
+#[cfg(not(unix))]
+impl RootDirectory {
+    fn real(&self, below: &Path) -> io::Result<PathBuf> {
+        let real = self.real.join(below).canonicalize()?;
+        self.inside(&real)?;
+        Ok(real)
+    }
+
+    /// What `below` leads to, beneath the directory.
+    ///
+    /// # Errors
+    /// There is nothing, or it is outside.
+    pub fn look(&self, below: &Path) -> io::Result<Look> {
+        let full = self.real.join(below);
+        let real = self.real(below)?;
+        Ok(Look { metadata: real.metadata()?, linked: real != full })
+    }
+
+    /// Opens the file `below` to be read.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is outside.
+    pub fn open(&self, below: &Path) -> io::Result<File> {
+        File::open(self.real(below)?)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// The kernel and the walk agree on every name.
+    #[test]
+    fn a_name_leads_to_the_same_however_it_is_resolved() {
+        let scratch = std::env::temp_dir().join(format!("anabranch-beneath-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&scratch);
+        let at = scratch.join("root");
+        fs::create_dir_all(at.join("a/b")).expect("directories");
+        for name in ["root/f", "root/a/f", "root/a/b/f", "out"] {
+            fs::write(scratch.join(name), name).expect("a file");
+        }
+        let full = at.canonicalize().expect("a path");
+        for (link, target) in [
+            ("l", "f"),
+            ("a/l", "../f"),
+            ("a/b/l", "../../a/f"),
+            ("d", "a/b"),
+            ("e", "d"),
+            ("out", "../out"),
+            ("up", ".."),
+            ("a/up", "../.."),
+            ("again", "again"),
+            ("none", "nothing"),
+            ("slash", "/"),
+            ("etc", "/etc"),
+            ("file", "f/x"),
+            ("dot", "./a/./f"),
+        ] {
+            symlink(target, at.join(link)).expect("a link");
+        }
+        symlink(full.join("a/b"), at.join("whole")).expect("a link");
+        symlink(full.join("../out"), at.join("wholeout")).expect("a link");
+        let (kernel, walk) =
+            (RootDirectory::new(&at).expect("there"), RootDirectory::new(&at).expect("there"));
+        walk.walk_only();
+        let read = |root: &RootDirectory, name: &str| {
+            let look = root.look(Path::new(name)).map_err(|why| why.kind())?;
+            let file = root.open(Path::new(name)).map_err(|why| why.kind())?;
+            let text =
+                if look.metadata.is_file() { io::read_to_string(file).expect("text") } else { String::new() };
+            Ok::<_, io::ErrorKind>((look.metadata.is_dir(), look.linked, text))
+        };
+        let mut served = 0;
+        for name in [
+            "",
+            ".",
+            "f",
+            "a",
+            "a/f",
+            "a/b/f",
+            "l",
+            "a/l",
+            "a/b/l",
+            "d/f",
+            "e/f",
+            "e/l",
+            "out",
+            "up",
+            "up/out",
+            "a/up/f",
+            "up/root/f",
+            "again",
+            "none",
+            "slash/etc",
+            "etc/passwd",
+            "file",
+            "f/x",
+            "dot",
+            "whole/f",
+            "whole",
+            "wholeout",
+            "d/../f",
+            "e/../../f",
+            "../root/f",
+            "a/../f",
+            "..",
+            "a/b/../../../out",
+            "no/f",
+        ] {
+            let (one, other) = (read(&kernel, name), read(&walk, name));
+            assert_eq!(one, other, "{name}");
+            if let Ok((false, _, text)) = one {
+                served += 1;
+                assert!(text.starts_with("root/"), "{name}: {text}");
+            }
+        }
+        assert!(served > 10, "{served}");
+        assert_eq!(read(&walk, "up/out"), Err(io::ErrorKind::CrossesDevices));
+        fs::remove_dir_all(&scratch).expect("removed");
+    }
+}

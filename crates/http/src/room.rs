@@ -1,17 +1,21 @@
 //! How many may be at something at a time, in all threads together.
 //!
+//! - [`clients`]: who a client is, and how many seats each has
 //! - [`seats`]: a server's sessions, and who goes when they are as many
 //! - [`entrance`]: who comes when they are
 //! - [`share`]: what of it may be one's own
 
+mod clients;
 mod entrance;
 mod seats;
 mod share;
 
+pub(crate) use clients::Client;
 pub(crate) use entrance::Entrance;
 pub(crate) use seats::{Seat, Spot};
 pub(crate) use share::{Pace, Portion, Share};
 
+use clients::Census;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,6 +33,8 @@ struct Shared {
     wanted: AtomicUsize,
     /// Who can end sessions in their favour.
     servers: AtomicUsize,
+    /// Whose sessions they are.
+    census: Census,
 }
 
 impl Room {
@@ -36,7 +42,8 @@ impl Room {
     #[must_use]
     pub fn new(most: usize) -> Self {
         let (left, none) = (AtomicUsize::new(most), || AtomicUsize::new(0));
-        Self { shared: Arc::new(Shared { most, left, wanted: none(), servers: none() }) }
+        let census = Census::default();
+        Self { shared: Arc::new(Shared { most, left, wanted: none(), servers: none(), census }) }
     }
 
     /// A place, while there is one.

@@ -5,13 +5,13 @@
 //! for all who ask. What the host has written down itself waits for nobody.
 
 use super::target::Authority;
-use crate::room::{Portion, Room, Share};
+use crate::room::{Client, Portion, Room, Share};
 use anabranch_world::Detach;
 use anabranch_world::names::Names;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
@@ -19,7 +19,7 @@ use std::task::{Poll, Waker};
 pub(super) struct Lookups<W> {
     world: W,
     room: Room,
-    clients: RefCell<BTreeMap<Option<IpAddr>, Rc<Share>>>,
+    clients: RefCell<BTreeMap<Client, Rc<Share>>>,
     under_way: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
     /// Who waits for a place.
     waiting: RefCell<Vec<Waker>>,
@@ -98,7 +98,7 @@ impl<W: Names> Lookups<W> {
 
     fn share(&self, client: Option<IpAddr>) -> Rc<Share> {
         let new = || Share::new(self.room.clone(), 1);
-        self.clients.borrow_mut().entry(client.map(site)).or_insert_with(new).clone()
+        self.clients.borrow_mut().entry(Client::at(client)).or_insert_with(new).clone()
     }
 
     /// The host asks on when nobody waits any more: so the place is given back with its answer.
@@ -118,14 +118,6 @@ impl<W: Names> Lookups<W> {
         };
         self.world.spawn("gateway lookup", asking).detach();
         lookup
-    }
-}
-
-/// One client: of IPv6 whoever has a network of its own (RFC 6177).
-fn site(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -247,14 +239,5 @@ mod tests {
             assert!(lookups.clients.borrow().len() <= 1, "who has gone is forgotten");
         };
         network.run(run, Instant::MAX).expect_done();
-    }
-
-    #[test]
-    fn a_network_of_ipv6_is_one_client() {
-        let of = |text: &str| site(text.parse().expect("an address"));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 }

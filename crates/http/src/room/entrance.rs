@@ -3,8 +3,8 @@
 //! The sessions that could end for a newcomer may be another thread's, which took them from the same listener. So the
 //! newcomer waits for a moment, and whichever thread has one ends it.
 
-use super::Room;
 use super::seats::{Seat, Seats};
+use super::{Client, Room};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::Session;
 use anabranch_world::{Timer, World};
@@ -48,7 +48,7 @@ impl<W: World, N: Session> Entrance<W, N> {
                 session.abort();
                 return None;
             }
-            self.room.want();
+            self.room.shared.census.wish(Client::of(&session));
             self.waiting.push_back((session, now + PATIENCE));
             self.arm(now + RETRY);
             return None;
@@ -94,27 +94,33 @@ impl<W: World, N: Session> Entrance<W, N> {
             self.looked = now;
             self.seats.look(now, anew);
         }
-        while self.room.is_full() && self.room.take_wish() {
-            if !self.seats.end_one(now) {
-                self.room.want();
-                break;
+        // What cannot be granted here may be granted by another thread.
+        let mut left = Vec::new();
+        while self.room.is_full()
+            && left.len() < MOST_WAITING
+            && let Some(client) = self.room.shared.census.next_wish()
+        {
+            match self.seats.end_one(now, client) {
+                true => self.room.vacate(),
+                false => left.push(client),
             }
-            self.room.vacate();
         }
+        left.into_iter().for_each(|client| self.room.shared.census.wish(client));
     }
 
     /// Seats the first that waits; who has waited too long is turned away.
     fn retry(&mut self, now: Instant) -> Option<(N, Seat<N>)> {
         while let Some((session, until)) = self.waiting.pop_front() {
+            let client = Client::of(&session);
             if let Some(seat) = self.seats.take(&session, now) {
-                self.room.take_wish();
+                self.room.shared.census.forget(client);
                 return Some((session, seat));
             }
             if now < until {
                 self.waiting.push_front((session, until));
                 return None;
             }
-            self.room.take_wish();
+            self.room.shared.census.forget(client);
             session.abort();
         }
         None
@@ -125,7 +131,7 @@ impl<W: World, N: Session> Drop for Entrance<W, N> {
     fn drop(&mut self) {
         self.room.shared.servers.fetch_sub(1, Ordering::Relaxed);
         for (session, _) in self.waiting.drain(..) {
-            self.room.take_wish();
+            self.room.shared.census.forget(Client::of(&session));
             session.abort();
         }
     }

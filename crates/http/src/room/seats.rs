@@ -5,9 +5,14 @@
 //! least for [`GRACE`]: its client takes nothing of an answer, or sends nothing of a request. Less than [`LEAST`] bytes are
 //! nothing, or a byte now and then would keep a place for ever. While an answer is ours to give nobody is to blame, and
 //! whoever moves is left alone.
+//!
+//! This is so among clients that have about as many seats. Where one has more than an eighth of all, and twice as many as
+//! the newcomer's would have, one of its sessions goes, whatever it is at; and its own newcomers get none of the seats of
+//! who has fewer (`clients`): slow downloads, be they never so many, do not part others from their quiet sessions.
 
-use super::Room;
+use super::clients::Claim;
 use super::share::{GRACE, LEAST};
+use super::{Client, Room};
 use anabranch_base::time::Instant;
 use anabranch_transport::Session;
 use std::cell::{Cell, RefCell};
@@ -18,7 +23,7 @@ pub(super) struct Seats<N> {
     room: Room,
     line: Rc<Line>,
     /// By seat; `None` where nobody sits, or who sits there has been ended in favour of another.
-    sessions: RefCell<Vec<Option<N>>>,
+    sessions: RefCell<Vec<Option<(N, Client)>>>,
 }
 
 impl<N: Session> Seats<N> {
@@ -28,15 +33,17 @@ impl<N: Session> Seats<N> {
 
     /// A seat for `session`, which waits for a request: a free one, or that of a session that ends for it.
     pub(super) fn take(self: &Rc<Self>, session: &N, now: Instant) -> Option<Seat<N>> {
-        if !self.room.occupy() && !self.end_one(now) {
+        let client = Client::of(session);
+        if !self.room.occupy() && !self.end_one(now, client) {
             return None;
         }
+        self.room.shared.census.join(client);
         let at = self.line.join();
         let mut sessions = self.sessions.borrow_mut();
         if sessions.len() <= at as usize {
             sessions.resize_with(at as usize + 1, || None);
         }
-        sessions[at as usize] = Some(session.clone());
+        sessions[at as usize] = Some((session.clone(), client));
         Some(Seat { seats: self.clone(), at })
     }
 
@@ -51,41 +58,70 @@ impl<N: Session> Seats<N> {
             self.line.links.borrow_mut().iter_mut().for_each(|link| link.mark = None);
         }
         for (session, at) in self.sessions.borrow().iter().zip(0..) {
-            if let Some(session) = session {
+            if let Some((session, _)) = session {
                 self.line.note(at, session.unacknowledged(), now);
             }
         }
     }
 
-    /// Ends a session for another; its place is the caller's.
-    pub(super) fn end_one(&self, now: Instant) -> bool {
-        self.end_longest() || self.end_still(now)
+    /// Ends a session for one of `newcomer`; its place is the caller's.
+    pub(super) fn end_one(&self, now: Instant, newcomer: Client) -> bool {
+        match self.room.shared.census.claim(newcomer, self.room.shared.most) {
+            Claim::Anybody => self.end_longest() || self.end_still(now, &|_| true),
+            Claim::Among(clients) => {
+                let theirs = |at| self.is_of(at, &clients);
+                self.end_waiting(&theirs) || self.end_still(now, &theirs)
+            }
+            Claim::From(clients) => {
+                let theirs = |at| self.is_of(at, &clients);
+                self.end_waiting(&theirs) || self.end_still(now, &theirs) || self.end_any(now, &theirs)
+            }
+        }
+    }
+
+    fn is_of(&self, at: u32, clients: &[Client]) -> bool {
+        let sessions = self.sessions.borrow();
+        sessions.get(at as usize).and_then(Option::as_ref).is_some_and(|(_, client)| clients.contains(client))
+    }
+
+    fn session(&self, at: u32) -> Option<N> {
+        self.sessions.borrow()[at as usize].as_ref().map(|(session, _)| session.clone())
     }
 
     /// Ends the session that has waited longest.
     fn end_longest(&self) -> bool {
         for _ in 0..LOOKS {
             let Some(at) = self.line.first() else { return false };
-            let session = self.sessions.borrow()[at as usize].clone();
-            let Some(session) = session else { return false };
-            // All of an answer may be in the send buffer: it is waiting only since it has arrived.
-            if session.unacknowledged() > 0 {
-                self.line.leaves(at);
-                self.line.waits(at);
-                continue;
+            if self.end_if_arrived(at) {
+                return true;
             }
-            self.end(at, &session);
-            return true;
         }
         false
     }
 
-    /// Ends the session that has stood still longest, and long enough.
-    fn end_still(&self, now: Instant) -> bool {
+    /// Ends the one of `theirs` that has waited longest.
+    fn end_waiting(&self, theirs: &dyn Fn(u32) -> bool) -> bool {
+        self.line.waiting(theirs).into_iter().take(LOOKS).any(|at| self.end_if_arrived(at))
+    }
+
+    /// Ends a session that waits, unless what it was sent is on its way: it is waiting only since that has arrived.
+    fn end_if_arrived(&self, at: u32) -> bool {
+        let Some(session) = self.session(at) else { return false };
+        // All of an answer may be in the send buffer.
+        if session.unacknowledged() > 0 {
+            self.line.leaves(at);
+            self.line.waits(at);
+            return false;
+        }
+        self.end(at, &session);
+        true
+    }
+
+    /// Ends the one of `theirs` that has stood still longest, and long enough.
+    fn end_still(&self, now: Instant, theirs: &dyn Fn(u32) -> bool) -> bool {
         for _ in 0..LOOKS {
-            let Some(at) = self.line.stillest(now) else { return false };
-            let session = self.sessions.borrow()[at as usize].clone();
-            let Some(session) = session else { return false };
+            let Some(at) = self.line.stillest(now, theirs) else { return false };
+            let Some(session) = self.session(at) else { return false };
             self.line.note(at, session.unacknowledged(), now);
             if self.line.is_still(at, now) {
                 self.end(at, &session);
@@ -95,10 +131,27 @@ impl<N: Session> Seats<N> {
         false
     }
 
+    /// Ends one of `theirs`, rather one that gets on slowly.
+    fn end_any(&self, now: Instant, theirs: &dyn Fn(u32) -> bool) -> bool {
+        let Some(at) = self.line.slowest(now, theirs) else { return false };
+        let Some(session) = self.session(at) else { return false };
+        self.end(at, &session);
+        true
+    }
+
     fn end(&self, at: u32, session: &N) {
         self.line.evict(at);
-        self.sessions.borrow_mut()[at as usize] = None;
+        self.empty(at);
         session.abort();
+    }
+
+    /// Nobody sits there; false, where nobody did.
+    fn empty(&self, at: u32) -> bool {
+        let session = self.sessions.borrow_mut()[at as usize].take();
+        if let Some((_, client)) = &session {
+            self.room.shared.census.leave(*client);
+        }
+        session.is_some()
     }
 }
 
@@ -117,10 +170,10 @@ impl<N: Session> Seat<N> {
 
 impl<N: Session> Drop for Seat<N> {
     fn drop(&mut self) {
-        let session = self.seats.sessions.borrow_mut()[self.at as usize].take();
+        let had = self.seats.empty(self.at);
         self.seats.line.free(self.at);
         // Else another has its place.
-        if session.is_some() {
+        if had {
             self.seats.room.vacate();
         }
     }
@@ -283,10 +336,29 @@ impl Line {
         self.links.borrow()[at as usize].is_still(now)
     }
 
-    /// Who has stood still longest, and long enough.
-    fn stillest(&self, now: Instant) -> Option<u32> {
+    /// Those of `theirs` that wait, longest first.
+    fn waiting(&self, theirs: &dyn Fn(u32) -> bool) -> Vec<u32> {
         let links = self.links.borrow();
-        let still = links.iter().zip(0..).filter(|(link, _)| link.previous != GONE && link.is_still(now));
+        let next = |at: &u32| Some(links[*at as usize].next).filter(|next| *next != 0);
+        std::iter::successors(next(&0), next).filter(|at| theirs(*at)).take(LOOKS).collect()
+    }
+
+    /// The one of `theirs` that has not got on for longest; those in which the next step is ours come last.
+    fn slowest(&self, now: Instant, theirs: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let links = self.links.borrow();
+        let there = links.iter().zip(0..).filter(|(link, at)| link.previous != GONE && theirs(*at));
+        let slowest =
+            there.min_by_key(|(link, _)| (link.owed > 0, link.mark.map_or(now, |(_, since)| since)));
+        slowest.map(|(_, at)| at)
+    }
+
+    /// Who of `theirs` has stood still longest, and long enough.
+    fn stillest(&self, now: Instant, theirs: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let links = self.links.borrow();
+        let still = links
+            .iter()
+            .zip(0..)
+            .filter(|(link, at)| link.previous != GONE && link.is_still(now) && theirs(*at));
         still.min_by_key(|(link, _)| link.mark.map(|(_, since)| since)).map(|(_, at)| at)
     }
 
@@ -350,12 +422,16 @@ mod tests {
             line.note(stalls, 900_000 - 10 * second, at_second(second));
             line.note(waits, 0, at_second(second));
             let expected = (second >= 5).then_some(stalls);
-            assert_eq!(line.stillest(at_second(second)), expected, "{second}");
+            assert_eq!(line.stillest(at_second(second), &|_| true), expected, "{second}");
         }
         line.evict(stalls);
-        assert_eq!(line.stillest(at_second(20)), None);
-        assert_eq!(line.stillest(at_second(30)), Some(reads), "nothing is known of it for too long");
+        assert_eq!(line.stillest(at_second(20), &|_| true), None);
+        assert_eq!(
+            line.stillest(at_second(30), &|_| true),
+            Some(reads),
+            "nothing is known of it for too long"
+        );
         line.begins(reads);
-        assert_eq!(line.stillest(at_second(30)), None, "a new request, a new time");
+        assert_eq!(line.stillest(at_second(30), &|_| true), None, "a new request, a new time");
     }
 }

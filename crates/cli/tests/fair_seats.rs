@@ -1,0 +1,173 @@
+//! Clients by their addresses: one that fills a server with slow downloads parts no other from its quiet sessions, and a
+//! third that comes finds a seat.
+//!
+//! All of 127.0.0.0/8 is this host: each client has an address of its own.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod running;
+
+use running::{LONG, Running, Scratch, noise};
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SEATS: usize = 16;
+/// Nothing ends by itself while this runs.
+const LIMITS: [&str; 6] = ["--connections", "16", "--header-timeout", "10min", "--idle", "10min"];
+const TCP: &str = "tcp://127.0.0.1:0";
+
+/// Longer than a session may stand still where seats are wanted, and than they are looked at.
+const QUIET: Duration = Duration::from_secs(12);
+
+/// A connection from 127.0.0.`last`.
+fn connect(last: u8, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).expect("an address of this host");
+    socket.connect(&to.into()).expect("connected");
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(LONG)).expect("a deadline");
+    stream
+}
+
+fn read_head(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+        head.extend_from_slice(&byte);
+    }
+    String::from_utf8_lossy(&head).into_owned()
+}
+
+/// Slow downloads of 127.0.0.2, one more every 200 ms while those before are kept, so that each seat is wanted all the time.
+struct Greedy {
+    over: Arc<AtomicBool>,
+    /// Those that get on.
+    alive: Arc<AtomicUsize>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Greedy {
+    fn start(target: SocketAddr, request: String) -> Self {
+        let (over, alive) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stop, count) = (over.clone(), alive.clone());
+        let thread = thread::spawn(move || {
+            let mut readers = Vec::new();
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut stream = connect(2, target);
+                let (request, stop, count) = (request.clone(), stop.clone(), count.clone());
+                readers.push(thread::spawn(move || {
+                    let _ = stream.write_all(request.as_bytes());
+                    let mut piece = vec![0; 20_000];
+                    count.fetch_add(1, Ordering::Relaxed);
+                    while !stop.load(Ordering::Relaxed) && matches!(stream.read(&mut piece), Ok(1..)) {
+                        thread::sleep(Duration::from_millis(100));
+                    }
+                    count.fetch_sub(1, Ordering::Relaxed);
+                }));
+                thread::sleep(Duration::from_millis(if number < SEATS { 20 } else { 200 }));
+            }
+            readers.into_iter().for_each(|reader| reader.join().expect("read"));
+        });
+        let greedy = Self { over, alive, thread: Some(thread) };
+        let began = Instant::now();
+        while greedy.alive.load(Ordering::Relaxed) < SEATS - 4 {
+            assert!(began.elapsed() < LONG, "nobody is greedy");
+            thread::sleep(Duration::from_millis(20));
+        }
+        greedy
+    }
+}
+
+impl Drop for Greedy {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn site(name: &str) -> (Scratch, String) {
+    let site = Scratch::new(name);
+    site.file("site/index.html", "<p>home");
+    site.file("site/big", noise(40_000_000));
+    let root = format!("{}/site", site.text());
+    (site, root)
+}
+
+/// A client that has no seat yet gets one, again and again, while another has all but a few.
+fn a_third_is_served(target: SocketAddr, request: &str) {
+    for number in 0..5 {
+        let mut stream = connect(3, target);
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        assert!(read.is_ok() && answer.ends_with("<p>home"), "{number}: {read:?} {answer}");
+    }
+}
+
+#[test]
+fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
+    let (_site, root) = site("fair-tunnel");
+    let origin = Running::start(&["serve", &root, "-q", "--listen", TCP]);
+    let echo = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let there = echo.local_addr().expect("bound");
+    thread::spawn(move || {
+        for mut stream in echo.incoming().map_while(Result::ok) {
+            thread::spawn(move || std::io::copy(&mut stream.try_clone().expect("a handle"), &mut stream));
+        }
+    });
+    for threads in ["1", "2"] {
+        let words = ["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1", "--threads", threads];
+        let gateway = Running::start(&[&words, &LIMITS[..]].concat());
+        let mut tunnel = connect(1, gateway.tcp());
+        tunnel
+            .write_all(format!("CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n\r\n").as_bytes())
+            .expect("sent");
+        assert!(read_head(&mut tunnel).starts_with("HTTP/1.1 200 "));
+        let host = origin.tcp();
+        let ask =
+            |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let greedy = Greedy::start(gateway.tcp(), ask("big"));
+        thread::sleep(QUIET);
+        a_third_is_served(gateway.tcp(), &ask(""));
+        let mut back = [0; 4];
+        tunnel.write_all(b"ping").expect("the tunnel is there");
+        tunnel.read_exact(&mut back).expect("the tunnel is there");
+        assert_eq!(&back, b"ping", "{threads} threads");
+        drop(greedy);
+    }
+}
+
+#[test]
+fn a_quiet_session_of_a_server_does_too() {
+    let (_site, root) = site("fair-serve");
+    let words = ["serve", &root, "-q", "--listen", TCP];
+    let server = Running::start(&[&words, &LIMITS[..]].concat());
+    // One that waits for its next request, and one that takes nothing of a large answer for a while.
+    let (mut waits, mut stalls) = (connect(1, server.tcp()), connect(1, server.tcp()));
+    let home = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut body = [0; 7];
+    waits.write_all(home).expect("sent");
+    assert!(read_head(&mut waits).starts_with("HTTP/1.1 200 "));
+    waits.read_exact(&mut body).expect("a body");
+    stalls.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+    let greedy = Greedy::start(server.tcp(), "GET /big HTTP/1.1\r\nHost: a\r\n\r\n".to_owned());
+    thread::sleep(QUIET);
+    a_third_is_served(server.tcp(), "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    waits.write_all(home).expect("the session is there");
+    assert!(read_head(&mut waits).starts_with("HTTP/1.1 200 "), "the session is there");
+    waits.read_exact(&mut body).expect("a body");
+    let mut all = Vec::new();
+    stalls.read_to_end(&mut all).expect("the session is there");
+    assert!(all.len() > 40_000_000, "{}", all.len());
+    drop(greedy);
+}

@@ -3,10 +3,18 @@
 //! What is not allowed is refused. A name is allowed by its name, or by where it
 //! leads; in any case its addresses are looked at after it was resolved, and
 //! only those are connected to that passed: a name that leads somewhere else
-//! the second time gains nothing. The gateway's own host and link (loopback,
-//! link-local, where clouds keep their secrets) are reached only by who writes
-//! their addresses, or `localhost`, into a rule; the other addresses of the host
-//! by who writes them or exactly the name that leads there.
+//! the second time gains nothing.
+//!
+//! | rule | addresses | ports, where none is written |
+//! |---|---|---|
+//! | `*`, `*.DOMAIN` | public ones, and none of this host's | 80, 443, 8080, 8443 |
+//! | `HOST` | all but loopback, link-local and those where clouds keep their secrets; `localhost`: loopback | all |
+//! | `ADDRESS[/BITS]` | these | all |
+//!
+//! Who can have a name resolved can have it lead anywhere: so a wildcard, which allows names that nobody has looked at,
+//! leads to the Internet only, as the registries of RFC 6890 have it. An IPv6 address that stands for one of IPv4 (mapped,
+//! NAT64) is looked at as that; by those that a relay would take apart (6to4, Teredo, ISATAP) no rule but an address leads
+//! anywhere.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -15,11 +23,29 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`; without a port, every port.
+/// `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`; PORT may be `*`, every one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     what: What,
-    port: Option<u16>,
+    ports: Ports,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ports {
+    Every,
+    /// [`WEB`].
+    Web,
+    One(u16),
+}
+
+impl Ports {
+    fn contain(self, port: u16) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Web => WEB.contains(&port),
+            Self::One(one) => one == port,
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +55,7 @@ enum What {
     Host(String),
     /// With the dot: `.example.com`.
     Below(String),
-    Network(IpAddr, u8),
+    Network(Network),
 }
 
 impl Rules {
@@ -48,9 +74,11 @@ impl Rules {
     /// `host` (in lower case, without brackets) is worth resolving: some rule may allow where it leads.
     #[must_use]
     pub fn may_allow(&self, host: &str, port: u16) -> bool {
+        if let Ok(ip) = host.parse() {
+            return self.allow(host, SocketAddr::new(ip, port), &[]);
+        }
         self.0.iter().any(|rule| {
-            rule.port.is_none_or(|of| of == port)
-                && (matches!(rule.what, What::Network(..)) || rule.names(host).is_some())
+            rule.ports.contain(port) && (matches!(rule.what, What::Network(..)) || rule.names(host).is_some())
         })
     }
 
@@ -61,16 +89,16 @@ impl Rules {
         self.0.iter().any(|rule| {
             let there = match &rule.what {
                 // A translator's network (RFC 6052) is allowed as it was written: it says nothing of IPv4's own.
-                What::Network(network, bits) => {
-                    let translated = plain(*network) != *network && contains(*network, *bits, address.ip());
-                    translated || contains(*network, *bits, ip)
+                What::Network(network) => {
+                    let translated = plain(network.first) != network.first && network.contains(address.ip());
+                    translated || network.contains(ip)
                 }
-                _ => rule.names(host).is_some_and(|exactly| {
-                    let near = is_near(ip) || (!exactly && own.contains(&ip));
-                    !near || (exactly && host == "localhost" && ip.is_loopback())
+                _ => rule.names(host).is_some_and(|exactly| match exactly {
+                    true => !is_near(ip) || (host == "localhost" && ip.is_loopback()),
+                    false => is_public(ip) && !own.contains(&ip),
                 }),
             };
-            there && rule.port.is_none_or(|port| port == address.port())
+            there && rule.ports.contain(address.port())
         })
     }
 }
@@ -95,7 +123,7 @@ impl FromStr for Rule {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
-                "{why}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets"
+                "{why}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets, PORT a number or *"
             )
         };
         // An IPv6 address without brackets has no port behind it.
@@ -103,10 +131,12 @@ impl FromStr for Rule {
         let bare = address.parse::<Ipv6Addr>().is_ok();
         let (host, port) = match text.rsplit_once(':').filter(|(host, _)| !bare && !unclosed(host)) {
             None => (text, None),
+            Some((host, "*")) => (host, Some(Ports::Every)),
             Some((host, port)) => {
                 let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
                 let port = port.parse().ok().filter(|&port: &u16| digits && port > 0);
-                (host, Some(port.ok_or_else(|| wrong("the port is no number from 1 to 65535"))?))
+                let port = port.ok_or_else(|| wrong("the port is no number from 1 to 65535, nor *"))?;
+                (host, Some(Ports::One(port)))
             }
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -115,21 +145,7 @@ impl FromStr for Rule {
             Some((place, bits)) => (place, Some(bits.parse::<u8>().map_err(|_| wrong("BITS is no number"))?)),
         };
         let what = match (place.parse::<IpAddr>(), bits) {
-            (Ok(ip), bits) => {
-                let most = if ip.is_ipv4() { 32 } else { 128 };
-                let bits = bits.unwrap_or(most);
-                if bits > most {
-                    return Err(wrong(&format!("an address of that kind has {most} bits")));
-                }
-                // Fewer bits are no network of IPv4, and what leads to IPv4 is looked at as that.
-                if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
-                    return Err(wrong(&format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits")));
-                }
-                match ip.to_canonical() {
-                    v4 @ IpAddr::V4(_) if ip.is_ipv6() => What::Network(v4, bits - MAPPED_BITS),
-                    ip => What::Network(ip, bits),
-                }
-            }
+            (Ok(ip), bits) => What::Network(Network::new(ip, bits).map_err(|why| wrong(&why))?),
             (Err(_), Some(_)) => return Err(wrong(&format!("'{place}' is no address"))),
             (Err(_), None) if place == "*" => What::Any,
             (Err(_), None) => {
@@ -145,7 +161,64 @@ impl FromStr for Rule {
                 }
             }
         };
-        Ok(Self { what, port })
+        let wild = matches!(what, What::Any | What::Below(_));
+        let ports = port.unwrap_or(if wild { Ports::Web } else { Ports::Every });
+        Ok(Self { what, ports })
+    }
+}
+
+/// Addresses that begin with the same bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    first: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    /// All addresses whose first `bits` are those of `ip`; without `bits` only itself.
+    fn new(ip: IpAddr, bits: Option<u8>) -> Result<Self, String> {
+        let most = if ip.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(most);
+        if bits > most {
+            return Err(format!("an address of that kind has {most} bits"));
+        }
+        // Fewer bits are no network of IPv4, and what leads to IPv4 is looked at as that.
+        if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
+            return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
+        }
+        Ok(match ip.to_canonical() {
+            first @ IpAddr::V4(_) if ip.is_ipv6() => Self { first, bits: bits - MAPPED_BITS },
+            first => Self { first, bits },
+        })
+    }
+
+    /// `ip` is one of them.
+    #[must_use]
+    pub const fn contains(&self, ip: IpAddr) -> bool {
+        let (network, ip, width) = match (self.first, ip) {
+            (IpAddr::V4(network), IpAddr::V4(ip)) => (network.to_bits() as u128, ip.to_bits() as u128, 32),
+            (IpAddr::V6(network), IpAddr::V6(ip)) => (network.to_bits(), ip.to_bits(), 128),
+            _ => return false,
+        };
+        // All of them are away where no bit counts.
+        match (network ^ ip).checked_shr(width - self.bits as u32) {
+            Some(differ) => differ == 0,
+            None => true,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("{why}; write ADDRESS[/BITS]");
+        let (place, bits) = match text.split_once('/') {
+            None => (text, None),
+            Some((place, bits)) => (place, Some(bits.parse().map_err(|_| wrong("BITS is no number"))?)),
+        };
+        let ip = place.parse().map_err(|_| wrong(&format!("'{place}' is no address")))?;
+        Self::new(ip, bits).map_err(|why| wrong(&why))
     }
 }
 
@@ -174,8 +247,11 @@ fn plain(ip: IpAddr) -> IpAddr {
 /// Bits before the IPv4 address in those.
 const MAPPED_BITS: u8 = 96;
 
-/// It is the gateway's own host or link, or no host at all.
+/// It is the gateway's own host or link, or no host at all, or where a cloud tells a host its secrets.
 fn is_near(ip: IpAddr) -> bool {
+    if SECRETS.iter().any(|secret| secret.contains(ip)) {
+        return true;
+    }
     match ip {
         // 0.0.0.0/8 leads to this host, too.
         IpAddr::V4(v4) => {
@@ -186,23 +262,75 @@ fn is_near(ip: IpAddr) -> bool {
                 || v4.is_broadcast()
         }
         IpAddr::V6(v6) => {
-            v6.is_loopback() || v6 == Ipv6Addr::UNSPECIFIED || v6.is_unicast_link_local() || v6.is_multicast()
+            v6.is_loopback()
+                || v6 == Ipv6Addr::UNSPECIFIED
+                || v6.is_unicast_link_local()
+                || v6.is_multicast()
+                || relayed(v6)
         }
     }
 }
 
-fn contains(network: IpAddr, bits: u8, ip: IpAddr) -> bool {
-    let (network, ip, width) = match (network, ip) {
-        (IpAddr::V4(network), IpAddr::V4(ip)) => {
-            (u128::from(network.to_bits()), u128::from(ip.to_bits()), 32)
-        }
-        (IpAddr::V6(network), IpAddr::V6(ip)) => (network.to_bits(), ip.to_bits(), 128),
-        _ => return false,
-    };
-    let away = u32::from(width - bits);
-    // All of them are away where no bit counts.
-    (network ^ ip).checked_shr(away).unwrap_or(0) == 0
+/// A packet to it goes to whom a relay finds in the address, and that may be anybody.
+fn relayed(v6: Ipv6Addr) -> bool {
+    match v6.segments() {
+        // 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1), a translator of one's own (RFC 8215), and what is
+        // left of older ones (RFC 4291 §2.5.5.1, RFC 2765).
+        [0x2002, ..] | [0x2001, 0, ..] | [_, _, _, _, 0 | 0x0200, 0x5efe, ..] | [0x64, 0xff9b, 1, ..] => true,
+        [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => true,
+        _ => false,
+    }
 }
+
+/// Anybody on the Internet could reach it (RFC 6890 and its registries).
+fn is_public(ip: IpAddr) -> bool {
+    let within = |networks: &[Network]| networks.iter().any(|network| network.contains(ip));
+    match ip {
+        IpAddr::V4(_) => !is_near(ip) && !within(&NOT_PUBLIC_V4),
+        IpAddr::V6(v6) => v6.segments()[0] & 0xe000 == 0x2000 && !is_near(ip) && !within(&NOT_PUBLIC_V6),
+    }
+}
+
+const fn v4(octets: [u8; 4], bits: u8) -> Network {
+    let [a, b, c, d] = octets;
+    Network { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits }
+}
+
+const fn v6(high: [u16; 3], low: u16, bits: u8) -> Network {
+    Network { first: IpAddr::V6(Ipv6Addr::new(high[0], high[1], high[2], 0, 0, 0, 0, low)), bits }
+}
+
+/// The IPv4 special-purpose registry, but for what is near.
+const NOT_PUBLIC_V4: [Network; 12] = [
+    v4([10, 0, 0, 0], 8),
+    v4([100, 64, 0, 0], 10),
+    v4([172, 16, 0, 0], 12),
+    v4([192, 0, 0, 0], 24),
+    v4([192, 0, 2, 0], 24),
+    v4([192, 88, 99, 0], 24),
+    v4([192, 168, 0, 0], 16),
+    v4([198, 18, 0, 0], 15),
+    v4([198, 51, 100, 0], 24),
+    v4([203, 0, 113, 0], 24),
+    v4([224, 0, 0, 0], 4),
+    v4([240, 0, 0, 0], 4),
+];
+
+/// And the IPv6 one, within 2000::/3.
+const NOT_PUBLIC_V6: [Network; 3] =
+    [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
+
+/// Where clouds tell a host its secrets, beside 169.254.0.0/16: of Azure, Alibaba, Oracle; Amazon, Google.
+const SECRETS: [Network; 5] = [
+    v4([168, 63, 129, 16], 32),
+    v4([100, 100, 100, 200], 32),
+    v4([192, 0, 0, 192], 32),
+    v6([0xfd00, 0xec2, 0], 0x254, 128),
+    v6([0xfd20, 0xce, 0], 0x254, 128),
+];
+
+/// Ports of the web.
+const WEB: [u16; 4] = [80, 443, 8080, 8443];
 
 #[cfg(test)]
 mod tests {
@@ -231,9 +359,9 @@ mod tests {
         assert!(allows(&["example.com"], "example.com", "192.0.2.1:8080"));
         assert!(!allows(&["example.com:80"], "example.com", "192.0.2.1:8080"));
         assert!(!allows(&["example.com"], "example.com.evil", "192.0.2.1:80"));
-        assert!(allows(&["*.example.com:443"], "a.example.com", "192.0.2.1:443"));
-        assert!(!allows(&["*.example.com"], "example.com", "192.0.2.1:443"));
-        assert!(!allows(&["*.example.com"], "anexample.com", "192.0.2.1:443"));
+        assert!(allows(&["*.example.com:443"], "a.example.com", "8.8.8.8:443"));
+        assert!(!allows(&["*.example.com"], "example.com", "8.8.8.8:443"));
+        assert!(!allows(&["*.example.com"], "anexample.com", "8.8.8.8:443"));
         assert!(allows(&["192.0.2.0/24"], "anything", "192.0.2.77:1"));
         assert!(!allows(&["192.0.2.0/24:80"], "anything", "192.0.2.77:81"));
         assert!(!allows(&["192.0.2.0/25"], "anything", "192.0.2.200:80"));
@@ -241,8 +369,8 @@ mod tests {
         assert!(allows(&["2001:db8::/32"], "x", "[2001:db8:1::1]:80"));
         assert!(allows(&["[2001:db8::1]:80"], "x", "[2001:db8::1]:80"));
         assert!(!allows(&["[2001:db8::/64]:80"], "x", "[2001:db8::1]:81"));
-        assert!(allows(&["*:443"], "x", "192.0.2.1:443"));
-        assert!(!allows(&["*:443"], "x", "192.0.2.1:25"));
+        assert!(allows(&["*:443"], "x", "8.8.8.8:443"));
+        assert!(!allows(&["*:443"], "x", "8.8.8.8:25"));
         assert!(!rules(&["a:80"]).may_allow("b", 80));
         assert!(rules(&["10.0.0.0/8"]).may_allow("b", 80));
     }
@@ -272,7 +400,7 @@ mod tests {
             assert!(!allows(&["*"], "203.0.113.7", own) && !allows(&["*.example"], "a.example", own));
             assert!(allows(&["a.example"], "a.example", own) && allows(&["203.0.113.7"], "x", own));
         }
-        assert!(allows(&["*"], "x", "10.1.2.3:80"));
+        assert!(allows(&["x"], "x", "10.1.2.3:80") && !allows(&["*"], "x", "10.1.2.3:80"));
         assert!(allows(&["localhost"], "localhost", "127.0.0.1:80"));
         assert!(allows(&["localhost:80"], "localhost", "[::1]:80"));
         assert!(!allows(&["localhost"], "other", "127.0.0.1:80"));
@@ -280,6 +408,125 @@ mod tests {
         assert!(allows(&["127.0.0.1"], "127.0.0.1", "127.0.0.1:80"));
         assert!(allows(&["127.0.0.0/8"], "x", "[::ffff:127.0.0.1]:80"));
         assert!(allows(&["::1"], "::1", "[::1]:80"));
+    }
+
+    #[test]
+    fn a_wildcard_leads_to_public_addresses_and_ports_of_the_web() {
+        for public in ["8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "[2606:4700::1]", "[2a00:1450::5]"]
+        {
+            for port in [80, 443, 8080, 8443] {
+                for rule in ["*", "*.example"] {
+                    assert!(
+                        allows(&[rule], "a.example", &format!("{public}:{port}")),
+                        "{rule} {public}:{port}"
+                    );
+                }
+            }
+            for port in [1, 22, 25, 79, 81, 445, 465, 587, 3306, 6379, 8000, 8081, 9899, 65535] {
+                assert!(!allows(&["*"], "a.example", &format!("{public}:{port}")), "{public}:{port}");
+                assert!(allows(&["*:*"], "a.example", &format!("{public}:{port}")), "{public}:{port}");
+                assert!(allows(&[&format!("*.example:{port}")], "a.example", &format!("{public}:{port}")));
+                assert!(allows(&["a.example"], "a.example", &format!("{public}:{port}")), "{public}:{port}");
+            }
+        }
+        // Through a translator to whom anybody could reach.
+        assert!(allows(&["*"], "a.example", "[64:ff9b::808:808]:80"));
+        for elsewhere in [
+            "0.1.2.3",
+            "10.0.0.1",
+            "10.255.255.255",
+            "100.64.0.1",
+            "100.127.255.255",
+            "100.100.100.200",
+            "127.0.0.1",
+            "168.63.129.16",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.1",
+            "192.0.0.192",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "239.1.1.1",
+            "240.0.0.1",
+            "255.255.255.255",
+        ] {
+            let v4: Ipv4Addr = elsewhere.parse().expect("an address");
+            let [a, b, c, d] = v4.octets().map(u16::from);
+            let (high, low) = (a << 8 | b, c << 8 | d);
+            let forms = [
+                elsewhere.to_owned(),
+                format!("[::ffff:{elsewhere}]"),
+                format!("[64:ff9b::{elsewhere}]"),
+                format!("[64:ff9b:1::{elsewhere}]"),
+                format!("[2002:{high:x}:{low:x}::1]"),
+                format!("[2001:0:{high:x}:{low:x}::1]"),
+                format!("[2001::{:x}:{:x}]", !high, !low),
+                format!("[::{elsewhere}]"),
+                format!("[::ffff:0:{elsewhere}]"),
+                format!("[2606:4700::5efe:{elsewhere}]"),
+                format!("[2606:4700::200:5efe:{elsewhere}]"),
+            ];
+            for form in forms {
+                for rule in ["*", "*:*", "*:80", "*.example"] {
+                    let there = format!("{form}:80");
+                    assert!(!allows(&[rule], "a.example", &there), "{rule} {there}");
+                }
+            }
+        }
+        for elsewhere in [
+            "::",
+            "::1",
+            "100::1",
+            "2001:10::1",
+            "2001:2::1",
+            "2001:db8::1",
+            "2002:808:808::1",
+            "3fff::1",
+            "5f00::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+            "fdff::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "4000::1",
+        ] {
+            assert!(!allows(&["*", "*.example"], "a.example", &format!("[{elsewhere}]:80")), "{elsewhere}");
+        }
+        // A name that somebody has looked at leads to private networks, and not to where secrets are kept.
+        for (address, allowed) in [
+            ("10.0.0.1", true),
+            ("[fd12::1]", true),
+            ("169.254.169.254", false),
+            ("168.63.129.16", false),
+            ("100.100.100.200", false),
+            ("[fd00:ec2::254]", false),
+            ("[2002:a9fe:a9fe::1]", false),
+        ] {
+            assert_eq!(allows(&["a.example"], "a.example", &format!("{address}:8")), allowed, "{address}");
+        }
+        for (rule, address) in [
+            ("10.0.0.0/8", "10.1.2.3:25"),
+            ("169.254.169.254", "169.254.169.254:80"),
+            ("fd00:ec2::254", "[fd00:ec2::254]:80"),
+            ("2002::/16", "[2002:808:808::1]:80"),
+        ] {
+            assert!(allows(&[rule], "x", address), "{rule} {address}");
+        }
+        // An address is looked at before anybody is asked to reach it.
+        let any = rules(&["*"]);
+        for host in ["10.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "fd00:ec2::254", "64:ff9b::a00:1"] {
+            assert!(!any.may_allow(host, 80), "{host}");
+        }
+        assert!(any.may_allow("example.com", 80) && !any.may_allow("example.com", 25));
     }
 
     #[test]

@@ -219,8 +219,9 @@ impl ResponseParser {
             if self.held.len() >= MAX_HEAD {
                 return Err(ResponseError::HeadTooLarge);
             }
-            // Nonsense is found out early, not after 64 KiB of it.
-            if self.held.len() >= 16 && !self.held.starts_with(b"HTTP/1.") {
+            // Nonsense is found out early, not after 64 KiB of it: who speaks another protocol waits for us.
+            let begun = self.held.trim_ascii_start();
+            if !begun.iter().zip(b"HTTP/1.").all(|(byte, wanted)| byte == wanted) {
                 return Err(ResponseError::Head(httparse::Error::Version));
             }
             return Ok(None);
@@ -230,6 +231,10 @@ impl ResponseParser {
         let complete = response.parse(&self.held).map_err(ResponseError::Head)?.is_complete();
         let status =
             response.code.filter(|_| complete).ok_or(ResponseError::Head(httparse::Error::Status))?;
+        // RFC 9110 §15: there is no class 0; §15.2.2: nobody has asked for another protocol.
+        if status < 100 || status == 101 {
+            return Err(ResponseError::Head(httparse::Error::Status));
+        }
         if (100..200).contains(&status) {
             self.interim = (self.interim.0 + 1, self.interim.1 + self.held.len());
             if self.interim.0 > MAX_INTERIM || self.interim.1 > MAX_INTERIM_BYTES {

@@ -5,7 +5,7 @@
 //! costs is one read's worth of memory, and the sender feels it.
 
 use super::body::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
-use super::head::{Refusal, end_of_head};
+use super::head::{Refusal, begins_answer, end_of_head};
 use super::upstream::{Crowd, Lease};
 use crate::room::Spot;
 use anabranch_base::time::{Duration, Instant};
@@ -154,8 +154,21 @@ impl<T: Stream> Conn<T> {
         Ok(true)
     }
 
-    /// The next head, of at most `limit` bytes, with the empty line behind it.
+    /// The next head of a request, of at most `limit` bytes, with the empty line behind it.
     pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
+        self.head_that(limit, |_| Ok(())).await
+    }
+
+    /// The same of an answer. What cannot become one is not waited for: who speaks something else waits for us.
+    pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
+        self.head_that(limit, begins_answer).await
+    }
+
+    async fn head_that(
+        &self,
+        limit: usize,
+        begins: impl Fn(&[u8]) -> Result<(), Refusal>,
+    ) -> Result<Vec<u8>, NoHead> {
         let mut at = 0;
         loop {
             {
@@ -164,6 +177,7 @@ impl<T: Stream> Conn<T> {
                 while at == 0 && held.rest().starts_with(b"\r\n") {
                     held.used(2);
                 }
+                begins(held.rest()).map_err(NoHead::Refused)?;
                 if let Some(end) = end_of_head(held.rest(), &mut at).map_err(NoHead::Refused)? {
                     if end > limit {
                         return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));

@@ -290,11 +290,12 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     let name = &service.options.name;
     let (mut interim, mut interim_bytes) = (0, 0);
     loop {
-        let head = up.head(service.options.max_head.max(LEAST_HEAD)).await.map_err(|why| match why {
-            NoHead::Ended => Failed::Peer(CloseReason::Finished),
-            NoHead::Lost(reason) => Failed::Peer(reason),
-            NoHead::Refused(_) => Failed::Answer("the head of the answer is malformed or too large"),
-        })?;
+        let head =
+            up.answer_head(service.options.max_head.max(LEAST_HEAD)).await.map_err(|why| match why {
+                NoHead::Ended => Failed::Peer(CloseReason::Finished),
+                NoHead::Lost(reason) => Failed::Peer(reason),
+                NoHead::Refused(_) => Failed::Answer("the head of the answer is malformed or too large"),
+            })?;
         progress.answered.set(true);
         moved.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());

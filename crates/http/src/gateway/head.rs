@@ -109,6 +109,23 @@ fn is_folded(head: &[u8]) -> bool {
     head.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
 }
 
+/// Refuses what cannot become the status line of an answer, however little of it has come: another protocol, another
+/// version, a status that there is none of. RFC 9112 §4: `HTTP/1.1 200 OK`, the reason is optional.
+pub(super) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
+    const LINE: &[u8] = b"HTTP/1.V SDD";
+    let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
+        b'V' => matches!(byte, b'0' | b'1'),
+        // RFC 9110 §15: the first digit is its class. Classes from 6 on are as errors of the server to who reads them.
+        b'S' => matches!(byte, b'1'..=b'9'),
+        b'D' => byte.is_ascii_digit(),
+        _ => byte == wanted,
+    };
+    let ends = bytes.get(LINE.len()).is_none_or(|end| matches!(end, b' ' | b'\r'));
+    // An empty line before it is no beginning.
+    let begins = matches!(bytes, b"" | b"\r") || (bytes.iter().zip(LINE).all(fits) && ends);
+    if begins { Ok(()) } else { Err(bad("it is no answer of HTTP/1")) }
+}
+
 impl Request {
     /// Reads a whole head.
     ///
@@ -237,6 +254,7 @@ impl Response {
             _ => return Err("the answer has no length and is not chunked"),
         };
         let options = connection_options(&fields)?;
+        begins_answer(head).map_err(|_| "the status line is malformed")?;
         let close = match minor {
             0 => !has(&options, "keep-alive"),
             _ => has(&options, "close"),
@@ -590,6 +608,43 @@ mod tests {
         assert!(closing.framing == Framing::Close && closing.close);
         for wrong in [
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+    #[test]
+    fn what_cannot_become_an_answer_is_not_waited_for() {
+        for good in [
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.0 404\r\n",
+            "HTTP/1.1 999 x\r\n",
+            "HTTP/1.1 100 \r\n",
+            "HTTP/1.1 600 \r\n",
+        ] {
+            for length in 0..=good.len() {
+                assert!(begins_answer(&good.as_bytes()[..length]).is_ok(), "{good} {length}");
+            }
+        }
+        for (wrong, from) in [
+            ("HTTP/1.1 000 OK\r\n", 10),
+            ("HTTP/1.1 099 OK\r\n", 10),
+            ("HTTP/1.1 2x0 OK\r\n", 11),
+            ("HTTP/1.1 2000 OK\r\n", 13),
+            ("HTTP/1.1 20 OK\r\n", 12),
+            ("HTTP/1.1 -20 OK\r\n", 10),
+            ("HTTP/1.1  200 OK\r\n", 10),
+            ("HTTP/1.2 200 OK\r\n", 8),
+            ("HTTP/2 200\r\n", 6),
+            ("http/1.1 200 OK\r\n", 1),
+            ("SSH-2.0-OpenSSH_9.2\r\n", 1),
+            ("220 mail ESMTP\r\n", 1),
+            ("<html>", 1),
+            ("\0\0\x12\x04", 1),
+            ("\rX", 2),
+        ] {
+            for length in 0..=wrong.len() {
+                let refused = begins_answer(&wrong.as_bytes()[..length]).is_err();
+                assert_eq!(refused, length >= from, "{wrong} {length}");
+            }
+        }
+    }
+
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -618,4 +673,6 @@ mod tests {
         );
         assert!(!back.contains("Content-Length"), "{back}");
     }
+            "HTTP/1.1 000 OK\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 099 OK\r\nContent-Length: 5\r\n\r\n",
 }

@@ -1,0 +1,184 @@
+//! Whatever an origin answers that cannot be passed on ends at once, with 502 or a connection that closes: nobody waits for
+//! more of it.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod running;
+
+use running::{Running, anabranch, errors, run};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far less than the gateway's own patience, which is a minute, and more than a busy machine takes.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Answers every request with what its path has as a number, and leaves the connection as it is.
+fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let here = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap_or(0);
+            let text = String::from_utf8_lossy(&request[..read]).into_owned();
+            let number = text.split(['/', ' ']).find_map(|word| word.parse::<usize>().ok()).unwrap_or(0);
+            let _ = stream.write_all(&answers[number]);
+            kept.push(stream);
+        }
+    });
+    here
+}
+
+/// Statuses that are none, other protocols, and heads that make no sense.
+fn refused() -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for status in
+        ["000", "001", "042", "099", "00", "20", "2000", "-20", "+20", "2x0", "0x1", "   ", "", "101"]
+    {
+        for end in [" OK\r\nContent-Length: 5\r\n\r\nhello", "\r\nContent-Length: 5\r\n\r\nhello"] {
+            all.push(format!("HTTP/1.1 {status}{end}").into_bytes());
+        }
+    }
+    for text in [
+        // The head goes no further than this.
+        "HTTP/1.1 000 ",
+        "HTTP/1.1 0",
+        "HTTP/1.1 2000",
+        "HTTP/1.2 200 OK\r\n",
+        "HTTP/2 200 OK\r\n",
+        "HTTP/0.9 200 OK\r\n",
+        "http/1.1 200 OK\r\n",
+        "HTTP 200 OK\r\n",
+        "ICY 200 OK\r\n",
+        "SSH-2.0-OpenSSH_9.2p1\r\n",
+        "220 mail.example ESMTP\r\n",
+        "+OK ready\r\n",
+        "<html>",
+        "\0\0\x12\x04\0\0\0\0\0",
+        "\x16\x03\x03",
+        "hello",
+        " HTTP/1.1 200 OK\r\n",
+        "HTTP/1.1 200 OK\n\n",
+        "HTTP/1.1 200 OK\r\rX",
+        "HTTP/1.1 200 OK\r\nA: b\0\r\n",
+        // Whole heads.
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\n folded: x\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\nhello",
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+        // What comes behind an interim answer is no answer; the interim one is none of ours.
+        "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 000 OK\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching\r\n\r\n",
+    ] {
+        all.push(text.as_bytes().to_vec());
+    }
+    all.push(b"HTTP/1.1 102 Processing\r\n\r\n".repeat(100));
+    all.push([b"HTTP/1.1 200 OK\r\nA: ".to_vec(), vec![b'a'; 200_000]].concat());
+    all.push([&b"HTTP/1.1 200 OK\r\n"[..], &b"A: b\r\n".repeat(1000), b"\r\n"].concat());
+    all
+}
+
+/// The final status line of an answer, behind interim ones.
+fn final_line(answer: &str) -> Option<&str> {
+    answer.split("\r\n").find(|line| line.starts_with("HTTP/1.1 ") && !line.starts_with("HTTP/1.1 1"))
+}
+
+#[test]
+fn what_is_no_answer_is_answered_with_502_at_once() {
+    let answers = refused();
+    let count = answers.len();
+    let shown: Vec<String> =
+        answers.iter().map(|answer| answer[..answer.len().min(60)].escape_ascii().to_string()).collect();
+    let origin = origin(answers);
+    let words =
+        ["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0", "--origin"];
+    let gateway = Running::start(&[&words[..], &[&format!("http://{origin}")]].concat());
+    let rules = ["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"];
+    let forward = Running::start(&rules);
+    let mut asked = Vec::new();
+    for (number, shown) in shown.into_iter().enumerate() {
+        for (via, target) in
+            [(&gateway, format!("/{number}")), (&forward, format!("http://{origin}/{number}"))]
+        {
+            for (method, version) in [("GET", "1.1"), ("GET", "1.0"), ("POST", "1.1")] {
+                let mut stream = via.connect();
+                let body = if method == "POST" { "Content-Length: 3\r\n\r\nabc" } else { "\r\n" };
+                let request = format!(
+                    "{method} {target} HTTP/{version}\r\nHost: {origin}\r\nConnection: close\r\n{body}"
+                );
+                stream.write_all(request.as_bytes()).expect("sent");
+                asked.push((stream, format!("{method} {version} {shown}")));
+            }
+        }
+    }
+    let began = Instant::now();
+    for (mut stream, told) in asked {
+        let left = SOON.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left)).expect("a deadline");
+        let mut answer = Vec::new();
+        stream
+            .read_to_end(&mut answer)
+            .unwrap_or_else(|why| panic!("{told}: {why}, after {}", answer.escape_ascii()));
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let line = final_line(&answer).unwrap_or("");
+        assert!(line.starts_with("HTTP/1.1 502 "), "{told}: {answer}");
+        assert!(
+            answer.ends_with('\n') && answer.split("\r\n\r\n").last().expect("a body").lines().count() == 1,
+            "{told}: {answer}"
+        );
+    }
+    assert!(began.elapsed() < SOON, "{count} answers took {:?}", began.elapsed());
+    // A client over SCTP is told the same, on a stream that is of use again.
+    let url = gateway.url("http+sctp");
+    let got =
+        run(anabranch().args(["get", "-q", "--timeout", "15s", &format!("{url}0"), &format!("{url}2")]));
+    assert_eq!(got.status.code(), Some(1));
+    assert_eq!(errors(&got).matches("502").count(), 2, "{}", errors(&got));
+}
+
+/// What only looks odd goes through, as it came.
+#[test]
+fn odd_statuses_that_are_some_go_through() {
+    let statuses = [200, 204, 205, 226, 299, 300, 304, 399, 400, 418, 451, 499, 500, 511, 599, 600, 777, 999];
+    let mut answers = Vec::new();
+    for status in statuses {
+        let length =
+            if matches!(status, 204 | 304) { String::new() } else { "Content-Length: 0\r\n".to_owned() };
+        answers.push(format!("HTTP/1.1 {status} What\r\n{length}\r\n").into_bytes());
+    }
+    let origin = origin(answers);
+    let words = ["gateway", "-q", "--listen", "tcp://127.0.0.1:0", "--origin"];
+    let gateway = Running::start(&[&words[..], &[&format!("http://{origin}")]].concat());
+    for (number, status) in statuses.into_iter().enumerate() {
+        let answer = gateway.ask(format!("GET /{number} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} What\r\n")), "{status}: {answer}");
+    }
+}
+
+/// `get` does not wait for what is no answer, either.
+#[test]
+fn a_client_does_not_wait_for_what_is_no_answer() {
+    let answers = [
+        "HTTP/1.1 000 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "SSH-2.0-x\r\n",
+        "220 m\r\n",
+        "HTTP/1.1 101 S\r\n\r\n",
+    ];
+    let count = answers.len();
+    let origin = origin(answers.map(|text| text.as_bytes().to_vec()).to_vec());
+    for number in 0..count {
+        let began = Instant::now();
+        let got = run(anabranch().args(["get", "-q", &format!("http://{origin}/{number}")]));
+        assert_eq!((got.status.code(), got.stdout.len()), (Some(1), 0), "{number}: {}", errors(&got));
+        assert!(began.elapsed() < SOON, "{number}: {:?}", began.elapsed());
+    }
+}

@@ -8,7 +8,9 @@ use crate::threads::{Doors, Post};
 use crate::{Done, Failure, busy_poll, complain, knobs, planned, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::gateway::allow::{Rule, Rules};
-use anabranch_http::gateway::{self, Associations, Authority, Options, Origins, Peer, Room, Route, Upstream};
+use anabranch_http::gateway::{
+    self, Associations, Authority, Network, Options, Origins, Peer, Room, Route, Upstream,
+};
 use anabranch_http::serve::{Log, Stop};
 use anabranch_transport::engines::sctp::Config;
 use anabranch_world::World;
@@ -60,6 +62,7 @@ fn planned(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
     }
     let names = [
         "allow",
+        "trusted-proxy",
         "sctp-port",
         "connections",
         "streams",
@@ -89,6 +92,7 @@ enum Onward {
 
 struct Settings {
     onward: Onward,
+    trusted_proxies: Vec<Network>,
     sctp: Config,
     sctp_port: u16,
     /// What this gateway calls itself, in all of its threads.
@@ -123,8 +127,13 @@ impl Settings {
         let mut sctp = knobs::sctp(&[&ours[..], &given].concat())?;
         knobs::asks_after_peers(&mut sctp, &given);
         knobs::streams(&mut sctp, &given, number("streams"));
+        let proxies = matches.get_many::<String>("trusted-proxy").into_iter().flatten();
+        let trusted_proxies = proxies
+            .map(|text| text.parse().map_err(|why| Failure::Usage(format!("--trusted-proxy {text}: {why}"))))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             onward: Onward::read(matches)?,
+            trusted_proxies,
             sctp,
             sctp_port: number("sctp-port"),
             name: String::new(),
@@ -145,6 +154,7 @@ impl Settings {
         };
         Options {
             route,
+            trusted_proxies: self.trusted_proxies.clone(),
             half_close: true,
             name: self.name.clone(),
             idle: self.idle,

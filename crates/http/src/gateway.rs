@@ -11,7 +11,7 @@
 //! ends: for a head after [`Options::head_timeout`], for anything to move after
 //! [`Options::idle`].
 //!
-//! - `target`, `head`, `body`: HTTP/1.1, read strictly and written anew
+//! - `target`, `head`, `body`: HTTP/1.1, read strictly and written anew; `forwarded`: what an origin is told of the client
 //! - [`allow`]: who may be reached
 //! - `conn`: streams, and pumps between them
 //! - `upstream`, `origins`, `lookups`, `associations`: how the other side is reached
@@ -22,6 +22,7 @@ mod associations;
 pub(crate) mod body;
 mod conn;
 mod exchange;
+mod forwarded;
 mod head;
 mod lookups;
 mod origins;
@@ -30,6 +31,7 @@ mod tunnel;
 mod upstream;
 
 pub use crate::room::Room;
+pub use allow::Network;
 pub use associations::{Associations, Peer};
 pub use origins::Origins;
 pub use target::Authority;
@@ -68,6 +70,8 @@ pub enum Route {
 pub struct Options {
     /// Where requests go.
     pub route: Route,
+    /// Proxies before a reverse gateway: what they tell of their clients is believed, and added to.
+    pub trusted_proxies: Vec<Network>,
     /// The listener's transport tells where a direction ends: TCP does, SCTP does not.
     pub half_close: bool,
     /// What the gateway calls itself in Via; one that comes by here again goes round in circles.

@@ -27,8 +27,13 @@ pub fn command() -> Command {
              One server, for SCTP clients or behind SCTP:\n  \
              anabranch gateway --listen sctp://192.0.2.1 --origin http://127.0.0.1:80\n  \
              anabranch gateway --listen tcp://127.0.0.1:8080 --origin http+sctp://192.0.2.1\n\n\
-             Loopback and link-local addresses are reached only when a rule has the address, or localhost, in it; the \
-             host's other addresses when one has the address or exactly the name in it.\n\n\
+             A rule with * in place of a name leads to public addresses, and without a port to 80, 443, 8080 and 8443; \
+             private networks are reached by a rule with exactly the name, or with the address. Loopback, link-local \
+             addresses and those where clouds keep secrets are reached only when a rule has the address, or localhost, \
+             in it; the host's other addresses when one has the address or exactly the name in it. Redirections are \
+             passed on, not followed.\n\n\
+             With --origin the server is told of the client by Forwarded, X-Forwarded-For, -Host and -Proto. What a client \
+             sends under these names is dropped, unless it is a --trusted-proxy.\n\n\
              Exit: 0 ended when asked to, 1 not everything was finished in time, 2 usage, 3 not possible here.",
         )
         .arg(
@@ -47,6 +52,14 @@ pub fn command() -> Command {
                 .help("The one server to stand before: http://, http+sctp:// or http+sctp-ip://HOST[:PORT]"),
         )
         .arg(
+            Arg::new("trusted-proxy")
+                .long("trusted-proxy")
+                .value_name("ADDRESS[/BITS]")
+                .action(ArgAction::Append)
+                .requires("origin")
+                .help("A proxy before --origin's gateway: what it says in Forwarded and X-Forwarded-* is passed on [default: none]"),
+        )
+        .arg(
             Arg::new("via")
                 .long("via")
                 .value_name("URL")
@@ -57,7 +70,7 @@ pub fn command() -> Command {
                 .long("allow")
                 .value_name("RULE")
                 .action(ArgAction::Append)
-                .help("What may be reached: HOST, *.DOMAIN, ADDRESS[/BITS] or *, each with [:PORT] [default: nothing; with --via what the next gateway allows]"),
+                .help("What may be reached: HOST, *.DOMAIN, ADDRESS[/BITS] or *, each with [:PORT], :* every port [default: nothing; with --via what the next gateway allows]"),
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind UDP ports, here and there")))
         .arg(count(flag("connections", "N", "1024", super::CONNECTIONS)))

@@ -8,6 +8,7 @@
 
 use super::body::Framing;
 use super::conn::{Conn, Moved, NoHead, Pump, Stopped, Told};
+use super::forwarded::Forwarded;
 use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::{Authority, Target};
 use super::upstream::{Ending, Lease, ReachError, Upstream, within};
@@ -232,7 +233,10 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     let up = Conn::new(lease);
     let crowd = up.crowd();
     let moved = Moved::new(&service.world);
-    let mut head = request.onward(&onward.host, &onward.target, &service.options.name);
+    let forwarded = matches!(service.options.route, Route::Origin(_))
+        .then(|| Forwarded::new(others.peer.map(|peer| peer.ip()), &service.options.trusted_proxies));
+    let name = &service.options.name;
+    let mut head = request.onward(&onward.host, &onward.target, name, forwarded.as_ref());
     if request.is_tunnel() && !service.upstream.half_close() {
         write_field(&mut head, TUNNEL_FRAMING, b"chunked");
         write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());

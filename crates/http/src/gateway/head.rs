@@ -12,6 +12,7 @@
 //! Max-Forwards, Via) as far as a gateway obeys them.
 
 use super::body::Framing;
+use super::forwarded::Forwarded;
 use super::target::{Authority, Target};
 
 /// The most fields a head may have.
@@ -36,13 +37,21 @@ fn bad(why: &'static str) -> Refusal {
 
 /// A field as it came.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Field {
+pub(super) struct Field {
     name: String,
     value: Vec<u8>,
 }
 
 impl Field {
-    fn is(&self, name: &str) -> bool {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
+    pub(super) fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 }
@@ -100,15 +109,6 @@ pub(super) fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>,
     Ok(None)
 }
 
-fn fields_of(parsed: &[httparse::Header<'_>]) -> Vec<Field> {
-    parsed.iter().map(|field| Field { name: field.name.to_owned(), value: field.value.to_vec() }).collect()
-}
-
-/// RFC 9112 §5.2: a line that begins with white space would go on with the field before.
-fn is_folded(head: &[u8]) -> bool {
-    head.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
-}
-
 /// Refuses what cannot become the status line of an answer, however little of it has come: another protocol, another
 /// version, a status that there is none of. RFC 9112 §4: `HTTP/1.1 200 OK`, the reason is optional.
 pub(super) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
@@ -124,6 +124,15 @@ pub(super) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
     // An empty line before it is no beginning.
     let begins = matches!(bytes, b"" | b"\r") || (bytes.iter().zip(LINE).all(fits) && ends);
     if begins { Ok(()) } else { Err(bad("it is no answer of HTTP/1")) }
+}
+
+fn fields_of(parsed: &[httparse::Header<'_>]) -> Vec<Field> {
+    parsed.iter().map(|field| Field { name: field.name.to_owned(), value: field.value.to_vec() }).collect()
+}
+
+/// RFC 9112 §5.2: a line that begins with white space would go on with the field before.
+fn is_folded(head: &[u8]) -> bool {
+    head.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
 }
 
 impl Request {
@@ -165,11 +174,24 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// The request as it goes on: to `host`, for `target`, with `via` among those it came by.
-    pub(super) fn onward(&self, host: &str, target: &str, via: &str) -> Vec<u8> {
+    /// The request as it goes on: to `host`, for `target`, with `via` among those it came by, and with what is told of its
+    /// client.
+    pub(super) fn onward(
+        &self,
+        host: &str,
+        target: &str,
+        via: &str,
+        forwarded: Option<&Forwarded>,
+    ) -> Vec<u8> {
         let mut out = format!("{} {target} HTTP/1.1\r\nHost: {host}\r\n", self.method).into_bytes();
-        let own = |field: &Field| field.is("host") || field.is("content-length") || field.is("max-forwards");
+        let own = |field: &Field| {
+            let rewritten = field.is("host") || field.is("content-length") || field.is("max-forwards");
+            rewritten || forwarded.is_some_and(|forwarded| forwarded.replaces(field))
+        };
         write_fields(&mut out, &self.fields, own);
+        if let Some(forwarded) = forwarded {
+            forwarded.write(&mut out, &self.fields, self.host.as_ref());
+        }
         if let Some(left) = self.max_forwards() {
             write_field(&mut out, "Max-Forwards", left.saturating_sub(1).to_string().as_bytes());
         }
@@ -232,6 +254,7 @@ impl Response {
         let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
             return Err("the status line is malformed");
         };
+        begins_answer(head).map_err(|_| "the status line is malformed")?;
         let reason = parsed.reason.unwrap_or_default().to_owned();
         let fields = fields_of(parsed.headers);
         let length = length_of(&fields).map_err(|_| "Content-Length of the answer is not one number")?;
@@ -254,7 +277,6 @@ impl Response {
             _ => return Err("the answer has no length and is not chunked"),
         };
         let options = connection_options(&fields)?;
-        begins_answer(head).map_err(|_| "the status line is malformed")?;
         let close = match minor {
             0 => !has(&options, "keep-alive"),
             _ => has(&options, "close"),
@@ -376,12 +398,13 @@ fn host_of(fields: &[Field], minor: u8, target: &Target) -> Result<Option<Author
 
 /// RFC 9110 §7.6.1: fields for the next hop alone, by their own right or because `options` of Connection name them.
 fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
-    const HOP_BY_HOP: [&str; 11] = [
+    const HOP_BY_HOP: [&str; 12] = [
         "connection",
         "keep-alive",
         "proxy-connection",
         "proxy-authorization",
         "proxy-authenticate",
+        "proxy-authentication-info",
         "te",
         "trailer",
         "transfer-encoding",
@@ -510,7 +533,7 @@ mod tests {
             let target = Authority { host: "a".to_owned(), port: 81 };
             assert_eq!(read.target, Target::Absolute(target.clone(), "/x".to_owned()));
             assert_eq!(read.host, Some(target));
-            let onward = read.onward("a:81", "/x", "me");
+            let onward = read.onward("a:81", "/x", "me", None);
             assert_eq!(onward, b"GET /x HTTP/1.1\r\nHost: a:81\r\nVia: 1.1 me\r\n", "{host}");
         }
     }
@@ -544,10 +567,10 @@ mod tests {
                     Upgrade: h2c\r\nVia: 1.0 other\r\nAccept: */*\r\nMax-Forwards: 3\r\n\r\n";
         let read = request(head).expect("a request");
         assert!(read.close && read.came_by("other") && !read.came_by("me"));
-        let onward = String::from_utf8(read.onward("a", "/x", "me")).expect("text");
+        let onward = String::from_utf8(read.onward("a", "/x", "me", None)).expect("text");
         assert_eq!(onward, "GET /x HTTP/1.1\r\nHost: a\r\nVia: 1.0 other\r\nAccept: */*\r\nVia: 1.1 me\r\n");
         let read = request("OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 3\r\nContent-Length: 0\r\n\r\n");
-        let onward = String::from_utf8(read.expect("a request").onward("a", "*", "me")).expect("text");
+        let onward = String::from_utf8(read.expect("a request").onward("a", "*", "me", None)).expect("text");
         assert!(onward.contains("Max-Forwards: 2\r\nContent-Length: 0\r\nVia: 1.1 me\r\n"), "{onward}");
     }
 
@@ -559,7 +582,7 @@ mod tests {
         };
         let asked = |count| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}", named(count)));
         let most = MAX_FIELDS - 1;
-        let onward = asked(most).expect("a request").onward("a", "/", "me");
+        let onward = asked(most).expect("a request").onward("a", "/", "me", None);
         assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nY: on\r\nVia: 1.1 me\r\n");
         assert_eq!(asked(most + 1).map(|_| ()), Err(400));
         let answered = |count| response(&format!("HTTP/1.1 204 No Content\r\n{}", named(count)), "GET");
@@ -585,29 +608,6 @@ mod tests {
         }
     }
 
-    fn response(text: &str, method: &str) -> Result<Response, &'static str> {
-        Response::parse(text.as_bytes(), method, false)
-    }
-
-    #[test]
-    fn answers_are_framed_as_they_are_or_refused() {
-        let framing = |text, method| response(text, method).map(|response| response.framing);
-        let sized = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-        assert_eq!(framing(sized, "GET"), Ok(Framing::Length(5)));
-        assert_eq!(framing(sized, "HEAD"), Ok(Framing::Empty));
-        assert_eq!(
-            framing("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "GET"),
-            Ok(Framing::Empty)
-        );
-        assert_eq!(
-            framing("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n", "GET"),
-            Ok(Framing::Chunked)
-        );
-        assert!(framing("HTTP/1.1 200 OK\r\n\r\n", "GET").is_err());
-        let closing = Response::parse(b"HTTP/1.0 200 OK\r\n\r\n", "GET", true).expect("a response");
-        assert!(closing.framing == Framing::Close && closing.close);
-        for wrong in [
-            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
     #[test]
     fn what_cannot_become_an_answer_is_not_waited_for() {
         for good in [
@@ -645,11 +645,36 @@ mod tests {
         }
     }
 
+    fn response(text: &str, method: &str) -> Result<Response, &'static str> {
+        Response::parse(text.as_bytes(), method, false)
+    }
+
+    #[test]
+    fn answers_are_framed_as_they_are_or_refused() {
+        let framing = |text, method| response(text, method).map(|response| response.framing);
+        let sized = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(framing(sized, "GET"), Ok(Framing::Length(5)));
+        assert_eq!(framing(sized, "HEAD"), Ok(Framing::Empty));
+        assert_eq!(
+            framing("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", "GET"),
+            Ok(Framing::Empty)
+        );
+        assert_eq!(
+            framing("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n", "GET"),
+            Ok(Framing::Chunked)
+        );
+        assert!(framing("HTTP/1.1 200 OK\r\n\r\n", "GET").is_err());
+        let closing = Response::parse(b"HTTP/1.0 200 OK\r\n\r\n", "GET", true).expect("a response");
+        assert!(closing.framing == Framing::Close && closing.close);
+        for wrong in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 5\r\n\r\n",
             "ICY 200 OK\r\n\r\n",
+            "HTTP/1.1 000 OK\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 099 OK\r\nContent-Length: 5\r\n\r\n",
         ] {
             assert!(framing(wrong, "GET").is_err(), "{wrong:?}");
         }
@@ -673,6 +698,4 @@ mod tests {
         );
         assert!(!back.contains("Content-Length"), "{back}");
     }
-            "HTTP/1.1 000 OK\r\nContent-Length: 5\r\n\r\n",
-            "HTTP/1.1 099 OK\r\nContent-Length: 5\r\n\r\n",
 }

@@ -1,0 +1,163 @@
+//! What a reverse gateway tells its origin of the client: `Forwarded` (RFC 7239), and `X-Forwarded-For`, `-Host` and
+//! `-Proto`, which most programs read.
+//!
+//! An origin believes these fields, so a client has no say in them: what it sends under these names, or under one that an
+//! origin could take for them, goes no further. A proxy before the gateway that is trusted has its say, and the gateway
+//! adds to it. A forward gateway tells nobody who its clients are, and leaves the fields as they come: they are from end to
+//! end there.
+
+use super::allow::Network;
+use super::head::{Field, write_field};
+use super::target::Authority;
+use std::net::IpAddr;
+
+/// The client of a request, and whether what it says of others is believed.
+#[derive(Clone, Debug)]
+pub(super) struct Forwarded {
+    /// `None`: it has no address.
+    client: Option<IpAddr>,
+    is_trusted: bool,
+}
+
+impl Forwarded {
+    /// The client at `address`, where `proxies` are trusted.
+    pub(super) fn new(address: Option<IpAddr>, proxies: &[Network]) -> Self {
+        let client = address.map(|ip| ip.to_canonical());
+        let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
+        Self { client, is_trusted }
+    }
+
+    /// A field is not passed on as it came.
+    pub(super) fn replaces(&self, field: &Field) -> bool {
+        if self.is_trusted { field.is(FORWARDED) || field.is(FOR) } else { is_forwarding(field.name()) }
+    }
+
+    /// Tells of the client, who asked for `host`, and of what it may say itself in `fields`.
+    pub(super) fn write(&self, out: &mut Vec<u8>, fields: &[Field], host: Option<&Authority>) {
+        let host = host.map(|host| host.written(80));
+        let said = |name| self.is_trusted && fields.iter().any(|field| field.is(name));
+        let append = |out: &mut Vec<u8>, name: &str, ours: &str| {
+            let mut value = Vec::new();
+            for field in fields.iter().filter(|field| self.is_trusted && field.is(name)) {
+                value.extend_from_slice(field.value().trim_ascii());
+                value.extend_from_slice(b", ");
+            }
+            value.extend_from_slice(ours.as_bytes());
+            write_field(out, name, &value);
+        };
+        // RFC 7239 §6: an IPv6 address is in brackets, and so in quotes.
+        let node = match self.client {
+            Some(IpAddr::V4(v4)) => v4.to_string(),
+            Some(IpAddr::V6(v6)) => format!("\"[{v6}]\""),
+            None => "unknown".to_owned(),
+        };
+        let of_host = host.as_ref().map_or(String::new(), |host| format!("host=\"{host}\";"));
+        append(out, FORWARDED, &format!("for={node};{of_host}proto=http"));
+        append(out, FOR, &self.client.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string()));
+        if let Some(host) = host.filter(|_| !said(HOST)) {
+            write_field(out, HOST, host.as_bytes());
+        }
+        if !said(PROTO) {
+            write_field(out, PROTO, b"http");
+        }
+    }
+}
+
+/// Some origin reads of a client, or of what it asked for, in a field of this name. Gateways of programs (RFC 3875 §4.1.18)
+/// tell `-` from no other mark.
+fn is_forwarding(name: &str) -> bool {
+    let plain: Vec<u8> = name
+        .bytes()
+        .map(|byte| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' })
+        .collect();
+    plain.starts_with(b"x-forwarded") || NAMES.iter().any(|name| plain == name.as_bytes())
+}
+
+const FORWARDED: &str = "Forwarded";
+const FOR: &str = "X-Forwarded-For";
+const HOST: &str = "X-Forwarded-Host";
+const PROTO: &str = "X-Forwarded-Proto";
+
+/// Names under which proxies tell an origin of the client, beside those that begin with `x-forwarded`.
+const NAMES: [&str; 9] = [
+    "forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "client-ip",
+    "true-client-ip",
+    "x-cluster-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "x-original-forwarded-for",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::head::Request;
+    use super::*;
+
+    /// What goes on of a request with `fields` from `client`, where `proxies` are trusted.
+    fn onward(client: &str, proxies: &[&str], fields: &str) -> String {
+        let head = format!("GET / HTTP/1.1\r\nHost: a.example:81\r\n{fields}\r\n");
+        let request = Request::parse(head.as_bytes()).expect("a request");
+        let proxies: Vec<Network> = proxies.iter().map(|text| text.parse().expect("a network")).collect();
+        let forwarded = Forwarded::new(client.parse().ok(), &proxies);
+        let onward = String::from_utf8(request.onward("o", "/", "me", Some(&forwarded))).expect("text");
+        let rest = onward.strip_prefix("GET / HTTP/1.1\r\nHost: o\r\n").expect("the beginning");
+        rest.strip_suffix("Via: 1.1 me\r\n").expect("the end").to_owned()
+    }
+
+    #[test]
+    fn a_client_has_no_say_in_who_it_is() {
+        let own = "Forwarded: for=192.0.2.7;host=\"a.example:81\";proto=http\r\nX-Forwarded-For: 192.0.2.7\r\n\
+                   X-Forwarded-Host: a.example:81\r\nX-Forwarded-Proto: http\r\n";
+        assert_eq!(onward("192.0.2.7", &[], ""), own);
+        for name in [
+            "X-Forwarded-For",
+            "x-forwarded-for",
+            "X_Forwarded_For",
+            "X-Forwarded_For",
+            "X.Forwarded.For",
+            "Forwarded",
+            "X-Forwarded-Proto",
+            "X-Forwarded-Host",
+            "X-Forwarded-Port",
+            "X-Forwarded-Prefix",
+            "X-Forwarded",
+            "X-Real-IP",
+            "x_real_ip",
+            "True-Client-IP",
+            "Client-IP",
+            "CF-Connecting-IP",
+        ] {
+            for more in ["", "Connection: x-forwarded-for, forwarded\r\n"] {
+                let fields = format!("{more}{name}: 127.0.0.1\r\n{name}: 10.0.0.1\r\n");
+                assert_eq!(onward("192.0.2.7", &["192.0.2.8"], &fields), own, "{fields}");
+            }
+        }
+        assert_eq!(onward("192.0.2.7", &[], "X-Forwarder: a\r\n"), format!("X-Forwarder: a\r\n{own}"));
+        let v6 = onward("2001:db8::1", &[], "");
+        assert!(v6.starts_with("Forwarded: for=\"[2001:db8::1]\";host="), "{v6}");
+        assert!(v6.contains("\r\nX-Forwarded-For: 2001:db8::1\r\n"), "{v6}");
+        assert!(onward("::ffff:192.0.2.7", &[], "").starts_with("Forwarded: for=192.0.2.7;"));
+        assert!(
+            onward("", &["0.0.0.0/0"], "X-Forwarded-For: x\r\n").contains("X-Forwarded-For: unknown\r\n")
+        );
+    }
+
+    #[test]
+    fn what_a_trusted_proxy_says_is_added_to() {
+        let fields = "X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2 \r\nForwarded: for=203.0.113.1\r\n\
+                      X-Forwarded-Proto: https\r\nX-Real-IP: 203.0.113.1\r\n";
+        let told = "X-Forwarded-Proto: https\r\nX-Real-IP: 203.0.113.1\r\n\
+                    Forwarded: for=203.0.113.1, for=192.0.2.7;host=\"a.example:81\";proto=http\r\n\
+                    X-Forwarded-For: 203.0.113.1, 203.0.113.2, 192.0.2.7\r\nX-Forwarded-Host: a.example:81\r\n";
+        for proxies in [["192.0.2.7"], ["192.0.2.0/24"], ["::ffff:192.0.2.0/120"], ["0.0.0.0/0"]] {
+            assert_eq!(onward("192.0.2.7", &proxies, fields), told, "{proxies:?}");
+        }
+        assert!(onward("2001:db8::1", &["2001:db8::/32"], fields).contains("203.0.113.2, 2001:db8::1\r\n"));
+        for text in ["", "a", "192.0.2.0/33", "192.0.2.0/", "::/129", "192.0.2.1:80", "*"] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+    }
+}

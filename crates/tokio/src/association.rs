@@ -1,9 +1,10 @@
 //! The handle of an association.
 
-use crate::stream::{RecvStream, SendStream};
+use crate::stream::{RecvStream, SendStream, Writing};
 use anabranch_transport::{CloseReason, OpenError};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 /// A stream pair as it is handed over.
@@ -23,6 +24,7 @@ struct Inner {
     commands: mpsc::Sender<Command>,
     accepted: Mutex<mpsc::Receiver<Pair>>,
     ended: watch::Receiver<Option<CloseReason>>,
+    writing: Arc<Writing>,
 }
 
 /// What the one who keeps an association is asked for.
@@ -39,6 +41,7 @@ pub(crate) struct Asked {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) accepted: mpsc::Sender<Pair>,
     pub(crate) ended: watch::Sender<Option<CloseReason>>,
+    pub(crate) writing: Arc<Writing>,
 }
 
 /// Commands that may wait.
@@ -52,8 +55,10 @@ impl Association {
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (give, accepted) = mpsc::channel(ACCEPTED);
         let (end, ended) = watch::channel(None);
-        let inner = Inner { peer, streams, commands, accepted: Mutex::new(accepted), ended };
-        (Self { inner: Arc::new(inner) }, Asked { commands: asked, accepted: give, ended: end })
+        let writing = Arc::<Writing>::default();
+        let accepted = Mutex::new(accepted);
+        let inner = Inner { peer, streams, commands, accepted, ended, writing: writing.clone() };
+        (Self { inner: Arc::new(inner) }, Asked { commands: asked, accepted: give, ended: end, writing })
     }
 
     /// The peer's first address, with its SCTP port.
@@ -71,6 +76,8 @@ impl Association {
     /// Takes the lowest stream that nobody holds here. Both sides may open
     /// streams; who wants to be sure not to meet the other's, opens by number.
     ///
+    /// Cancel-safe: dropped before it is ready, it holds no stream.
+    ///
     /// # Errors
     /// [`OpenError`]: all are held, or the association has ended.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), OpenError> {
@@ -78,6 +85,8 @@ impl Association {
     }
 
     /// Takes the stream of this number.
+    ///
+    /// Cancel-safe: dropped before it is ready, it holds no stream.
     ///
     /// # Errors
     /// [`OpenError`]: there is none, somebody holds it, or the association has ended.
@@ -94,6 +103,8 @@ impl Association {
 
     /// The next stream on which the peer has sent something and which nobody holds here.
     ///
+    /// Cancel-safe: dropped before it is ready, it has taken none.
+    ///
     /// # Errors
     /// The association has ended.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), CloseReason> {
@@ -105,14 +116,16 @@ impl Association {
         }
     }
 
-    /// Shuts it down in good order: what was written before is delivered first.
-    /// Returns at once; wait with [`closed`](Self::closed).
+    /// Shuts it down in good order: what was written before is delivered first, and what is written from now on is an
+    /// error. Returns at once; wait with [`closed`](Self::closed).
     pub fn close(&self) {
+        self.inner.writing.closing.store(true, Ordering::Release);
         self.tell(Command::Close);
     }
 
     /// Ends it at once, with an ABORT.
     pub fn abort(&self) {
+        self.inner.writing.closing.store(true, Ordering::Release);
         self.tell(Command::Abort);
     }
 
@@ -124,7 +137,7 @@ impl Association {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for its end. Cancel-safe.
     pub async fn closed(&self) -> CloseReason {
         let mut ended = self.inner.ended.clone();
         let reason = ended.wait_for(Option::is_some).await;

@@ -4,7 +4,7 @@
 
 use crate::association::{self, Asked, Association, Pair};
 use crate::endpoint::{Command, ConnectError, Options};
-use crate::stream::{self, Ended, Ends, Incoming, Outgoing, PIECE};
+use crate::stream::{self, Ended, Ends, Incoming, Outgoing, PIECE, Writing};
 use anabranch_transport::sctp::{SctpHost, SctpListener, SctpSession, SctpStream};
 use anabranch_transport::{CloseReason, Listener, OpenError, Session, Stream};
 use anabranch_world::os::OsWorld;
@@ -16,7 +16,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::PollSender;
 
@@ -148,13 +149,15 @@ async fn established(session: &SctpSession<OsWorld>, mut reply: ConnectReply) ->
 /// Keeps an association for those who hold handles of it.
 fn keep(home: &Rc<Home>, session: SctpSession<OsWorld>) -> Association {
     let (handle, asked) = Association::new(session.peer(), session.streams());
-    let Asked { commands, accepted, ended } = asked;
+    let Asked { commands, accepted, ended, writing } = asked;
     let keeper = Keeper {
         home: home.clone(),
         session,
         commands,
         accepted: Some(PollSender::new(accepted)),
         ended: Some(ended),
+        writes: Rc::new(Writes { writing, keeper: RefCell::default() }),
+        closes: false,
     };
     home.world.spawn("association", keeper).detach();
     handle
@@ -168,15 +171,35 @@ struct Keeper {
     accepted: Option<PollSender<Pair>>,
     /// `None` once it was told.
     ended: Option<watch::Sender<Option<CloseReason>>>,
+    writes: Rc<Writes>,
+    /// It is shut down once all that was written is with the engine.
+    closes: bool,
+}
+
+/// What the streams of an association have to write, and who waits for the end of that.
+struct Writes {
+    writing: Arc<Writing>,
+    keeper: RefCell<Option<Waker>>,
+}
+
+impl Writes {
+    fn one_done(&self) {
+        self.writing.one_done();
+        if self.writing.is_done()
+            && let Some(keeper) = self.keeper.borrow_mut().take()
+        {
+            keeper.wake();
+        }
+    }
 }
 
 impl Keeper {
-    fn obey(&self, command: association::Command) {
+    fn obey(&mut self, command: association::Command) {
         match command {
             association::Command::Open { number, reply } => {
-                let _ = reply.send(self.open(number).map(|stream| carry(&self.home, stream)));
+                let _ = reply.send(self.open(number).map(|stream| carry(&self.home, stream, &self.writes)));
             }
-            association::Command::Close => self.session.close(),
+            association::Command::Close => self.closes = true,
             association::Command::Abort => self.session.abort(),
         }
     }
@@ -204,7 +227,8 @@ impl Future for Keeper {
         while let Poll::Ready(command) = this.commands.poll_recv(cx) {
             match command {
                 Some(command) => this.obey(command),
-                // The last handle is gone; streams may live on.
+                // The last handle is gone; streams may live on, unless they are not to.
+                None if this.closes => break,
                 None => return Poll::Ready(()),
             }
         }
@@ -219,7 +243,7 @@ impl Future for Keeper {
             }
             match this.session.poll_accept(cx) {
                 Poll::Ready(Ok(stream)) => {
-                    let _ = accepted.send_item(carry(&this.home, stream));
+                    let _ = accepted.send_item(carry(&this.home, stream, &this.writes));
                 }
                 Poll::Ready(Err(_)) => this.accepted = None,
                 Poll::Pending => break,
@@ -228,16 +252,26 @@ impl Future for Keeper {
         if let Some(ended) = &this.ended
             && let Poll::Ready(reason) = this.session.poll_closed(cx)
         {
+            // Whoever is told that it has ended can write no more.
+            let _ = this.writes.writing.ended.set(reason.clone());
             let _ = ended.send(Some(reason));
             this.ended = None;
+        }
+        if this.closes {
+            // Before the count is looked at: it may become none meanwhile.
+            *this.writes.keeper.borrow_mut() = Some(cx.waker().clone());
+            if this.writes.writing.is_done() {
+                this.closes = false;
+                this.session.close();
+            }
         }
         Poll::Pending
     }
 }
 
 /// Moves the bytes of a stream for those who hold its halves.
-fn carry(home: &Rc<Home>, stream: SctpStream<OsWorld>) -> Pair {
-    let (pair, ends) = stream::pair(stream.number());
+fn carry(home: &Rc<Home>, stream: SctpStream<OsWorld>, association: &Rc<Writes>) -> Pair {
+    let (pair, ends) = stream::pair(stream.number(), association.writing.clone());
     let Ends { outgoing, incoming, unread, ended } = ends;
     let carrier = Carrier {
         home: home.clone(),
@@ -248,6 +282,7 @@ fn carry(home: &Rc<Home>, stream: SctpStream<OsWorld>) -> Pair {
         ended,
         writing: None,
         writes: true,
+        association: association.clone(),
     };
     home.world.spawn("stream", carrier).detach();
     pair
@@ -265,16 +300,40 @@ struct Carrier {
     writing: Option<(Bytes, bool)>,
     /// Somebody writes.
     writes: bool,
+    association: Rc<Writes>,
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.give_up();
+    }
 }
 
 impl Carrier {
+    /// Nothing more is written, of what was taken from writers either.
+    fn give_up(&mut self) {
+        self.outgoing.close();
+        if self.writing.take().is_some() {
+            self.association.one_done();
+        }
+        while self.outgoing.try_recv().is_ok() {
+            self.association.one_done();
+        }
+    }
+
     /// Writes what is there to write, as far as there is room; ready when nothing more will be.
     fn poll_outgoing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let Some((bytes, whole)) = &mut self.writing else {
                 match ready!(self.outgoing.poll_recv(cx)) {
-                    Some(Outgoing::Bytes(bytes)) => self.writing = Some((bytes, false)),
-                    Some(Outgoing::Message(bytes)) => self.writing = Some((bytes, true)),
+                    Some(Outgoing::Bytes(bytes)) => {
+                        self.writing = Some((bytes, false));
+                        continue;
+                    }
+                    Some(Outgoing::Message(bytes)) => {
+                        self.writing = Some((bytes, true));
+                        continue;
+                    }
                     Some(Outgoing::Delivery(delivery)) => self.stream.set_delivery(delivery),
                     Some(Outgoing::Ppid(ppid)) => self.stream.set_ppid(ppid),
                     Some(Outgoing::Flushed(done)) => {
@@ -282,6 +341,7 @@ impl Carrier {
                     }
                     None => return Poll::Ready(()),
                 }
+                self.association.one_done();
                 continue;
             };
             let written = if *whole {
@@ -294,6 +354,7 @@ impl Carrier {
                     bytes.advance(taken);
                     if bytes.is_empty() {
                         self.writing = None;
+                        self.association.one_done();
                     }
                 }
                 Err(reason) => {
@@ -343,7 +404,7 @@ impl Future for Carrier {
         let this = &mut *self;
         if this.writes && this.poll_outgoing(cx).is_ready() {
             this.writes = false;
-            this.outgoing.close();
+            this.give_up();
         }
         // The reader is gone: what still comes is thrown away as long as somebody writes.
         if this.incoming.is_some() && pin!(&mut this.unread).poll(cx).is_ready() {

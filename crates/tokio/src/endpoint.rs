@@ -102,6 +102,8 @@ impl Endpoint {
     /// Associates with SCTP port `port` at the addresses of `peer`, the first the
     /// primary path. Their ports are the peer's UDP port, 0 on IP.
     ///
+    /// Cancel-safe: dropped before it is ready, it leaves no association.
+    ///
     /// # Errors
     /// [`ConnectError`]; the wait ends by the engine's limits (Max.Init.Retransmits).
     pub async fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<Association, ConnectError> {
@@ -112,7 +114,7 @@ impl Endpoint {
     }
 
     /// The next association that a peer has begun; `None` when the endpoint
-    /// accepts none (any more).
+    /// accepts none (any more). Cancel-safe: dropped before it is ready, it has taken none.
     pub async fn accept(&self) -> Option<Association> {
         self.inner.accepted.lock().await.recv().await
     }
@@ -123,7 +125,7 @@ impl Endpoint {
         let _ = self.inner.commands.send(Command::Close).await;
     }
 
-    /// Waits until no association is alive.
+    /// Waits until no association is alive. Cancel-safe.
     pub async fn wait_idle(&self) {
         let (reply, answer) = oneshot::channel();
         if self.inner.commands.send(Command::WaitIdle(reply)).await.is_ok() {

@@ -32,16 +32,39 @@
 //! thread ends after its last association. There is no half-close in SCTP: a
 //! reader sees the end when the association ends, so a protocol on top says itself
 //! where things end, as HTTP does. Traffic is in the clear.
-#![cfg(target_os = "linux")]
+//!
+//! # Cancellation
+//!
+//! Every call may be dropped at any await, as `tokio::select!` does: it has then done nothing, or what it has done waits
+//! for the next call. [`RecvStream::recv_message`] keeps what has come of a message; [`SendStream::send_message`] has
+//! sent the whole message or nothing. `AsyncReadExt::read` and `AsyncWriteExt::write` are as safe; tokio's loops over
+//! them (`read_exact`, `write_all`, `read_to_end`, `copy`) are not, as for any stream: how far they came is lost.
+//!
+//! # Where it runs
+//!
+//! Linux. Elsewhere the crate does not build, and says so.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("anabranch-tokio runs on Linux only: it uses Linux's timers, netlink and UDP offloads");
+
+#[cfg(target_os = "linux")]
 mod association;
+#[cfg(target_os = "linux")]
 mod driver;
+#[cfg(target_os = "linux")]
 mod endpoint;
+#[cfg(target_os = "linux")]
 mod stream;
 
+#[cfg(target_os = "linux")]
 pub use anabranch_sctp::{Config, KnobError, Reliability};
+#[cfg(target_os = "linux")]
 pub use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT};
+#[cfg(target_os = "linux")]
 pub use anabranch_transport::{CloseReason, Delivery, OpenError};
+#[cfg(target_os = "linux")]
 pub use association::Association;
+#[cfg(target_os = "linux")]
 pub use endpoint::{ConnectError, Endpoint, Options};
+#[cfg(target_os = "linux")]
 pub use stream::{RecvError, RecvStream, SendStream};

@@ -6,6 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -40,6 +41,35 @@ pub(crate) struct Incoming {
 /// Why a stream ended; set once, before its channels close.
 pub(crate) type Ended = Arc<OnceLock<CloseReason>>;
 
+/// How far an association is, for whoever writes on its streams.
+#[derive(Debug, Default)]
+pub(crate) struct Writing {
+    /// Somebody here has asked for its end: what is written from now on is too late.
+    pub(crate) closing: AtomicBool,
+    /// It has ended, for this reason; set before anybody is told.
+    pub(crate) ended: OnceLock<CloseReason>,
+    /// What was taken from writers on all of its streams, and is not with the engine.
+    queued: AtomicUsize,
+}
+
+impl Writing {
+    /// Everything that was taken from writers is with the engine, or lost with its stream.
+    pub(crate) fn is_done(&self) -> bool {
+        self.queued.load(Ordering::Acquire) == 0
+    }
+
+    /// One thing more is.
+    pub(crate) fn one_done(&self) {
+        self.queued.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Why nothing more can be written.
+    fn over(&self) -> Option<CloseReason> {
+        let closing = self.closing.load(Ordering::Acquire).then_some(CloseReason::Finished);
+        self.ended.get().cloned().or(closing)
+    }
+}
+
 /// Pieces of at most [`PIECE`] bytes that wait between the program and the network, a direction.
 const PIECES: usize = 16;
 
@@ -59,18 +89,21 @@ pub(crate) struct Ends {
     pub(crate) ended: Ended,
 }
 
-pub(crate) fn pair(number: u16) -> ((SendStream, RecvStream), Ends) {
+pub(crate) fn pair(number: u16, writing: Arc<Writing>) -> ((SendStream, RecvStream), Ends) {
     let (out, outgoing) = mpsc::channel(PIECES);
     let (incoming, arriving) = mpsc::channel(PIECES);
     let (alive, unread) = oneshot::channel();
     let ended = Ended::default();
-    let send = SendStream { number, out: PollSender::new(out), flushing: None, ended: ended.clone() };
+    let send =
+        SendStream { number, out: PollSender::new(out), flushing: None, ended: ended.clone(), writing };
     let recv = RecvStream {
         number,
         arriving,
         rest: Bytes::new(),
         ends: false,
         given_up: false,
+        begun: BytesMut::new(),
+        passes_over: false,
         ended: ended.clone(),
         _alive: alive,
     };
@@ -82,8 +115,10 @@ pub(crate) fn pair(number: u16) -> ((SendStream, RecvStream), Ends) {
 pub struct SendStream {
     number: u16,
     out: PollSender<Outgoing>,
+    /// What was written before it is with the engine when it resolves; nothing has been since.
     flushing: Option<oneshot::Receiver<()>>,
     ended: Ended,
+    writing: Arc<Writing>,
 }
 
 impl SendStream {
@@ -96,8 +131,10 @@ impl SendStream {
     /// Sends one user message (RFC 9260 §6.1); waits for room. Its boundaries
     /// stay: the peer's [`RecvStream::recv_message`] returns it whole.
     ///
+    /// Cancel-safe: dropped before it is ready, it has sent nothing; there is no part of a message.
+    ///
     /// # Errors
-    /// The association has ended, or the message is empty or over 16 MiB (or over
+    /// The association has ended or is being closed, or the message is empty or over 16 MiB (or over
     /// the send buffer: then the stream ends).
     pub async fn send_message(&mut self, message: impl Into<Bytes>) -> io::Result<()> {
         let message = message.into();
@@ -110,8 +147,10 @@ impl SendStream {
     /// How messages are delivered from here on: unordered, or only for so long
     /// (RFC 3758). Bytes written as such are always delivered, in order.
     ///
+    /// Cancel-safe: dropped before it is ready, it has changed nothing.
+    ///
     /// # Errors
-    /// The association has ended.
+    /// The association has ended or is being closed.
     pub async fn set_delivery(&mut self, delivery: Delivery) -> io::Result<()> {
         self.hand_over(Outgoing::Delivery(delivery)).await
     }
@@ -119,15 +158,36 @@ impl SendStream {
     /// The payload protocol identifier from here on; at first 0 of messages, and
     /// 63 (HTTP over SCTP) of bytes.
     ///
+    /// Cancel-safe: dropped before it is ready, it has changed nothing.
+    ///
     /// # Errors
-    /// The association has ended.
+    /// The association has ended or is being closed.
     pub async fn set_ppid(&mut self, ppid: u32) -> io::Result<()> {
         self.hand_over(Outgoing::Ppid(ppid)).await
     }
 
     async fn hand_over(&mut self, what: Outgoing) -> io::Result<()> {
-        poll_fn(|cx| self.out.poll_reserve(cx)).await.map_err(|_| gone(&self.ended))?;
-        self.out.send_item(what).map_err(|_| gone(&self.ended))
+        poll_fn(|cx| self.poll_room(cx)).await?;
+        self.give(what)
+    }
+
+    /// Ready when one thing can be given; an error once it would be too late.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(reason) = self.ended.get().cloned().or_else(|| self.writing.over()) {
+            return Poll::Ready(Err(gone(Some(&reason))));
+        }
+        let room = ready!(self.out.poll_reserve(cx));
+        Poll::Ready(room.map_err(|_| gone(self.ended.get())))
+    }
+
+    /// Gives what there is room for.
+    fn give(&mut self, what: Outgoing) -> io::Result<()> {
+        self.flushing = None;
+        self.writing.queued.fetch_add(1, Ordering::AcqRel);
+        self.out.send_item(what).map_err(|_| {
+            self.writing.one_done();
+            gone(self.ended.get())
+        })
     }
 }
 
@@ -136,31 +196,24 @@ impl AsyncWrite for SendStream {
         if from.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        if ready!(self.out.poll_reserve(cx)).is_err() {
-            return Poll::Ready(Err(gone(&self.ended)));
-        }
+        ready!(self.poll_room(cx))?;
         let piece = &from[..from.len().min(PIECE)];
-        let sent = self.out.send_item(Outgoing::Bytes(Bytes::copy_from_slice(piece)));
-        Poll::Ready(sent.map(|()| piece.len()).map_err(|_| gone(&self.ended)))
+        Poll::Ready(self.give(Outgoing::Bytes(Bytes::copy_from_slice(piece))).map(|()| piece.len()))
     }
 
     /// Ready when the engine has all of it; what the engine has is delivered, or
     /// the association ends with a reason.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.flushing.is_none() {
-            if ready!(self.out.poll_reserve(cx)).is_err() {
-                return Poll::Ready(Err(gone(&self.ended)));
-            }
+            ready!(self.poll_room(cx))?;
             let (done, flushing) = oneshot::channel();
-            if self.out.send_item(Outgoing::Flushed(done)).is_err() {
-                return Poll::Ready(Err(gone(&self.ended)));
-            }
+            self.give(Outgoing::Flushed(done))?;
             self.flushing = Some(flushing);
         }
         let Some(flushing) = &mut self.flushing else { return Poll::Ready(Ok(())) };
         let done = ready!(Pin::new(flushing).poll(cx));
         self.flushing = None;
-        Poll::Ready(done.map_err(|_| gone(&self.ended)))
+        Poll::Ready(done.map_err(|_| gone(self.ended.get())))
     }
 
     /// As [`poll_flush`](AsyncWrite::poll_flush): SCTP has no half-close.
@@ -179,6 +232,10 @@ pub struct RecvStream {
     rest: Bytes,
     ends: bool,
     given_up: bool,
+    /// What has come of a message that is not complete.
+    begun: BytesMut,
+    /// The message was too long: what still comes of it is nobody's.
+    passes_over: bool,
     ended: Ended,
     _alive: oneshot::Sender<()>,
 }
@@ -186,7 +243,7 @@ pub struct RecvStream {
 /// Why there is no message.
 #[derive(Debug, thiserror::Error)]
 pub enum RecvError {
-    /// The message is larger than allowed; the stream is of no more use.
+    /// The message is larger than allowed. What is left of it is passed over: the next call has the next message.
     #[error("a message of more than {0} bytes")]
     TooLong(usize),
     /// The stream ended in the middle of a message, or not in good order.
@@ -202,38 +259,47 @@ impl RecvStream {
     }
 
     /// The next whole user message, of at most `most` bytes; `None` when the
-    /// association has ended in good order. Not cancel-safe in the middle of a
-    /// message of several pieces.
+    /// association has ended in good order.
+    ///
+    /// Cancel-safe: dropped before it is ready, it has lost nothing; what has come of a message waits for the next call,
+    /// or for whoever reads bytes.
     ///
     /// # Errors
     /// [`RecvError`].
     pub async fn recv_message(&mut self, most: usize) -> Result<Option<Bytes>, RecvError> {
-        let mut whole = BytesMut::new();
+        poll_fn(|cx| self.poll_message(cx, most)).await
+    }
+
+    /// All that is known of an incomplete message is kept in `self`: the future that polls may be dropped at any time.
+    fn poll_message(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Result<Option<Bytes>, RecvError>> {
         loop {
-            if !poll_fn(|cx| self.poll_piece(cx)).await {
+            if !ready!(self.poll_piece(cx)) {
+                let in_the_middle = !self.begun.is_empty() || self.passes_over;
                 let reason = self.ended.get().cloned().unwrap_or(CloseReason::Finished);
-                return match reason {
-                    CloseReason::Finished if whole.is_empty() => Ok(None),
+                return Poll::Ready(match reason {
+                    CloseReason::Finished if !in_the_middle => Ok(None),
                     CloseReason::Finished => Err(CloseReason::Reset("in mid-message".to_owned()).into()),
                     reason => Err(reason.into()),
-                };
+                });
             }
             if std::mem::take(&mut self.given_up) {
-                whole.clear();
+                (self.begun, self.rest, self.passes_over) = Default::default();
                 continue;
             }
-            let piece = std::mem::take(&mut self.rest);
-            if whole.len() + piece.len() > most {
-                return Err(RecvError::TooLong(most));
-            }
-            if std::mem::take(&mut self.ends) {
-                if whole.is_empty() {
-                    return Ok(Some(piece));
+            let (piece, ends) = (std::mem::take(&mut self.rest), std::mem::take(&mut self.ends));
+            if self.passes_over {
+                self.passes_over = !ends;
+            } else if self.begun.len() + piece.len() > most {
+                (self.begun, self.passes_over) = (BytesMut::new(), !ends);
+                return Poll::Ready(Err(RecvError::TooLong(most)));
+            } else if ends && self.begun.is_empty() {
+                return Poll::Ready(Ok(Some(piece)));
+            } else {
+                self.begun.extend_from_slice(&piece);
+                if ends {
+                    return Poll::Ready(Ok(Some(std::mem::take(&mut self.begun).freeze())));
                 }
-                whole.extend_from_slice(&piece);
-                return Ok(Some(whole.freeze()));
             }
-            whole.extend_from_slice(&piece);
         }
     }
 
@@ -258,7 +324,16 @@ impl AsyncRead for RecvStream {
         if into.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        while self.rest.is_empty() {
+        if !self.begun.is_empty() {
+            let take = self.begun.len().min(into.remaining());
+            into.put_slice(&self.begun.split_to(take));
+            return Poll::Ready(Ok(()));
+        }
+        while self.rest.is_empty() || self.passes_over {
+            if self.passes_over {
+                self.passes_over = !self.ends && !self.given_up;
+                self.rest.clear();
+            }
             // To a reader of bytes the ends of messages mean nothing.
             (self.ends, self.given_up) = (false, false);
             if !ready!(self.poll_piece(cx)) {
@@ -275,8 +350,8 @@ impl AsyncRead for RecvStream {
     }
 }
 
-fn gone(ended: &Ended) -> io::Error {
-    match ended.get() {
+fn gone(reason: Option<&CloseReason>) -> io::Error {
+    match reason {
         Some(CloseReason::Finished) | None => io::Error::from(io::ErrorKind::BrokenPipe),
         Some(reason) => reason.clone().into(),
     }

@@ -1,0 +1,232 @@
+//! Futures that are dropped at any await, as `select!` does, and what is written too late: nothing is lost, cut or doubled
+//! without a word.
+#![cfg(target_os = "linux")]
+
+use anabranch_tokio::{Association, Endpoint, Options, RecvError, RecvStream};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
+
+/// Generous: only a hang exceeds it.
+const LONG: Duration = Duration::from_secs(60);
+
+async fn endpoint(listen: Option<u16>) -> Endpoint {
+    let addresses = vec!["127.0.0.1".parse().expect("an address")];
+    Endpoint::new(Options { addresses, listen, ..Options::default() }).await.expect("an endpoint")
+}
+
+async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
+    let server = endpoint(Some(80)).await;
+    let client = endpoint(None).await;
+    let ours = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
+    let theirs = timeout(LONG, server.accept()).await.expect("in time").expect("an association");
+    ((server, client), ours.expect("established"), theirs)
+}
+
+fn pattern(length: usize, seed: usize) -> Vec<u8> {
+    (0..length).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed as u8)).collect()
+}
+
+/// Polls `future` once and drops it.
+async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// One poll at a time; how many were pending.
+async fn bit_by_bit(recv: &mut RecvStream, most: usize) -> (Result<Option<bytes::Bytes>, RecvError>, u32) {
+    let mut pending = 0;
+    loop {
+        if let Some(done) = once(recv.recv_message(most)).await {
+            return (done, pending);
+        }
+        pending += 1;
+        sleep(Duration::from_micros(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_whole_however_often_its_future_is_dropped() {
+    let (_ends, ours, theirs) = associated().await;
+    let sizes = [1, 900_000, 65_536, 65_537, 1_300_000, 2, 700_000, 131_072];
+    let sending = tokio::spawn(async move {
+        let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+        for (seed, size) in sizes.into_iter().enumerate() {
+            send.send_message(pattern(size, seed)).await.expect("sent");
+        }
+        send.flush().await.expect("on its way");
+        (ours, send)
+    });
+    let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+    let mut dropped = 0;
+    for (seed, size) in sizes.into_iter().enumerate() {
+        let (got, pending) = timeout(LONG, bit_by_bit(&mut recv, 1 << 21)).await.expect("in time");
+        let got = got.expect("no end").expect("a message");
+        assert!(got == pattern(size, seed), "message {seed}: {} bytes of {size}", got.len());
+        dropped += pending;
+    }
+    assert!(dropped > 10, "no future was dropped in the middle: {dropped}");
+    drop(sending.await.expect("sent"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_come_of_a_message_is_there_for_who_reads_bytes() {
+    let (_ends, ours, theirs) = associated().await;
+    let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+    let whole = pattern(1_000_000, 7);
+    let sent = whole.clone();
+    let sending = tokio::spawn(async move {
+        send.send_message(sent).await.expect("sent");
+        send.flush().await.expect("on its way");
+        send
+    });
+    let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+    for _ in 0..3 {
+        assert!(once(recv.recv_message(1 << 21)).await.is_none_or(|got| got.is_err()), "it came at once");
+        sleep(Duration::from_micros(100)).await;
+    }
+    let mut back = vec![0; whole.len()];
+    timeout(LONG, recv.read_exact(&mut back)).await.expect("in time").expect("all of it");
+    assert!(back == whole);
+    drop(sending.await.expect("sent"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_message_that_is_too_long_comes_the_next() {
+    let (_ends, ours, theirs) = associated().await;
+    let (mut send, _recv) = ours.open_bi().await.expect("a stream");
+    let sending = tokio::spawn(async move {
+        for (seed, size) in [(1, 500_000), (2, 1000), (3, 200_000), (4, 10)] {
+            send.send_message(pattern(size, seed)).await.expect("sent");
+        }
+        send.flush().await.expect("on its way");
+        send
+    });
+    let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+    let mut next = async |most| timeout(LONG, bit_by_bit(&mut recv, most)).await.expect("in time").0;
+    assert!(matches!(next(100_000).await, Err(RecvError::TooLong(100_000))));
+    assert_eq!(next(100_000).await.expect("no end").expect("a message"), pattern(1000, 2));
+    assert!(matches!(next(100_000).await, Err(RecvError::TooLong(100_000))));
+    assert_eq!(next(100_000).await.expect("no end").expect("a message"), pattern(10, 4));
+    drop(sending.await.expect("sent"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_sent_after_the_end_and_the_writer_is_told() {
+    for how in ["their abort", "our abort", "their close", "our close"] {
+        let (_ends, ours, theirs) = associated().await;
+        let mut streams = Vec::new();
+        for _ in 0..8 {
+            let (mut send, recv) = ours.open_bi().await.expect("a stream");
+            send.send_message(&b"before"[..]).await.expect("sent");
+            send.flush().await.expect("on its way");
+            streams.push((send, recv));
+        }
+        match how {
+            "their abort" => theirs.abort(),
+            "our abort" => ours.abort(),
+            "their close" => theirs.close(),
+            _ => ours.close(),
+        }
+        if how != "our close" {
+            timeout(LONG, ours.closed()).await.expect("in time");
+        }
+        for (send, _) in &mut streams {
+            for number in 0..20 {
+                assert!(send.send_message(&b"late"[..]).await.is_err(), "{how}: message {number}");
+                assert!(send.write(b"late").await.is_err(), "{how}: bytes {number}");
+                assert!(send.set_ppid(1).await.is_err() && send.flush().await.is_err(), "{how}: {number}");
+            }
+        }
+    }
+}
+
+/// `close` comes behind what was written, however full every queue on the way is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_before_a_close_arrives() {
+    for round in 0..5 {
+        let (_ends, ours, theirs) = associated().await;
+        let mut writers = Vec::new();
+        for seed in 0..4 {
+            let (mut send, recv) = ours.open_bi().await.expect("a stream");
+            writers.push(tokio::spawn(async move {
+                send.write_all(&pattern(1_500_000, seed)).await.expect("written");
+                (send, recv)
+            }));
+        }
+        let reading = tokio::spawn(async move {
+            let mut readers = Vec::new();
+            for _ in 0..4 {
+                let (send, mut recv) =
+                    timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
+                readers.push(tokio::spawn(async move {
+                    // Slower than it is written.
+                    let (mut all, mut piece) = (Vec::new(), vec![0; 50_000]);
+                    loop {
+                        match timeout(LONG, recv.read(&mut piece))
+                            .await
+                            .expect("in time")
+                            .expect("no failure")
+                        {
+                            0 => return (send.number(), all),
+                            more => all.extend_from_slice(&piece[..more]),
+                        }
+                        sleep(Duration::from_millis(2)).await;
+                    }
+                }));
+            }
+            let mut all = Vec::new();
+            for reader in readers {
+                all.push(reader.await.expect("read"));
+            }
+            all
+        });
+        let mut held = Vec::new();
+        for writer in writers {
+            held.push(writer.await.expect("written"));
+        }
+        ours.close();
+        for (number, bytes) in timeout(LONG, reading).await.expect("in time").expect("read") {
+            assert!(
+                bytes == pattern(1_500_000, number.into()),
+                "round {round}, stream {number}: {}",
+                bytes.len()
+            );
+        }
+        timeout(LONG, ours.closed()).await.expect("in time");
+    }
+}
+
+/// Who is asked for a stream and not waited for keeps none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opening_and_accepting_may_be_dropped() {
+    let (_ends, ours, theirs) = associated().await;
+    for _ in 0..200 {
+        if let Some(opened) = once(ours.open_bi()).await {
+            drop(opened);
+        }
+        assert!(once(theirs.accept_bi()).await.is_none(), "nothing was sent");
+    }
+    // No stream is lost by that.
+    let mut held = Vec::new();
+    for number in 0..ours.streams() {
+        let opened = timeout(LONG, async {
+            loop {
+                match ours.open_number(number).await {
+                    Ok(pair) => return pair,
+                    Err(_) => sleep(Duration::from_millis(1)).await,
+                }
+            }
+        });
+        held.push(opened.await.unwrap_or_else(|_| panic!("stream {number} is lost")));
+    }
+}

@@ -28,6 +28,10 @@ const EDGES: &[(&str, &[&str])] = &[
 /// Crates that must not know of clocks, sockets, threads or tasks.
 const PURE: &[&str] = &["base", "wire", "congestion", "link", "sctp", "tcp"];
 
+/// Crates that build wherever Rust's standard library does; what one system alone has is behind a `cfg`.
+const PORTABLE: &[&str] =
+    &["base", "wire", "congestion", "link", "sctp", "tcp", "world", "sim", "transport", "http", "lab"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace root")
 }
@@ -110,6 +114,53 @@ fn engines_contain_no_clock_socket_thread_or_task() {
                 for word in banned {
                     assert!(!code.contains(word), "{}:{}: {word}", file.display(), number + 1);
                 }
+            }
+        }
+    }
+}
+
+/// The module in `file`, or one that it lies in, is declared behind a `cfg`.
+fn is_conditional(source: &Path, file: &Path) -> bool {
+    let below = file.strip_prefix(source).expect("below its source").with_extension("");
+    let mut parts: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    while let Some(name) = parts.pop() {
+        let parent: PathBuf = parts.iter().collect();
+        let places = [
+            source.join(&parent).with_extension("rs"),
+            source.join(&parent).join("mod.rs"),
+            source.join("lib.rs"),
+        ];
+        let declared = places.iter().filter_map(|place| fs::read_to_string(place).ok()).any(|text| {
+            let lines: Vec<&str> = text.lines().collect();
+            lines.windows(2).any(|pair| {
+                let is_it =
+                    pair[1].ends_with(&format!("mod {name};")) || pair[1].contains(&format!("{name}.rs\""));
+                is_it && pair[0].starts_with("#[cfg(")
+            })
+        });
+        if declared {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn portable_crates_have_what_one_system_has_behind_a_cfg() {
+    for name in PORTABLE {
+        let source = root().join("crates").join(name).join("src");
+        for file in rust_files(&source) {
+            if is_conditional(&source, &file) {
+                continue;
+            }
+            let text = fs::read_to_string(&file).expect("a source file");
+            let mut conditional = false;
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                conditional |= code.trim_start().starts_with("#[cfg(") && !code.contains("#[cfg(test)]");
+                let foreign =
+                    ["std::os::", "rustix::", "nix::", "libc::"].iter().any(|word| code.contains(word));
+                assert!(!foreign || conditional, "{}:{}: {}", file.display(), number + 1, line.trim());
             }
         }
     }

@@ -6,8 +6,8 @@
 //! namespace, takes no privilege, and is gone with the program.
 
 use super::addresses::Addresses;
+use super::usage::open_files;
 use crate::{PortClaim, Ports};
-use nix::sys::resource::{Resource, getrlimit};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown};
@@ -116,8 +116,7 @@ impl Ports for Kept {
             return Some(claim);
         }
         // Each takes a file, and others are wanted, too.
-        let (most, _) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-        if held.len() as u64 >= most / 2 {
+        if held.len() as u64 >= open_files() / 2 {
             return None;
         }
         let name = self.take(None, port).ok()?;

@@ -1,7 +1,8 @@
 //! What this process has cost so far, and how many files it may open.
 
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 
 /// Processor time of this process, in user mode and in the kernel; zero where the host does not tell.
@@ -16,11 +17,19 @@ pub fn processor_time() -> (Duration, Duration) {
 /// many that are, where it tells. Each TCP connection is one. Programs that are
 /// started from here inherit it.
 pub fn raise_open_files() -> Option<u64> {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_err() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // `None` is no limit at all.
+    let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
+    let raised = Rlimit { current: maximum, maximum };
+    if soft < hard && setrlimit(Resource::Nofile, raised).is_err() {
         return Some(soft);
     }
     Some(hard)
+}
+
+/// How many files this process may have open now.
+pub(super) fn open_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -30,7 +39,8 @@ mod tests {
     #[test]
     fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
         let most = raise_open_files().expect("Linux tells");
-        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE), Ok((most, most)));
+        let raised = getrlimit(Resource::Nofile);
+        assert_eq!((raised.current, open_files()), (raised.maximum, most));
         assert_eq!(raise_open_files(), Some(most));
     }
 }

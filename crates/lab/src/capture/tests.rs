@@ -428,7 +428,7 @@ fn how_much_is_drawn_changes_no_judgement() {
         };
         let (full, json, text) = with(1_000, u64::MAX);
         let needless = full.iter().filter(|line| line.contains("spurious")).count();
-        assert!(needless >= 2 && full[..12].iter().any(|line| line.contains("DATA") || line.contains("len")));
+        assert!(needless >= 2, "{full:#?}");
         for lines in 0..=full.len() {
             let (ladder, same, shown) = with(lines, u64::MAX);
             assert_eq!(ladder, full[..lines], "a ladder of {lines} lines");

@@ -374,3 +374,32 @@ fn wrong_plan_files() {
         "#]],
     );
 }
+
+/// Nothing can be said of a page without any size; an object of 0 bytes among others is one.
+#[test]
+fn a_page_without_any_size_is_refused() {
+    let place = std::env::temp_dir().join(format!("anabranch-empty-page-{}", std::process::id()));
+    std::fs::create_dir_all(&place).expect("a directory");
+    std::fs::write(place.join("index.html"), b"").expect("a file");
+    let har = place.join("sizes.har");
+    let entry = r#"{"startedDateTime":"2020-01-01T00:00:00Z","time":1,"request":{"method":"GET","url":"http://a/x","headers":[]},"response":{"status":200,"headers":[],"bodySize":0,"content":{"size":0}}}"#;
+    std::fs::write(&har, format!(r#"{{"log":{{"version":"1.2","entries":[{entry},{entry}]}}}}"#))
+        .expect("a file");
+    let pages = [
+        "--objects 0B".to_owned(),
+        "--objects 5x0B".to_owned(),
+        format!("--page {}", place.display()),
+        format!("--page {}", har.display()),
+    ];
+    let refused = |page: &String| flags(&format!("{page} --transport tcp")).map(|_| ()).expect_err(page).to_string();
+    let lines: Vec<String> = pages.iter().map(refused).collect();
+    std::fs::remove_dir_all(&place).expect("it goes");
+    for (page, line) in pages.iter().zip(&lines) {
+        let flag = page.split(' ').next().unwrap_or_default();
+        assert!(
+            line.starts_with(flag) && line.contains("nothing to transfer") && line.contains("write"),
+            "{line}"
+        );
+    }
+    assert!(flags("--objects 0B,10kB --transport tcp").is_ok());
+}

@@ -69,6 +69,7 @@ impl Workload {
     /// [`PlanError`] naming the flag or field.
     pub fn interpret(concrete: &Concrete, pages: &mut Pages) -> Result<Self, PlanError> {
         let page = page(concrete, pages)?;
+        something_to_transfer(concrete, &page)?;
         let message_size = match concrete.setting("message-size") {
             Some(setting) if concrete.setting("bulk").is_none() => {
                 return Err(PlanError::at(&setting.place, "goes with bulk only"));
@@ -202,6 +203,27 @@ impl Workload {
         }
         text
     }
+}
+
+/// Refuses a page without any size: nothing could be compared. An object of 0 bytes among others is one.
+fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
+    let Some(setting) = ["page", "objects"].iter().find_map(|name| concrete.setting(name)) else {
+        return Ok(());
+    };
+    if page.body_bytes() > 0 {
+        return Ok(());
+    }
+    let objects = match page.objects.len() {
+        1 => "its only object has".to_owned(),
+        n => format!("its {n} objects have"),
+    };
+    let right = match setting.name.as_str() {
+        "objects" => "write sizes such as 8x100kB".to_owned(),
+        _ if Path::new(&setting.value).is_dir() => "write a directory whose files are not empty".to_owned(),
+        _ => "export the HAR with sizes, or write --objects 8x100kB".to_owned(),
+    };
+    let what = format!("'{}': {objects} 0 bytes in all, nothing to transfer; {right}", setting.value);
+    Err(PlanError::at(&setting.place, what))
 }
 
 /// Refuses what would change nothing, which is not what whoever wrote it meant.

@@ -261,7 +261,7 @@ async fn send<W: World, N: Session, O: Observer>(
     observer.serving(exchange, world.now());
     let pattern = Pattern::of(NAME);
     let mut message = Vec::new();
-    let (mut sent, mut begun) = (0, false);
+    let mut sent = 0;
     while sent < ask.bytes {
         let size = (ask.message_size as u64).min(ask.bytes - sent);
         let piece = pattern.bytes(sent, size);
@@ -275,13 +275,12 @@ async fn send<W: World, N: Session, O: Observer>(
             }
             &message[..]
         };
+        if sent == 0 {
+            // With its first byte, however long the transport takes over it.
+            observer.written(exchange, world.now());
+        }
         while !left.is_empty() {
             let taken = poll_fn(|cx| stream.poll_write_message(cx, left)).await?;
-            if !begun {
-                // With its first byte, however long the transport takes over the rest.
-                observer.written(exchange, world.now());
-                begun = true;
-            }
             left = &left[taken..];
         }
         sent += size;

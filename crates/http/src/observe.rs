@@ -136,7 +136,7 @@ pub trait Observer {
     fn serving(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
-    /// The server gave the first byte of the response to the transport.
+    /// The server gave the first byte of the response to the transport, which may have had no room for it yet.
     fn written(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
@@ -228,7 +228,7 @@ pub struct ConnectionRecord {
 pub struct ServedRecord {
     /// When it started on the request.
     pub serving: Option<Instant>,
-    /// When it gave the first response byte to the transport.
+    /// When it gave the first response byte to the transport, which may have had no room for it yet.
     pub written: Option<Instant>,
 }
 

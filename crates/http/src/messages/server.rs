@@ -85,6 +85,8 @@ async fn send<W: World, N: Session, O: Observer>(
 struct Frame {
     stream: u16,
     bytes: Vec<u8>,
+    /// The transport was given it, and had room or had none.
+    offered: bool,
     taken: usize,
     number: u32,
 }
@@ -208,7 +210,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         let mut bytes = head(number, self.ask.size);
         let body = self.ask.size as usize - HEADER;
         append(&mut bytes, Pattern::of(MESSAGE_NAME), u64::from(number), body as u64);
-        Frame { stream, bytes, taken: 0, number }
+        Frame { stream, bytes, offered: false, taken: 0, number }
     }
 
     fn cut_bulk(&mut self) -> Frame {
@@ -216,7 +218,22 @@ impl<N: Session, O: Observer> Sender<N, O> {
         let mut bytes = head(BULK, body as u32 + HEADER as u32);
         append(&mut bytes, Pattern::of(BULK_NAME), self.bulk_at, body);
         self.bulk_at += body;
-        Frame { stream: 0, bytes, taken: 0, number: BULK }
+        Frame { stream: 0, bytes, offered: false, taken: 0, number: BULK }
+    }
+
+    /// The transport is given a frame for the first time. A message was ready for that when it was due: if it comes later,
+    /// the transport had no room for those before it, and that wait is the transport's.
+    fn offer(&self, now: Instant, frame: &Frame) {
+        let (object, at) = match frame.number {
+            BULK if self.bulk_at > u64::from(self.ask.bulk_write) => return,
+            BULK => (self.ask.count, now),
+            number => (number, self.due(number)),
+        };
+        let exchange =
+            ExchangeId { connection: self.session.id(), stream: frame.stream, index: frame.number };
+        self.observer.assigned(object as usize, Assigned { at, exchange, request: 0..0, attempt: 0 });
+        self.observer.serving(exchange, at);
+        self.observer.written(exchange, at);
     }
 
     /// Gives some of a frame to the transport.
@@ -233,6 +250,9 @@ impl<N: Session, O: Observer> Sender<N, O> {
                 Err(error) => return Poll::Ready(Err(CloseReason::Protocol(error.to_string()))),
             }
         }
+        if !std::mem::replace(&mut frame.offered, true) {
+            self.offer(now, frame);
+        }
         let Some(stream) = self.streams.get_mut(&frame.stream) else { return Poll::Pending };
         let before = stream.bytes_written();
         let taken = match stream.poll_write_message(cx, &frame.bytes[frame.taken..]) {
@@ -241,25 +261,10 @@ impl<N: Session, O: Observer> Sender<N, O> {
             Poll::Pending => return Poll::Pending,
         };
         let whole = frame.bytes.len() as u64;
-        let exchange = |index| ExchangeId { connection: self.session.id(), stream: frame.stream, index };
-        if frame.number != BULK && frame.taken == 0 {
-            let object = frame.number as usize;
-            let exchange = exchange(frame.number);
-            self.observer.assigned(object, Assigned { at: now, exchange, request: 0..0, attempt: 0 });
-            self.observer.serving(exchange, now);
-            self.observer.written(exchange, now);
-            self.observer.placed(object, before..before + whole);
-        } else if frame.number == BULK {
-            let (object, exchange) = (self.ask.count as usize, exchange(BULK));
-            if self.bulk_at <= u64::from(self.ask.bulk_write) && frame.taken == 0 {
-                self.observer.assigned(object, Assigned { at: now, exchange, request: 0..0, attempt: 0 });
-                self.observer.serving(exchange, now);
-                self.observer.written(exchange, now);
-            }
-            if self.bulk_at == self.ask.bulk && frame.taken == 0 {
-                // Its last piece completes it.
-                self.observer.placed(object, before..before + whole);
-            }
+        if frame.taken == 0 && (frame.number != BULK || self.bulk_at == self.ask.bulk) {
+            // Of the transfer beside them the last piece completes it.
+            let object = if frame.number == BULK { self.ask.count } else { frame.number };
+            self.observer.placed(object as usize, before..before + whole);
         }
         frame.taken += taken;
         Poll::Ready(Ok(()))

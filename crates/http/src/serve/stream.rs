@@ -392,18 +392,25 @@ struct Io<W: World, S, O, T> {
 }
 
 impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
-    /// Tells the observer of every answer whose first byte is among what the transport has taken.
+    /// Tells the observer of every answer whose first byte is among the `bytes` that the transport is given now. Whether
+    /// its send buffer has room for them is the transport's affair: that wait is none of the server's time.
     fn written(&self, bytes: usize) {
-        let now = self.service.world.now();
-        self.activity.moved(now, bytes);
-        self.log.release(&self.activity, bytes);
-        let taken = self.stream.bytes_written();
-        self.log.taken.set(taken);
         let mut unwritten = self.log.unwritten.borrow_mut();
-        while let Some(&(exchange, _)) = unwritten.front().filter(|(_, start)| *start < taken) {
+        if unwritten.is_empty() {
+            return;
+        }
+        let (now, end) = (self.service.world.now(), self.stream.bytes_written() + bytes as u64);
+        while let Some(&(exchange, _)) = unwritten.front().filter(|(_, start)| *start < end) {
             self.service.observer.written(exchange, now);
             unwritten.pop_front();
         }
+    }
+
+    /// The transport has taken so many bytes.
+    fn taken(&self, bytes: usize) {
+        self.activity.moved(self.service.world.now(), bytes);
+        self.log.release(&self.activity, bytes);
+        self.log.taken.set(self.stream.bytes_written());
     }
 }
 
@@ -493,12 +500,13 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
         cx: &mut Context<'_>,
         from: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.written(from.iter().map(|piece| piece.len()).sum());
         match self.stream.poll_write_vectored(cx, from) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(reason)) => Poll::Ready(Err(reason.into())),
             Poll::Ready(Ok(taken)) => {
                 if taken > 0 {
-                    self.written(taken);
+                    self.taken(taken);
                 }
                 Poll::Ready(Ok(taken))
             }

@@ -1,0 +1,149 @@
+//! Each part of a response time alone: worlds in which nothing else takes time, so that exactly one part is not zero.
+//!
+//! Most have a network without delay and with any rate, so that what is designed is all there is.
+
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_lab::results::{Object, Outcome, PARTS, Run};
+use anabranch_lab::run::batch::{self, Options};
+use std::sync::atomic::AtomicBool;
+
+fn run(line: &str) -> Run {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
+    let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let run = race.points[0].arms[0].runs[0].clone();
+    assert_eq!(run.outcome, Outcome::Done, "{line}");
+    run
+}
+
+/// The parts of an object that are not zero, with their nanoseconds.
+fn parts(object: &Object) -> Vec<(&'static str, u64)> {
+    let why = object.why.expect("delivered");
+    let parts = PARTS.into_iter().zip(why.parts().map(|part| part.expect("known")));
+    parts.filter(|(_, ns)| *ns > 0).collect()
+}
+
+const MS: u64 = 1_000_000;
+const TIMELESS: &str = "--rate unlimited --delay 0 --loss 0 --runs 1 --queue unlimited";
+
+#[test]
+fn server() {
+    for arm in ["tcp", "sctp", "sctp:connections=3"] {
+        let run = run(&format!("{TIMELESS} --objects 4x1kB --server-time 100ms --transport {arm}"));
+        assert_eq!(parts(&run.objects[0]), [("server", 100 * MS)], "{arm}");
+    }
+}
+
+/// Without pipelining the second waits for the connection.
+#[test]
+fn queue() {
+    let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport tcp:pipeline=no");
+    assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
+    let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport sctp:streams=1");
+    assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
+}
+
+/// With it, it waits at the server, unread or unserved.
+#[test]
+fn ahead() {
+    for arm in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
+        let run = run(&format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport {arm}"));
+        assert_eq!(parts(&run.objects[1]), [("ahead", 100 * MS), ("server", 100 * MS)], "{arm}");
+    }
+}
+
+/// What waits for room in the send buffer, or for the congestion window, waits in the transport and not in the server.
+#[test]
+fn send() {
+    for (work, arm) in [
+        ("--objects 10x100kB", "sctp:sndbuf=20000B,profile=modern"),
+        ("--objects 10x100kB", "sctp:sndbuf=20000B"),
+        ("--objects 10x100kB", "sctp:sndbuf=20000B,connections=2"),
+        ("--objects 10x100kB", "sctp:streams=3,when-full=rr,sndbuf=20000B"),
+        ("--objects 10x100kB", "tcp:sndbuf=20000B"),
+        ("--objects 10x100kB", "tcp:connections=4,sndbuf=20000B"),
+        ("--bulk 1MB", "sctp:sndbuf=20000B"),
+        ("--bulk 1MB", "tcp:sndbuf=20000B"),
+        ("--messages 100/s --size 20000B --for 1s", "sctp:sndbuf=60000B"),
+        ("--messages 100/s --size 20000B --for 1s", "tcp:sndbuf=60000B"),
+    ] {
+        let run = run(&format!(
+            "--rate 10mbit --delay 0 --loss 0 --queue unlimited --runs 1 {work} --transport {arm}"
+        ));
+        let mut sent = 0;
+        for object in &run.objects {
+            let (why, instants) = (object.why.expect("delivered"), object.instants.expect("known"));
+            assert_eq!(why.server_ns, Some(0), "{work} {arm} {}: {why:?}", object.name);
+            assert_eq!(instants.serving_ns, instants.written_ns, "{work} {arm} {}", object.name);
+            sent += why.send_ns.expect("known");
+            if work.starts_with("--messages") {
+                assert_eq!(why.queue_ns, Some(0), "{arm} {}: {why:?}", object.name);
+            }
+        }
+        assert!(sent > 100 * MS, "{work} {arm}: {sent}");
+    }
+}
+
+#[test]
+fn connect_and_wire() {
+    // A handshake of one round trip and a flight each way; nothing else.
+    let tcp = run("--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport tcp");
+    assert_eq!(parts(&tcp.objects[0]), [("connect", 40 * MS), ("wire", 40 * MS)]);
+    let sctp = run(
+        "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport sctp:cookie_data=no",
+    );
+    assert_eq!(parts(&sctp.objects[0]), [("connect", 80 * MS), ("wire", 40 * MS)]);
+    // The association is there: what comes later has the flights alone.
+    let later = run(
+        "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 9x1kB --arrivals 2/s --transport sctp",
+    );
+    for object in &later.objects[1..] {
+        assert_eq!(parts(object), [("wire", 40 * MS)], "{}", object.name);
+    }
+}
+
+/// Message 3 is lost and alone on its way, so only a timer repairs it; on one stream those behind it are withheld.
+#[test]
+fn timeout_recovery_and_blocked() {
+    let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
+    let alone = run(&format!(
+        "{base} --messages 1/s --for 6s --down-loss list:8 --transport sctp:rto_min=300ms,tlp=no"
+    ));
+    let repaired: Vec<_> = alone.objects.iter().filter(|o| parts(o) != [("wire", 20 * MS)]).collect();
+    let [one] = repaired[..] else { panic!("{:?}", alone.objects.iter().map(parts).collect::<Vec<_>>()) };
+    let [("timeout", span), ("wire", 20_000_000)] = parts(one)[..] else { panic!("{:?}", parts(one)) };
+    assert!((300 * MS..600 * MS).contains(&span), "{span}");
+    // Others follow soon: their SACKs tell, and on its stream they wait for it.
+    for (streams, withheld) in [("100", false), ("1", true)] {
+        let line = format!(
+            "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:streams={streams}"
+        );
+        let run = run(&line);
+        let of = |part: &str| {
+            run.objects.iter().filter(|o| parts(o).iter().any(|(name, _)| *name == part)).count()
+        };
+        assert_eq!((of("recovery"), of("timeout")), (1, 0), "{line}");
+        assert_eq!(of("blocked") > 0, withheld, "{line}");
+        for object in &run.objects {
+            let names: Vec<&str> = parts(object).iter().map(|(name, _)| *name).collect();
+            assert!(
+                [&["wire"][..], &["recovery", "wire"], &["wire", "blocked"]].contains(&&names[..]),
+                "{names:?}"
+            );
+        }
+    }
+}
+
+/// The whole first window is lost and a timer repairs it: what stands behind it may not go meanwhile.
+#[test]
+fn stalled() {
+    let run = run(
+        "--rate unlimited --delay 20ms --runs 1 --objects 2x8kB --down-loss list:3/4/5/6 --queue unlimited \
+                   --transport tcp:iw=2,cc=reno,tlp=no,rack=no,profile=modern",
+    );
+    let all: Vec<_> = run.objects.iter().map(parts).collect();
+    let stalled = |object: &Object| object.why.and_then(|why| why.stalled_ns).unwrap_or(0);
+    assert!(run.objects.iter().any(|object| stalled(object) >= 100 * MS), "{all:?}");
+}

@@ -255,7 +255,12 @@ fn message_terms(arm: &Arm) -> String {
 pub fn terms(arm: &Arm) -> String {
     let setting = |key: &str| arm.settings.get(key).map_or("?", String::as_str);
     let sctp = setting("transport") == "sctp";
+    // Fewer may have been enough.
+    let opened = arm.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     let connections = match (setting("connections"), sctp) {
+        (n, _) if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
+            format!("at most {n} {} ({opened} opened)", if sctp { "associations" } else { "connections" })
+        }
         ("1", true) => "1 association".to_owned(),
         ("1", false) => "1 connection".to_owned(),
         ("as needed", true) => "associations as needed".to_owned(),
@@ -276,7 +281,10 @@ pub fn terms(arm: &Arm) -> String {
             "grow" => ", more when full",
             _ => "",
         };
-        let streams = setting("streams");
+        // An exchange takes one each way.
+        let pairs =
+            ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
+        let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
         terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
     } else {
         terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());

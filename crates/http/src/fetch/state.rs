@@ -422,20 +422,20 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     /// Asks for streams for what queues, where the policy wants that.
     fn grow(&mut self, server: usize) {
-        let queued = self.servers[server].queue.len();
-        let Some((name, more)) = self.servers[server].mapping.growth(queued) else {
-            return;
-        };
-        let session = self.connections[name].session.clone();
-        session.grow(more);
-        let me = self.me.clone();
-        self.tasks.push(self.world.spawn("http growth", async move {
-            let streams = session.grown().await;
-            let Some(fetch) = me.upgrade() else { return };
-            let mut this = fetch.borrow_mut();
-            this.servers[server].mapping.grown(name, streams);
-            this.dispatch(server);
-        }));
+        let mut queued = self.servers[server].queue.len();
+        while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
+            queued = queued.saturating_sub(usize::from(more));
+            let session = self.connections[name].session.clone();
+            session.grow(more);
+            let me = self.me.clone();
+            self.tasks.push(self.world.spawn("http growth", async move {
+                let streams = session.grown().await;
+                let Some(fetch) = me.upgrade() else { return };
+                let mut this = fetch.borrow_mut();
+                this.servers[server].mapping.grown(name, streams);
+                this.dispatch(server);
+            }));
+        }
     }
 
     /// Begins a connection; true when requests can be written to it at once.

@@ -7,6 +7,11 @@
 //! connection is a connection with one stream, and pipelining is what
 //! `when-full=rr` is called there.
 //!
+//! Where the policy spreads exchanges ([`Policy::spread`]), each gets the
+//! lowest free stream of the connection with the fewest exchanges in flight,
+//! and a connection gets a second one only when no other may be opened and
+//! none is on its way: six associations share a page as six TCP connections do.
+//!
 //! [`Mapping`] is a plain state machine: `fetch` tells it what happened and
 //! asks it to choose.
 
@@ -37,6 +42,7 @@ pub struct Mapping {
     limit: usize,
     /// Streams that a new connection is expected to have.
     streams: u16,
+    spread: bool,
     allowance: Option<u32>,
     when_full: WhenFull,
     connections: Vec<Connection>,
@@ -59,6 +65,8 @@ struct Connection {
     used: u32,
     /// By stream, as far as streams have been used.
     in_flight: Vec<u32>,
+    /// The sum of them.
+    riding: u32,
     /// Every stream below is busy.
     lowest_free: u16,
 }
@@ -71,6 +79,7 @@ impl Mapping {
         Self {
             limit: policy.connections,
             streams: streams.max(1),
+            spread: policy.spread,
             allowance: policy.objects_per_connection,
             when_full: policy.when_full,
             connections: Vec::new(),
@@ -84,7 +93,7 @@ impl Mapping {
     pub fn wanted(&self, queued: usize) -> usize {
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
         let coming: usize = self.connections.iter().filter(|c| !c.usable).map(|c| self.room(c)).sum();
-        let streams = usize::from(self.streams);
+        let streams = if self.spread { 1 } else { usize::from(self.streams) };
         let each = self.allowance.map_or(streams, |k| streams.min(k as usize)).max(1);
         let missing = queued.saturating_sub(coming).div_ceil(each);
         missing.min(self.limit.saturating_sub(open))
@@ -101,6 +110,7 @@ impl Mapping {
             settled: true,
             used: 0,
             in_flight: Vec::new(),
+            riding: 0,
             lowest_free: 0,
         });
     }
@@ -113,20 +123,26 @@ impl Mapping {
             let there = connection.in_flight.len().min(usize::from(connection.streams));
             let in_vain: u32 = connection.in_flight.drain(there..).sum();
             connection.used -= in_vain;
+            connection.riding -= in_vain;
             connection.lowest_free = connection.lowest_free.min(connection.streams);
             connection.usable = true;
             connection.settled = false;
         }
     }
 
-    /// The connection that should get more streams, and how many, when `queued`
+    /// A connection that should get more streams, and how many, when `queued`
     /// exchanges wait that [`choose`](Self::choose) could not place and no
-    /// connection may be opened for them. Asked for once until [`grown`](Self::grown).
+    /// connection may be opened for them: to be asked until there is none. Each
+    /// is named once until [`grown`](Self::grown).
     pub fn growth(&mut self, queued: usize) -> Option<(usize, u16)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
-        let i = self.connections.iter().position(|c| self.open_to_more(c) && !c.settled)?;
+        let grows = |&i: &usize| self.open_to_more(&self.connections[i]) && !self.connections[i].settled;
+        let i = (0..self.connections.len()).find(grows)?;
+        // Where exchanges are spread each connection gets its share, those that cannot grow yet, too.
+        let sharing = self.connections.iter().filter(|c| self.open_to_more(c)).count();
+        let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
         let connection = &mut self.connections[i];
         let most = usize::from(u16::MAX - connection.streams);
@@ -160,8 +176,11 @@ impl Mapping {
     pub fn finished(&mut self, name: usize, stream: u16) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
-        if let Some(count) = connection.in_flight.get_mut(usize::from(stream)) {
-            *count = count.saturating_sub(1);
+        if let Some(count) = connection.in_flight.get_mut(usize::from(stream))
+            && *count > 0
+        {
+            *count -= 1;
+            connection.riding -= 1;
             if *count == 0 {
                 connection.lowest_free = connection.lowest_free.min(stream);
             }
@@ -171,18 +190,17 @@ impl Mapping {
 
     /// Where the next exchange rides.
     pub fn choose(&mut self) -> Choice {
-        for i in 0..self.connections.len() {
-            if self.open_to_more(&self.connections[i])
-                && let Some(stream) = self.connections[i].lowest_free()
-            {
+        for i in self.in_order() {
+            // Before a connection gets a second exchange, another one gets its first.
+            if self.spread && self.connections[i].busy() && self.another_comes() {
+                return Choice::Wait;
+            }
+            if let Some(stream) = self.connections[i].lowest_free() {
                 return self.ride(i, stream);
             }
         }
         // All streams are busy. Another connection comes first, if there may be one.
-        if matches!(self.when_full, WhenFull::Wait | WhenFull::Grow)
-            || self.wanted(1) > 0
-            || self.connections.iter().any(|c| !c.usable)
-        {
+        if matches!(self.when_full, WhenFull::Wait | WhenFull::Grow) || self.another_comes() {
             return Choice::Wait;
         }
         let place = match self.when_full {
@@ -191,6 +209,22 @@ impl Mapping {
             WhenFull::SmallestPending => self.smallest_pending(),
         };
         place.map_or(Choice::Wait, |(i, stream)| self.ride(i, stream))
+    }
+
+    /// The connections that may have an exchange, in the order in which they are asked for a stream.
+    fn in_order(&self) -> Vec<usize> {
+        let open = |&i: &usize| self.open_to_more(&self.connections[i]);
+        let mut order: Vec<usize> = (0..self.connections.len()).filter(open).collect();
+        if self.spread {
+            // Stable: of several the one that was opened first.
+            order.sort_by_key(|&i| self.connections[i].riding);
+        }
+        order
+    }
+
+    /// Another connection may be opened, or is being opened.
+    fn another_comes(&self) -> bool {
+        self.wanted(1) > 0 || self.connections.iter().any(|c| !c.usable)
     }
 
     fn find(&mut self, name: usize) -> Option<&mut Connection> {
@@ -203,7 +237,7 @@ impl Mapping {
 
     /// How many exchanges a connection takes before its streams are used up.
     fn room(&self, connection: &Connection) -> usize {
-        let streams = usize::from(connection.streams);
+        let streams = if self.spread { 1 } else { usize::from(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
     }
 
@@ -216,36 +250,44 @@ impl Mapping {
             connection.in_flight.resize(slot + 1, 0);
         }
         connection.in_flight[slot] += 1;
+        connection.riding += 1;
         let last = allowance.is_some_and(|k| connection.used >= k);
         self.last_taken = Some((connection.name, stream));
         Choice::Ride { connection: self.connections[i].name, stream, last }
     }
 
-    /// The stream after the last one taken, over all streams of all connections.
+    /// The stream after the last one taken, over all streams of all connections: one connection after the other, or,
+    /// where exchanges are spread, a stream of each before the next stream of any.
     fn next_in_turn(&self) -> Option<(usize, u16)> {
-        let all = || {
-            self.connections
-                .iter()
-                .enumerate()
-                .filter(|(_, c)| self.open_to_more(c))
-                .flat_map(|(i, c)| (0..c.streams).map(move |s| (i, s)))
+        let turn = |name: usize, stream: u16| match self.spread {
+            true => (usize::from(stream), name),
+            false => (name, usize::from(stream)),
         };
-        let after = self
-            .last_taken
-            .and_then(|(name, stream)| all().find(|&(i, s)| (self.connections[i].name, s) > (name, stream)));
-        after.or_else(|| all().next())
+        let last = self.last_taken.map(|(name, stream)| turn(name, stream));
+        let all = self
+            .connections
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| self.open_to_more(c))
+            .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
+        // Those that come after the last one first, then the others.
+        all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
     /// The stream with the fewest exchanges in flight (a client knows how many
-    /// answers it waits for, not how long they are); the first of several.
+    /// answers it waits for, not how long they are); the first of several, where
+    /// exchanges are spread of the connection that has the fewest of them.
     fn smallest_pending(&self) -> Option<(usize, u16)> {
         self.connections
             .iter()
             .enumerate()
             .filter(|(_, c)| self.open_to_more(c))
-            .flat_map(|(i, c)| (0..c.streams).map(move |s| (c.pending(s), i, s)))
+            .flat_map(|(i, c)| {
+                let riding = if self.spread { c.riding } else { 0 };
+                (0..c.streams).map(move |s| (c.pending(s), riding, i, s))
+            })
             .min()
-            .map(|(_, i, s)| (i, s))
+            .map(|(_, _, i, s)| (i, s))
     }
 }
 
@@ -255,7 +297,7 @@ impl Connection {
     }
 
     fn busy(&self) -> bool {
-        self.in_flight.iter().any(|&count| count > 0)
+        self.riding > 0
     }
 
     fn lowest_free(&mut self) -> Option<u16> {
@@ -350,6 +392,66 @@ mod tests {
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (1, 2, 4));
         mapping.opened(0, 10, false);
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (0, 1, 3));
+    }
+
+    fn spread(connections: usize, allowance: Option<u32>, when_full: WhenFull, streams: u16) -> Mapping {
+        Mapping::new(&Policy { spread: true, ..policy(connections, allowance, when_full) }, streams)
+    }
+
+    /// Each association has one exchange before any has a second; then they share evenly.
+    #[test]
+    fn spread_exchanges_fill_all_connections_alike() {
+        let mut mapping = spread(3, None, WhenFull::Wait, 10);
+        assert_eq!((mapping.choose(), mapping.wanted(1), mapping.wanted(7)), (Choice::Wait, 1, 3));
+        mapping.opened(0, 10, true);
+        assert_eq!(mapping.choose(), ride(0, 0));
+        assert_eq!((mapping.choose(), mapping.wanted(6)), (Choice::Wait, 2), "a free stream is no reason");
+        mapping.opened(1, 10, false);
+        assert_eq!((mapping.choose(), mapping.wanted(6)), (Choice::Wait, 1));
+        mapping.opened(2, 10, true);
+        assert_eq!((mapping.choose(), mapping.wanted(5)), (ride(2, 0), 0));
+        assert_eq!(mapping.choose(), Choice::Wait, "the second is on its way");
+        mapping.established(1, 10);
+        let more: Vec<_> = (0..4).map(|_| mapping.choose()).collect();
+        assert_eq!(more, [ride(1, 0), ride(0, 1), ride(1, 1), ride(2, 1)]);
+        assert!(!mapping.finished(2, 0) && !mapping.finished(2, 1));
+        assert_eq!([mapping.choose(), mapping.choose()], [ride(2, 0), ride(2, 1)]);
+        // One that has gone is opened again for the next exchange.
+        mapping.closed(1);
+        assert_eq!((mapping.choose(), mapping.wanted(1)), (Choice::Wait, 1));
+    }
+
+    #[test]
+    fn spread_exchanges_keep_to_an_allowance_and_to_what_happens_when_full() {
+        let mut two = spread(2, Some(2), WhenFull::Wait, 10);
+        assert_eq!(two.wanted(3), 2);
+        two.opened(0, 10, true);
+        two.opened(1, 10, true);
+        let last = |connection, stream| Choice::Ride { connection, stream, last: true };
+        let all: Vec<_> = (0..5).map(|_| two.choose()).collect();
+        assert_eq!(all, [ride(0, 0), ride(1, 0), last(0, 1), last(1, 1), Choice::Wait]);
+        assert!(!two.finished(0, 0) && two.finished(0, 1), "used up");
+        two.retire(0);
+        assert_eq!(two.wanted(1), 1);
+        for (when_full, order) in [
+            (WhenFull::RoundRobin, [(0, 0), (1, 0), (0, 1), (1, 1), (0, 0), (1, 0), (0, 1), (1, 1)]),
+            (WhenFull::SmallestPending, [(0, 0), (1, 0), (0, 1), (1, 1), (0, 0), (1, 0), (0, 1), (1, 1)]),
+        ] {
+            let mut full = spread(2, None, when_full, 2);
+            full.opened(0, 2, true);
+            full.opened(1, 2, true);
+            assert_eq!(order.map(|_| full.choose()), order.map(|(name, stream)| ride(name, stream)));
+        }
+        let mut grow = spread(2, None, WhenFull::Grow, 1);
+        for name in [0, 1] {
+            grow.opened(name, 1, true);
+            grow.established(name, 1);
+            assert_eq!(grow.choose(), ride(name, 0));
+        }
+        assert_eq!(
+            (grow.choose(), grow.growth(3), grow.growth(1)),
+            (Choice::Wait, Some((0, 2)), Some((1, 1)))
+        );
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub enum Think {
 pub struct Policy {
     /// Connections to one server at the same time, at most.
     pub connections: usize,
+    /// Connections of many streams share the exchanges evenly: each gets one before any gets a second. Else the streams of
+    /// one connection are filled before the next is opened.
+    pub spread: bool,
     /// Exchanges on one connection, at most; then it is closed.
     pub objects_per_connection: Option<u32>,
     /// What an exchange does when all streams are busy.
@@ -94,6 +97,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             connections: 1,
+            spread: false,
             objects_per_connection: None,
             when_full: WhenFull::Wait,
             think: Think::None,
@@ -170,7 +174,9 @@ impl Choices {
         } else {
             WhenFull::Wait
         };
-        Ok(Policy { connections, objects_per_connection: allowance, when_full, ..Policy::default() })
+        // Whoever asks for six associations means six, as with TCP, whose connections have one stream each.
+        let spread = multistream && self.connections.is_some_and(|n| n > 1);
+        Ok(Policy { connections, spread, objects_per_connection: allowance, when_full, ..Policy::default() })
     }
 }
 
@@ -197,6 +203,12 @@ mod tests {
         assert_eq!((old.connections, old.objects_per_connection), (4, Some(1)));
         let sctp = none.policy(true, false).expect("a policy");
         assert_eq!((sctp.connections, sctp.when_full), (1, WhenFull::Wait));
+        assert!(!sctp.spread && !six.spread);
+        for open_loop in [false, true] {
+            let six =
+                Choices { connections: Some(6), ..none.clone() }.policy(true, open_loop).expect("a policy");
+            assert_eq!((six.connections, six.spread), (6, true), "six associations share the objects");
+        }
         for multistream in [false, true] {
             let open = none.policy(multistream, true).expect("a policy");
             assert_eq!((open.connections, open.when_full), (usize::MAX, WhenFull::Wait));

@@ -200,12 +200,47 @@ impl Arm {
             foreign: None,
             place: place.clone(),
         };
+        let given = pairs.clone();
         for (key, value) in pairs {
             arm.set(key, value).map_err(|what| PlanError::at(&place, what))?;
         }
         arm.engine.check().map_err(|what| PlanError::at(&arm.place, what))?;
+        arm.needs_extensions(&given).map_err(|what| PlanError::at(&arm.place, what))?;
         arm.policy(false)?;
         Ok(arm)
+    }
+
+    /// Finds an extension that a key of the contestant turns on and its own knob turns off: one of them would not be in
+    /// force.
+    fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
+        let grows = self.choices.when_full == Some(WhenFull::Grow);
+        let gives_up = match self.delivery.reliability {
+            Reliability::Lifetime(_) => Some("lifetime"),
+            Reliability::Retransmissions(_) => Some("retransmissions"),
+            _ => None,
+        };
+        for (key, knob, rule) in [
+            (grows.then_some("when-full=grow"), "reconfig", "RFC 6525 adds the streams"),
+            (gives_up, "partial_reliability", "RFC 3758 skips the messages"),
+        ] {
+            if let Some(key) = key.filter(|_| given.contains(&(knob, "no"))) {
+                return Err(format!("{knob}=no: {key} needs it ({rule}); leave one of them out"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys it was given that say which request takes which connection or stream.
+    #[must_use]
+    pub fn fetch_keys(&self) -> Vec<&'static str> {
+        let choices = &self.choices;
+        let given = [
+            ("per-object", choices.per_object),
+            ("objects-per-connection", choices.objects_per_connection.is_some()),
+            ("pipeline", choices.pipeline.is_some()),
+            ("when-full", choices.when_full.is_some()),
+        ];
+        given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
     /// How its client fetches; `open_loop`: objects arrive at given instants.

@@ -32,6 +32,10 @@ pub fn run(
     passages: &[Passage],
     (point, arm, seed): (&PointPlan, &Arm, u64),
 ) -> Result<Run, String> {
+    // What a result says of the settings is what the contestant's engines had.
+    for host in std::iter::once(&contest.client).chain(&contest.servers) {
+        assert_eq!(host.engine(), arm.engine, "the engine of {} runs with other settings", arm.text);
+    }
     let record = contest.recorder.take();
     let client = contest.client.take_trace();
     let servers: Vec<Vec<TraceRecord>> = contest.servers.iter().map(super::host::Host::take_trace).collect();

@@ -46,6 +46,15 @@ impl Host {
         Ok(host)
     }
 
+    /// The settings that its engine runs with.
+    #[must_use]
+    pub fn engine(&self) -> EngineConfig {
+        match self {
+            Self::Tcp(host) => host.inspect(|engine| EngineConfig::Tcp(Box::new(engine.config().clone()))),
+            Self::Sctp(host) => host.inspect(|engine| EngineConfig::Sctp(Box::new(engine.config().clone()))),
+        }
+    }
+
     /// Takes the trace.
     #[must_use]
     pub fn take_trace(&self) -> Vec<TraceRecord> {

@@ -1,0 +1,198 @@
+//! What is printed is what was in force: connections, streams and settings.
+
+use anabranch_lab::plan::{Draft, Plan, arm, engine::EngineConfig};
+use anabranch_lab::results::{Outcome, Race, Run};
+use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::table;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+fn plan(line: &str) -> Result<Plan, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
+    Draft::from_flags(flags).and_then(Plan::interpret).map_err(|error| error.to_string())
+}
+
+fn race(line: &str) -> Race {
+    let plan = plan(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    batch::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+fn refused(line: &str) -> String {
+    let told = plan(line).map(|_| ()).expect_err(line);
+    assert!(!told.contains('\n'), "{told}");
+    told
+}
+
+fn shown(race: &Race) -> String {
+    let lines = table::render(race, table::Style::default());
+    lines.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// How many objects each connection carried.
+fn shares(run: &Run) -> Vec<usize> {
+    let mut shares: BTreeMap<u64, usize> = BTreeMap::new();
+    for object in &run.objects {
+        *shares.entry(object.connection.expect("a connection")).or_default() += 1;
+    }
+    shares.into_values().collect()
+}
+
+/// Six connections are six, of either transport and whatever else the client was told, and share the page.
+#[test]
+fn six_connections_are_six() {
+    for keys in [
+        "tcp:connections=6",
+        "tcp:connections=6,pipeline=yes",
+        "sctp:connections=6",
+        "sctp:connections=6,cookie_data=no",
+        "sctp:connections=6,encap=udp",
+        "sctp:connections=6,profile=modern",
+        "sctp:connections=6,streams=2",
+        "sctp:connections=6,streams=2,when-full=rr",
+        "sctp:connections=6,streams=2,when-full=spf",
+        "sctp:connections=6,streams=1,when-full=grow",
+        "sctp:connections=6,objects-per-connection=50",
+    ] {
+        let found = race(&format!("--objects 60x2kB --loss 0 --runs 1 --transport {keys}"));
+        let run = &found.points[0].arms[0].runs[0];
+        assert_eq!((run.outcome, run.connections), (Outcome::Done, 6), "{keys}");
+        let shares = shares(run);
+        assert_eq!(shares.len(), 6, "{keys}: {shares:?}");
+        assert!(
+            shares.iter().all(|share| (if keys.ends_with("grow") { 2 } else { 5 }..=20).contains(share)),
+            "{keys}: {shares:?}"
+        );
+        let noun = if keys.starts_with("sctp") { "associations" } else { "connections" };
+        assert!(shown(&found).contains(&format!("{keys}: 6 {noun},")), "{}", shown(&found));
+        // Each has streams of its own.
+        if keys == "sctp:connections=6" {
+            let highest = run.objects.iter().filter_map(|object| object.stream).max();
+            assert!(shares.iter().all(|share| *share == 10) && highest <= Some(9), "{shares:?} {highest:?}");
+        }
+    }
+    // Replaced connections: six at a time.
+    for (keys, opened) in [
+        ("sctp:connections=6,objects-per-connection=5", 12),
+        ("tcp:connections=6,objects-per-connection=5", 12),
+        ("sctp:connections=6,per-object=yes", 60),
+        ("tcp:connections=6,per-object=yes", 60),
+    ] {
+        let found = race(&format!("--objects 60x2kB --loss 0 --runs 1 --transport {keys}"));
+        let run = &found.points[0].arms[0].runs[0];
+        assert_eq!((run.outcome, run.connections), (Outcome::Done, opened), "{keys}");
+        let mut ends: Vec<(u64, i32)> = Vec::new();
+        let by_connection =
+            |connection: u64| run.objects.iter().filter(move |o| o.connection == Some(connection));
+        for connection in
+            run.objects.iter().filter_map(|o| o.connection).collect::<std::collections::BTreeSet<_>>()
+        {
+            let from = by_connection(connection).filter_map(|o| Some(o.instants?.assigned_ns)).min();
+            let until = by_connection(connection).filter_map(|o| o.delivered_ns).max();
+            ends.extend([(from.expect("assigned"), 1), (until.expect("delivered"), -1)]);
+        }
+        ends.sort_unstable();
+        let (mut open, mut most) = (0, 0);
+        for (_, step) in ends {
+            open += step;
+            most = most.max(open);
+        }
+        assert_eq!(most, 6, "{keys}");
+    }
+    // Messages and bulk transfers have theirs, too.
+    for (workload, keys) in
+        [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
+    {
+        let found = race(&format!("{workload} --loss 0 --runs 1 --transport {keys}"));
+        let run = &found.points[0].arms[0].runs[0];
+        assert_eq!((run.connections, shares(run).len()), (6, 6), "{workload}");
+    }
+}
+
+/// A page of three objects opens three connections, and says so.
+#[test]
+fn fewer_connections_than_allowed_are_told() {
+    let found = race(
+        "--objects 3x2kB --loss 0 --runs 1 --transport tcp:connections=6 --transport sctp:connections=6",
+    );
+    for noun in ["connections", "associations"] {
+        assert!(shown(&found).contains(&format!("=6: at most 6 {noun} (3 opened),")), "{}", shown(&found));
+    }
+}
+
+/// Another value of a knob than `value`: one of the words of its help, or one of these.
+fn another(engine: &EngineConfig, key: &str, value: &str, help: &str) -> String {
+    let common = ["yes", "no", "3", "7", "137ms", "73s", "1300B", "300KiB", "off", "rr", "data"];
+    let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
+    common
+        .into_iter()
+        .chain(words)
+        .find(|form| {
+            let mut changed = engine.clone();
+            changed.set(key, form).is_ok() && printed(&changed, key) != value
+        })
+        .unwrap_or_else(|| panic!("no other value of {key}={value} is known here"))
+        .to_owned()
+}
+
+fn printed(engine: &EngineConfig, key: &str) -> String {
+    engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
+}
+
+/// Every knob: what the result says is what was asked for, and the engines that ran had nothing else (`harvest` compares
+/// them with the plan in each run).
+#[test]
+fn every_setting_that_is_printed_was_in_force() {
+    for transport in ["tcp", "sctp"] {
+        let defaults = arm::Arm::parse(transport, "test").expect("a contestant").engine;
+        for knob in defaults.knobs() {
+            let value = another(&defaults, knob.key, &knob.value, knob.help);
+            let contestant = format!("{transport}:{}={value}", knob.key);
+            let line = format!("--objects 2x1kB --loss 0 --runs 1 --deadline 5s --transport {contestant}");
+            if let Err(told) = plan(&line) {
+                assert!(told.contains(knob.key), "{told}");
+                continue;
+            }
+            let found = race(&line);
+            let arm = &found.points[0].arms[0];
+            let mut expected = defaults.clone();
+            expected.set(knob.key, &value).expect("it was read");
+            assert_eq!(arm.settings[knob.key], printed(&expected, knob.key), "{contestant}");
+            let text = shown(&found);
+            for (key, label) in [
+                ("iw", "initial window "),
+                ("rto_min", "RTO min "),
+                ("delack", if transport == "sctp" { "SACK delay " } else { "ACK delay " }),
+                ("cc", "cc "),
+            ] {
+                assert!(text.contains(&format!("{label}{}", arm.settings[key])), "{contestant}: {text}");
+            }
+        }
+    }
+}
+
+/// An exchange takes a stream of either direction: the smaller number is what there is.
+#[test]
+fn streams_are_those_of_both_directions() {
+    let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
+    assert!(shown(&found).contains("1 association, 4 streams,"), "{}", shown(&found));
+    let used = found.points[0].arms[0].runs[0].objects.iter().filter_map(|object| object.stream).max();
+    assert_eq!(used, Some(3));
+}
+
+#[test]
+fn keys_that_would_not_be_in_force_are_refused() {
+    for (line, told) in [
+        ("--objects 2x1kB --transport sctp:when-full=grow,reconfig=no", "reconfig=no"),
+        ("--objects 2x1kB --transport sctp:reconfig=no,when-full=grow", "reconfig=no"),
+        ("--messages 5/s --transport sctp:lifetime=1s,partial_reliability=no", "partial_reliability=no"),
+        ("--messages 5/s --transport sctp:per-object=yes", "per-object"),
+        ("--messages 5/s --transport tcp:pipeline=no", "pipeline"),
+        ("--bulk 1MB --transport sctp:when-full=rr", "when-full"),
+        ("--bulk 1MB --transport tcp:objects-per-connection=3", "objects-per-connection"),
+    ] {
+        let line = refused(line);
+        assert!(line.contains(told) && line.contains("leave"), "{line}");
+    }
+}

@@ -39,7 +39,7 @@ pub fn command() -> Command {
              anabranch bulk --listen sctp://*:9900 --listen tcp://*:5201\n  \
              anabranch bulk sctp://192.0.2.1:9900 --for 10s --message-size 64KiB\n  \
              anabranch bulk sctp://192.0.2.1:9900 --streams 10 --unordered --both --set profile=rfc9260\n  \
-             anabranch bulk tcp://192.0.2.1:5201 --reverse --set cc=reno,sndbuf=4MiB --json -\n\n\
+             anabranch bulk tcp://192.0.2.1:5201 --reverse --set rcvbuf=4MiB --json -\n\n\
              Exit: 0 done, 1 the test failed, 2 usage, 3 not possible here, 130 interrupted (what was measured is \
              reported).",
         )
@@ -89,8 +89,8 @@ pub fn command() -> Command {
         ))
         .arg(crate::busy_poll::flag("on"))
         .arg(crate::knobs::set().help(
-            "Knobs: of SCTP as `race` names them (profile=rfc9260,rcvbuf=8MiB); of the kernel's protocols cc, \
-             sndbuf and rcvbuf",
+            "Knobs of this end: of SCTP as `race` names them (profile=rfc9260,rcvbuf=8MiB); of the kernel's protocols \
+             cc, sndbuf and rcvbuf. What acts at the end that sends is refused with --reverse: set it at the server",
         ))
         .arg(
             flag("sctp-port", "N", "SCTP port behind the UDP port")

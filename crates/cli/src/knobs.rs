@@ -10,7 +10,7 @@ pub fn set() -> Arg {
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{asks_after_peers, given, sctp, streams, told};
+pub use linux::{asks_after_peers, given, is_senders, sctp, streams, told};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -67,11 +67,85 @@ mod linux {
         }
     }
 
+    /// Whether a knob acts at the end that sends data, and only there: SCTP's, and those of the kernel's protocols. A profile
+    /// sets such ones, too.
+    pub fn is_senders(key: &str) -> bool {
+        SENDERS.contains(&key)
+    }
+
+    const SENDERS: [&str; 19] = [
+        "profile",
+        "cc",
+        "iw",
+        "rto_min",
+        "rto_var_min",
+        "rto_max",
+        "mss",
+        "sndbuf",
+        "max_burst",
+        "dupthresh",
+        "rack",
+        "tlp",
+        "hystart",
+        "pacing",
+        "prr",
+        "nagle",
+        "rtx_path",
+        "scheduler",
+        "pmtud",
+    ];
+
     /// What results say of the settings.
     pub fn told(config: &Config, carrier: Carrier) -> Vec<(String, String)> {
         if carrier == Carrier::Tcp {
             return Vec::new();
         }
         config.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// A knob that is new has to be put on one side or the other.
+        #[test]
+        fn every_knob_is_a_senders_or_not() {
+            let others = [
+                "rto_initial",
+                "delack",
+                "ack_every",
+                "rcvbuf",
+                "ecn",
+                "path_max_retrans",
+                "pf_max_retrans",
+                "primary_switch",
+                "assoc_max_retrans",
+                "assoc_silence",
+                "init_max_retrans",
+                "hb_interval",
+                "sack_path",
+                "cookie_life",
+                "cookie_data",
+                "streams",
+                "inbound",
+                "partial_delivery",
+                "interleaving",
+                "partial_reliability",
+                "auth",
+                "auth_chunks",
+                "auth_hmac",
+                "adaptation",
+                "asconf",
+                "reconfig",
+                "max_streams",
+                "zero_checksum",
+                "address_types",
+                "icmp_doubt",
+                "udp_apart",
+            ];
+            for knob in Config::default().knobs() {
+                assert!(is_senders(knob.key) != others.contains(&knob.key), "{}", knob.key);
+            }
+        }
     }
 }

@@ -311,3 +311,48 @@ fn what_was_never_connected_is_not_called_plain_tcp() {
         }
     }
 }
+
+/// What is printed of the settings is what the end that sends had in force, as that end tells it; what would not be in force
+/// there is refused.
+#[test]
+fn settings_are_those_of_the_end_that_sends() {
+    let sctp = Server::start("--listen sctp://127.0.0.1:0 --set profile=rfc9260,sndbuf=2MiB,dupthresh=5");
+    let tcp = Server::start("--listen tcp://127.0.0.1:0 --set cc=reno,sndbuf=300kB");
+    for (server, cc, sndbuf) in [(&sctp, "rfc9260", "2MiB"), (&tcp, "reno", "300000B")] {
+        for (words, way) in
+            [("--reverse", "down"), ("-R --set rcvbuf=512KiB", "down"), ("--both", "both"), ("", "up")]
+        {
+            let told = result(&bulk(&server.urls[0], &format!("--size 1MB {words} --json -")));
+            let (client, there) = (&told["settings"]["client"], &told["settings"]["server"]);
+            assert_eq!((&there["cc"], &there["sndbuf"]), (&cc.into(), &sndbuf.into()), "{words}: {told}");
+            assert_ne!(client["sndbuf"], there["sndbuf"], "{words}: {told}");
+            let senders = if way == "down" { there } else { client };
+            assert_eq!(&told["plan"]["settings"], senders, "{words}: {told}");
+            let text = String::from_utf8_lossy(&bulk(&server.urls[0], &format!("--size 1MB {words}")).stdout)
+                .into_owned();
+            let line = text.lines().find(|line| line.starts_with("Congestion control: ")).expect("a line");
+            let own = client["cc"].as_str().expect("a name");
+            let expected = match way {
+                "down" => format!("Congestion control: {cc}"),
+                "both" if own != cc => format!("Congestion control: {own} up, {cc} down"),
+                _ => format!("Congestion control: {own}"),
+            };
+            assert_eq!(line, expected, "{words}");
+        }
+        for (words, key) in
+            [("-R --set cc=reno", "cc=reno"), ("--reverse --set rcvbuf=1MiB,sndbuf=1MiB", "sndbuf=1MiB")]
+        {
+            let output = bulk(&server.urls[0], &format!("--size 1MB {words}"));
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{told}");
+            assert!(
+                told.contains(key) && told.contains("--listen") && told.trim().lines().count() == 1,
+                "{told}"
+            );
+        }
+    }
+    let output = bulk(&sctp.urls[0], "-R --set profile=rfc9260 --dry-run");
+    assert_eq!(output.status.code(), Some(2));
+    let shown = String::from_utf8_lossy(&bulk(&sctp.urls[0], "-R --dry-run").stdout).into_owned();
+    assert!(shown.contains("rcvbuf=") && !shown.contains("sndbuf=") && !shown.contains("cc="), "{shown}");
+}

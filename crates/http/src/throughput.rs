@@ -18,7 +18,7 @@ mod server;
 mod session;
 
 pub use client::{Failure, Interval, Outcome, Probe, Test};
-pub use frame::{Received, Sent};
+pub use frame::{Received, Sent, Settings};
 pub use server::{Event, serve};
 
 use anabranch_base::time::Duration;

@@ -3,11 +3,12 @@
 use super::protocol::{Knobs, Protocol, possible};
 use super::verb::{CLOSING, signals};
 use crate::dial::within;
+use crate::knobs::told;
 use crate::place::{Carrier, Listen};
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
-use anabranch_http::throughput::{self, Event};
-use anabranch_transport::kernel::KernelListener;
+use anabranch_http::throughput::{self, Event, Settings};
+use anabranch_transport::kernel::{KernelListener, KernelSession};
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpHost};
 use anabranch_transport::{CloseReason, Listener};
 use anabranch_world::World;
@@ -59,7 +60,15 @@ impl Server {
                         port = listener.port();
                         let name = Protocol::Kernel(options.protocol).name(Carrier::Tcp);
                         urls.push(format!("{name}://{}", SocketAddr::new(ip, listener.port())));
-                        tasks.push(self.start(&world, listener, &first));
+                        let told = knobs.told();
+                        let settings = move |session: &KernelSession<OsWorld>| {
+                            let mut told = told.clone();
+                            if told.iter().all(|(key, _)| key != "cc") {
+                                told.extend(session.congestion().map(|name| ("cc".to_owned(), name)));
+                            }
+                            told
+                        };
+                        tasks.push(self.start(&world, listener, settings, &first));
                     }
                 }
                 Knobs::Sctp(config) => {
@@ -79,7 +88,8 @@ impl Server {
                         let name = Protocol::Sctp.name(place.carrier);
                         urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
                     }
-                    tasks.push(self.start(&here, listener, &first));
+                    let told = host.inspect(|engine| told(engine.config(), place.carrier));
+                    tasks.push(self.start(&here, listener, move |_: &_| told.clone(), &first));
                     hosts.push(host);
                 }
             }
@@ -122,6 +132,7 @@ impl Server {
         &self,
         world: &OsWorld,
         listener: L,
+        settings: impl Fn(&L::Session) -> Settings + 'static,
         first: &Rc<Cell<Option<Done>>>,
     ) -> OsTask<Result<(), CloseReason>> {
         let first = first.clone();
@@ -143,6 +154,7 @@ impl Server {
             self.timeout,
             MOST_SESSIONS,
             processor_time,
+            settings,
             Rc::new(tell),
         );
         world.spawn("bulk server", serving)

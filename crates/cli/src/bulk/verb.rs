@@ -38,7 +38,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let once = matches.get_flag("once");
         if matches.get_flag("dry-run") {
             let names = ["listen", "once", "sctp-port", "timeout", "no-offload", "busy-poll"];
-            say(&(planned::flags(matches, &names) + &planned_knobs(places.iter().map(|(made, _)| made))))?;
+            say(&(planned::flags(matches, &names)
+                + &planned_knobs(places.iter().map(|(made, _)| made), true)))?;
             return Ok(Done::Well);
         }
         let server = Server { places, sctp_port, timeout, once };
@@ -67,6 +68,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Err(Failure::Usage("--size 0B: nothing to send".to_owned()));
     }
     let (reverse, both) = (matches.get_flag("reverse"), matches.get_flag("both"));
+    if let Some((key, value)) = set.iter().find(|(key, _)| reverse && knobs::is_senders(key)) {
+        let told = format!(
+            "--set {key}={value} is for the end that sends, which with --reverse is the server: write it with its --listen"
+        );
+        return Err(Failure::Usage(told));
+    }
     let plan = Plan {
         up: !reverse,
         down: reverse || both,
@@ -122,14 +129,15 @@ fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
         matches,
         &["connections", "streams", "sctp-port", "no-offload", "busy-poll", "json", "csv"],
     );
-    out + &planned_knobs(std::iter::once(made))
+    out + &planned_knobs(std::iter::once(made), plan.up)
 }
 
-/// What the transports are set to, once each.
-fn planned_knobs<'a>(all: impl Iterator<Item = &'a Knobs>) -> String {
+/// What the transports are set to, once each; an end that does not send has no use for what acts at one that does.
+fn planned_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for made in all {
-        let told = made.told().into_iter().map(|(key, value)| format!("{key}={value}"));
+        let told = made.told().into_iter().filter(|(key, _)| sends || !knobs::is_senders(key));
+        let told = told.map(|(key, value)| format!("{key}={value}"));
         let line = format!("set: {}\n", told.collect::<Vec<_>>().join(","));
         if line != "set: \n" && !lines.contains(&line) {
             lines.push(line);

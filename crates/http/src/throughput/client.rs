@@ -2,7 +2,7 @@
 
 use super::frame::Hello;
 use super::session::{End, Failed, Known};
-use super::{Plan, Processor, Received, Sent};
+use super::{Plan, Processor, Received, Sent, Settings};
 use crate::serve::Tasks;
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -65,6 +65,8 @@ pub struct Outcome {
     pub down: Option<(Sent, Received)>,
     /// Streams of each session.
     pub streams: u16,
+    /// Settings of the server's transport, as the server tells them; `None` where it does not.
+    pub server_settings: Option<Settings>,
     /// Retransmissions of the client.
     pub retransmitted: Option<u64>,
     /// Processor time of the client's process, nanoseconds: user mode, kernel.
@@ -161,7 +163,7 @@ impl<W: World, C: Connector> Test<W, C> {
                     session
                 }
             };
-            let end = End::new(world, &session, shared.processor);
+            let end = End::new(world, &session, shared.processor, None);
             let mut state = shared.state.borrow_mut();
             state.connect = state.connect.max(world.now().since(begun));
             state.ends.push((session, end));
@@ -171,6 +173,7 @@ impl<W: World, C: Connector> Test<W, C> {
             up: plan.up,
             down: plan.down,
             unordered: plan.unordered,
+            settings: true,
             streams: plan.streams.max(1),
             message: plan.message,
             span: plan.span,
@@ -345,6 +348,7 @@ impl<W: World, C: Connector> Test<W, C> {
             up: up.filter(|_| shared.plan.up),
             down: down.filter(|_| shared.plan.down),
             streams: first.streams,
+            server_settings: state.ends.first().and_then(|(_, end)| end.peer_settings()),
             retransmitted: probed.then_some(state.before.2),
             client: (nanos(user.saturating_sub(shared.cost.0)), nanos(system.saturating_sub(shared.cost.1))),
             server,

@@ -24,6 +24,8 @@ pub(super) struct Hello {
     pub(super) up: bool,
     pub(super) down: bool,
     pub(super) unordered: bool,
+    /// The server is to tell the settings of its transport.
+    pub(super) settings: bool,
     pub(super) streams: u16,
     /// Bytes of a message.
     pub(super) message: u32,
@@ -70,18 +72,26 @@ pub struct Received {
     pub whole: bool,
 }
 
+/// Settings of a transport, as its own end tells them: name and value.
+pub type Settings = Vec<(String, String)>;
+
 /// A frame that is not data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Control {
     Hello(Hello),
     Sent(Sent),
     Received(Received),
+    /// The server's, at the beginning, where the client asks for them.
+    Settings(Settings),
 }
 
 const DATA: u8 = 0;
 const HELLO: u8 = 1;
 const SENT: u8 = 2;
 const RECEIVED: u8 = 3;
+const SETTINGS: u8 = 4;
+/// The largest frame of settings. All knobs of SCTP take about 1 kB.
+const MOST_SETTINGS: usize = 8 << 10;
 
 /// A message of data of `size` bytes.
 pub(super) fn data(size: usize) -> Vec<u8> {
@@ -95,11 +105,19 @@ impl Control {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut frame = vec![0; HEADER];
         let numbers: Vec<u64> = match self {
+            Self::Settings(settings) => {
+                frame[0] = SETTINGS;
+                for (key, value) in settings {
+                    if frame.len() + key.len() + value.len() + 2 <= MOST_SETTINGS {
+                        frame.extend_from_slice(format!("{key}={value}\n").as_bytes());
+                    }
+                }
+                Vec::new()
+            }
             Self::Hello(hello) => {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
-                let flags = [hello.up, hello.down, hello.unordered].map(u8::from);
-                frame.extend_from_slice(&[flags[0], flags[1], flags[2], 0]);
+                frame.extend([hello.up, hello.down, hello.unordered, hello.settings].map(u8::from));
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]
             }
@@ -133,6 +151,7 @@ impl Control {
                     up: flag(4)?,
                     down: flag(5)?,
                     unordered: flag(6)?,
+                    settings: flag(7)?,
                     streams: u16::try_from(number(1)?).ok()?,
                     message: u32::try_from(number(2)?).ok()?,
                     span: Duration::from_nanos(number(3)?),
@@ -161,13 +180,24 @@ impl Control {
                 most: number(7)?,
                 whole: number(8)? != 0,
             }),
+            SETTINGS => {
+                // They are printed: nothing else than what settings are written with is taken.
+                let plain = |text: &str| {
+                    !text.is_empty()
+                        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.+/%:".contains(&b))
+                };
+                let lines = std::str::from_utf8(content).ok()?.lines();
+                let pairs = lines.filter_map(|line| line.split_once('='));
+                let plain = pairs.filter(|(key, value)| plain(key) && plain(value));
+                Self::Settings(plain.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+            }
             _ => return None,
         })
     }
 }
 
 /// What some bytes of a stream have brought.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Brought {
     /// Bytes of data, whole messages or parts of them.
     pub(super) bytes: u64,
@@ -184,9 +214,16 @@ pub(super) struct Parser {
     held: Vec<u8>,
     /// Bytes of data that are still to come of the present message.
     left: usize,
+    /// The peer may tell its settings here.
+    settings: bool,
 }
 
 impl Parser {
+    /// `settings`: the peer may tell them here, which takes more memory than its other frames.
+    pub(super) fn new(settings: bool) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
     /// Takes from `input` until a frame that is not data is whole, or nothing is left.
     ///
     /// # Errors
@@ -207,14 +244,14 @@ impl Parser {
             // Mostly the header is there, and of data.
             if self.held.is_empty()
                 && let Some(header) = input.first_chunk::<HEADER>()
-                && let (DATA, length) = of(header)?
+                && let (DATA, length) = of(header, self.settings)?
             {
                 self.left = length;
                 continue;
             }
             let wanted = match self.held.first_chunk::<HEADER>() {
                 None => HEADER,
-                Some(header) => of(header)?.1,
+                Some(header) => of(header, self.settings)?.1,
             };
             let taken = (wanted - self.held.len()).min(input.len());
             self.held.extend_from_slice(&input[..taken]);
@@ -223,7 +260,7 @@ impl Parser {
                 return Ok(brought);
             }
             let Some(header) = self.held.first_chunk::<HEADER>() else { return Ok(brought) };
-            let (kind, length) = of(header)?;
+            let (kind, length) = of(header, self.settings)?;
             if kind == DATA {
                 brought.bytes += HEADER as u64;
                 self.left = length - HEADER;
@@ -242,11 +279,12 @@ impl Parser {
 }
 
 /// Kind and length.
-fn of(header: &[u8; HEADER]) -> Result<(u8, usize), &'static str> {
+fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str> {
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {
         DATA => MAX_FRAME,
         HELLO | SENT | RECEIVED => 256,
+        SETTINGS if settings => MOST_SETTINGS,
         _ => return Err("what came is no throughput test"),
     };
     if (HEADER..=most).contains(&length) {
@@ -262,7 +300,7 @@ mod tests {
     use anabranch_base::Rng;
 
     fn read(bytes: &[u8], piece: usize) -> Result<(u64, u64, Vec<Control>), &'static str> {
-        let (mut parser, mut all) = (Parser::default(), (0, 0, Vec::new()));
+        let (mut parser, mut all) = (Parser::new(true), (0, 0, Vec::new()));
         for mut input in bytes.chunks(piece) {
             while !input.is_empty() {
                 let brought = parser.step(&mut input)?;
@@ -276,11 +314,24 @@ mod tests {
 
     fn some() -> (Vec<u8>, Vec<Control>) {
         let span = Duration::from_secs(3);
-        let hello =
-            Hello { up: true, down: false, unordered: true, streams: 9, message: 8, span, bytes: u64::MAX };
+        let hello = Hello {
+            up: true,
+            down: false,
+            unordered: true,
+            settings: true,
+            streams: 9,
+            message: 8,
+            span,
+            bytes: u64::MAX,
+        };
         let received = Received { bytes: 7, messages: 1, most: 5, whole: true, ..Received::default() };
-        let controls =
-            vec![Control::Hello(hello), Control::Sent(Sent::default()), Control::Received(received)];
+        let settings = Control::Settings(vec![("cc".to_owned(), "cubic".to_owned())]);
+        let controls = vec![
+            Control::Hello(hello),
+            Control::Sent(Sent::default()),
+            Control::Received(received),
+            settings,
+        ];
         let mut bytes = data(8);
         for control in &controls {
             bytes.extend(control.encode());
@@ -294,8 +345,28 @@ mod tests {
     fn frames_are_read_however_they_are_cut() {
         let (bytes, controls) = some();
         for piece in 1..=bytes.len() {
-            assert_eq!(read(&bytes, piece), Ok((8 + 3 * 108, 7, controls.clone())), "pieces of {piece}");
+            assert_eq!(read(&bytes, piece), Ok((8 + 4 * 108, 9, controls.clone())), "pieces of {piece}");
         }
+    }
+
+    /// What a server says of itself is printed on a terminal, and held in memory.
+    #[test]
+    fn settings_are_plain_and_bounded() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let told = vec![pair("cc", "\u{1b}[2J"), pair("sndbuf", "4MiB"), pair("a b", "1"), pair("rtt", "")];
+        let read_all = |frame: &[u8]| read(frame, 100).expect("a frame").2;
+        let found = read_all(&Control::Settings(told).encode());
+        assert_eq!(found, [Control::Settings(vec![pair("sndbuf", "4MiB")])]);
+        let many: Settings = (0..5_000).map(|n| pair(&format!("key{n}"), "value")).collect();
+        let frame = Control::Settings(many).encode();
+        assert!(
+            frame.len() <= MOST_SETTINGS
+                && matches!(&read_all(&frame)[..], [Control::Settings(s)] if s.len() > 400)
+        );
+        let mut long = frame.clone();
+        long[4..8].copy_from_slice(&(MOST_SETTINGS as u32 + 1).to_be_bytes());
+        assert!(read(&long, 100).is_err());
+        assert!(Parser::new(false).step(&mut &frame[..]).is_err(), "a client has none to tell");
     }
 
     #[test]

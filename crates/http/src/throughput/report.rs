@@ -1,8 +1,8 @@
 //! What a throughput test says: lines like iperf's, JSON, CSV.
 
-use super::{Interval, Outcome, Plan, Received, Sent};
+use super::{Interval, Outcome, Plan, Received, Sent, Settings};
 use anabranch_base::time::{Duration, nanos};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// What else a result tells.
@@ -14,8 +14,8 @@ pub struct Framing {
     pub url: String,
     /// What carried it.
     pub transport: String,
-    /// Settings of the transport: name and value.
-    pub settings: Vec<(String, String)>,
+    /// Settings of the client's transport.
+    pub settings: Settings,
     /// How many sessions are Multipath TCP's, where that was asked for and the host tells.
     pub multipath: Option<u64>,
     /// The user ended it.
@@ -101,8 +101,18 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             amount(received.most as f64, "B")
         );
     }
-    if let Some((_, name)) = framing.settings.iter().find(|(key, _)| key == "cc") {
-        let _ = writeln!(out, "Congestion control: {name}");
+    let congestion = |up: bool| {
+        let settings = senders(up, outcome, framing)?;
+        settings.iter().find(|(key, _)| key == "cc").map(|(_, name)| name.as_str())
+    };
+    match (congestion(true).filter(|_| plan.up), congestion(false).filter(|_| plan.down)) {
+        (Some(up), Some(down)) if up != down => {
+            let _ = writeln!(out, "Congestion control: {up} up, {down} down");
+        }
+        (Some(name), _) | (None, Some(name)) => {
+            let _ = writeln!(out, "Congestion control: {name}");
+        }
+        (None, None) => {}
     }
     let moved = gigabytes(outcome);
     let each = |(user, system): (u64, u64)| (user as f64 / 1e9, system as f64 / 1e9);
@@ -139,6 +149,11 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     out
 }
 
+/// The settings of the end that sends in a direction, as far as that end has told them.
+fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a Framing) -> Option<&'a Settings> {
+    if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
+}
+
 fn gigabytes(outcome: &Outcome) -> f64 {
     let received = |both: &Option<(Sent, Received)>| both.map_or(0, |(_, received)| received.bytes);
     (received(&outcome.up) + received(&outcome.down)) as f64 / 1e9
@@ -147,8 +162,11 @@ fn gigabytes(outcome: &Outcome) -> f64 {
 /// The result as JSON, schema `anabranch.bulk/1`.
 #[must_use]
 pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
-    let settings: Map<String, Value> =
-        framing.settings.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    let map = |settings: Option<&Settings>| -> Value {
+        let pairs =
+            |all: &Settings| all.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+        settings.map_or(Value::Null, |all| Value::Object(pairs(all)))
+    };
     let moved = gigabytes(outcome);
     let cost = (outcome.client.0 + outcome.client.1 + outcome.server.0 + outcome.server.1) as f64 / 1e9;
     let document = json!({
@@ -158,7 +176,8 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             "command": framing.command,
             "url": framing.url,
             "transport": framing.transport,
-            "settings": settings,
+            // Of the end that sends; where both do, of the client.
+            "settings": map(senders(plan.up, outcome, framing)),
             "up": plan.up,
             "down": plan.down,
             "message_bytes": plan.message,
@@ -174,6 +193,10 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
         "duration_ns": nanos(outcome.duration),
         "streams": outcome.streams,
         "multipath_sessions": framing.multipath,
+        "settings": {
+            "client": map(Some(&framing.settings)),
+            "server": map(outcome.server_settings.as_ref()),
+        },
         "up": outcome.up.map(direction),
         "down": outcome.down.map(direction),
         "retransmitted": outcome.retransmitted,

@@ -1,7 +1,7 @@
 //! The server: does what each client asks for.
 
 use super::session::{End, Failed, Known};
-use super::{Processor, Received, Sent};
+use super::{Processor, Received, Sent, Settings};
 use crate::serve::Tasks;
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Listener, Session};
@@ -27,7 +27,8 @@ pub enum Event {
     },
 }
 
-/// Serves every client that `listener` takes in, `most` of them at a time, until the listener fails.
+/// Serves every client that `listener` takes in, `most` of them at a time, until the listener fails. `settings`: what is in
+/// force of a session's transport, which clients ask for.
 ///
 /// # Errors
 /// Why the listener failed.
@@ -37,6 +38,7 @@ pub async fn serve<W: World, L: Listener>(
     timeout: Duration,
     most: usize,
     processor: Processor,
+    settings: impl Fn(&L::Session) -> Settings + 'static,
     tell: Rc<dyn Fn(Event)>,
 ) -> Result<(), CloseReason> {
     let tasks = Tasks::new(world.clone());
@@ -46,11 +48,11 @@ pub async fn serve<W: World, L: Listener>(
             session.abort();
             continue;
         }
-        let (world, tell) = (world.clone(), tell.clone());
+        let (world, tell, settings) = (world.clone(), tell.clone(), settings(&session));
         tasks.spawn("throughput session", async move {
             let peer = session.peer();
             tell(Event::Began(peer));
-            let end = End::new(&world, &session, processor);
+            let end = End::new(&world, &session, processor, Some(settings));
             let failed = end.answer(timeout).await.err().map(|failed| match failed {
                 Failed::Closed(CloseReason::Finished) => {
                     "the client closed before the test was complete".to_owned()

@@ -5,7 +5,7 @@
 //! the end in [`End::run`].
 
 use super::Processor;
-use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent};
+use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
 use crate::serve::Tasks;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_transport::{CloseReason, Delivery, Session, Stream};
@@ -61,6 +61,10 @@ pub(super) struct End<W: World, N: Session> {
     acknowledged: Cell<bool>,
     /// The client's wish is known here.
     asked: Cell<bool>,
+    /// What a server tells of its transport; nothing at the client.
+    own_settings: Option<Settings>,
+    /// What the server has told.
+    peer_settings: RefCell<Option<Settings>>,
     controls: RefCell<VecDeque<Control>>,
     failed: RefCell<Option<Failed>>,
     writer: RefCell<Option<Waker>>,
@@ -80,7 +84,8 @@ pub(super) struct Known {
 }
 
 impl<W: World, N: Session> End<W, N> {
-    pub(super) fn new(world: &W, session: &N, processor: Processor) -> Rc<Self> {
+    /// `settings`: what a server tells of its transport; `None` makes it a client's end.
+    pub(super) fn new(world: &W, session: &N, processor: Processor, settings: Option<Settings>) -> Rc<Self> {
         let now = world.now();
         Rc::new(Self {
             world: world.clone(),
@@ -104,6 +109,8 @@ impl<W: World, N: Session> End<W, N> {
             telling: Cell::new(false),
             acknowledged: Cell::new(false),
             asked: Cell::new(false),
+            own_settings: settings,
+            peer_settings: RefCell::default(),
             controls: RefCell::default(),
             failed: RefCell::default(),
             writer: RefCell::default(),
@@ -192,6 +199,9 @@ impl<W: World, N: Session> End<W, N> {
             self.telling.set(true);
             self.acknowledged.set(true);
         }
+        if let Some(settings) = self.own_settings.clone().filter(|_| hello.settings) {
+            self.controls.borrow_mut().push_front(Control::Settings(settings));
+        }
         tasks.spawn("throughput writer", write(self.clone(), hello, sends));
         Ok(())
     }
@@ -278,6 +288,11 @@ impl<W: World, N: Session> End<W, N> {
         .await;
     }
 
+    /// What the server has told of its transport.
+    pub(super) fn peer_settings(&self) -> Option<Settings> {
+        self.peer_settings.borrow().clone()
+    }
+
     pub(super) fn known(&self) -> Known {
         Known {
             sent: self.sent.get().unwrap_or_else(|| self.sent_so_far()),
@@ -311,6 +326,7 @@ impl<W: World, N: Session> End<W, N> {
                     self.hello.set(Some(hello));
                     wake(&self.owner);
                 }
+                Some(Control::Settings(settings)) => *self.peer_settings.borrow_mut() = Some(settings),
                 Some(Control::Sent(sent)) => self.peer_sent.set(Some(sent)),
                 Some(Control::Received(received)) => {
                     self.peer_received.set(Some(received));
@@ -329,7 +345,7 @@ impl<W: World, N: Session> End<W, N> {
 }
 
 async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::Stream>>, number: usize) {
-    let mut parser = Parser::default();
+    let mut parser = Parser::new(number == 0 && end.own_settings.is_none());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
         // What was read is taken before the buffer is given back.

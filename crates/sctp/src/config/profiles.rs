@@ -232,8 +232,16 @@ const LKSCTP_2_6: Rows = &[
 ];
 
 const NS2: Rows = &[
-    ("cc", "rfc2960", "ns-2, sctp/sctp.cc: RFC 2960 §7.2"),
-    ("iw", "2", "ns-2, tcl/lib/ns-default.tcl: initialCwnd_"),
+    (
+        "cc",
+        "rfc4960",
+        "ns-2.35, sctp/sctp.cc: no window falls below 4 MTU by a loss or by idleness (RFC 4960 §7.2)",
+    ),
+    (
+        "iw",
+        "rfc4960",
+        "ns-2.35, sctp/sctp.cc, Reset: RFC 4960 §7.2.1; initialCwnd_ of ns-default.tcl is not used for it",
+    ),
     ("rto_initial", "3s", "ns-2, tcl/lib/ns-default.tcl: initialRto_"),
     ("rto_min", "1s", "ns-2, tcl/lib/ns-default.tcl: minRto_"),
     ("rto_var_min", "0ms", "ns-2, sctp/sctp.cc: minRto_ bounds the sum"),
@@ -243,7 +251,11 @@ const NS2: Rows = &[
     ("mss", "1452B", "ns-2, tcl/lib/ns-default.tcl: dataChunkSize_ 1468 with its header"),
     ("rcvbuf", "64KiB", "ns-2, tcl/lib/ns-default.tcl: initialRwnd_ 65536"),
     ("sndbuf", "1MiB", "ns-2's agent has no send buffer limit (initialSwnd_ 0); ours is large"),
-    ("max_burst", "4", "ns-2, tcl/lib/ns-default.tcl: useMaxBurst_, MAX_BURST of sctp/sctp.h"),
+    (
+        "max_burst",
+        "0",
+        "ns-2.35, sctp/sctp.cc: MAX_BURST (4) limits only the answer to a SACK of a chunk that was sent again; ours would limit every burst",
+    ),
     ("dupthresh", "3", "ns-2, tcl/lib/ns-default.tcl: fastRtxTrigger_"),
     ("rack", "no", NEWER),
     ("tlp", "no", NEWER),

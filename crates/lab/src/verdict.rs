@@ -1,7 +1,8 @@
 //! What a point says, in one sentence, and what time went into.
 //!
-//! The winner is named only where the interval says so; the reason is the part
-//! of the response time in which the two contestants differ most.
+//! The winner is named only where the interval says so. Why it wins is not
+//! said: where the time of one contestant goes does not tell what would change
+//! it, and what two contestants differ in most need not be the cause.
 
 use crate::results::{Arm, PARTS, Point};
 use crate::stats::metrics;
@@ -61,7 +62,7 @@ pub fn sentence(point: &Point) -> String {
     let Some(((winner, _), rest)) = ranked.split_first() else {
         return "No contestant finished.".to_owned();
     };
-    let mut sooner: Vec<(String, &Arm)> = Vec::new();
+    let mut sooner: Vec<String> = Vec::new();
     let mut unclear: Vec<String> = Vec::new();
     for (other, _) in rest {
         let found = metrics::compare((&other.arm, &other.runs), (&winner.arm, &winner.runs), metric);
@@ -73,7 +74,7 @@ pub fn sentence(point: &Point) -> String {
             None => ratio >= 1.005 && found.n >= 1,
         };
         if clear {
-            sooner.push((format!("{ratio:.2}x{interval} sooner than {}", other.arm), other));
+            sooner.push(format!("{ratio:.2}x{interval} sooner than {}", other.arm));
         } else {
             unclear.push(format!(
                 "{} ({ratio:.2}x{})",
@@ -91,15 +92,8 @@ pub fn sentence(point: &Point) -> String {
     } else if sooner.is_empty() {
         let _ = write!(text, "No difference is shown between {} and {}", winner.arm, unclear.join(", "));
     } else {
-        let all: Vec<&str> = sooner.iter().map(|(text, _)| text.as_str()).collect();
+        let all: Vec<&str> = sooner.iter().map(String::as_str).collect();
         let _ = write!(text, "{} {does} {}", winner.arm, and(&all));
-        // The first contestant is the one that others are measured against; else the nearest.
-        let first = sooner.iter().find(|(_, arm)| arm.arm == point.arms[0].arm).or(sooner.first());
-        if let Some(reason) =
-            first.and_then(|(_, other)| reason(winner, other, if messages { "messages" } else { "objects" }))
-        {
-            let _ = write!(text, ", mostly because {reason}");
-        }
         if !unclear.is_empty() {
             let _ = write!(text, "; no clear difference from {}", unclear.join(", "));
         }
@@ -109,39 +103,6 @@ pub fn sentence(point: &Point) -> String {
     }
     text + "."
 }
-
-/// In which part the winner's objects gain most on the other's.
-fn reason(winner: &Arm, other: &Arm, what: &str) -> Option<String> {
-    let (ours, theirs) = (mean_parts(winner)?, mean_parts(other)?);
-    let gains = PARTS.iter().enumerate().map(|(i, _)| (i, theirs[i] - ours[i]));
-    let (i, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    if gain <= 0.0 {
-        return None;
-    }
-    let one = if what == "messages" { "a message" } else { "an object" };
-    Some(format!(
-        "its {what} spend less time {} ({}: {} {one} instead of {} with {})",
-        PHRASES[i].replace("objects", what),
-        PARTS[i],
-        milliseconds(ours[i]),
-        milliseconds(theirs[i]),
-        other.arm
-    ))
-}
-
-/// What each part is, to go on from "spend less time".
-const PHRASES: [&str; 10] = [
-    "connecting",
-    "waiting for a free connection or stream",
-    "waiting in the sender for window or turn",
-    "waiting while the sender repairs other bytes",
-    "waiting behind earlier requests of their connection",
-    "in the server",
-    "in repair by fast retransmission",
-    "in repair by timeout",
-    "in the network",
-    "withheld behind other objects' missing bytes",
-];
 
 /// `1.24 s`, `340 ms`, `12.5 ms`.
 #[must_use]
@@ -153,10 +114,10 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
-fn and(items: &[&str]) -> String {
+fn and<T: AsRef<str> + std::borrow::Borrow<str>>(items: &[T]) -> String {
     match items {
         [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => format!("{} and {}", first.join(", "), last.as_ref()),
     }
 }

@@ -94,6 +94,9 @@ pub struct Workload {
     pub objects: u64,
     /// Their body bytes in all.
     pub bytes: u64,
+    /// When a run is ended, whatever is left of it, nanoseconds of its clock; null in results that do not tell.
+    #[serde(default)]
+    pub deadline_ns: Option<u64>,
     /// The objects are messages: their delays are the result, not the time until the last.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages: bool,

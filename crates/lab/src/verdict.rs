@@ -4,8 +4,10 @@
 //! said: where the time of one contestant goes does not tell what would change
 //! it, and what two contestants differ in most need not be the cause.
 
-use crate::results::{Arm, PARTS, Point};
+use crate::results::{Arm, Outcome, PARTS, Point};
 use crate::stats::metrics;
+use anabranch_base::time::Duration;
+use anabranch_base::units::format_span;
 use std::fmt::Write;
 
 /// Mean milliseconds an object spent in each part, over the objects of all runs of which every part is known, in the
@@ -60,7 +62,7 @@ pub fn sentence(point: &Point) -> String {
         point.arms.iter().filter_map(|arm| Some((arm, mean_of(arm)?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     let Some(((winner, _), rest)) = ranked.split_first() else {
-        return "No contestant finished.".to_owned();
+        return format!("No contestant finished.{}", cut_off(point));
     };
     let mut sooner: Vec<String> = Vec::new();
     let mut unclear: Vec<String> = Vec::new();
@@ -101,8 +103,49 @@ pub fn sentence(point: &Point) -> String {
     if !failed.is_empty() {
         let _ = write!(text, "; {} never finished", and(&failed));
     }
-    text + "."
+    text + "." + &cut_off(point)
 }
+
+/// That runs were ended by their deadline, which one, and what to write instead: a sentence behind a blank, or nothing.
+fn cut_off(point: &Point) -> String {
+    let late = |arm: &Arm| arm.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count();
+    let told: Vec<String> = point
+        .arms
+        .iter()
+        .filter(|arm| late(arm) > 0)
+        .map(|arm| match (late(arm), arm.runs.len()) {
+            (n, all) if n == all => arm.arm.clone(),
+            (n, all) => format!("{n} of {all} runs of {}", arm.arm),
+        })
+        .collect();
+    let Some(deadline) = point.workload.deadline_ns.filter(|_| !told.is_empty()) else {
+        return String::new();
+    };
+    let span = |ns: u64| format_span(Duration::from_nanos(ns));
+    let advice = match enough(point, deadline) {
+        Some(ns) if ns <= MOST_DEADLINE_NS => format!("write a later one, such as --deadline {}", span(ns)),
+        Some(_) => "that is far from the end: write less to transfer".to_owned(),
+        None => "in one of these runs nothing arrived, which a later one need not change".to_owned(),
+    };
+    format!(" The deadline of a run (--deadline {}) came first for {}; {advice}.", span(deadline), and(&told))
+}
+
+/// A deadline by which the runs that were cut off would have been over, had they gone on as until then, and a fifth more,
+/// in whole seconds; `None` where one of them had received nothing.
+fn enough(point: &Point, deadline: u64) -> Option<u64> {
+    let runs = point.arms.iter().flat_map(|arm| &arm.runs).filter(|run| run.outcome == Outcome::Deadline);
+    let needs = runs.map(|run| {
+        let got: u64 = run.series.application.iter().sum();
+        let all = u128::from(point.workload.bytes.max(got));
+        let ns = (u128::from(deadline) * all * 6).checked_div(u128::from(got) * 5)?;
+        Some(u64::try_from(ns).unwrap_or(u64::MAX).max(deadline.saturating_mul(2)))
+    });
+    let most = needs.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    Some(most.div_ceil(1_000_000_000).saturating_mul(1_000_000_000))
+}
+
+/// The latest deadline that a plan may have.
+const MOST_DEADLINE_NS: u64 = 86_400_000_000_000;
 
 /// `1.24 s`, `340 ms`, `12.5 ms`.
 #[must_use]

@@ -1,7 +1,7 @@
 //! The sentence that a race ends with.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::Race;
+use anabranch_lab::results::{Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::verdict;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +12,35 @@ fn race(line: &str) -> Race {
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{line}: {e}"));
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
     batch::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+/// What ended the runs is named, with its value and what to write instead; that is then enough.
+#[test]
+fn a_deadline_is_named() {
+    let line = "--bulk 5MB --rate 1mbit --loss 0 --runs 2 --transport tcp,sctp";
+    let found = race(&format!("{line} --deadline 8s"));
+    let told = verdict::sentence(&found.points[0]);
+    let head = "No contestant finished. The deadline of a run (--deadline 8s) came first for tcp and sctp; write a later one, \
+                such as --deadline ";
+    assert!(told.starts_with(head), "{told}");
+    let enough = told.strip_prefix(head).and_then(|rest| rest.strip_suffix('.')).expect("a time");
+    let found = race(&format!("{line} --deadline {enough}"));
+    assert!(found.points[0].arms.iter().flat_map(|arm| &arm.runs).all(|run| run.outcome == Outcome::Done));
+    assert!(!verdict::sentence(&found.points[0]).contains("deadline"));
+    // The default has a name, too, and a path that is dead needs no later one.
+    let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
+    let told = verdict::sentence(&found.points[0]);
+    assert!(told.contains("(--deadline 600s) came first for tcp; write a later one"), "{told}");
+    // One finished, the other did not.
+    let found = race(
+        "--objects 1x100kB --rate 1mbit --loss 0 --runs 2 --deadline 2s --transport tcp --transport sctp:rcvbuf=1500B",
+    );
+    let told = verdict::sentence(&found.points[0]);
+    assert!(
+        told.contains("sctp:rcvbuf=1500B never finished. The deadline of a run (--deadline 2s)"),
+        "{told}"
+    );
+    assert!(told.contains("came first for sctp:rcvbuf=1500B;"), "{told}");
 }
 
 /// Where time went is no cause: nothing is said of causes.

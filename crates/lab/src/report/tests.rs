@@ -171,6 +171,7 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
             name: "news".to_owned(),
             objects: objects as u64,
             bytes: 1_060_460,
+            deadline_ns: Some(600_000_000_000),
             messages: false,
         },
         comparisons: vec![versus("tcp:connections=6", 0.81), versus("sctp", 0.64)],

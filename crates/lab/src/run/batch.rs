@@ -8,6 +8,7 @@ use super::one::{self, Scenario};
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
 use crate::results::{Arm, Comparison, Host, Point, Race, Run, SCHEMA, Workload, World};
 use crate::stats::metrics;
+use anabranch_base::time::nanos;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -219,6 +220,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 name: planned.workload.describe(),
                 objects: planned.workload.page.objects.len() as u64,
                 bytes: planned.workload.page.body_bytes(),
+                deadline_ns: Some(nanos(planned.workload.deadline)),
                 messages,
             },
             comparisons: comparisons(&arms),

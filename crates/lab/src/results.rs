@@ -77,6 +77,9 @@ pub struct Point {
     pub factors: BTreeMap<String, String>,
     /// The network in one line.
     pub network: String,
+    /// When the first path fails, nanoseconds of a run's clock; absent where none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_ns: Option<u64>,
     /// The workload of this point.
     pub workload: Workload,
     /// The contestants, in the order of the plan.
@@ -149,8 +152,15 @@ pub struct Run {
     pub limit_ns: Option<u64>,
     /// Mean time from opening a connection until user data may flow on it; null if none was established.
     pub connect_ns: Option<u64>,
+    /// From the first path failure until the sender of the data declared that path failed; null if it never did.
+    #[serde(default)]
+    pub declared_failed_ns: Option<u64>,
     /// From the first path failure to the arrival of the first data that was sent after it; null without either.
     pub failover_ns: Option<u64>,
+    /// From the first path failure until the application received data again at half the rate of before or more, for a
+    /// second (or to the end of the transfer); null if it never did.
+    #[serde(default)]
+    pub restored_ns: Option<u64>,
     /// Paths that a transport of several paths found dead, and found alive again, in order of time.
     pub path_events: Vec<PathEvent>,
     /// Connections or associations opened.
@@ -348,6 +358,14 @@ pub struct Instants {
     pub complete_ns: u64,
 }
 
+impl Point {
+    /// Runs of a contestant in which the first failure of a path came before the end.
+    pub fn met_failure<'a>(&self, arm: &'a Arm) -> impl Iterator<Item = &'a Run> {
+        let at = self.failure_ns;
+        arm.runs.iter().filter(move |run| at.is_some_and(|at| run.page_ns.is_none_or(|end| end > at)))
+    }
+}
+
 /// One value for each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Directions<T> {
@@ -453,13 +471,19 @@ pub struct Summary {
     pub retransmitted: Stat,
     /// IP bytes the hosts handed to the paths, both directions.
     pub wire_bytes: Stat,
+    /// Path failure to its being declared failed by the sender of the data, milliseconds.
+    #[serde(default)]
+    pub declared_failed_ms: Stat,
     /// Path failure to next delivery, milliseconds.
     pub failover_ms: Stat,
+    /// Path failure to service restored, milliseconds.
+    #[serde(default)]
+    pub restored_ms: Stat,
 }
 
 impl Summary {
     /// The metrics' names, in order.
-    pub const METRICS: [&'static str; 15] = [
+    pub const METRICS: [&'static str; 17] = [
         "page_ms",
         "object_ms",
         "object_p50_ms",
@@ -474,7 +498,9 @@ impl Summary {
         "packets_lost",
         "retransmitted",
         "wire_bytes",
+        "declared_failed_ms",
         "failover_ms",
+        "restored_ms",
     ];
 
     /// The metric of this name.
@@ -495,7 +521,9 @@ impl Summary {
             "packets_lost" => &self.packets_lost,
             "retransmitted" => &self.retransmitted,
             "wire_bytes" => &self.wire_bytes,
+            "declared_failed_ms" => &self.declared_failed_ms,
             "failover_ms" => &self.failover_ms,
+            "restored_ms" => &self.restored_ms,
             _ => return None,
         })
     }

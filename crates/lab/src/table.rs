@@ -71,6 +71,10 @@ pub fn point_table(point: &Point, style: Style) -> String {
     out.push('\n');
     out += &work(point, style);
     out.push('\n');
+    if point.arms.iter().any(|arm| point.met_failure(arm).next().is_some()) {
+        out += &failures(point, style);
+        out.push('\n');
+    }
     for arm in &point.arms {
         let terms = if point.workload.messages { message_terms(arm) } else { terms(arm) };
         out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
@@ -182,11 +186,9 @@ fn ratio(point: &Point, arm: &str, metric: &str) -> String {
 
 fn work(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
-    let failover = point.arms.iter().any(|arm| arm.summary.failover_ms.n > 0);
-    let extra = if failover { format!("{:>11}  ", "failover ms") } else { String::new() };
     let mut out = style_lines(
         &format!(
-            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {extra}{}\n",
+            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {}\n",
             "", "conns", "lost", "resent", "RTOs", "failed", "where objects' time went"
         ),
         |line| style.faint(line),
@@ -196,16 +198,11 @@ fn work(point: &Point, style: Style) -> String {
             let n = arm.runs.len().max(1) as f64;
             figure(arm.runs.iter().map(count).sum::<u64>() as f64 / n)
         };
-        let extra = if failover {
-            format!("{:>11}  ", optional(arm.summary.failover_ms.mean))
-        } else {
-            String::new()
-        };
-        let room = COLUMNS.saturating_sub(name_width + 40 + extra.len());
+        let room = COLUMNS.saturating_sub(name_width + 40);
         let most = (1..=4).rev().map(|n| verdict::dominant(arm, n)).find(|text| text.len() <= room);
         let _ = writeln!(
             out,
-            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {extra}{}",
+            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {}",
             name,
             per_run(|run| run.connections),
             mean(&arm.summary.packets_lost),
@@ -217,6 +214,40 @@ fn work(point: &Point, style: Style) -> String {
     }
     out
 }
+
+/// What the first failure of a path did: until it was declared failed, until new data came, until the service was
+/// restored; means over the runs in which that happened, and how many these are where they are not all.
+fn failures(point: &Point, style: Style) -> String {
+    let name_width = name_width(point).max(FAILOVER.len());
+    let mut out = style_lines(
+        &format!(
+            "{FAILOVER:<name_width$}  {:>18}  {:>18}  {:>18}\n",
+            "declared failed", "first new data", "service restored"
+        ),
+        |line| style.faint(line),
+    );
+    for (arm, name) in point.arms.iter().zip(names(point)) {
+        let runs = point.met_failure(arm).count() as u64;
+        let cell = |stat: &Stat| match (runs, stat.n, stat.mean) {
+            (0, ..) => "-".to_owned(),
+            (_, 0, _) | (.., None) => "never".to_owned(),
+            (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", figure(mean)),
+            (.., Some(mean)) => figure(mean),
+        };
+        let told = &arm.summary;
+        let _ = writeln!(
+            out,
+            "{name:<name_width$}  {:>18}  {:>18}  {:>18}",
+            cell(&told.declared_failed_ms),
+            cell(&told.failover_ms),
+            cell(&told.restored_ms)
+        );
+    }
+    out
+}
+
+/// Above the names of contestants beside times that count from a path's failure.
+const FAILOVER: &str = "failover ms, until";
 
 /// What became of the paths in the median run, as the contestant saw it: `sctp, seed 4: path 1 declared failed after
 /// 8.02 s by the server, active again after 14.3 s`.

@@ -62,7 +62,7 @@ pub fn sentence(point: &Point) -> String {
         point.arms.iter().filter_map(|arm| Some((arm, mean_of(arm)?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     let Some(((winner, _), rest)) = ranked.split_first() else {
-        return format!("No contestant finished.{}", cut_off(point));
+        return format!("No contestant finished.{}{}", restored(point), cut_off(point));
     };
     let mut sooner: Vec<String> = Vec::new();
     let mut unclear: Vec<String> = Vec::new();
@@ -103,7 +103,28 @@ pub fn sentence(point: &Point) -> String {
     if !failed.is_empty() {
         let _ = write!(text, "; {} never finished", and(&failed));
     }
-    text + "." + &cut_off(point)
+    text + "." + &restored(point) + &cut_off(point)
+}
+
+/// When the service was restored after the first failure of a path: a sentence behind a blank, or nothing.
+fn restored(point: &Point) -> String {
+    let told = |arm: &Arm| {
+        let (runs, stat) = (point.met_failure(arm).count() as u64, &arm.summary.restored_ms);
+        match stat.mean {
+            _ if runs == 0 => None,
+            None => Some(format!("never with {}", arm.arm)),
+            Some(mean) if stat.n < runs => {
+                Some(format!("after {} with {} (in {} of {runs} runs)", milliseconds(mean), arm.arm, stat.n))
+            }
+            Some(mean) => Some(format!("after {} with {}", milliseconds(mean), arm.arm)),
+        }
+    };
+    let all: Vec<String> = point.arms.iter().filter_map(told).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let at = point.failure_ns.unwrap_or_default() as f64 / 1e9;
+    format!(" When a path fails at {at} s, service is restored {}.", and(&all))
 }
 
 /// That runs were ended by their deadline, which one, and what to write instead: a sentence behind a blank, or nothing.

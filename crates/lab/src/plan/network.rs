@@ -3,6 +3,7 @@
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, unknown};
 use super::{draft, file, keys};
+use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use anabranch_link::{Fail, LinkSpec, SpecError};
 
@@ -91,6 +92,12 @@ impl Network {
             fails.push(fail);
         }
         Ok(Self { paths, fails })
+    }
+
+    /// The first failure of a path: its number, from 1, and when.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<(u64, Duration)> {
+        self.fails.iter().map(|fail| (fail.at, fail.path as u64)).min().map(|(at, path)| (path, at))
     }
 
     /// The network in one line, as the table's heading shows it.

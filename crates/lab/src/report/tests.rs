@@ -86,7 +86,9 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         page_ns: page,
         limit_ns: Some(1_034_000_000),
         connect_ns: Some(80 * MS),
+        declared_failed_ns: None,
         failover_ns: None,
+        restored_ns: None,
         rules: None,
         multipath: None,
         path_events: Vec::new(),
@@ -167,6 +169,7 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
     Point {
         factors: BTreeMap::new(),
         network: "10mbit, rtt 80ms, loss 1%, queue 1bdp, mtu 1500".to_owned(),
+        failure_ns: None,
         workload: Workload {
             name: "news".to_owned(),
             objects: objects as u64,
@@ -281,13 +284,16 @@ fn a_failover_is_marked() {
     let mut race = race(vec![point(8, 4, 2)]);
     race.plan["fail"] = serde_json::json!([{"path": "1", "at": "300ms", "for": "400ms"}]);
     for run in race.points[0].arms.iter_mut().flat_map(|arm| &mut arm.runs) {
-        run.failover_ns = Some(212 * MS);
+        (run.declared_failed_ns, run.failover_ns, run.restored_ns) =
+            (Some(200 * MS), Some(212 * MS), Some(321 * MS));
         let event = |at_ns, state| PathEvent { path: 1, at_ns, state, by: Side::Server, connection: 49152 };
         run.path_events = vec![event(500 * MS, PathState::Failed), event(900 * MS, PathState::Active)];
     }
     for arm in &mut race.points[0].arms {
         arm.summary.failover_ms = stat(&[212.0, 212.0]);
+        arm.summary.restored_ms = stat(&[321.0, 321.0]);
     }
+    race.points[0].failure_ns = Some(300 * MS);
     let html = page("failover", &race);
     for mark in [
         "path fails",
@@ -297,6 +303,9 @@ fn a_failover_is_marked() {
         "active again",
         "path 2 down",
         "failure to next delivery",
+        "service restored",
+        "service restored after 321",
+        "<td>never</td>",
     ] {
         assert!(html.contains(mark), "{mark}");
     }

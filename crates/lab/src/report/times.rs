@@ -130,13 +130,16 @@ fn row(out: &mut String, (arm, whole): (&Arm, &str), pages: &[f64], scale: &Scal
 
 /// The other times of a contestant, in a small table.
 fn others(out: &mut String, point: &Point) {
-    let failover = point.arms.iter().any(|arm| arm.summary.failover_ms.n > 0);
+    let failover = point.arms.iter().any(|arm| point.met_failure(arm).next().is_some());
     out.push_str(
         "<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th><th>response time<br>of an object</th>\
          <th>time to<br>first byte</th><th>connection<br>set-up</th><th>goodput</th>",
     );
     if failover {
-        out.push_str("<th>failover<br>(failure to next delivery)</th>");
+        out.push_str(
+            "<th>path failure<br>to declared failed</th><th>failover<br>(failure to next delivery)</th>\
+             <th>failure to<br>service restored</th>",
+        );
     }
     out.push_str("</tr></thead><tbody>");
     for arm in &point.arms {
@@ -155,7 +158,9 @@ fn others(out: &mut String, point: &Point) {
             cell(summary.connect_ms.mean),
         );
         if failover {
-            let _ = write!(out, "<td>{}</td>", cell(summary.failover_ms.mean));
+            for stat in [&summary.declared_failed_ms, &summary.failover_ms, &summary.restored_ms] {
+                let _ = write!(out, "<td>{}</td>", stat.mean.map_or("never".to_owned(), span));
+            }
         }
         out.push_str("</tr>");
     }

@@ -48,8 +48,10 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
         let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
-        let failover =
-            run.failover_ns.map_or(String::new(), |ns| format!("; failover {}", span(ns as f64 / 1e6)));
+        let told = |what: &str, ns: Option<u64>| {
+            ns.map_or(String::new(), |ns| format!("; {what} {}", span(ns as f64 / 1e6)))
+        };
+        let failover = told("failover", run.failover_ns) + &told("service restored after", run.restored_ns);
         let _ = writeln!(
             out,
             "<h3>{} <span class=\"meta\">seed {}{own}{failover}</span></h3>",
@@ -118,6 +120,13 @@ fn panels(out: &mut String, run: &Run, scale: &Scale, down: f64, up: f64, failur
         let x = scale.at(first + failover as f64 / 1e6);
         svg::line(out, "ends", (x, 2.0), (x, whole - 20.0));
         beside(out, "small", (x, 10.0), "delivery goes on");
+    }
+    if let (Some(restored), Some(first)) =
+        (run.restored_ns, failures.iter().map(|f| f.at_ms).reduce(f64::min))
+    {
+        let x = scale.at(first + restored as f64 / 1e6);
+        svg::line(out, "ends", (x, 2.0), (x, whole - 20.0));
+        beside(out, "small", (x, 24.0), "service restored");
     }
     out.push_str("</svg>");
 }

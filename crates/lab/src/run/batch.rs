@@ -216,6 +216,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         points.push(Point {
             factors: planned.factors.clone(),
             network: network(plan, planned),
+            failure_ns: planned.network.first_failure().map(|(_, at)| nanos(at)),
             workload: Workload {
                 name: planned.workload.describe(),
                 objects: planned.workload.page.objects.len() as u64,

@@ -2,7 +2,7 @@
 
 use super::contest::{self, Contest};
 use super::topology::{Built, Lane};
-use super::{bound, traffic};
+use super::{bound, failover, traffic};
 use crate::attribution::{self, Attributed};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
@@ -62,6 +62,10 @@ pub fn run(
         |trace: &Vec<TraceRecord>| trace.iter().filter(|r| r.event == TraceEvent::Spurious).count();
     let hosts = || std::iter::once(&contest.client).chain(&contest.servers);
     traffic.series.application = traffic::application(&record.objects, Instant::ZERO);
+    let page_ns = (fetched.end == End::Done).then(|| nanos(fetched.elapsed()));
+    let path_events = path_events(lane, contest);
+    let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
+    let failover_ns = failure.and_then(|(_, at)| next_data(Instant::from_nanos(at), &client, &servers));
     Ok(Run {
         seed,
         outcome: match fetched.end {
@@ -69,11 +73,14 @@ pub fn run(
             End::Failed => Outcome::Failed,
             End::Deadline => Outcome::Deadline,
         },
-        page_ns: (fetched.end == End::Done).then(|| nanos(fetched.elapsed())),
+        page_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: connect(&record),
-        failover_ns: failover(point, &client, &servers),
-        path_events: path_events(lane, contest),
+        declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
+        failover_ns,
+        restored_ns: failure
+            .and_then(|(_, at)| failover::restored(&traffic.series.application, at, failover_ns, page_ns)),
+        path_events,
         connections: fetched.connections as u64,
         objects,
         packets: traffic.packets,
@@ -186,10 +193,9 @@ fn path_events(lane: &Lane, contest: &Contest) -> Vec<PathEvent> {
     events
 }
 
-/// From the first path failure to the arrival of the first data that was sent after it: what was under way when the
-/// path failed says nothing of the failover.
-fn failover(point: &PointPlan, client: &[TraceRecord], servers: &[Vec<TraceRecord>]) -> Option<u64> {
-    let failed = point.network.fails.iter().map(|fail| Instant::ZERO + fail.at).min()?;
+/// From the first path failure to the arrival of the first data that was sent after it and had not come before: what was
+/// under way when the path failed says nothing of the failover.
+fn next_data(failed: Instant, client: &[TraceRecord], servers: &[Vec<TraceRecord>]) -> Option<u64> {
     // Where each connection's packets begin to be later ones.
     let sent_after = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, .. } if record.at > failed => Some((record.connection, *packet)),
@@ -197,8 +203,8 @@ fn failover(point: &PointPlan, client: &[TraceRecord], servers: &[Vec<TraceRecor
     };
     let later: BTreeSet<(u64, u64)> = servers.iter().flatten().filter_map(sent_after).collect();
     let arrived = client.iter().find(|record| match &record.event {
-        TraceEvent::Received { packet, .. } => {
-            record.at > failed && later.contains(&(record.connection, *packet))
+        TraceEvent::Received { packet, units } => {
+            record.at > failed && !units.is_empty() && later.contains(&(record.connection, *packet))
         }
         _ => false,
     })?;

@@ -8,6 +8,7 @@
 pub mod batch;
 mod bound;
 pub(crate) mod contest;
+pub mod failover;
 mod harvest;
 mod host;
 #[cfg(target_os = "linux")]

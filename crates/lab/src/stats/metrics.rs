@@ -48,7 +48,9 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
         "packets_lost" => Some((run.packets.up.lost + run.packets.down.lost) as f64),
         "retransmitted" => Some((run.packets.up.retransmitted + run.packets.down.retransmitted) as f64),
         "wire_bytes" => Some((run.wire_bytes.up + run.wire_bytes.down) as f64),
+        "declared_failed_ms" => run.declared_failed_ns.map(milliseconds),
         "failover_ms" => run.failover_ns.map(milliseconds),
+        "restored_ms" => run.restored_ns.map(milliseconds),
         _ => None,
     }
 }
@@ -106,7 +108,9 @@ pub fn summarise(runs: &[Run]) -> Summary {
         packets_lost: stat("packets_lost"),
         retransmitted: stat("retransmitted"),
         wire_bytes: stat("wire_bytes"),
+        declared_failed_ms: stat("declared_failed_ms"),
         failover_ms: stat("failover_ms"),
+        restored_ms: stat("restored_ms"),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::results::{
     BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
     Series, Side,
 };
-use crate::run::{bound, harvest, traffic};
+use crate::run::{bound, failover, harvest, traffic};
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_base::trace::{SendCause, TraceEvent};
@@ -85,6 +85,15 @@ pub fn run(
     let fast = |cause: SendCause| cause == SendCause::Fast;
     let spurious =
         |host: &Seen| host.trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64;
+    let page_ns = (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed()));
+    let path_events = path_events(point, seen, served);
+    let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
+    let failover_ns = next_data(point, ended, driven, rules.is_some());
+    // The series begin with the fetch, and the failure is an instant of the network.
+    let started = seen.on_network(fetched.started).as_nanos();
+    let restored = |(_, at): (u64, u64)| {
+        failover::restored(&series.application, at.checked_sub(started)?, failover_ns, page_ns)
+    };
     Ok(Run {
         seed,
         outcome: match fetched.end {
@@ -92,11 +101,13 @@ pub fn run(
             FetchEnd::Failed => Outcome::Failed,
             FetchEnd::Deadline => Outcome::Deadline,
         },
-        page_ns: (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed())),
+        page_ns,
         limit_ns: bound::of(&point.network, &items),
         connect_ns: harvest::connect(record),
-        failover_ns: failover(point, ended, driven, rules.is_some()),
-        path_events: path_events(point, seen, served),
+        declared_failed_ns: failure.and_then(|failure| failover::declared(&path_events, failure)),
+        failover_ns,
+        restored_ns: failure.and_then(restored),
+        path_events,
         connections: fetched.connections as u64,
         objects,
         packets: Directions { up: packets(up, seen, dropped.up), down: packets(down, served, dropped.down) },
@@ -136,7 +147,7 @@ fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Ins
 
 /// From the first path failure to the arrival of the first data that the server sent after it, while the client was at
 /// work. What a rule drops behind the link has not arrived, and the link does not know.
-fn failover(point: &PointPlan, ended: &Ended, driven: &[Driven], ruled: bool) -> Option<u64> {
+fn next_data(point: &PointPlan, ended: &Ended, driven: &[Driven], ruled: bool) -> Option<u64> {
     let failed = first_failure(point).filter(|_| !ruled)?;
     let end = ended.seen.on_network(ended.fetched.finished);
     let came = driven.iter().filter_map(|path| path.watch?.came()).min()?;
@@ -145,7 +156,7 @@ fn failover(point: &PointPlan, ended: &Ended, driven: &[Driven], ruled: bool) ->
 
 /// When the first path fails, if one does.
 pub fn first_failure(point: &PointPlan) -> Option<Instant> {
-    point.network.fails.iter().map(|fail| Instant::ZERO + fail.at).min()
+    point.network.first_failure().map(|(_, at)| Instant::ZERO + at)
 }
 
 /// How many connections stayed what they were meant to be: either end may be the one that finds out.

@@ -1,0 +1,119 @@
+//! What the failure of a path did to the service, as three times, each counted from the first failure of a path:
+//!
+//! - **declared**: until the sender of the data declared that path failed (RFC 9260 §8.2);
+//! - **next data**: until the first data arrived that was sent after the failure;
+//! - **restored**: until the service was restored, that is, until the application received data again at half or more of
+//!   the rate of before, and did so for a second.
+//!
+//! Owns the last of them. The first data says little of the service: it may be one packet a timeout.
+
+use crate::results::{BUCKET_NS, PathEvent, PathState, Side};
+
+/// Buckets of a second.
+const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
+
+/// From the failure of a path (its number, and when, nanoseconds) until the server declared it failed; `None` if it never
+/// did. The server sends the data, so what the client finds out changes nothing.
+#[must_use]
+pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64> {
+    let told = |e: &&PathEvent| {
+        e.path == path && e.by == Side::Server && e.state == PathState::Failed && e.at_ns >= failed
+    };
+    events.iter().find(told).map(|e| e.at_ns - failed)
+}
+
+/// From the failure until the service was restored; `None` if it never was, or if there was none before.
+///
+/// `read` is what the application received in each bucket, `next` the time from the failure to the first new data, `end`
+/// when the last byte was delivered, if all of it was; all times from the start of `read`.
+///
+/// The rate of before is that of the last second of whole buckets before the failure, without the time before the first
+/// data. The service is restored with the first bucket, not earlier than the first new data, that has data and with which a
+/// second begins whose data come to half that rate or more. A bucket counts for no more than the largest of before: what
+/// had piled up behind a gap and comes at once is no rate. Of a transfer that ends within that second the time to its end
+/// is taken instead. It does not matter which path carries the data: a path that comes back restores the service as well.
+#[must_use]
+pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
+    let bucket = |at: u64| (at / BUCKET_NS) as usize;
+    let next = next?;
+    let begun = read.iter().position(|&bytes| bytes > 0)?;
+    let until = bucket(failed).min(read.len());
+    let before = read.get(begun.max(until.saturating_sub(SECOND))..until).filter(|some| !some.is_empty())?;
+    let (sum, largest) = (before.iter().map(|&b| u128::from(b)).sum::<u128>(), before.iter().max()?);
+    if sum == 0 {
+        return None;
+    }
+    let holds = |first: usize| {
+        let last = end.map_or(usize::MAX, |end| bucket(end).max(first) + 1).min(first + SECOND);
+        let window = read.iter().take(last).skip(first);
+        let came: u128 = window.map(|bytes| u128::from(*bytes.min(largest))).sum();
+        came * 2 * before.len() as u128 >= sum * (last - first) as u128
+    };
+    let first = (bucket(failed + next)..read.len()).find(|&at| read[at] > 0 && holds(at))?;
+    Some((first as u64 * BUCKET_NS).saturating_sub(failed).max(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// 100 bytes a bucket for two seconds, then a failure at 2 s, then `after`.
+    fn after(after: &[u64], next_ms: u64, end_ms: Option<u64>) -> Option<u64> {
+        let read: Vec<u64> = [100; 20].iter().chain(after).copied().collect();
+        restored(&read, 2_000 * MS, Some(next_ms * MS), end_ms.map(|ms| ms * MS)).map(|ns| ns / MS)
+    }
+
+    #[test]
+    fn half_of_the_rate_for_a_second_restores_the_service() {
+        let silence = |buckets: usize, then: &[u64]| [&vec![0; buckets][..], then].concat();
+        assert_eq!(after(&[100; 30], 45, None), Some(45), "it was never interrupted");
+        assert_eq!(after(&silence(10, &[50; 10]), 1_030, None), Some(1_030));
+        assert_eq!(after(&silence(10, &[49; 20]), 1_030, None), None, "less than half");
+        assert_eq!(
+            after(&silence(10, &[49, 49, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50]), 1_030, None),
+            Some(1_200)
+        );
+        assert_eq!(after(&silence(10, &[100; 4]), 1_030, None), None, "for 0.4 s");
+        // A packet a timeout, then a pile that comes at once, then the service.
+        let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
+        assert_eq!(after(&packets, 20, None), Some(7_300));
+        // Pulses of a long round trip are a rate, too.
+        assert_eq!(after(&silence(5, &[100, 0, 100, 0, 100, 0, 100, 0, 100, 0]), 530, None), Some(530));
+    }
+
+    #[test]
+    fn a_transfer_that_ends_first_has_to_hold_until_then() {
+        let last = [&vec![0; 40][..], &[90, 90, 20]].concat();
+        assert_eq!(after(&last, 4_010, Some(6_205)), Some(4_010));
+        assert_eq!(after(&last, 4_010, None), None, "it was cut off, and not held for a second");
+        let weak = [&vec![0; 40][..], &[30, 30, 20]].concat();
+        assert_eq!(after(&weak, 4_010, Some(6_205)), None);
+    }
+
+    #[test]
+    fn without_a_before_or_an_after_there_is_nothing_to_restore() {
+        assert_eq!(restored(&[], 0, Some(1), None), None);
+        assert_eq!(restored(&[0, 0, 5, 5], 150 * MS, Some(60 * MS), Some(400 * MS)), None, "no data before");
+        assert_eq!(restored(&[5; 40], 1_000 * MS, None, None), None, "no data after");
+        // A transfer that began 0.3 s before: its rate is that since its first data.
+        let young = [&[0, 0, 0, 100, 100, 100][..], &[0; 5], &[60; 10]].concat();
+        assert_eq!(restored(&young, 600 * MS, Some(510 * MS), None), Some(510 * MS));
+        assert_eq!(restored(&[7; 3], u64::MAX / 2, Some(1), Some(1)), None);
+    }
+
+    #[test]
+    fn the_server_declares_and_not_before_the_failure() {
+        let event = |path, at_ms, by, state| PathEvent { path, at_ns: at_ms * MS, state, by, connection: 1 };
+        let events = [
+            event(1, 500, Side::Server, PathState::Failed),
+            event(1, 2_100, Side::Client, PathState::Failed),
+            event(2, 2_200, Side::Server, PathState::Failed),
+            event(1, 2_300, Side::Server, PathState::PotentiallyFailed),
+            event(1, 3_000, Side::Server, PathState::Failed),
+        ];
+        assert_eq!(declared(&events, (1, 2_000 * MS)), Some(1_000 * MS));
+        assert_eq!(declared(&events[..4], (1, 2_000 * MS)), None);
+    }
+}

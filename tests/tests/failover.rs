@@ -160,8 +160,78 @@ fn the_failover_stands_in_json_table_and_report() {
     assert!(widest <= table::COLUMNS, "{shown}");
     let html =
         report::html(&found, &report::Framing { command: "anabranch race", verdicts: &[String::new()] });
-    for mark in ["path fails", "declared failed", "delivery goes on", "failure to next delivery"] {
+    for mark in
+        ["path fails", "declared failed", "delivery goes on", "failure to next delivery", "service restored"]
+    {
         assert!(html.contains(mark), "{mark}");
+    }
+}
+
+/// One packet a timeout is data on the other path and no service. New data goes to the primary until it has failed (RFC 9260
+/// §6.4.1), a packet an expiration; with RFC 7829 it goes elsewhere after the first.
+#[test]
+fn service_is_restored_when_the_rate_is() {
+    let found = race(
+        "--path rate=10mbit,rtt=40ms --path rate=5mbit,rtt=90ms --fail path=1,at=2s --bulk 5MB --runs 2 \
+         --transport sctp:paths=2 --transport sctp:pf_max_retrans=0 --transport tcp --deadline 300s",
+    );
+    let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+    for (arm, run) in runs(&found) {
+        let times = [run.declared_failed_ns, run.failover_ns, run.restored_ns].map(seconds);
+        match arm {
+            // 1 + 2 + 4 + 8 + 16 + 32 + 60 s until it is declared (see above).
+            "sctp:paths=2" => {
+                let [Some(declared), Some(next), Some(restored)] = times else { panic!("{arm}: {times:?}") };
+                assert!((122.9..123.1).contains(&declared) && (1.0..1.3).contains(&next), "{arm}: {times:?}");
+                assert!((declared..declared + 6.0).contains(&restored), "{arm}: {times:?}");
+            }
+            "sctp:pf_max_retrans=0" => {
+                let [_, Some(next), Some(restored)] = times else { panic!("{arm}: {times:?}") };
+                assert!(
+                    (1.0..1.3).contains(&next) && (next..next + 4.0).contains(&restored),
+                    "{arm}: {times:?}"
+                );
+            }
+            _ => assert_eq!(times, [None, None, None], "{arm}"),
+        }
+    }
+    let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
+    let arms = &value["points"][0]["arms"];
+    assert_eq!(value["points"][0]["failure_ns"], 2 * SECOND);
+    for key in ["declared_failed_ns", "failover_ns", "restored_ns"] {
+        assert!(arms[0]["runs"][0][key].is_u64() && arms[2]["runs"][0][key].is_null(), "{key}");
+    }
+    for key in ["declared_failed_ms", "failover_ms", "restored_ms"] {
+        assert!(
+            arms[0]["summary"][key]["mean"].is_f64() && arms[2]["summary"][key]["mean"].is_null(),
+            "{key}"
+        );
+    }
+    let shown = table::render(&found, table::Style::default());
+    for told in [
+        "declared failed",
+        "first new data",
+        "service restored",
+        "never               never               never",
+    ] {
+        assert!(shown.contains(told), "{told}:\n{shown}");
+    }
+    let sentence = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(sentence.contains("When a path fails at 2 s, service is restored after 12"), "{shown}");
+    assert!(sentence.contains("and never with tcp."), "{shown}");
+}
+
+/// The path itself may restore the service.
+#[test]
+fn a_path_that_comes_back_restores_the_service() {
+    let line = "--rate 10mbit --rtt 40ms --fail path=1,at=1s,for=2s --bulk 8MB --runs 1 --transport tcp,sctp";
+    for (arm, run) in runs(&race(line)) {
+        let (next, restored) = (run.failover_ns.expect("data"), run.restored_ns.expect("restored"));
+        assert!(
+            (2 * SECOND..=restored).contains(&next) && restored < 12 * SECOND,
+            "{arm}: {next} {restored}"
+        );
+        assert!(run.page_ns.expect("done") > SECOND + restored, "{arm}");
     }
 }
 

@@ -343,8 +343,7 @@ impl Endpoint {
     /// The stream that [`recv_next`](Self::recv_next) would read from, and how many bytes.
     #[must_use]
     pub fn next_readable(&self, id: AssociationId) -> Option<(u16, usize)> {
-        let slot = self.find(id)?;
-        self.slots[slot as usize].association.as_ref()?.recv.next_readable()
+        self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))
     }
 
     /// Messages that have arrived in full, and those of them that were read to their end.

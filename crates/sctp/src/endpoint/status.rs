@@ -4,6 +4,7 @@
 
 use super::{AssociationId, Endpoint};
 use crate::association::Association;
+use crate::recv::Upcoming;
 use crate::stats::{AssociationInfo, AssociationStats, Totals};
 
 impl Endpoint {
@@ -80,6 +81,11 @@ impl Endpoint {
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
         self.association(id).map_or(0, |association| association.recv.readable_bytes(stream))
+    }
+
+    /// The message that [`recv_next`](Self::recv_next) would return now, or begin to return.
+    pub(crate) fn upcoming(&self, id: AssociationId) -> Option<Upcoming> {
+        self.association(id)?.recv.upcoming()
     }
 
     /// The largest message that is not fragmented, bytes.

@@ -21,6 +21,7 @@ use ack::{Ack, Due};
 use anabranch_base::Batch;
 use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn, packet};
 use idata::Interleaved;
+pub(crate) use order::Upcoming;
 use order::{Delivery, Order};
 use reassembly::{Fragment, Reassembly, Violation};
 use tracker::{Arrival, Tracker};
@@ -315,8 +316,8 @@ impl RecvHalf {
     }
 
     /// The stream that would come from, and how much of it.
-    pub(crate) fn next_readable(&self) -> Option<(u16, usize)> {
-        self.order.next_readable()
+    pub(crate) fn upcoming(&self) -> Option<Upcoming> {
+        self.order.upcoming()
     }
 
     pub(crate) fn messages_read(&self) -> u64 {

@@ -16,6 +16,7 @@ use crate::endpoint::Received;
 use crate::streams::Streams;
 use anabranch_base::Batch;
 use arrivals::Arrivals;
+pub(crate) use arrivals::Upcoming;
 use lent::Lent;
 use skip::Skips;
 use std::collections::VecDeque;

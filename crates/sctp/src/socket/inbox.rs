@@ -7,6 +7,7 @@
 
 use super::Notification;
 use crate::endpoint::{AssociationId, Endpoint};
+use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Most notifications that wait in a socket: more are counted, not kept.
@@ -37,8 +38,7 @@ pub(super) struct Inbox {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     Notification,
-    /// On this stream, so many bytes.
-    Data(AssociationId, u16, usize),
+    Data(AssociationId, Upcoming),
 }
 
 impl Inbox {
@@ -69,10 +69,7 @@ impl Inbox {
 
     /// What is to be read next.
     pub(super) fn next(&self, endpoint: &Endpoint) -> Option<Next> {
-        let of = |association: AssociationId| {
-            let (stream, bytes) = endpoint.next_readable(association)?;
-            Some(Next::Data(association, stream, bytes))
-        };
+        let of = |association: AssociationId| Some(Next::Data(association, endpoint.upcoming(association)?));
         if let Some((notification, arrived)) = self.notifications.front() {
             let association = notification.association();
             let behind =
@@ -110,7 +107,7 @@ impl Inbox {
     /// Associations that have nothing any more are listed no longer.
     pub(super) fn tidy(&mut self, endpoint: &Endpoint) {
         while let Some(&first) = self.associations.front()
-            && endpoint.next_readable(first).is_none()
+            && endpoint.upcoming(first).is_none()
         {
             self.associations.pop_front();
             self.listed.remove(&first);

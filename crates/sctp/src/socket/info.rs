@@ -114,7 +114,13 @@ pub struct NxtInfo {
     pub stream: u16,
     /// It is a notification (`SCTP_NOTIFICATION`).
     pub notification: bool,
-    /// Bytes that are ready (`nxt_length`).
+    /// It was sent unordered (`SCTP_UNORDERED`).
+    pub unordered: bool,
+    /// All of it is there (`SCTP_COMPLETE`).
+    pub complete: bool,
+    /// Payload protocol identifier, in host order (`nxt_ppid`).
+    pub ppid: u32,
+    /// Bytes that are ready (`nxt_length`): of this message alone; of a notification 0.
     pub length: usize,
     /// The association (`nxt_assoc_id`).
     pub association: AssociationId,

@@ -435,3 +435,24 @@ fn messages_that_die_with_their_association_have_failed() {
         assert!(contexts.into_iter().eq(1..=3_000), "each once");
     }
 }
+
+/// RFC 6458 §5.3.6: what comes next is one message, with all that is known of it.
+#[test]
+fn the_next_message_is_told_with_its_own_length() {
+    let mut ends = pair();
+    let (client, server) = connected(&mut ends);
+    ends[1].set_option(NOW, server, Scope::Current, SocketOption::RecvNxtInfo(true)).expect("an option");
+    for (text, ppid) in [("one", 1), ("three", 3), ("seventh", 7)] {
+        let snd = SndInfo { ppid, ..SndInfo::default() };
+        ends[0].send(NOW, client, text.as_bytes(), snd).expect("room");
+    }
+    settle(&mut ends, NOW);
+    for (length, ppid) in [(5, 3), (7, 7)] {
+        let Ok(Incoming::Data { next: Some(next), .. }) = ends[1].recv(NOW, server, &mut [0; 10]) else {
+            panic!("a message, and more");
+        };
+        assert_eq!((next.length, next.ppid, next.stream), (length, ppid, 0));
+        assert!(next.complete && !next.unordered && !next.notification);
+    }
+    assert!(matches!(ends[1].recv(NOW, server, &mut [0; 10]), Ok(Incoming::Data { next: None, .. })));
+}

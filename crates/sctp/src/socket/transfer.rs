@@ -6,6 +6,7 @@ use super::inbox::Next;
 use super::{Errno, Incoming, Notification, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
 use crate::endpoint::{AssociationId, Message};
 use crate::error::SendError;
+use crate::recv::Upcoming;
 use anabranch_base::Instant;
 use std::net::SocketAddr;
 
@@ -278,11 +279,14 @@ impl Sockets {
             Next::Notification => NxtInfo {
                 stream: 0,
                 notification: true,
+                unordered: false,
+                complete: true,
+                ppid: 0,
                 length: 0,
                 association: socket.inbox.first_association()?,
             },
-            Next::Data(association, stream, length) => {
-                NxtInfo { stream, notification: false, length, association }
+            Next::Data(association, Upcoming { stream, length, ppid, unordered, complete }) => {
+                NxtInfo { stream, notification: false, unordered, complete, ppid, length, association }
             }
         })
     }

@@ -27,6 +27,18 @@ impl Arrivals {
     }
 }
 
+/// The message that is read next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upcoming {
+    pub(crate) stream: u16,
+    /// Bytes of it that are there.
+    pub(crate) length: usize,
+    pub(crate) ppid: u32,
+    pub(crate) unordered: bool,
+    /// The rest of it is there.
+    pub(crate) complete: bool,
+}
+
 impl Stream {
     /// A lane has something to read, and no message of the other lane is being read.
     fn offers(&self, unordered: bool) -> bool {
@@ -82,12 +94,21 @@ impl Order {
         self.arrivals.as_ref()?.0.iter().find(offers).copied()
     }
 
-    /// The stream to be read next, and how much one read can return.
-    pub(crate) fn next_readable(&self) -> Option<(u16, usize)> {
+    /// The message that is read next, or the part of it that is there.
+    pub(crate) fn upcoming(&self) -> Option<Upcoming> {
         let (stream, unordered) = self.next_arrival()?;
         let state = self.streams.get(stream)?;
         let lane = if unordered { state.unordered.as_deref()? } else { &state.ordered };
-        Some((stream, lane.first()))
+        let length = lane.first();
+        match (lane.messages.front(), &lane.tail) {
+            (Some(whole), _) => {
+                Some(Upcoming { stream, length, ppid: whole.ppid, unordered, complete: !whole.incomplete })
+            }
+            (None, Some(tail)) => {
+                Some(Upcoming { stream, length, ppid: tail.ppid, unordered, complete: false })
+            }
+            (None, None) => None,
+        }
     }
 
     /// As [`read`](Self::read), of what became readable first on any stream; which stream it was.

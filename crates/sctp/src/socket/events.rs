@@ -3,10 +3,10 @@
 //! Home of RFC 6458 §6.1 (when each notification is given) and §8.1.8 (autoclose).
 
 use super::{
-    AddressChange, AssociationChange, Errno, EventKind, KeyChange, Member, Notification, Socket, SocketId,
-    Sockets, Style,
+    AddressChange, AssociationChange, Errno, EventKind, EventSet, KeyChange, Member, Notification, Socket,
+    SocketId, Sockets, Style,
 };
-use crate::endpoint::AssociationId;
+use crate::endpoint::{AssociationId, Endpoint};
 use crate::event::{CloseReason, Event};
 use anabranch_base::{Engine, Instant};
 
@@ -70,6 +70,9 @@ impl Sockets {
                 member.inbound_streams = inbound_streams;
                 member.used_at = now;
                 socket.changed(id, AssociationChange::Up);
+                if lacks_auth(&self.endpoint, id) {
+                    socket.notify(no_auth(id));
+                }
             }
             Event::Readable { .. } => {
                 member.used_at = now;
@@ -215,6 +218,9 @@ impl Sockets {
         socket.associations.insert(id, member);
         socket.arrived = 0;
         socket.changed(id, AssociationChange::Up);
+        if lacks_auth(&self.endpoint, id) {
+            socket.notify(no_auth(id));
+        }
         self.owners.insert(id, socket_id);
         self.wake(socket_id);
     }
@@ -286,13 +292,29 @@ impl Sockets {
     }
 }
 
+/// RFC 6458 §6.1.8: this side would authenticate, and the peer does not.
+fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
+    let asked = endpoint.config_of(id).is_some_and(|config| config.auth);
+    asked && endpoint.info(id).is_some_and(|info| !info.extensions.auth)
+}
+
+fn no_auth(association: AssociationId) -> Notification {
+    Notification::Authentication { association, key: 0, change: KeyChange::NoAuth }
+}
+
 impl Socket {
     /// Puts a notification into the inbox, if it is wanted.
     pub(super) fn notify(&mut self, notification: Notification) {
         if !self.settings.events.has(notification.kind()) {
             return;
         }
-        self.inbox.notify(notification, self.arrived);
+        let association = notification.association();
+        if self.inbox.notify(notification, self.arrived) {
+            return;
+        }
+        // RFC 6458 §6.1.10: the last one says that there are no more until they are subscribed anew.
+        self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
+        self.settings.events = EventSet::default();
     }
 
     fn changed(&mut self, association: AssociationId, change: AssociationChange) {

@@ -10,8 +10,8 @@ use crate::endpoint::{AssociationId, Endpoint};
 use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Most notifications that wait in a socket: more are counted, not kept.
-const MAX_WAITING: usize = 1024;
+/// Most notifications that wait in a socket; the last one says that there are no more.
+pub(super) const MAX_WAITING: usize = 1024;
 
 /// The same of messages that were not delivered: as many as an endpoint tells of at a time.
 const MAX_FAILED: usize = 1 << 16;
@@ -42,17 +42,23 @@ pub(super) enum Next {
 }
 
 impl Inbox {
-    /// Puts a notification behind `arrived` messages of its association, if there is room.
-    pub(super) fn notify(&mut self, notification: Notification, arrived: u64) {
+    /// Puts a notification behind `arrived` messages of its association; false where there is no room, but for a last one.
+    pub(super) fn notify(&mut self, notification: Notification, arrived: u64) -> bool {
         let failed = is_failed(&notification);
         let others = self.notifications.len() - self.failed;
-        let room = if failed { self.failed < MAX_FAILED } else { others < MAX_WAITING };
+        let room = if failed { self.failed < MAX_FAILED } else { others < MAX_WAITING - 1 };
         if room {
             self.failed += usize::from(failed);
             self.notifications.push_back((notification, arrived));
         } else {
             self.overflowed += 1;
         }
+        room
+    }
+
+    /// The last one, for which there is always room.
+    pub(super) fn notify_last(&mut self, notification: Notification, arrived: u64) {
+        self.notifications.push_back((notification, arrived));
     }
 
     /// The same before everything else.

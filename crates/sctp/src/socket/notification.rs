@@ -35,6 +35,8 @@ pub enum EventKind {
     AssociationReset,
     /// `SCTP_STREAM_CHANGE_EVENT` (RFC 6525 §6.1.3).
     StreamChange,
+    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT`: subscribed with any other (RFC 6458 §6.1.10).
+    Stopped,
 }
 
 /// A set of [`EventKind`]s.
@@ -207,6 +209,12 @@ pub enum Notification {
         /// It was refused or failed.
         failed: bool,
     },
+    /// There was no room for more notifications: none comes any more until they are subscribed
+    /// anew (§6.1.10).
+    Stopped {
+        /// The association that there would have been more to tell of.
+        association: AssociationId,
+    },
 }
 
 /// What happened to a key (RFC 6458 §6.1.8, `auth_indication`).
@@ -239,6 +247,7 @@ impl Notification {
             Self::StreamReset { .. } => EventKind::StreamReset,
             Self::AssociationReset { .. } => EventKind::AssociationReset,
             Self::StreamChange { .. } => EventKind::StreamChange,
+            Self::Stopped { .. } => EventKind::Stopped,
         }
     }
 
@@ -257,7 +266,8 @@ impl Notification {
             | Self::SenderDry { association }
             | Self::StreamReset { association, .. }
             | Self::AssociationReset { association, .. }
-            | Self::StreamChange { association, .. } => *association,
+            | Self::StreamChange { association, .. }
+            | Self::Stopped { association } => *association,
         }
     }
 }

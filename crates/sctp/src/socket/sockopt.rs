@@ -55,6 +55,10 @@ impl Sockets {
             SocketOption::DisableFragments(on) => settings.no_fragments = on,
             SocketOption::Event(kind, on) => {
                 settings.events.set(kind, on);
+                if on {
+                    // RFC 6458 §6.1.10: it comes with any other.
+                    settings.events.set(EventKind::Stopped, true);
+                }
                 if kind == EventKind::SenderDry && on {
                     // RFC 6458 §6.1.9: told at once when there is nothing unacknowledged.
                     socket.associations.values_mut().for_each(|member| member.busy = true);

@@ -1,5 +1,6 @@
 //! Sockets of two endpoints on a network without delay.
 
+use super::inbox::MAX_WAITING;
 use super::*;
 use crate::config::Config;
 use anabranch_base::Rng;
@@ -434,6 +435,69 @@ fn messages_that_die_with_their_association_have_failed() {
         contexts.sort_unstable();
         assert!(contexts.into_iter().eq(1..=3_000), "each once");
     }
+}
+
+/// RFC 6458 §6.1.8: who would authenticate is told of a peer that does not.
+#[test]
+fn a_peer_without_auth_is_told() {
+    for (here, there) in [(true, false), (true, true), (false, true)] {
+        let mut ends = pair();
+        let subscribed = |sockets: &mut Sockets, auth: bool| {
+            let id = sockets.socket(Style::OneToOne);
+            for option in [
+                SocketOption::Supported(Extension::Auth, auth),
+                SocketOption::Event(EventKind::Authentication, true),
+            ] {
+                sockets.set_option(NOW, id, Scope::Future, option).expect("an option");
+            }
+            id
+        };
+        let listener = subscribed(&mut ends[1], there);
+        ends[1].bind(listener, 80).expect("a free port");
+        ends[1].listen(listener, 1).expect("listens");
+        let client = subscribed(&mut ends[0], here);
+        assert_eq!(ends[0].connect(NOW, client, &[address(2)], 80), Err(Errno::InProgress));
+        settle(&mut ends, NOW);
+        let server = ends[1].accept(listener).expect("one waits");
+        for (end, id, told) in [(0, client, here && !there), (1, server, there && !here)] {
+            let heard = ends[end].recv(NOW, id, &mut [0; 10]);
+            let no_auth = matches!(
+                heard,
+                Ok(Incoming::Notification(Notification::Authentication {
+                    key: 0,
+                    change: KeyChange::NoAuth,
+                    ..
+                }))
+            );
+            assert_eq!(no_auth, told, "{here} {there}: {heard:?}");
+        }
+    }
+}
+
+/// RFC 6458 §6.1.10: in a storm the last notification says that there are no more, until they are
+/// subscribed anew.
+#[test]
+fn a_storm_of_notifications_is_stopped() {
+    let mut ends = pair();
+    let (client, server) = connected(&mut ends);
+    let dry = SocketOption::Event(EventKind::SenderDry, true);
+    ends[0].set_option(NOW, client, Scope::Current, dry.clone()).expect("an option");
+    for _ in 0..MAX_WAITING + 10 {
+        ends[0].send(NOW, client, b"x", SndInfo { immediate: true, ..SndInfo::default() }).expect("room");
+        settle(&mut ends, NOW);
+        assert!(matches!(ends[1].recv(NOW, server, &mut [0; 10]), Ok(Incoming::Data { .. })));
+        settle(&mut ends, NOW);
+    }
+    let mut heard = Vec::new();
+    while let Ok(Incoming::Notification(told)) = ends[0].recv(NOW, client, &mut [0; 10]) {
+        heard.push(told.kind());
+    }
+    assert_eq!(heard.len(), MAX_WAITING);
+    assert_eq!(heard.pop(), Some(EventKind::Stopped));
+    assert!(heard.iter().all(|&kind| kind == EventKind::SenderDry));
+    assert_eq!(ends[0].recv(NOW, client, &mut [0; 10]), Err(Errno::Again), "nothing is subscribed any more");
+    ends[0].set_option(NOW, client, Scope::Current, dry).expect("an option");
+    assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));
 }
 
 /// RFC 6458 §5.3.6: what comes next is one message, with all that is known of it.

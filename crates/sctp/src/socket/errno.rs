@@ -70,7 +70,7 @@ pub enum Errno {
     Protocol,
 }
 
-/// Each error with its POSIX name; the last entry is an alias.
+/// Each error with its POSIX name; the last entries are other names of errors above.
 const NAMES: &[(Errno, &str)] = &[
     (Errno::Again, "EAGAIN"),
     (Errno::InProgress, "EINPROGRESS"),
@@ -92,6 +92,8 @@ const NAMES: &[(Errno, &str)] = &[
     (Errno::TimedOut, "ETIMEDOUT"),
     (Errno::Protocol, "EPROTO"),
     (Errno::Again, "EWOULDBLOCK"),
+    // POSIX has a name of its own for options.
+    (Errno::NotSupported, "ENOPROTOOPT"),
 ];
 
 impl Errno {

@@ -2,13 +2,23 @@
 //!
 //! Home of RFC 6458 §6.1 (the members of each structure).
 
+use crate::calls::address_value;
 use crate::script::Value;
 use anabranch_sctp::socket::{AddressChange, AssociationChange, KeyChange, Notification};
 
-/// The structure and its size in bytes.
-pub(crate) fn describe(notification: &Notification, association: i64) -> (Value, i64) {
+/// The structure and its size in bytes; a failed message in the `old` form (RFC 6458 §6.1.4), if
+/// that is wanted. `port` is the peer's, `own_tsn` what the script calls a TSN of the engine.
+pub(crate) fn describe(
+    notification: &Notification,
+    association: i64,
+    old: bool,
+    port: u16,
+    own_tsn: impl Fn(u32) -> u32,
+) -> (Value, i64) {
     let mut fields: Vec<(String, Value)> = Vec::new();
     let mut put = |key: &str, value: i64| fields.push((key.to_owned(), Value::Int(value)));
+    let mut more: Vec<(&str, Value)> = Vec::new();
+    let bytes = |all: &[u8]| Value::List(all.iter().map(|&byte| Value::Int(byte.into())).collect());
     let length = match notification {
         Notification::AssociationChange { change, outbound_streams, inbound_streams, .. } => {
             put("sac_type", 1);
@@ -26,9 +36,11 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             put("sac_inbound_streams", (*inbound_streams).into());
             put("sac_assoc_id", association);
             put("sac_length", 20);
+            // The features of an association may be told here (RFC 6458 §6.1.1); they are not.
+            more.push(("sac_info", Value::List(Vec::new())));
             20
         }
-        Notification::PeerAddressChange { change, .. } => {
+        Notification::PeerAddressChange { address, change, .. } => {
             put("spc_type", 2);
             put("spc_flags", 0);
             put(
@@ -44,6 +56,7 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             );
             put("spc_error", 0);
             put("spc_assoc_id", association);
+            more.push(("spc_aaddr", address_value(*address, port)));
             put("spc_length", 152);
             152
         }
@@ -52,18 +65,53 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             put("sre_flags", 0);
             put("sre_error", (*code).into());
             put("sre_assoc_id", association);
-            // RFC 6458 §6.1.3: the data begins with the header of the cause.
-            let length = 16 + 4 + data.len() as i64;
+            // RFC 6458 §6.1.3: the data is the ERROR chunk; of one with more causes each is told alone.
+            let (cause, chunk) = (4 + data.len() as u16, 8 + data.len() as u16);
+            let mut error = vec![9, 0];
+            error.extend_from_slice(&chunk.to_be_bytes());
+            error.extend_from_slice(&code.to_be_bytes());
+            error.extend_from_slice(&cause.to_be_bytes());
+            error.extend_from_slice(data);
+            let length = 16 + i64::from(chunk);
             put("sre_length", length);
+            more.push(("sre_data", bytes(&error)));
             length
         }
-        Notification::SendFailed { sent, bytes, .. } => {
-            put("ssfe_type", 14);
-            put("ssfe_flags", if *sent { 2 } else { 1 });
-            put("ssfe_error", 0);
-            put("ssfe_assoc_id", association);
-            let length = 36 + i64::from(*bytes);
-            put("ssfe_length", length);
+        Notification::SendFailed { sent, bytes, stream, ppid, context, .. } => {
+            let flags = if *sent { 2 } else { 1 };
+            let int = |n: u32| Value::Int(n.into());
+            let of = |all: &[(&str, u32)]| {
+                Value::Struct(all.iter().map(|&(key, n)| (key.to_owned(), int(n))).collect())
+            };
+            let (prefix, kind, header, info) = if old {
+                let info = of(&[
+                    ("sinfo_stream", (*stream).into()),
+                    ("sinfo_ssn", 0),
+                    ("sinfo_ppid", *ppid),
+                    ("sinfo_context", *context),
+                    ("sinfo_timetolive", 0),
+                    ("sinfo_tsn", 0),
+                    ("sinfo_cumtsn", 0),
+                ]);
+                ("ssf", 4, 48, with_open(info, &["sinfo_flags", "sinfo_assoc_id"]))
+            } else {
+                let info =
+                    of(&[("snd_sid", (*stream).into()), ("snd_ppid", *ppid), ("snd_context", *context)]);
+                ("ssfe", 14, 32, with_open(info, &["snd_flags", "snd_assoc_id"]))
+            };
+            let length = header + i64::from(*bytes);
+            for (key, n) in [
+                ("type", kind),
+                ("flags", flags),
+                ("error", 0),
+                ("assoc_id", association),
+                ("length", length),
+            ] {
+                put(&format!("{prefix}_{key}"), n);
+            }
+            // The engine does not give the message back: only how long it was.
+            more.push((if old { "ssf_info" } else { "ssfe_info" }, info));
+            more.push((if old { "ssf_data" } else { "ssfe_data" }, Value::Any));
             length
         }
         Notification::Shutdown { .. } => {
@@ -86,6 +134,7 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             put("pdapi_flags", 0);
             put("pdapi_indication", 1);
             put("pdapi_stream", (*stream).into());
+            more.push(("pdapi_seq", Value::Any));
             put("pdapi_assoc_id", association);
             put("pdapi_length", 24);
             24
@@ -121,10 +170,12 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             put("strreset_assoc_id", association);
             let length = 12 + 2 * streams.len() as i64;
             put("strreset_length", length);
+            let list = streams.iter().map(|&stream| Value::Int(stream.into())).collect();
+            more.push(("strreset_stream_list", Value::List(list)));
             length
         }
         Notification::AssociationReset { local_tsn, remote_tsn, failed, .. } => {
-            put("assocreset_local_tsn", (*local_tsn).into());
+            put("assocreset_local_tsn", own_tsn(*local_tsn).into());
             put("assocreset_remote_tsn", (*remote_tsn).into());
             put("assocreset_type", 12);
             put("assocreset_flags", if *failed { 8 } else { 0 });
@@ -141,6 +192,21 @@ pub(crate) fn describe(notification: &Notification, association: i64) -> (Value,
             put("strchange_length", 16);
             16
         }
+        Notification::Stopped { .. } => {
+            // RFC 6458 §6.1.10: a header, and of no association.
+            put("sn_type", 11);
+            put("sn_flags", 0);
+            put("sn_length", 8);
+            8
+        }
     };
+    fields.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
     (Value::Struct(fields), length)
+}
+
+/// A structure with members that may be anything.
+fn with_open(structure: Value, open: &[&str]) -> Value {
+    let Value::Struct(mut fields) = structure else { return structure };
+    fields.extend(open.iter().map(|&key| (key.to_owned(), Value::Any)));
+    Value::Struct(fields)
 }

@@ -1,5 +1,6 @@
 //! A script as data: events in time, each a system call, a packet or a command.
 
+use anabranch_base::Ecn;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -12,6 +13,22 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// It asks for streams to be reset or added, or has chunks that do (RFC 6525).
+    pub(crate) fn reconfigures(&self) -> bool {
+        const OPTIONS: &[&str] =
+            &["SCTP_ENABLE_STREAM_RESET", "SCTP_RESET_STREAMS", "SCTP_RESET_ASSOC", "SCTP_ADD_STREAMS"];
+        self.events.iter().any(|event| match &event.action {
+            Action::Inbound(packet) | Action::Outbound(packet) => {
+                matches!(&packet.body, Body::Chunks(all) if all.iter().any(|chunk| chunk.name == "RECONFIG"))
+            }
+            Action::Call(call) => call
+                .args
+                .iter()
+                .any(|arg| matches!(arg, Value::Word(word) if OPTIONS.contains(&word.as_str()))),
+            Action::Shell(_) | Action::Code(_) => false,
+        })
+    }
+
     /// The line of the first packet whose target is named.
     pub(crate) fn names_targets(&self) -> Option<usize> {
         let named = |event: &&Event| matches!(&event.action, Action::Outbound(p) if p.target.is_some());
@@ -68,7 +85,12 @@ pub(crate) struct Call {
 pub(crate) struct Packet {
     pub(crate) source: Option<(IpAddr, Option<u16>)>,
     pub(crate) target: Option<(IpAddr, Option<u16>)>,
-    pub(crate) ecn: Option<String>,
+    /// Ports of the SCTP header, source and target.
+    pub(crate) ports: Option<(u16, u16)>,
+    pub(crate) ecn: Option<EcnMark>,
+    pub(crate) dscp: Option<u8>,
+    pub(crate) ttl: Option<u8>,
+    pub(crate) flow_label: Option<u32>,
     pub(crate) tag: Option<u32>,
     pub(crate) bad_checksum: bool,
     pub(crate) zero_checksum: bool,
@@ -82,6 +104,50 @@ pub(crate) struct Packet {
 pub(crate) enum Body {
     Chunks(Vec<Node>),
     Bytes(Vec<u8>),
+    /// No SCTP, but a message of the network about it.
+    Icmp(Icmp),
+}
+
+/// An ICMP message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Icmp {
+    pub(crate) kind: String,
+    pub(crate) code: Option<String>,
+    pub(crate) mtu: Option<u32>,
+    /// The verification tag of the packet it is about.
+    pub(crate) about: Option<u32>,
+}
+
+/// The ECN field of an IP header (RFC 3168 §5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EcnMark {
+    Is(Ecn),
+    /// ECT(0) or ECT(1).
+    Capable,
+}
+
+impl EcnMark {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(Self::Is(match name {
+            "noecn" => Ecn::NotEct,
+            "ect0" => Ecn::Ect0,
+            "ect1" => Ecn::Ect1,
+            "ce" => Ecn::Ce,
+            "ect01" => return Some(Self::Capable),
+            _ => return None,
+        }))
+    }
+
+    pub(crate) fn of_bits(bits: u8) -> Self {
+        Self::Is(Ecn::from_bits(bits))
+    }
+
+    pub(crate) fn allows(self, seen: Ecn) -> bool {
+        match self {
+            Self::Is(mark) => mark == seen,
+            Self::Capable => matches!(seen, Ecn::Ect0 | Ecn::Ect1),
+        }
+    }
 }
 
 impl Default for Body {
@@ -145,6 +211,17 @@ impl Value {
 
     pub(crate) fn int(&self) -> Option<i64> {
         if let Self::Int(n) = self { Some(*n) } else { None }
+    }
+
+    /// A struct with one member more.
+    pub(crate) fn with(self, key: &str, value: Self) -> Self {
+        match self {
+            Self::Struct(mut fields) => {
+                fields.push((key.to_owned(), value));
+                Self::Struct(fields)
+            }
+            other => other,
+        }
     }
 
     /// The member `key` of a struct.
@@ -217,6 +294,19 @@ impl fmt::Display for Body {
         match self {
             Self::Chunks(chunks) => list(f, chunks, "; "),
             Self::Bytes(bytes) => write!(f, "{bytes:02x?}"),
+            Self::Icmp(icmp) => {
+                write!(f, "icmp {}", icmp.kind)?;
+                if let Some(code) = &icmp.code {
+                    write!(f, " {code}")?;
+                }
+                if let Some(mtu) = icmp.mtu {
+                    write!(f, " mtu {mtu}")?;
+                }
+                if let Some(tag) = icmp.about {
+                    write!(f, " [sctp({tag})]")?;
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -26,6 +26,7 @@ const SETTINGS: &[(&str, &str, Unit)] = &[
     ("incoming_streams", "inbound", Unit::Count),
     ("maxburst", "max_burst", Unit::Count),
     ("initial_cwnd", "iw", Unit::Count),
+    ("plpmtud_enable", "pmtud", Unit::Either("icmp", "plpmtud")),
 ];
 
 #[derive(Clone, Copy)]
@@ -33,6 +34,8 @@ enum Unit {
     YesNo,
     Millis,
     Count,
+    /// One word for 0, another for other values.
+    Either(&'static str, &'static str),
 }
 
 /// Does what a line asks for, as far as the engine knows it.
@@ -49,6 +52,10 @@ pub(crate) fn obey(line: &str, config: &mut Config) {
                 Unit::YesNo => if value == "0" { "no" } else { "yes" }.to_owned(),
                 Unit::Millis => format!("{value}ms"),
                 Unit::Count => value.to_owned(),
+                Unit::Either(no, yes) => {
+                    let word = if value == "0" { no } else { yes };
+                    (*word).to_owned()
+                }
             };
             // A value that the engine does not take leaves it as it is, as `sysctl -i` does.
             let _ = config.set(key, &value);

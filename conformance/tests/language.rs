@@ -75,7 +75,7 @@ fn one_branch_of_ifdef_counts() {
 #[test]
 fn information_and_options_are_compared_member_by_member() {
     let text = format!(
-        "{CLIENT}+0 setsockopt(3, IPPROTO_SCTP, SCTP_NODELAY, [1], 4) = 0
+        "{CLIENT}+0 setsockopt(3, IPPROTO_SCTP, SCTP_NODELAY, [1], 4) = 0 +0 setsockopt(3, IPPROTO_SCTP, SCTP_RECVRCVINFO, [1], 4) = 0
 +0 getsockopt(3, IPPROTO_SCTP, SCTP_NODELAY, [1], [4]) = 0
 +0 setsockopt(3, IPPROTO_SCTP, SCTP_DELAYED_SACK, {{sack_delay=300, sack_freq=3}}, 12) = 0
 +0 getsockopt(3, IPPROTO_SCTP, SCTP_DELAYED_SACK, {{sack_assoc_id=..., sack_delay=300, sack_freq=3}}, [12]) = 0

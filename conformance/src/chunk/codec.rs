@@ -16,14 +16,25 @@ pub(crate) struct Names {
     pub(crate) tag: Option<(u32, u32)>,
     /// The engine's initial TSN, and the script's word for it.
     pub(crate) tsn: (u32, u32),
+    /// What is read was sent by the script's side.
+    mirrored: bool,
 }
 
 impl Names {
+    pub(crate) fn new(tag: Option<(u32, u32)>, tsn: (u32, u32)) -> Self {
+        Self { tag, tsn, mirrored: false }
+    }
+
+    /// For what came from the other side.
+    fn reflected(self) -> Self {
+        Self { mirrored: !self.mirrored, ..self }
+    }
+
     fn tsn_to_live(self, script: u32) -> u32 {
         script.wrapping_sub(self.tsn.1).wrapping_add(self.tsn.0)
     }
 
-    fn tsn_to_script(self, live: u32) -> u32 {
+    pub(crate) fn tsn_to_script(self, live: u32) -> u32 {
         live.wrapping_sub(self.tsn.0).wrapping_add(self.tsn.1)
     }
 }
@@ -42,6 +53,7 @@ pub(crate) fn encode_body(body: &Body, names: Names, stock: &Stock) -> Result<Ve
     let mut out = Vec::new();
     match body {
         Body::Bytes(bytes) => out.extend_from_slice(bytes),
+        Body::Icmp(_) => return Err("an ICMP message has no chunks".to_owned()),
         Body::Chunks(chunks) => {
             let encoder = Encoder { names, stock };
             for chunk in chunks {
@@ -87,7 +99,13 @@ impl Encoder<'_> {
                     self.field(node, key, kind, length, start, out)?;
                 }
             }
-            None => self.bytes(node, "val", length, start, out)?,
+            None => {
+                if node.field("req_sn").is_some() {
+                    self.field(node, "req_sn", Kind::Own, length, start, out)?;
+                }
+                let key = if family == Family::Cause { "info" } else { "val" };
+                self.bytes(node, key, length, start, out)?;
+            }
         }
         // A script may tell a wrong length on purpose.
         let told = match length {
@@ -313,6 +331,17 @@ pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Op
 
 // Decoding.
 
+/// The first chunk of raw bytes, as far as it can be read.
+pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
+    let [kind, _, high, low, ..] = *bytes else { return Vec::new() };
+    let told = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
+    let names = Names::default().reflected();
+    let read = node(Family::Chunk, &bytes[..told], names, false);
+    let name = by_code(Family::Chunk, kind.into()).map_or("CHUNK", |layout| layout.name);
+    // Of one that is too short to be read its name counts all the same.
+    if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }
+}
+
 /// The chunks of what follows the common header, as the script would call them.
 pub(crate) fn decode_packet(bytes: &[u8], names: Names) -> Result<Vec<Node>, String> {
     nodes(Family::Chunk, bytes, names)
@@ -410,8 +439,11 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
         }
         let value = match kind {
             Kind::U16 => Value::Int(cursor.u16()?.into()),
-            Kind::U32 | Kind::Peer => Value::Int(cursor.u32()?.into()),
-            Kind::Own => Value::Int(names.tsn_to_script(cursor.u32()?).into()),
+            Kind::U32 => Value::Int(cursor.u32()?.into()),
+            Kind::Own | Kind::Peer if (kind == Kind::Own) == names.mirrored => {
+                Value::Int(cursor.u32()?.into())
+            }
+            Kind::Own | Kind::Peer => Value::Int(names.tsn_to_script(cursor.u32()?).into()),
             Kind::Tag => {
                 let live = cursor.u32()?;
                 let script = names.tag.filter(|&(known, _)| known == live).map_or(live, |(_, script)| script);
@@ -465,6 +497,8 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
             }
             Kind::OneParam | Kind::OneChunk => {
                 let family = if kind == Kind::OneParam { Family::Param } else { Family::Chunk };
+                // A chunk that is reported is one that the other side has sent.
+                let names = if kind == Kind::OneChunk { names.reflected() } else { names };
                 Value::Node(Box::new(nodes(family, cursor.rest(), names).ok()?.pop()?))
             }
             Kind::Gaps | Kind::NrGaps => {

@@ -2,9 +2,11 @@
 //!
 //! The engine's own decoder is not used: what judges the engine must not share its mistakes.
 
+mod check;
 mod codec;
 mod compare;
 mod layout;
 
-pub(crate) use codec::{Names, Stock, decode_packet, encode_body};
+pub(crate) use check::check_names;
+pub(crate) use codec::{Names, Stock, decode_packet, encode_body, leading};
 pub(crate) use compare::compare_packet;

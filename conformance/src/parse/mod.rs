@@ -1,9 +1,12 @@
 //! From tokens to a script: the grammar of packetdrill as far as SCTP needs it.
+//!
+//! Owns events, calls and values; packets are in `packet`.
+
+mod packet;
 
 use crate::lex::{Fault, Spot, Token, tokens};
-use crate::script::{Action, Body, Call, Event, Node, Packet, Script, Time, Value};
+use crate::script::{Action, Call, Event, Node, Script, Time, Value};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 /// Reads a script.
 pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, Fault> {
@@ -206,116 +209,6 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(call)
-    }
-
-    // Packets.
-
-    fn packet(&mut self) -> Result<Packet, Fault> {
-        let mut packet = Packet::default();
-        self.ip_info(&mut packet)?;
-        if let Some(Token::Address(_)) = self.peek() {
-            packet.source = Some(self.end_point()?);
-            self.need('>')?;
-            packet.target = Some(self.end_point()?);
-            // Optional between the addresses and the protocol.
-            self.eat(':');
-            self.ip_info(&mut packet)?;
-        }
-        if !self.eat_word("sctp") {
-            return self.fault("an SCTP packet is expected: other protocols are not spoken here");
-        }
-        if self.eat('(') {
-            loop {
-                match self.word()?.as_str() {
-                    "bad_crc32c" => packet.bad_checksum = true,
-                    "zero_checksum" => packet.zero_checksum = true,
-                    "tag" => {
-                        self.need('=')?;
-                        packet.tag = Some(self.number()?);
-                    }
-                    other => return self.fault(format!("'{other}' means nothing for a packet")),
-                }
-                if !self.eat(',') {
-                    break;
-                }
-            }
-            self.need(')')?;
-        }
-        if self.eat('/') {
-            if !self.eat_word("udp") {
-                return self.fault("'udp' is expected");
-            }
-            self.need('(')?;
-            let source = self.number()?;
-            self.need('>')?;
-            packet.udp = Some((source, self.number()?));
-            self.need(')')?;
-        }
-        self.need(':')?;
-        packet.body = if self.eat('[') {
-            Body::Bytes(self.bytes()?)
-        } else {
-            let mut chunks = Vec::new();
-            if matches!((self.peek(), self.peek_at(1)), (Some(Token::Word(_)), Some(Token::Sign('[')))) {
-                chunks.push(self.node()?);
-                while self.eat(';') {
-                    chunks.push(self.node()?);
-                }
-            }
-            Body::Chunks(chunks)
-        };
-        Ok(packet)
-    }
-
-    /// `[ect0]`, `(tos 0x2)` and the like: the ECN mark counts, the rest is let pass.
-    fn ip_info(&mut self, packet: &mut Packet) -> Result<(), Fault> {
-        let close = match self.peek() {
-            Some(Token::Sign('[')) => ']',
-            Some(Token::Sign('(')) => ')',
-            _ => return Ok(()),
-        };
-        self.at += 1;
-        while !self.eat(close) {
-            match self.peek() {
-                Some(Token::Word(word)) => {
-                    if ["noecn", "ect0", "ect1", "ect01", "ce"].contains(&word.as_str()) {
-                        packet.ecn = Some(word.clone());
-                    }
-                    self.at += 1;
-                }
-                Some(_) => self.at += 1,
-                None => return self.fault(format!("'{close}' is expected")),
-            }
-        }
-        Ok(())
-    }
-
-    fn end_point(&mut self) -> Result<(IpAddr, Option<u16>), Fault> {
-        let Some(&Token::Address(address)) = self.peek() else {
-            return self.fault("an address is expected");
-        };
-        self.at += 1;
-        let port = matches!((self.peek(), self.peek_at(1)), (Some(Token::Sign(':')), Some(Token::Int(_))));
-        if !port {
-            return Ok((address, None));
-        }
-        self.at += 1;
-        Ok((address, Some(self.number()?)))
-    }
-
-    fn bytes(&mut self) -> Result<Vec<u8>, Fault> {
-        let mut bytes = Vec::new();
-        if self.eat(']') {
-            return Ok(bytes);
-        }
-        loop {
-            bytes.push(self.number()?);
-            if !self.eat(',') {
-                break;
-            }
-        }
-        self.need(']')?;
-        Ok(bytes)
     }
 
     // Values.

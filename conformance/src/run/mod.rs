@@ -2,11 +2,15 @@
 //!
 //! Owns the clock, the one endpoint under test with its sockets, the packets
 //! it has sent, and what the script calls its tags and TSNs. Nothing waits: a
-//! script of a minute runs in milliseconds.
+//! script of a minute runs in milliseconds. What the script sends is in `inject`,
+//! what it expects in `expect`.
+
+mod expect;
+mod inject;
 
 use crate::calls::Fds;
 use crate::chunk::{self, Names, Stock};
-use crate::script::{Action, Body, Call, Event, Node, Packet, Script, Time, Value};
+use crate::script::{Action, Body, Call, Event, Script, Time};
 use crate::shell;
 use crate::stage::{Peer, Stage, Turn};
 use anabranch_base::time::Duration;
@@ -20,14 +24,28 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) line: usize,
+    pub(crate) what: What,
     pub(crate) why: String,
     pub(crate) expected: String,
     pub(crate) seen: String,
 }
 
+/// Whose failure it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// The engine did something else.
+    Differs,
+    /// The script asks for something that is not understood; `why` says what.
+    Misunderstood,
+}
+
 impl Failure {
     fn of(turn: Turn, line: usize) -> Self {
-        Self { line, why: turn.why, expected: turn.expected, seen: turn.seen }
+        Self { line, what: What::Differs, why: turn.why, expected: turn.expected, seen: turn.seen }
+    }
+
+    pub(crate) fn misunderstood(why: String) -> Self {
+        Self { line: 0, what: What::Misunderstood, why, expected: String::new(), seen: String::new() }
     }
 }
 
@@ -51,6 +69,7 @@ pub(crate) struct Place {
 struct Sent {
     at: Instant,
     target: SocketAddr,
+    ecn: Ecn,
     bytes: Vec<u8>,
 }
 
@@ -86,6 +105,9 @@ pub(crate) struct Machine {
     course: Course,
 }
 
+/// The TTL of what a host sends (RFC 1700).
+const TTL: u32 = 64;
+
 /// Longest wait for an outbound packet whose time is open.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -98,6 +120,10 @@ pub(crate) fn run(
     to_the_end: bool,
 ) -> (Course, Result<(), Failure>) {
     let mut config = Config::default();
+    if script.reconfigures() {
+        // FreeBSD speaks it unless it is told not to, and scripts that use it say nothing.
+        let _ = config.set("reconfig", "yes");
+    }
     // Settings of the system come before there is a system.
     let begun = script.events.iter().position(|event| !matches!(event.action, Action::Shell(_)));
     let begun = begun.unwrap_or(script.events.len());
@@ -109,7 +135,7 @@ pub(crate) fn run(
     let mut machine = match Machine::new(script, stage, config, seed) {
         Ok(machine) => machine,
         Err(why) => {
-            let failure = Failure { line: 1, why, expected: String::new(), seen: String::new() };
+            let failure = Failure { line: 1, ..Failure::misunderstood(why) };
             return (Course::default(), Err(failure));
         }
     };
@@ -190,9 +216,10 @@ impl Machine {
                 break;
             }
             for packet in batch.packets() {
-                let (at, target, bytes) = (self.now, packet.target, packet.payload.to_vec());
+                let (at, target, ecn) = (self.now, packet.target, packet.ecn);
+                let bytes = packet.payload.to_vec();
                 if !self.stage_answers(&packet) {
-                    self.sent.push_back(Sent { at, target, bytes });
+                    self.sent.push_back(Sent { at, target, ecn, bytes });
                 }
             }
         }
@@ -211,6 +238,7 @@ impl Machine {
                 if early || late {
                     return Err(Failure {
                         line: blocked.line,
+                        what: What::Differs,
                         why: "the call returned at another time".to_owned(),
                         expected: format!("{} at {}", blocked.call, seconds(blocked.due)),
                         seen: format!("{seen} at {}", seconds(self.now)),
@@ -258,8 +286,13 @@ impl Machine {
     // Events.
 
     fn step(&mut self, event: &Event) -> Result<(), Failure> {
-        let fail =
-            |why: String, expected: String, seen: String| Failure { line: event.line, why, expected, seen };
+        let fail = |why: String, expected: String, seen: String| Failure {
+            line: event.line,
+            what: What::Differs,
+            why,
+            expected,
+            seen,
+        };
         let (span, tolerance) = self.window(event.time);
         if let Action::Outbound(packet) = &event.action {
             return self.expect(packet, span, tolerance, event.line);
@@ -277,7 +310,8 @@ impl Machine {
         }
         match &event.action {
             Action::Inbound(packet) => {
-                self.inject(packet).map_err(|why| fail(why, packet.body.to_string(), String::new()))?;
+                let misunderstood = |why| Failure { line: event.line, ..Failure::misunderstood(why) };
+                self.inject(packet).map_err(misunderstood)?;
                 self.pump()
             }
             Action::Call(call) => {
@@ -311,6 +345,7 @@ impl Machine {
                 let Some(blocked) = self.blocked.take() else { break };
                 return Err(Failure {
                     line: blocked.line,
+                    what: What::Differs,
                     why: "the call did not return".to_owned(),
                     expected: format!(
                         "{} = {} by {}",
@@ -334,216 +369,16 @@ impl Machine {
         let seen = chunk::decode_packet(body, self.names).map(Body::Chunks).unwrap_or_default();
         Err(Failure {
             line: script.events.last().map_or(1, |event| event.line),
+            what: What::Differs,
             why: "a packet is left over at the end".to_owned(),
             expected: "nothing".to_owned(),
             seen: format!("{seen} at {}", seconds(sent.at)),
         })
     }
 
-    // Packets in.
-
-    fn inject(&mut self, packet: &Packet) -> Result<(), String> {
-        let chunks = match &packet.body {
-            Body::Chunks(chunks) => &chunks[..],
-            Body::Bytes(_) => &[],
-        };
-        let mut opens = false;
-        let mut reflected = false;
-        for chunk in chunks {
-            let number = |key| chunk.field(key).and_then(Value::int).map(|n| n as u32);
-            match chunk.name.as_str() {
-                "INIT" | "INIT_ACK" => {
-                    opens |= chunk.name == "INIT";
-                    self.peer_tag = number("tag").unwrap_or(self.peer_tag);
-                }
-                // The peer goes on with what the last INIT ACK has offered.
-                "COOKIE_ECHO" if chunk.field("val").is_none_or(Value::is_any) => {
-                    self.names = self.offered.take().unwrap_or(self.names);
-                }
-                "ABORT" | "SHUTDOWN_COMPLETE" => {
-                    reflected |= match chunk.field("flgs") {
-                        Some(Value::Int(bits)) => bits & 1 == 1,
-                        Some(Value::Word(letters)) => letters.contains('T'),
-                        _ => false,
-                    };
-                }
-                _ => {}
-            }
-        }
-        let told = self.peer.introduced(&packet.body);
-        let body = chunk::encode_body(&told, self.names, &self.stock)?;
-        let (live, script) = self.names.tag.unwrap_or((1, 1));
-        let tag = match packet.tag {
-            Some(0) => 0,
-            Some(told) if reflected => told,
-            // What differs in the script differs on the wire.
-            Some(told) => told.wrapping_sub(script).wrapping_add(live).max(1),
-            None if opens => 0,
-            None if reflected => self.peer_tag,
-            None => live,
-        };
-        let source = packet.source.unwrap_or((self.place.remote, None));
-        let target = packet.target.unwrap_or((self.place.local, None));
-        let ports = (
-            source.1.unwrap_or(self.place.connect_port),
-            target.1.unwrap_or_else(|| self.fds.local_port().unwrap_or(self.place.bind_port)),
-        );
-        let mut bytes = sealed(ports, tag, &body);
-        if packet.zero_checksum {
-            bytes[8..12].fill(0);
-        } else if packet.bad_checksum {
-            bytes[8] = bytes[8].wrapping_add(1);
-        }
-        self.course.log.push(format!("{:>10} < {}", seconds(self.now), told));
-        let packet = anabranch_base::Packet {
-            source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
-            target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
-            ecn: match packet.ecn.as_deref() {
-                Some("ect0") => Ecn::Ect0,
-                Some("ect1") => Ecn::Ect1,
-                Some("ce") => Ecn::Ce,
-                _ => Ecn::NotEct,
-            },
-            tag: 0,
-            payload: &bytes,
-        };
-        self.sockets.handle_packet(self.now, packet);
-        Ok(())
-    }
-
-    /// Answers a HEARTBEAT to an address that the script cannot name; it does not see that.
-    fn stage_answers(&mut self, packet: &anabranch_base::Packet<'_>) -> bool {
-        let chunks = packet.payload.get(12..).unwrap_or_default();
-        let answer = self.peer.answer(packet.target.ip(), chunks);
-        let (Some(answer), Some((tag, _))) = (answer, self.names.tag) else { return false };
-        let port = |at: usize| u16::from_be_bytes([packet.payload[at], packet.payload[at + 1]]);
-        let bytes = sealed((port(2), port(0)), tag, &answer);
-        let to = packet.target.ip();
-        self.note(format!("the stage answers a HEARTBEAT to {to}"));
-        let (source, target) = (packet.target, packet.source);
-        let ecn = Ecn::NotEct;
-        let answer = anabranch_base::Packet { source, target, ecn, tag: 0, payload: &bytes };
-        self.sockets.handle_packet(self.now, answer);
-        true
-    }
-
-    // Packets out.
-
-    /// Takes the next packet the endpoint has sent to where the script looks.
-    fn next_sent(&mut self, to: Option<IpAddr>, limit: Instant) -> Result<Option<Sent>, Failure> {
-        loop {
-            while let Some(sent) = self.sent.pop_front() {
-                let target = sent.target.ip();
-                let staged = self.peer.is_multihomed() && self.peer.number(target).is_some();
-                if self.all_addresses || staged || target == to.unwrap_or(self.place.remote) {
-                    return Ok(Some(sent));
-                }
-                // What goes to other addresses of the peer is not in this script's sight.
-                self.course.log.push(format!("{:>10} > elsewhere, to {target}", seconds(sent.at)));
-            }
-            if !self.next_deadline(limit)? {
-                return Ok(None);
-            }
-        }
-    }
-
-    fn expect(
-        &mut self,
-        packet: &Packet,
-        span: Option<(Instant, Instant)>,
-        tolerance: Duration,
-        line: usize,
-    ) -> Result<(), Failure> {
-        let expected = packet.body.to_string();
-        let fail = |why: String, seen: String| Failure { line, why, expected: expected.clone(), seen };
-        let limit = span.map_or(self.now + PATIENCE, |(_, to)| to + tolerance);
-        let Some(sent) = self.next_sent(packet.target.map(|target| target.0), limit)? else {
-            return Err(fail("no packet was sent".to_owned(), format!("nothing up to {}", seconds(limit))));
-        };
-        let seen = self.read(packet, &sent).map_err(|why| fail(why, format!("{:02x?}", sent.bytes)))?;
-        let drawn = Body::Chunks(seen.clone()).to_string();
-        let to = sent.target.ip();
-        let towards = if self.peer.is_multihomed() { format!("{to} ") } else { String::new() };
-        self.course.log.push(format!("{:>10} > {towards}{drawn}", seconds(sent.at)));
-        let Body::Chunks(wanted) = &packet.body else {
-            return Err(fail("an outbound packet is described by its chunks".to_owned(), drawn));
-        };
-        if !wanted.is_empty() {
-            chunk::compare_packet(wanted, &seen).map_err(|why| fail(why, drawn.clone()))?;
-        }
-        if let Some((from, to)) = span
-            && (sent.at + tolerance < from || sent.at > to + tolerance)
-        {
-            let why = format!(
-                "it is expected at {}, give or take {} ms",
-                seconds(from),
-                tolerance.as_micros() as f64 / 1000.0
-            );
-            return Err(fail(why, format!("{drawn} at {}", seconds(sent.at))));
-        }
-        self.check_header(packet, &sent).map_err(|why| fail(why, drawn))?;
-        self.peer.check_turn(&seen, to).map_err(|turn| Failure::of(turn, line))
-    }
-
-    /// The chunks of a packet as the script calls them; an INIT or INIT ACK says what that is.
-    fn read(&mut self, packet: &Packet, sent: &Sent) -> Result<Vec<Node>, String> {
-        let body = sent.bytes.get(12..).ok_or("a packet without a header")?;
-        let raw = chunk::decode_packet(body, Names::default())?;
-        let wanted = match &packet.body {
-            Body::Chunks(chunks) => &chunks[..],
-            Body::Bytes(_) => &[],
-        };
-        for (live, script) in raw.iter().zip(wanted) {
-            let number = |node: &Node, key| node.field(key).and_then(Value::int).map(|n| n as u32);
-            let both = |key| Some((number(live, key)?, number(script, key)?));
-            let same = live.name == script.name;
-            match live.name.as_str() {
-                "INIT" | "INIT_ACK" if same => {
-                    let known = self.names.tag.map(|(live, _)| live);
-                    let names = Names { tag: both("tag"), tsn: both("tsn").unwrap_or_default() };
-                    if live.name == "INIT_ACK" {
-                        let cookie = live.items.iter().find(|item| item.name == "STATE_COOKIE");
-                        self.stock.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
-                    }
-                    if names.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK is an offer: the peer may take it or leave it.
-                        if known.is_none() || live.name == "INIT" {
-                            self.names = names;
-                        } else {
-                            self.offered = Some(names);
-                            return chunk::decode_packet(body, names);
-                        }
-                    }
-                }
-                "HEARTBEAT" => {
-                    let info = live.items.first().and_then(|item| item.raw.get(4..));
-                    self.stock.heartbeat = info.unwrap_or_default().to_vec();
-                }
-                _ => {}
-            }
-        }
-        chunk::decode_packet(body, self.names)
-    }
-
-    /// RFC 9260 §6.8, §8.5: the checksum is right, and so is the tag if the script names it.
-    fn check_header(&self, packet: &Packet, sent: &Sent) -> Result<(), String> {
-        let mut bytes = sent.bytes.clone();
-        let told = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
-        bytes[8..12].fill(0);
-        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
-        let right = if packet.zero_checksum { told == 0 } else { told == sum };
-        if !right {
-            return Err(format!("the checksum is {told:#010x}, and {sum:#010x} would be right"));
-        }
-        let target = packet.target.map_or(self.place.remote, |target| target.0);
-        if !self.peer.is_multihomed() && target != sent.target.ip() {
-            return Err(format!("it is expected to go to {target}, and goes to {}", sent.target.ip()));
-        }
-        let tag = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-        match packet.tag {
-            Some(wanted) if wanted != tag => Err(format!("tag={wanted} is expected, {tag} seen")),
-            _ => Ok(()),
-        }
+    /// What the script calls the engine's tag and TSNs.
+    pub(crate) fn names(&self) -> Names {
+        self.names
     }
 
     pub(crate) fn note(&mut self, line: String) {

@@ -1,0 +1,407 @@
+//! The system calls of a script, on sockets of the engine.
+//!
+//! Owns how a call is done and how its result is compared. Descriptors are in
+//! `descriptors`, messages in `send` and `receive` with `ancillary` for what
+//! goes beside them, options in `options`.
+
+mod ancillary;
+mod args;
+mod descriptors;
+mod receive;
+mod send;
+
+pub(crate) use ancillary::{init_msg, pr_info};
+use args::is_null;
+pub(crate) use args::{Args, Stop, address_value, differs, millis, socket_address, unboxed, wrong};
+pub(crate) use descriptors::{Fd, Fds};
+
+use crate::constants::number;
+use crate::members::Members;
+use crate::run::{Failure, Machine, What};
+use crate::script::{Call, Value};
+use anabranch_sctp::socket::{Errno, How, OptionName, Scope, SocketId, SocketOption, Style};
+use descriptors::Told;
+use std::net::{IpAddr, SocketAddr};
+
+/// How many arguments each call takes: the fewest and the most.
+const CALLS: &[(&str, usize, usize)] = &[
+    ("socket", 3, 3),
+    ("bind", 3, 3),
+    ("listen", 2, 2),
+    ("accept", 3, 3),
+    ("connect", 3, 3),
+    ("read", 3, 3),
+    ("readv", 3, 3),
+    ("recv", 4, 4),
+    ("recvfrom", 6, 6),
+    ("recvmsg", 3, 3),
+    ("write", 3, 3),
+    ("writev", 3, 3),
+    ("send", 4, 4),
+    ("sendto", 6, 6),
+    ("sendmsg", 3, 3),
+    ("fcntl", 2, 3),
+    ("close", 1, 1),
+    ("shutdown", 2, 2),
+    ("getsockopt", 5, 5),
+    ("setsockopt", 5, 5),
+    ("poll", 3, 3),
+    ("sctp_opt_info", 5, 5),
+    ("sctp_bindx", 4, 4),
+    ("sctp_peeloff", 2, 2),
+    ("sctp_getpaddrs", 3, 3),
+    ("sctp_freepaddrs", 1, 1),
+    ("sctp_getladdrs", 3, 3),
+    ("sctp_freeladdrs", 1, 1),
+    ("sctp_sendmsg", 10, 10),
+    ("sctp_recvmsg", 7, 7),
+    ("sctp_connectx", 3, 4),
+    ("sctp_send", 5, 5),
+    ("sctp_sendx", 7, 7),
+    ("sctp_sendv", 9, 9),
+    ("sctp_recvv", 9, 9),
+];
+
+impl Machine {
+    /// Does a call and compares its result. `None`: it blocks, and may.
+    pub(crate) fn call(&mut self, call: &Call, may_block: bool) -> Result<Option<String>, Failure> {
+        self.know_associations();
+        let outcome = self.perform(call);
+        let fd = call.args.first().and_then(Value::int).and_then(|fd| self.fds.open.get(&fd)).copied();
+        if let Err(Stop::Wrong(what)) = outcome {
+            return Err(Failure::misunderstood(format!("{}: {what}", call.name)));
+        }
+        let blocks = matches!(outcome, Err(Stop::Errno(Errno::Again | Errno::InProgress | Errno::Already)));
+        if blocks && may_block && fd.is_none_or(|fd| !fd.nonblocking) {
+            return Ok(None);
+        }
+        let seen = match &outcome {
+            Ok(value) => value.to_string(),
+            Err(Stop::Errno(errno)) => format!("-1 {}", errno.name()),
+            Err(Stop::Wrong(why) | Stop::Differs(why)) => why.clone(),
+        };
+        let shown = format!("{call} = {seen}");
+        self.note(shown.clone());
+        let wanted = number(&call.result);
+        if wanted.is_none() && !call.result.is_any() {
+            let what = format!("{} returns a number, not {}", call.name, call.result);
+            return Err(Failure::misunderstood(what));
+        }
+        let errno = call.errno.as_deref().map(|name| (name, Errno::named(name)));
+        let matches = match &outcome {
+            Ok(value) => call.result.is_any() || (wanted == Some(*value) && errno.is_none()),
+            Err(Stop::Errno(seen)) => {
+                call.result.is_any()
+                    || (wanted == Some(-1) && errno.is_none_or(|(_, known)| known == Some(*seen)))
+            }
+            Err(_) => false,
+        };
+        if matches {
+            return Ok(Some(shown));
+        }
+        let errno = errno.map_or(String::new(), |(name, _)| format!(" {name}"));
+        let why = match (&outcome, blocks) {
+            (Err(Stop::Differs(_)), _) => "the call gave out something else",
+            (_, true) => "the call would block",
+            _ => "the call returned something else",
+        };
+        Err(Failure {
+            line: 0,
+            what: What::Differs,
+            why: why.to_owned(),
+            expected: format!("{call} = {}{errno}", call.result),
+            seen,
+        })
+    }
+
+    fn perform(&mut self, call: &Call) -> Result<i64, Stop> {
+        let args = Args(&call.args);
+        let Some(&(_, fewest, most)) = CALLS.iter().find(|(name, ..)| *name == call.name) else {
+            return wrong("there is no such call");
+        };
+        if !(fewest..=most).contains(&args.0.len()) {
+            return wrong(format!("it takes {fewest} to {most} arguments, not {}", args.0.len()));
+        }
+        match call.name.as_str() {
+            "socket" => self.call_socket(args, &call.result),
+            "bind" => self.call_bind(args),
+            "sctp_bindx" => self.call_bindx(args),
+            "listen" => {
+                let fd = self.fd(args)?;
+                let backlog = usize::try_from(args.int(1)?).unwrap_or(0);
+                self.sockets.listen(fd.socket, backlog)?;
+                self.note_port(fd.socket);
+                Ok(0)
+            }
+            "connect" | "sctp_connectx" => self.call_connect(args, call),
+            "accept" => {
+                let fd = self.fd(args)?;
+                let socket = self.sockets.accept(fd.socket)?;
+                let told = fd.told;
+                Ok(self.open(socket, Style::OneToOne, told, &call.result))
+            }
+            "sctp_peeloff" => {
+                let fd = self.fd(args)?;
+                let Some(association) = self.fds.association(args.int(1)?) else {
+                    return Err(Errno::NoAssociation.into());
+                };
+                let socket = self.sockets.peel_off(fd.socket, association)?;
+                Ok(self.open(socket, Style::OneToOne, fd.told, &call.result))
+            }
+            "close" => {
+                let fd = self.fd(args)?;
+                self.fds.open.remove(&args.int(0)?);
+                self.sockets.close(self.now, fd.socket)?;
+                Ok(0)
+            }
+            "shutdown" => {
+                let fd = self.fd(args)?;
+                let how = match args.number(1)? {
+                    0 => How::Read,
+                    1 => How::Write,
+                    2 => How::Both,
+                    other => return wrong(format!("{other} is no direction")),
+                };
+                self.sockets.shutdown(self.now, fd.socket, how)?;
+                Ok(0)
+            }
+            "fcntl" => self.call_fcntl(args),
+            "setsockopt" => self.call_setsockopt(args),
+            "getsockopt" => self.call_getsockopt(args),
+            "sctp_opt_info" => self.call_opt_info(args),
+            "poll" => self.call_poll(args),
+            "read" | "recv" | "recvfrom" => self.call_read(args),
+            "readv" => self.call_readv(args),
+            "recvmsg" => self.call_recvmsg(args),
+            "sctp_recvmsg" => self.call_sctp_recvmsg(args),
+            "sctp_recvv" => self.call_sctp_recvv(args),
+            "write" | "send" => self.call_write(args),
+            "sendto" => self.call_sendto(args),
+            "writev" => self.call_writev(args),
+            "sendmsg" => self.call_sendmsg(args),
+            "sctp_sendmsg" => self.call_sctp_sendmsg(args),
+            "sctp_send" => self.call_sctp_send(args),
+            "sctp_sendx" => self.call_sctp_sendx(args),
+            "sctp_sendv" => self.call_sctp_sendv(args),
+            "sctp_getpaddrs" | "sctp_getladdrs" => self.call_addresses(args, &call.name),
+            "sctp_freepaddrs" | "sctp_freeladdrs" => Ok(0),
+            _ => wrong("there is no such call"),
+        }
+    }
+
+    /// Gives every association a number, in the order they came up.
+    fn know_associations(&mut self) {
+        let sockets: Vec<SocketId> = self.fds.open.values().map(|fd| fd.socket).collect();
+        for association in sockets.into_iter().flat_map(|socket| self.sockets.associations(socket)) {
+            self.fds.number_of(association);
+        }
+    }
+
+    pub(crate) fn fd(&self, args: Args<'_>) -> Result<Fd, Stop> {
+        self.fds.open.get(&args.int(0)?).copied().ok_or(Stop::Errno(Errno::BadSocket))
+    }
+
+    /// Gives a socket the number that the script expects, or the lowest that is free.
+    fn open(&mut self, socket: SocketId, style: Style, told: Told, wanted: &Value) -> i64 {
+        let taken = |fd: &i64| self.fds.open.contains_key(fd);
+        let wanted = wanted.int().filter(|fd| *fd >= 0 && !taken(fd));
+        let fd = wanted.or_else(|| (3..).find(|fd| !taken(fd))).unwrap_or(3);
+        self.fds.open.insert(fd, Fd { socket, style, nonblocking: false, connecting: false, told });
+        fd
+    }
+
+    fn note_port(&mut self, socket: SocketId) {
+        self.fds.port = self.sockets.local_port(socket).ok().filter(|&port| port != 0).or(self.fds.port);
+    }
+
+    fn call_socket(&mut self, args: Args<'_>, wanted: &Value) -> Result<i64, Stop> {
+        let style = match args.at(1)? {
+            Value::Word(name) if name == "SOCK_SEQPACKET" => Style::OneToMany,
+            Value::Word(name) if name == "SOCK_STREAM" => Style::OneToOne,
+            other => return wrong(format!("{other} is no kind of socket")),
+        };
+        if args.number(2)? != 132 {
+            return wrong("only SCTP is spoken here");
+        }
+        let socket = self.sockets.socket(style);
+        Ok(self.open(socket, style, Told::default(), wanted))
+    }
+
+    fn call_bind(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        let fd = self.fd(args)?;
+        let (address, port) = socket_address(args.at(1)?)?;
+        self.own_address(address)?;
+        self.sockets.bind(fd.socket, port.unwrap_or(self.place.bind_port))?;
+        self.note_port(fd.socket);
+        Ok(0)
+    }
+
+    /// The endpoint's addresses are all sockets' addresses: another one cannot be bound.
+    fn own_address(&self, address: Option<IpAddr>) -> Result<(), Stop> {
+        let has = |wanted: IpAddr| self.sockets.endpoint().addresses().iter().any(|own| own.ip() == wanted);
+        match address {
+            Some(address) if !address.is_unspecified() && !has(address) => {
+                Err(Errno::AddressNotAvailable.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// RFC 6458 §9.1: before there is a port it binds; then it adds or removes addresses.
+    fn call_bindx(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        let fd = self.fd(args)?;
+        let open = vec![Value::Any];
+        let addresses = match args.at(1)? {
+            Value::List(items) => items,
+            Value::Any => &open,
+            other => return wrong(format!("{other} is no list of addresses")),
+        };
+        let adds = match args.number(3)? {
+            0x8001 => true,
+            0x8002 => false,
+            other => return wrong(format!("{other} is neither SCTP_BINDX_ADD_ADDR nor SCTP_BINDX_REM_ADDR")),
+        };
+        let bound = self.sockets.local_port(fd.socket)? != 0;
+        if !bound && !adds {
+            return Err(Errno::Invalid.into());
+        }
+        for value in addresses {
+            let (address, port) = socket_address(value)?;
+            self.own_address(address)?;
+            if self.sockets.local_port(fd.socket)? == 0 {
+                self.sockets.bind(fd.socket, port.unwrap_or(self.place.bind_port))?;
+                self.note_port(fd.socket);
+                continue;
+            }
+            let association = self.sockets.associations(fd.socket).first().copied();
+            if let (Some(association), Some(address)) = (association, address) {
+                let scope = Scope::One(association);
+                self.sockets.use_address(self.now, fd.socket, scope, address, adds)?;
+            }
+        }
+        Ok(0)
+    }
+
+    fn call_connect(&mut self, args: Args<'_>, call: &Call) -> Result<i64, Stop> {
+        let fd = self.fd(args)?;
+        let target = match args.at(1)? {
+            Value::List(items) => items.clone(),
+            other => vec![other.clone()],
+        };
+        let mut peers = Vec::new();
+        let mut port = self.place.connect_port;
+        for address in &target {
+            let (ip, told) = socket_address(address)?;
+            peers.push(SocketAddr::new(ip.unwrap_or(self.place.remote), 0));
+            port = told.unwrap_or(port);
+        }
+        if fd.connecting {
+            // A call that blocked looks again.
+            let SocketOption::Error(error) =
+                self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
+            else {
+                return wrong("SO_ERROR");
+            };
+            if let Some(error) = error {
+                return Err(error.into());
+            }
+        }
+        if call.name == "connect"
+            && let Some(&peer) = peers.first()
+        {
+            peers = vec![peer];
+        }
+        let outcome = self.sockets.connect(self.now, fd.socket, &peers, port);
+        self.note_port(fd.socket);
+        if let Some(open) = args.int(0).ok().and_then(|number| self.fds.open.get_mut(&number)) {
+            open.connecting = !open.nonblocking;
+        }
+        // RFC 6458 §9.9: it also gives out the association, as soon as there is one.
+        if let Some(wanted) = args.0.get(3)
+            && let Some(&association) = self.sockets.associations(fd.socket).last()
+            && !is_null(wanted)
+        {
+            let number = self.fds.number_of(association);
+            differs("the association", unboxed(wanted), &Value::Int(number))?;
+        }
+        match outcome {
+            Err(Errno::IsConnected) if fd.connecting => Ok(0),
+            // RFC 6458 §3.1.6 and §9.9 leave open whether these say so.
+            Err(Errno::InProgress)
+                if call.result.int() == Some(0)
+                    && (fd.style == Style::OneToMany || call.name == "sctp_connectx" && fd.nonblocking) =>
+            {
+                Ok(0)
+            }
+            Err(errno) => Err(errno.into()),
+            Ok(_) => Ok(0),
+        }
+    }
+
+    fn call_fcntl(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        let fd = self.fd(args)?;
+        match args.number(1)? {
+            3 => Ok(2 | if fd.nonblocking { 4 } else { 0 }),
+            4 => {
+                let flags = args.number(2)?;
+                if let Some(open) = self.fds.open.get_mut(&args.int(0)?) {
+                    open.nonblocking = flags & 4 != 0;
+                }
+                Ok(0)
+            }
+            other => wrong(format!("fcntl {other}")),
+        }
+    }
+
+    fn call_poll(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        let Value::List(items) = args.at(0)? else { return wrong("a list of descriptors is expected") };
+        let mut ready = 0;
+        let mut checks = Vec::new();
+        for item in items {
+            let asked = Members::of("pollfd", item)?;
+            let fd = asked.number("fd")?.and_then(|fd| self.fds.open.get(&fd));
+            let fd = fd.copied().ok_or(Stop::Errno(Errno::BadSocket))?;
+            let wanted = asked.or_zero("events")?;
+            let state = self.sockets.poll(fd.socket)?;
+            let bits = [(state.readable, 1), (state.writable, 4), (state.error, 8), (state.hung_up, 0x10)];
+            let all: i64 = bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
+            // Errors and ends are told unasked.
+            let seen = all & (wanted | 8 | 0x10);
+            ready += i64::from(seen != 0);
+            checks.push((item.member("revents").cloned().unwrap_or(Value::Any), Value::Int(seen)));
+        }
+        let timeout = args.0.get(2).and_then(number).unwrap_or(0);
+        if ready == 0 && timeout != 0 {
+            return Err(Errno::Again.into());
+        }
+        checks.iter().try_for_each(|(expected, seen)| differs("revents", expected, seen))?;
+        Ok(ready)
+    }
+
+    /// RFC 6458 §9.3, §9.4: how many addresses there are, and which.
+    fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, Stop> {
+        let fd = self.fd(args)?;
+        let asked = args.or_zero(1)?;
+        let own = self.sockets.associations(fd.socket);
+        let association = match fd.style {
+            Style::OneToOne => own.first().copied(),
+            Style::OneToMany => self.fds.association(asked).filter(|id| own.contains(id)),
+        };
+        let endpoint = self.sockets.endpoint();
+        let info = association.and_then(|id| endpoint.info(id));
+        let found: Vec<Value> = match (name, info) {
+            ("sctp_getpaddrs", None) => return Err(Errno::NotConnected.into()),
+            ("sctp_getpaddrs", Some(info)) => {
+                let there = info.paths.iter().filter(|path| !path.removed);
+                there.map(|path| address_value(path.address, info.peer_port)).collect()
+            }
+            _ => {
+                let port = self.sockets.local_port(fd.socket)?;
+                endpoint.addresses().iter().map(|own| address_value(own.ip(), port)).collect()
+            }
+        };
+        let count = found.len() as i64;
+        differs("the addresses", args.at(2)?, &Value::List(found))?;
+        Ok(count)
+    }
+}

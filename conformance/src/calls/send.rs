@@ -1,0 +1,244 @@
+//! Calls that send: RFC 6458 §3.1.4, §4.1.8 and §9.7 to §9.12.
+
+use super::ancillary::{Beside, auth_info, flagged, policy, pr_info, to_all};
+use super::args::{iov_length, is_null};
+use super::descriptors::Fd;
+use super::{Args, Stop, socket_address, wrong};
+use crate::members::Members;
+use crate::run::Machine;
+use crate::script::Value;
+use anabranch_sctp::socket::{Errno, InitMsg, OptionName, Scope, SendInfo, SndInfo, SocketOption, Style};
+use std::net::SocketAddr;
+
+/// Largest message.
+const MOST: i64 = 1 << 20;
+
+/// Whom a call names as its peer.
+enum To<'a> {
+    /// Nobody: the association says.
+    Nobody,
+    /// These, or whom the script leaves open.
+    These(&'a [Value]),
+}
+
+impl<'a> To<'a> {
+    /// One address, a list of them, `...` or NULL.
+    fn read(value: Option<&'a Value>) -> Self {
+        match value {
+            None => Self::Nobody,
+            Some(value) if is_null(value) => Self::Nobody,
+            Some(Value::List(items)) => Self::These(items),
+            Some(value) => Self::These(std::slice::from_ref(value)),
+        }
+    }
+}
+
+impl Machine {
+    pub(super) fn call_write(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        if args.0.len() > 3 {
+            sending(args, 3)?;
+        }
+        let usual = self.usual(args)?;
+        self.transmit(args, args.int(2)?, &To::Nobody, usual)
+    }
+
+    pub(super) fn call_writev(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        let usual = self.usual(args)?;
+        self.transmit(args, iov_length(args.at(1)?)?, &To::Nobody, usual)
+    }
+
+    pub(super) fn call_sendto(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        sending(args, 3)?;
+        let usual = self.usual(args)?;
+        self.transmit(args, args.int(2)?, &To::read(args.0.get(4)), usual)
+    }
+
+    pub(super) fn call_sendmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        sending(args, 2)?;
+        let message = Members::of("msghdr", args.at(1)?)?;
+        let length = message.get("msg_iov").map_or(Ok(0), iov_length)?;
+        // RFC 6458 §5.1: what is sent has its flags in the call.
+        message.number("msg_flags")?;
+        let Beside { info: usual, .. } = self.usual(args)?;
+        let beside = self.beside(message.get("msg_control"), usual)?;
+        let named = args.at(1)?.member("msg_name");
+        self.transmit(args, length, &To::read(named), beside)
+    }
+
+    pub(super) fn call_sctp_sendmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        let stream = args.or_zero(7)?;
+        let stream = u16::try_from(stream).map_err(|_| Stop::Wrong(format!("stream {stream}")))?;
+        let flags = args.or_zero(6)?;
+        let (ppid, context) = (args.or_zero(5)? as u32, args.or_zero(9)? as u32);
+        let snd = SndInfo { ppid, stream, context, ..flagged(flags & !0xf)? };
+        let pr = policy(flags & 0xf, args.or_zero(8)?)?;
+        let all = flags & 0x1000 != 0;
+        let beside = Beside { info: SendInfo { snd, pr, auth: None }, all, ..Beside::default() };
+        self.transmit(args, args.int(2)?, &To::read(args.0.get(3)), beside)
+    }
+
+    pub(super) fn call_sctp_send(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        sending(args, 4)?;
+        let beside = self.with_sinfo(args, 3)?;
+        self.transmit(args, args.int(2)?, &To::Nobody, beside)
+    }
+
+    pub(super) fn call_sctp_sendx(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        sending(args, 6)?;
+        let beside = self.with_sinfo(args, 5)?;
+        self.transmit(args, args.int(2)?, &To::read(args.0.get(3)), beside)
+    }
+
+    fn with_sinfo(&self, args: Args<'_>, at: usize) -> Result<Beside, Stop> {
+        match args.at(at)? {
+            value if value.is_any() || is_null(value) => self.usual(args),
+            value => {
+                let all = to_all(value, "sinfo_flags")?;
+                Ok(Beside { info: self.snd_rcv_info(value)?, all, ..Beside::default() })
+            }
+        }
+    }
+
+    pub(super) fn call_sctp_sendv(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+        sending(args, 8)?;
+        let length = iov_length(args.at(1)?)?;
+        let value = args.at(5)?;
+        let mut beside = self.usual(args)?;
+        let info = &mut beside.info;
+        match args.or_zero(7)? {
+            0 if value.is_any() || is_null(value) => {}
+            0 => return wrong(format!("{value} is told, and SCTP_SENDV_NOINFO")),
+            1 => {
+                info.snd = self.snd_info(value)?;
+                beside.all = to_all(value, "snd_flags")?;
+            }
+            2 => info.pr = pr_info(value, "sctp_prinfo")?,
+            3 => info.auth = Some(auth_info(value)?),
+            4 => {
+                // RFC 6458 §9.12: the flags say which of the structures count.
+                let all = Members::of("sctp_sendv_spa", value)?;
+                let flags = all.or_zero("sendv_flags")?;
+                if flags & !7 != 0 {
+                    return wrong(format!("sendv_flags={flags:#x} are not known"));
+                }
+                if let Some(snd) = all.get("sendv_sndinfo") {
+                    let snd = self.snd_info(snd)?;
+                    if flags & 1 != 0 {
+                        info.snd = snd;
+                        beside.all =
+                            all.get("sendv_sndinfo").map_or(Ok(false), |v| to_all(v, "snd_flags"))?;
+                    }
+                }
+                if let Some(pr) = all.get("sendv_prinfo") {
+                    let pr = pr_info(pr, "sctp_prinfo")?;
+                    info.pr = if flags & 2 != 0 { pr } else { info.pr };
+                }
+                if let Some(auth) = all.get("sendv_authinfo") {
+                    let auth = auth_info(auth)?;
+                    info.auth = if flags & 4 != 0 { Some(auth) } else { info.auth };
+                }
+            }
+            other => return wrong(format!("information of type {other}")),
+        }
+        self.transmit(args, length, &To::read(args.0.get(3)), beside)
+    }
+
+    /// What holds where a call says nothing (RFC 6458 §8.1.31, §8.1.32).
+    fn usual(&self, args: Args<'_>) -> Result<Beside, Stop> {
+        let info = self.sockets.default_info(self.fd(args)?.socket)?;
+        Ok(Beside { info, ..Beside::default() })
+    }
+
+    /// Sends `length` bytes.
+    fn transmit(&mut self, args: Args<'_>, length: i64, to: &To<'_>, beside: Beside) -> Result<i64, Stop> {
+        let fd = self.fd(args)?;
+        if !(0..=MOST).contains(&length) {
+            return wrong(format!("{length} bytes"));
+        }
+        let payload = vec![b'A'; length as usize];
+        let (mut peers, mut port) = (Vec::new(), self.place.connect_port);
+        if let To::These(addresses) = to {
+            for value in *addresses {
+                let (address, told) = socket_address(value)?;
+                port = told.unwrap_or(port);
+                peers.extend(address);
+            }
+        }
+        let named = !peers.is_empty();
+        peers.extend(beside.to);
+        port = beside.port.unwrap_or(port);
+        let own = self.sockets.associations(fd.socket);
+        if beside.all && fd.style == Style::OneToMany {
+            // RFC 6458 §5.3.4: SCTP_SENDALL, to every association of the socket.
+            for &id in &own {
+                let snd = SndInfo { association: Some(id), ..beside.info.snd };
+                let info = SendInfo { snd, ..beside.info };
+                self.sockets.send(self.now, fd.socket, &payload, info)?;
+            }
+            return Ok(length);
+        }
+        let sent = match fd.style {
+            Style::OneToOne if own.is_empty() && !peers.is_empty() => {
+                // RFC 6458 §4.1.8, §7.5: it begins its association with the message.
+                let all: Vec<SocketAddr> = peers.iter().map(|&ip| SocketAddr::new(ip, 0)).collect();
+                self.implied(fd, beside.init, |machine, fd| {
+                    match machine.sockets.connect(machine.now, fd.socket, &all, port) {
+                        Ok(_) | Err(Errno::InProgress) => {}
+                        Err(errno) => return Err(errno),
+                    }
+                    machine.sockets.send(machine.now, fd.socket, &payload, beside.info)
+                })
+            }
+            Style::OneToOne => {
+                // RFC 6458 §4.1.8: to an address that is not the peer's nothing is sent.
+                let endpoint = self.sockets.endpoint();
+                let info = own.first().and_then(|&id| endpoint.info(id));
+                let strange = |ip| info.as_ref().is_some_and(|i| i.paths.iter().all(|p| p.address != ip));
+                if named && peers.iter().any(|&ip| strange(ip)) {
+                    return Err(Errno::Invalid.into());
+                }
+                self.sockets.send(self.now, fd.socket, &payload, beside.info)
+            }
+            Style::OneToMany if beside.info.snd.association.is_some() => {
+                self.sockets.send(self.now, fd.socket, &payload, beside.info)
+            }
+            Style::OneToMany if matches!(to, To::Nobody) && peers.is_empty() => {
+                self.sockets.send(self.now, fd.socket, &payload, beside.info)
+            }
+            Style::OneToMany => {
+                let first = peers.first().copied().unwrap_or(self.place.remote);
+                self.implied(fd, beside.init, |machine, fd| {
+                    let peer = SocketAddr::new(first, 0);
+                    machine.sockets.send_to(machine.now, fd.socket, &payload, peer, port, beside.info)
+                })
+            }
+        };
+        self.note_port(fd.socket);
+        Ok(sent? as i64)
+    }
+
+    /// Sends what may begin an association; `init` is for that one alone (RFC 6458 §5.3.1).
+    fn implied(
+        &mut self,
+        fd: Fd,
+        init: Option<InitMsg>,
+        send: impl FnOnce(&mut Self, Fd) -> Result<usize, Errno>,
+    ) -> Result<usize, Errno> {
+        let Some(init) = init else { return send(self, fd) };
+        let before = self.sockets.option(fd.socket, Scope::Future, OptionName::InitMsg)?;
+        self.sockets.set_option(self.now, fd.socket, Scope::Future, SocketOption::InitMsg(init))?;
+        let sent = send(self, fd);
+        if fd.style == Style::OneToMany {
+            self.sockets.set_option(self.now, fd.socket, Scope::Future, before)?;
+        }
+        sent
+    }
+}
+
+/// The flags of a call that sends: those that mean something else here are a mistake.
+fn sending(args: Args<'_>, at: usize) -> Result<(), Stop> {
+    /// MSG_EOR, MSG_DONTWAIT, MSG_NOSIGNAL: what happens anyway.
+    const KNOWN: i64 = 0x8 | 0x80 | 0x2_0000;
+    let flags = args.or_zero(at)?;
+    if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }
+}

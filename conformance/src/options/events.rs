@@ -1,0 +1,130 @@
+//! Which notifications a script subscribes: `SCTP_EVENT` and `SCTP_EVENTS`.
+//!
+//! Home of RFC 6458 §6.2 as the socket API spells it.
+
+use crate::calls::{Fd, Stop, wrong};
+use crate::constants::number;
+use crate::members::Members;
+use crate::run::Machine;
+use crate::script::Value;
+use anabranch_sctp::socket::{EventKind, OptionName, Scope, SocketOption};
+
+/// A notification by its name in the socket API.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// One that the engine knows by itself.
+    Kind(EventKind),
+    /// `SCTP_SEND_FAILED`, the older form of a failed message (RFC 6458 §6.1.4).
+    FailedOld,
+    /// `SCTP_SEND_FAILED_EVENT` (§6.1.11).
+    Failed,
+    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT` (§6.1.10).
+    Stopped,
+}
+
+/// The event types, each with its member of `struct sctp_event_subscribe`, if it has one.
+const EVENTS: &[(&str, &str, Event)] = &[
+    ("SCTP_ASSOC_CHANGE", "sctp_association_event", Event::Kind(EventKind::AssociationChange)),
+    ("SCTP_PEER_ADDR_CHANGE", "sctp_address_event", Event::Kind(EventKind::PeerAddressChange)),
+    ("SCTP_SEND_FAILED", "sctp_send_failure_event", Event::FailedOld),
+    ("SCTP_REMOTE_ERROR", "sctp_peer_error_event", Event::Kind(EventKind::RemoteError)),
+    ("SCTP_SHUTDOWN_EVENT", "sctp_shutdown_event", Event::Kind(EventKind::Shutdown)),
+    ("SCTP_PARTIAL_DELIVERY_EVENT", "sctp_partial_delivery_event", Event::Kind(EventKind::PartialDelivery)),
+    ("SCTP_ADAPTATION_INDICATION", "sctp_adaptation_layer_event", Event::Kind(EventKind::Adaptation)),
+    ("SCTP_AUTHENTICATION_EVENT", "sctp_authentication_event", Event::Kind(EventKind::Authentication)),
+    ("SCTP_SENDER_DRY_EVENT", "sctp_sender_dry_event", Event::Kind(EventKind::SenderDry)),
+    // Linux has these in the structure as well.
+    ("SCTP_STREAM_RESET_EVENT", "sctp_stream_reset_event", Event::Kind(EventKind::StreamReset)),
+    ("SCTP_ASSOC_RESET_EVENT", "sctp_assoc_reset_event", Event::Kind(EventKind::AssociationReset)),
+    ("SCTP_STREAM_CHANGE_EVENT", "sctp_stream_change_event", Event::Kind(EventKind::StreamChange)),
+    ("SCTP_SEND_FAILED_EVENT", "sctp_send_failure_event_event", Event::Failed),
+    ("SCTP_NOTIFICATIONS_STOPPED_EVENT", "", Event::Stopped),
+];
+
+impl Event {
+    pub(crate) fn named(value: &Value) -> Result<Self, Stop> {
+        let known = EVENTS.iter().find(|(name, ..)| match value {
+            Value::Word(word) => word == name,
+            Value::Int(n) => number(&Value::Word((*name).to_owned())) == Some(*n),
+            _ => false,
+        });
+        known.map(|(.., event)| *event).ok_or_else(|| Stop::Wrong(format!("{value} is no event")))
+    }
+}
+
+impl Machine {
+    /// `SCTP_EVENT` (RFC 6458 §6.2.2).
+    pub(super) fn subscribe(&mut self, number: i64, value: &Value) -> Result<(), Stop> {
+        let members = Members::of("sctp_event", value)?;
+        let event = Event::named(members.get("se_type").unwrap_or(&Value::Any))?;
+        let on = members.or_zero("se_on")? != 0;
+        let asked = members.or_zero("se_assoc_id")?;
+        self.set_event(number, asked, event, on)
+    }
+
+    /// `SCTP_EVENTS` (RFC 6458 §6.2.1): every member counts, one that is left out as 0.
+    pub(super) fn subscribe_all(&mut self, number: i64, value: &Value) -> Result<(), Stop> {
+        let members = Members::of("sctp_event_subscribe", value)?;
+        let data_io = members.or_zero("sctp_data_io_event")? != 0;
+        if let Some(fd) = self.fds.at(number) {
+            fd.told.data_io = data_io;
+        }
+        for &(_, member, event) in EVENTS {
+            let later = matches!(
+                event,
+                Event::Failed
+                    | Event::Kind(
+                        EventKind::StreamReset | EventKind::AssociationReset | EventKind::StreamChange
+                    )
+            );
+            // What came after the structure of RFC 6458 is set by it only where it is named.
+            if member.is_empty() || later && members.get(member).is_none() {
+                continue;
+            }
+            self.set_event(number, 0, event, members.or_zero(member)? != 0)?;
+        }
+        Ok(())
+    }
+
+    fn set_event(&mut self, number: i64, asked: i64, event: Event, on: bool) -> Result<(), Stop> {
+        let Some(fd) = self.fds.at(number) else { return wrong("there is no such descriptor") };
+        let kind = match event {
+            Event::Kind(kind) => kind,
+            Event::FailedOld => {
+                fd.told.send_failed = on;
+                EventKind::SendFailed
+            }
+            Event::Failed => {
+                fd.told.send_failed_event = on;
+                EventKind::SendFailed
+            }
+            Event::Stopped => EventKind::Stopped,
+        };
+        let fd = *fd;
+        let on =
+            if kind == EventKind::SendFailed { fd.told.send_failed || fd.told.send_failed_event } else { on };
+        let scope = self.fds.scope(fd, asked)?;
+        self.sockets.set_option(self.now, fd.socket, scope, SocketOption::Event(kind, on))?;
+        Ok(())
+    }
+
+    pub(super) fn has_event(&mut self, fd: Fd, event: Event) -> Result<bool, Stop> {
+        let kind = match event {
+            Event::Kind(kind) => kind,
+            Event::FailedOld => return Ok(fd.told.send_failed),
+            Event::Failed => return Ok(fd.told.send_failed_event),
+            Event::Stopped => EventKind::Stopped,
+        };
+        let seen = self.sockets.option(fd.socket, Scope::Future, OptionName::Event(kind))?;
+        Ok(seen == SocketOption::Event(kind, true))
+    }
+
+    /// `struct sctp_event_subscribe` as it stands.
+    pub(super) fn events_value(&mut self, fd: Fd) -> Result<Value, Stop> {
+        let mut fields = vec![("sctp_data_io_event".to_owned(), Value::Int(fd.told.data_io.into()))];
+        for &(_, member, event) in EVENTS.iter().filter(|(_, member, _)| !member.is_empty()) {
+            fields.push((member.to_owned(), Value::Int(self.has_event(fd, event)?.into())));
+        }
+        Ok(Value::Struct(fields))
+    }
+}

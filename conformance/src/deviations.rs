@@ -1,14 +1,20 @@
 //! Scripts that are known to fail, and why.
 
+use crate::report::Outcome;
 use crate::toml_text;
 use serde::Deserialize;
+use std::path::Path;
+use toml::Spanned;
 
 /// One script that is known to fail.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// The script's file name without `.pkt`.
+    /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`.
+    /// More directories may come before, so that two suites may have scripts of one name.
     pub name: String,
+    /// The line of the script that fails. Failing elsewhere it is not known.
+    pub line: Option<usize>,
     /// Why it fails, and why that is right.
     pub reason: String,
     /// The rule that the script follows.
@@ -18,12 +24,17 @@ pub struct Deviation {
 }
 
 /// The list.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Deviations {
     /// In the order of the file.
-    #[serde(default)]
     pub deviation: Vec<Deviation>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    #[serde(default)]
+    deviation: Vec<Spanned<Deviation>>,
 }
 
 impl Deviations {
@@ -38,12 +49,39 @@ impl Deviations {
     /// # Errors
     /// The line and what is wrong there, as `line: what`.
     pub fn read(text: &str) -> Result<Self, String> {
-        toml_text::read(text)
+        let raw: Text = toml_text::read(text)?;
+        let mut deviation: Vec<Deviation> = Vec::new();
+        for entry in raw.deviation {
+            let (at, read) = (entry.span().start, entry.into_inner());
+            if Path::new(&read.name).components().count() < 2 || read.name.ends_with(".pkt") {
+                let what = format!("name = {:?}: a script is directory/file, without .pkt", read.name);
+                return Err(toml_text::fault(text, at, &what));
+            }
+            deviation.push(read);
+        }
+        Ok(Self { deviation })
     }
 
-    /// The deviation of a script, if it is known.
+    /// The deviation of a script, if it is listed. `script` is its path without `.pkt`.
+    ///
+    /// ```
+    /// let known = anabranch_conformance::Deviations::known();
+    /// assert!(known.of("suite/sctp-d-tests/sctp-d-o-8-7").is_some());
+    /// assert!(known.of("suite/other-tests/sctp-d-o-8-7").is_none());
+    /// ```
     #[must_use]
-    pub fn of(&self, name: &str) -> Option<&Deviation> {
-        self.deviation.iter().find(|deviation| deviation.name == name)
+    pub fn of(&self, script: &str) -> Option<&Deviation> {
+        self.deviation.iter().find(|deviation| Path::new(script).ends_with(&deviation.name))
+    }
+
+    /// The deviation that explains why a script has failed.
+    #[must_use]
+    pub fn explaining(&self, script: &str, outcome: &Outcome) -> Option<&Deviation> {
+        let failed = match outcome {
+            Outcome::Fail { place, .. } => place.rsplit(':').next().and_then(|line| line.parse().ok()),
+            _ => None,
+        };
+        self.of(script)
+            .filter(|deviation| failed.is_some() && deviation.line.is_none_or(|l| Some(l) == failed))
     }
 }

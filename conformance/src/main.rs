@@ -99,8 +99,8 @@ fn run(cli: &Cli) -> Result<Summary, String> {
         return Err("there are no scripts (*.pkt) or suites (*.suite) here".to_owned());
     }
     let mut summary = Summary::default();
-    let mut tell = |name: &str, outcome: &Outcome| {
-        let said = summary.count(name, outcome, &deviations);
+    let mut tell = |script: &Path, name: &str, outcome: &Outcome| {
+        let said = summary.count(&script.to_string_lossy(), outcome, &deviations);
         if let Some(stage) = stages.listed(name) {
             println!("{name}: its peer is given {} addresses: {}", stage.peer_addresses, stage.reason);
         }
@@ -113,11 +113,15 @@ fn run(cli: &Cli) -> Result<Summary, String> {
         }
     };
     for path in &scripts {
+        // The folder counts also where it is not named.
+        let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         if path.extension().is_some_and(|extension| extension == "suite") {
-            check_suite(path, &stages)?.iter().for_each(|(name, outcome)| tell(name, outcome));
+            for (name, outcome) in check_suite(path, &stages)? {
+                tell(&place.join(&name), &name, &outcome);
+            }
         } else {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            tell(&name, &check_file(path, &stages));
+            tell(&place.with_extension(""), &name, &check_file(path, &stages));
         }
     }
     println!("{summary}");

@@ -1,6 +1,6 @@
 //! From files to verdicts.
 
-use crate::deviations::Deviations;
+use crate::deviations::{Deviation, Deviations};
 use crate::stage::{Stage, Stages};
 use crate::suite::{self, Content, Preludes};
 use crate::{parse, run};
@@ -196,24 +196,22 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts one script and says what is to be printed of it.
-    pub fn count(&mut self, name: &str, outcome: &Outcome, deviations: &Deviations) -> Option<String> {
-        match (outcome.is_pass(), deviations.of(name)) {
-            (true, None) => {
-                self.passed += 1;
-                None
-            }
-            (true, Some(_)) => {
-                self.passed += 1;
-                self.surprising += 1;
-                Some(format!("{name} passes, and is listed as a known deviation"))
-            }
-            (false, Some(deviation)) => {
+    /// Counts one script, by its path without `.pkt`, and says what is to be printed of it.
+    pub fn count(&mut self, script: &str, outcome: &Outcome, deviations: &Deviations) -> Option<String> {
+        if outcome.is_pass() {
+            self.passed += 1;
+            let deviation = deviations.of(script)?;
+            self.surprising += 1;
+            return Some(format!("{} passes, and is listed as a known deviation", deviation.name));
+        }
+        match deviations.explaining(script, outcome) {
+            Some(deviation) => {
                 self.known += 1;
                 let (old, new) = (&deviation.rfc4960, &deviation.rfc9260);
-                Some(format!("{name}: known deviation: {} ({old}; {new})\n{outcome}", deviation.reason))
+                let Deviation { name, reason, .. } = deviation;
+                Some(format!("{name}: known deviation: {reason} ({old}; {new})\n{outcome}"))
             }
-            (false, None) => {
+            None => {
                 self.failed += 1;
                 Some(outcome.to_string())
             }

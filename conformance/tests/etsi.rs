@@ -121,14 +121,15 @@ fn every_test_purpose_has_a_line() {
     table.push_str("\n## Known deviations\n\nScripts of others after the same purposes that fail, and why that is right.\n\n");
     table.push_str("| script | why | its rule | ours |\n|---|---|---|---|\n");
     for deviation in &known.deviation {
-        let own = deviation.name.trim_start_matches("sctp-");
+        let script = deviation.name.rsplit('/').next().unwrap_or_default();
+        let own = script.trim_start_matches("sctp-");
         assert!(seen.contains(own), "{}: no case of ours holds the purpose", deviation.name);
         let (old, new) = (&deviation.rfc4960, &deviation.rfc9260);
         let cited = old.starts_with("RFC 4960 §") && new.starts_with("RFC 9260 §");
         assert!(cited, "{}: both sections are to be named", deviation.name);
         let rule = |text: &str| text.split_once(": ").map(|(_, rule)| rule.to_owned());
         assert!(rule(old).is_some() && rule(old) != rule(new), "{}: what has changed?", deviation.name);
-        let _ = writeln!(table, "| {} | {} | {old} | {new} |", deviation.name, deviation.reason);
+        let _ = writeln!(table, "| {script} | {} | {old} | {new} |", deviation.reason);
     }
     assert_eq!(known.deviation.len(), 3);
     table.push_str("\n## Stages\n\nScripts of others whose language has no word for what they need; it is set from outside\n");
@@ -137,7 +138,8 @@ fn every_test_purpose_has_a_line() {
     for stage in &Stages::known().stage {
         let own = stage.script.trim_start_matches("sctp-");
         assert!(seen.contains(own), "{}: no case of ours holds the purpose", stage.script);
-        assert_eq!(known.of(&stage.script), None, "{}: it passes, or it does not", stage.script);
+        let deviates = known.deviation.iter().any(|deviation| deviation.name.ends_with(&stage.script));
+        assert!(!deviates, "{}: it passes, or it does not", stage.script);
         let turns: Vec<String> = stage.towards.iter().map(ToString::to_string).collect();
         let _ = writeln!(
             table,

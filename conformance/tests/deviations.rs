@@ -1,0 +1,71 @@
+//! Which script is excused by the list of known deviations, and which is not.
+
+use anabranch_conformance::{Deviations, Outcome, Summary};
+
+const LIST: &str = "# Known.
+[[deviation]]
+name = \"one/same\"
+line = 7
+reason = \"a test\"
+rfc4960 = \"old\"
+rfc9260 = \"new\"
+";
+
+fn failing_at(line: usize) -> Outcome {
+    let text = || "x".to_owned();
+    Outcome::Fail { place: format!("f.pkt:{line}"), why: text(), expected: text(), seen: text(), log: vec![] }
+}
+
+/// Two suites may have scripts of one name: the folder tells them apart.
+#[test]
+fn a_script_is_known_by_its_folder_and_its_name() {
+    let list = Deviations::read(LIST).expect("a list");
+    let mut summary = Summary::default();
+    let said = summary.count("/suites/one/same", &failing_at(7), &list).expect("a line");
+    assert!(said.starts_with("one/same: known deviation: a test (old; new)"), "{said}");
+    for other in ["/suites/two/same", "/suites/one/same/same", "same", "/suites/one/sam", "/suites/none/same"]
+    {
+        let said = summary.count(other, &failing_at(7), &list).expect("a line");
+        assert!(!said.contains("known deviation"), "{other}: {said}");
+    }
+    assert_eq!((summary.known, summary.failed), (1, 5));
+    assert!(!summary.is_good());
+}
+
+/// One that fails elsewhere fails for another reason, and one that cannot be run is not excused.
+#[test]
+fn only_the_failure_that_is_listed_is_known() {
+    let list = Deviations::read(LIST).expect("a list");
+    let mut summary = Summary::default();
+    assert!(summary.count("one/same", &failing_at(8), &list).is_some());
+    let broken = Outcome::Error { place: "f.pkt:7".to_owned(), what: "no script".to_owned() };
+    assert!(summary.count("one/same", &broken, &list).is_some());
+    assert_eq!((summary.known, summary.failed), (0, 2));
+    let anywhere = Deviations::read(&LIST.replace("line = 7\n", "")).expect("a list");
+    assert!(summary.count("one/same", &failing_at(8), &anywhere).is_some());
+    assert_eq!((summary.known, summary.failed), (1, 2));
+}
+
+#[test]
+fn a_listed_script_that_passes_is_told() {
+    let list = Deviations::read(LIST).expect("a list");
+    let mut summary = Summary::default();
+    let said = summary.count("/suites/one/same", &Outcome::Pass { log: vec![] }, &list);
+    assert_eq!(said.as_deref(), Some("one/same passes, and is listed as a known deviation"));
+    assert_eq!(summary.count("/suites/two/same", &Outcome::Pass { log: vec![] }, &list), None);
+    assert_eq!((summary.passed, summary.surprising, summary.failed), (2, 1, 0));
+}
+
+#[test]
+fn a_list_names_folders() {
+    for (text, line, words) in [
+        (LIST.replace("one/same", "same"), 2, "directory/file"),
+        (LIST.replace("one/same", "one/same.pkt"), 2, "without .pkt"),
+        (LIST.replace("line = 7", "line = \"seven\""), 4, "line"),
+        (LIST.replace("reason", "because"), 5, "because"),
+    ] {
+        let why = Deviations::read(&text).expect_err(&text);
+        let told: usize = why.split(':').next().and_then(|line| line.parse().ok()).expect("a line");
+        assert!(told <= line && why.contains(words) || told == line, "{why}");
+    }
+}

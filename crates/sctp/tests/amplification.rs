@@ -71,8 +71,8 @@ impl Server {
     }
 
     /// The peer, whose first TSN is 1, sets up an association.
-    fn associate(&mut self) -> &mut Self {
-        let answers = self.ask(self.peer, &init(|_| {}));
+    fn associate(&mut self, write: Writes) -> &mut Self {
+        let answers = self.ask(self.peer, &init(write));
         let view = PacketView::parse(&answers[0]).expect("a good packet");
         let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
         self.tag = ack.0.tag;
@@ -120,7 +120,7 @@ fn duplicates_draw_no_more_than_they_are() {
     for mtu in [1_500, 65_535] {
         let mut server = Server::new(config("modern", &[]), &["10.0.0.1:0"], "10.0.0.2:0");
         server.engine.set_mtu(server.own.ip(), mtu);
-        server.associate();
+        server.associate(|_| {});
         let mut largest = 0;
         for part in 0..GAPS / 50 {
             let (_, answers) = server.chunks(|b| {
@@ -143,5 +143,266 @@ fn duplicates_draw_no_more_than_they_are() {
         // Who sends something new is told everything again.
         let (_, answers) = server.chunks(|b| one(3 + 2 * GAPS).emit(b));
         assert!(size(&answers) > 1_400, "{} bytes", size(&answers));
+    }
+}
+
+/// What an INIT may have in it, by what it is called in the table.
+type Writes = fn(&mut ChunkWriter<'_>);
+
+const RANDOM: [u8; 32] = [9; 32];
+
+const INITS: &[(&str, Writes)] = &[
+    ("nothing", |_| {}),
+    ("address types", |c| {
+        Param::SupportedAddresses(param::AddressTypes::BOTH).emit(c);
+    }),
+    ("one extension", |c| {
+        Param::SupportedExtensions(&[0x82]).emit(c);
+    }),
+    ("partial reliability", |c| {
+        Param::ForwardTsnSupported.emit(c);
+    }),
+    ("ECN", |c| {
+        Param::EcnCapable.emit(c);
+    }),
+    ("zero checksum", |c| {
+        Param::ZeroChecksum(1).emit(c);
+    }),
+    ("adaptation", |c| {
+        Param::Adaptation(1).emit(c);
+    }),
+    ("cookie preservative", |c| {
+        Param::CookiePreservative(60_000).emit(c);
+    }),
+    ("authentication", |c| {
+        Param::Random(&RANDOM).emit(c);
+        Param::HmacAlgos(&[0, 1]).emit(c);
+    }),
+    ("authentication of all", |c| {
+        Param::Random(&RANDOM).emit(c);
+        let kinds: Vec<u8> = (0..=255).collect();
+        Param::ChunkList(&kinds).emit(c);
+        Param::HmacAlgos(&[0, 3, 0, 1]).emit(c);
+    }),
+    ("all extensions", |c| {
+        Param::EcnCapable.emit(c);
+        Param::ForwardTsnSupported.emit(c);
+        Param::ZeroChecksum(1).emit(c);
+        Param::SupportedExtensions(&[15, 193, 128, 130, 192, 64, 194]).emit(c);
+        Param::Random(&RANDOM).emit(c);
+        Param::HmacAlgos(&[0, 3, 0, 1]).emit(c);
+        Param::SupportedAddresses(param::AddressTypes::BOTH).emit(c);
+    }),
+    ("1 unknown parameter", |c| {
+        c.tlv(0xc0ff, &[]);
+    }),
+    ("300 unknown parameters", |c| {
+        (0..300).for_each(|_| {
+            c.tlv(0xc0ff, &[]);
+        });
+    }),
+    ("16 IPv4 addresses", |c| {
+        (0..16).for_each(|n| {
+            Param::Ipv4([11, 0, 0, n].into()).emit(c);
+        });
+    }),
+    ("70 IPv6 addresses", |c| {
+        (0..70_u16).for_each(|n| {
+            Param::Ipv6([0x2001, 0xdb8, 0, 0, 0, 0, 0, n].into()).emit(c);
+        });
+    }),
+    ("a host name", |c| {
+        c.tlv(11, &[b"a\0"]);
+    }),
+    ("a parameter cut off", |c| c.bytes(&[0, 5, 0, 8])),
+    ("a RANDOM too short", |c| {
+        Param::Random(&[1]).emit(c);
+        Param::HmacAlgos(&[0, 1]).emit(c);
+    }),
+    ("ASCONF without AUTH", |c| {
+        Param::SupportedExtensions(&[193]).emit(c);
+    }),
+];
+
+const FULL: &[(&str, &str)] = &[
+    ("auth", "yes"),
+    ("auth_chunks", "all"),
+    ("asconf", "yes"),
+    ("reconfig", "yes"),
+    ("interleaving", "yes"),
+    ("partial_reliability", "yes"),
+    ("ecn", "yes"),
+    ("zero_checksum", "yes"),
+    ("adaptation", "7"),
+];
+
+/// RFC 9260 §12.2.4.1: an INIT whose source is somebody else's draws three times its bytes to there at most, whatever
+/// is in it and whatever there would be to say. Bytes are those of SCTP: beside them stand the headers of UDP and IP,
+/// which are the same in both, so that on the wire it is less.
+#[test]
+fn an_init_draws_three_times_its_bytes_at_most() {
+    let v4: Vec<String> = (1..=9).map(|n| format!("10.0.{n}.1:9899")).collect();
+    let v6: Vec<String> = (1..=9).map(|n| format!("[2001:db8:{n}::1]:9899")).collect();
+    let all: Vec<&str> = v4.iter().chain(&v6).map(String::as_str).collect();
+    let turned: Vec<&str> = v6.iter().chain(&v4).map(String::as_str).collect();
+    let peers = ["192.0.2.7:9899", "[2001:db8:77::7]:9899"];
+    println!("{:24}{:>6}{:>8}{:>8}{:>8}   bytes of the answer", "INIT with", "bytes", "1 v4", "9+9", "1 v6");
+    for set in [&[][..], FULL] {
+        let servers = [(&all[..1], peers[0], 28), (&all, peers[0], 28), (&turned[..1], peers[1], 48)];
+        for (what, write) in INITS {
+            let asked = init(write);
+            let mut row = format!("{what:24}{:6}", asked.len());
+            for (addresses, peer, headers) in servers {
+                let mut server = Server::new(config("modern", set), addresses, peer);
+                let answers = server.ask(server.peer, &asked);
+                let (bytes, wire) = (size(&answers), size(&answers) + headers * answers.len());
+                row += &format!("{bytes:8}");
+                assert!(
+                    answers.len() <= 1 && bytes <= 3 * asked.len(),
+                    "{what}: {bytes} for {}",
+                    asked.len()
+                );
+                assert!(wire <= 3 * (asked.len() + headers), "{what}: {wire} on the wire");
+                assert!(*what != "nothing" || wire <= 2 * (asked.len() + headers), "{wire} on the wire");
+            }
+            println!("{row}");
+        }
+    }
+}
+
+/// RFC 9260 §5.1.2: what there is to list is listed where the INIT is as large as those of real peers are.
+#[test]
+fn addresses_are_listed_as_far_as_they_fit() {
+    let servers = ["10.0.1.1:0", "10.0.2.1:0", "[2001:db8:1::1]:0", "[2001:db8:2::1]:0"];
+    let listed = |write: Writes| {
+        let mut server = Server::new(config("modern", &[]), &servers, "192.0.2.7:0");
+        let answers = server.ask(server.peer, &init(write));
+        let view = PacketView::parse(&answers[0]).expect("a good packet");
+        let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
+        let params = tlv::Tlvs::new(ack.0.params.rest()).flatten().flat_map(Param::parse);
+        params.filter_map(|param| param.address()).collect::<Vec<_>>()
+    };
+    // Linux's INIT is some 80 bytes, ours of the profile modern 60.
+    let large: Writes = |c| {
+        Param::SupportedExtensions(&[130, 192, 64, 194]).emit(c);
+        Param::ForwardTsnSupported.emit(c);
+        Param::SupportedAddresses(param::AddressTypes::BOTH).emit(c);
+    };
+    let all: Vec<_> = servers.iter().map(|text| address(text).ip()).collect();
+    assert_eq!(listed(large), all);
+    // The smallest there is learns of one more than the address it has come to.
+    assert_eq!(listed(|_| {}), all[1..2]);
+}
+
+/// The same from an address and port that have an association: what starts it anew is twelve bytes more at most.
+#[test]
+fn an_init_for_an_association_draws_little() {
+    for (own, peer, headers) in
+        [("10.0.1.1:9899", "192.0.2.7:9899", 28), ("[2001:db8:1::1]:9899", "[2001:db8:77::7]:9899", 48)]
+    {
+        for set in [&[][..], FULL] {
+            let mut server = Server::new(config("modern", set), &[own], peer);
+            server.associate(|_| {});
+            for (what, write) in INITS {
+                let asked = init(write);
+                for source in [server.peer, address("192.0.2.99:9899")] {
+                    let answers = server.ask(source, &asked);
+                    let (bytes, wire) = (size(&answers), size(&answers) + headers * answers.len());
+                    assert!(answers.len() <= 1, "{what}: {} answers", answers.len());
+                    assert!(bytes <= 3 * asked.len() + 8, "{own}, {what}: {bytes} for {}", asked.len());
+                    assert!(wire <= 3 * (asked.len() + headers), "{own}, {what}: {wire} on the wire");
+                }
+            }
+        }
+    }
+}
+
+/// RFC 9260 §8.4: what belongs to no association draws nothing, or one answer that is not larger.
+#[test]
+fn out_of_the_blue_draws_no_more_than_it_is() {
+    let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");
+    let mut answered = 0;
+    for port in [PORT, 81] {
+        for kind in 0..=255_u8 {
+            for length in [0, 4, 12, 16, 100, 1_400] {
+                for tag in [0, 0xdead] {
+                    let bytes = packet((PEER_PORT, port), tag, |b| {
+                        let mut chunk = ChunkWriter::open(b, kind, 0);
+                        chunk.bytes(&vec![0; length]);
+                        chunk.close();
+                    });
+                    let answers = server.ask(server.peer, &bytes);
+                    answered += answers.len();
+                    assert!(
+                        answers.len() <= 1 && size(&answers) <= bytes.len(),
+                        "type {kind}: {} bytes draw {}",
+                        bytes.len(),
+                        size(&answers)
+                    );
+                }
+            }
+        }
+    }
+    assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
+}
+
+/// What a peer may send that is answered, packet by packet; it grows as large as its path takes.
+#[test]
+fn a_peer_draws_three_times_its_bytes_at_most() {
+    type Write = fn(u32, &mut Vec<u8>);
+    let kinds: &[(&str, usize, Write)] = &[
+        ("DATA, the next", 1, |n, b| one(1 + n).emit(b)),
+        ("DATA, seen before", 1, |_, b| one(1).emit(b)),
+        ("DATA, beyond the window", 1, |_, b| one(100_000).emit(b)),
+        ("DATA on streams that are not there", 2, |n, b| {
+            (0..60).for_each(|i| Data { stream: 999, ..one(1 + 60 * n + i) }.emit(b));
+        }),
+        ("HEARTBEAT, 1", 1, |_, b| Heartbeat { info: b"me", rest: &[] }.emit(b)),
+        ("HEARTBEAT, 180", 1, |_, b| {
+            (0..180).for_each(|_| Heartbeat { info: &[], rest: &[] }.emit(b));
+        }),
+        ("unknown chunk to report, 1", 2, |_, b| b.extend_from_slice(&[0xfe, 0, 0, 4])),
+        ("unknown chunks to report, 8", 3, |_, b| {
+            (0..8).for_each(|_| b.extend_from_slice(&[0xfe, 0, 0, 4]));
+        }),
+        ("unknown chunks to report, 300", 1, |_, b| {
+            (0..300).for_each(|_| b.extend_from_slice(&[0xfe, 0, 0, 4]));
+        }),
+        ("RE-CONFIG, 1 request", 2, |n, b| {
+            ReConfig::write(b, &[ReConfigParam::ResetTsn { request: 1 + n }]);
+        }),
+        ("RE-CONFIG, an old request", 2, |_, b| {
+            ReConfig::write(b, &[ReConfigParam::ResetTsn { request: 0 }]);
+        }),
+        ("RE-CONFIG, 60 requests", 1, |n, b| {
+            (0..60).for_each(|i| ReConfig::write(b, &[ReConfigParam::ResetTsn { request: 1 + 60 * n + i }]));
+        }),
+        ("FORWARD TSN, old", 2, |_, b| ForwardTsn::write(b, Tsn(0), [])),
+        ("COOKIE ECHO, made up", 1, |_, b| CookieEcho { cookie: &[7; 60] }.emit(b)),
+        ("AUTH of an unknown HMAC", 2, |_, b| Auth { key: 0, hmac: 9, mac: &[0; 4] }.emit(b)),
+        ("ERROR", 1, |_, b| b.extend_from_slice(&[9, 0, 0, 8, 0, 2, 0, 4])),
+        ("SACK", 1, |_, b| {
+            Sack { cumulative: Tsn(0), window: 1 << 20, gaps: &[], duplicates: &[] }.emit(b);
+        }),
+        ("COOKIE ACK", 1, |_, b| CookieAck.emit(b)),
+        ("PAD, 300", 1, |_, b| (0..300).for_each(|_| Pad { filling: &[] }.emit(b))),
+    ];
+    for &(what, most, write) in kinds {
+        let set = [("auth", "yes"), ("reconfig", "yes")];
+        let mut server = Server::new(config("modern", &set), &["10.0.0.1:0"], "10.0.0.2:0");
+        server.associate(|c| {
+            Param::ForwardTsnSupported.emit(c);
+            Param::SupportedExtensions(&[15, 130, 192]).emit(c);
+            Param::Random(&RANDOM).emit(c);
+            Param::HmacAlgos(&[0, 3, 0, 1]).emit(c);
+        });
+        server.chunks(|b| one(1).emit(b));
+        let (mut asked, mut answered) = (0, 0);
+        for n in 0..100 {
+            let (bytes, answers) = server.chunks(|b| write(n + 1, b));
+            (asked, answered) = (asked + bytes, answered + size(&answers));
+        }
+        println!("{what:40}{asked:8} bytes draw {answered:8}");
+        assert!(answered <= most * asked, "{what}: {asked} bytes draw {answered}");
     }
 }

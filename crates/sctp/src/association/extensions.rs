@@ -93,16 +93,16 @@ impl Extensions {
         kinds.contains(&kind::I_FORWARD_TSN)
     }
 
-    /// Appends the parameters that announce them.
-    pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>) {
-        if self.ecn {
+    /// Appends the parameters that announce them: those of their own as far as the peer has `asked`, and the list.
+    pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, asked: Self, list: bool) {
+        if self.ecn && asked.ecn {
             Param::EcnCapable.emit(chunk);
         }
-        if self.partial_reliability {
+        if self.partial_reliability && asked.partial_reliability {
             // RFC 3758 §3.1.
             Param::ForwardTsnSupported.emit(chunk);
         }
-        if self.zero_checksum {
+        if self.zero_checksum && asked.zero_checksum {
             // RFC 9653 §5.1.
             Param::ZeroChecksum(OVER_DTLS).emit(chunk);
         }
@@ -119,7 +119,7 @@ impl Extensions {
                 kinds.extend_from_slice(list);
             }
         }
-        if !kinds.is_empty() {
+        if list && !kinds.is_empty() {
             Param::SupportedExtensions(&kinds).emit(chunk);
         }
     }

@@ -3,13 +3,11 @@
 //! Home of RFC 9260 §5.1, §5.3.1 and §5.2.6.
 
 use super::asconf::Asconf;
-use super::auth::keys::Said;
 use super::extensions::Extensions;
 use super::negotiate::{Offer, Refusal, read};
 use super::state::{Echo, Init};
 use super::timers::Timer;
 use super::{Association, Ctx, State};
-use crate::config::Config;
 use crate::event::{CloseReason, Event};
 use crate::path::MOST;
 use crate::recv::RecvHalf;
@@ -17,7 +15,7 @@ use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::cause::MissingParams;
 use anabranch_wire::sctp::param::AddressTypes;
 use anabranch_wire::sctp::{self as wire, Cause, ChunkWriter, Chunks, Param, Tsn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// New INITs after stale cookies before giving up.
 const STALE_COOKIES: u32 = 4;
@@ -344,7 +342,16 @@ impl Association {
         let mut chunk = init.open(buffer);
         let auth = self.auth.as_ref().map(|auth| &auth.ours);
         let locals = ctx.locals_for(self.peer());
-        write_common_params(&mut chunk, &self.config, locals.clone(), auth);
+        write_addresses(&mut chunk, locals.clone().map(|local| local.ip()));
+        let ours = Extensions::of(&self.config);
+        ours.announce(&mut chunk, ours, true);
+        if let Some(auth) = auth {
+            auth.emit(&mut chunk);
+        }
+        if let Some(code) = self.config.adaptation {
+            // RFC 5061 §4.2.6: passed through to the peer's application.
+            Param::Adaptation(code).emit(&mut chunk);
+        }
         if let Some(ms) = preserve {
             Param::CookiePreservative(ms).emit(&mut chunk);
         }
@@ -363,25 +370,12 @@ impl Association {
     }
 }
 
-/// The parameters that INIT and INIT ACK share: addresses and extensions.
-pub(crate) fn write_common_params(
-    chunk: &mut ChunkWriter<'_>,
-    config: &Config,
-    addresses: impl Iterator<Item = SocketAddr> + Clone,
-    auth: Option<&Said>,
-) {
+/// Appends the addresses of this side, as far as a peer has to be told of them.
+pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
     // RFC 9260 §3.3.2.1: without a list the packet's source is the only address.
     if addresses.clone().nth(1).is_some() {
-        for address in addresses {
-            Param::from(address.ip()).emit(chunk);
-        }
-    }
-    Extensions::of(config).announce(chunk);
-    if let Some(auth) = auth {
-        auth.emit(chunk);
-    }
-    if let Some(code) = config.adaptation {
-        // RFC 5061 §4.2.6: passed through to the peer's application.
-        Param::Adaptation(code).emit(chunk);
+        addresses.for_each(|address| {
+            Param::from(address).emit(chunk);
+        });
     }
 }

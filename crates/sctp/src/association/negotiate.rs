@@ -26,6 +26,10 @@ pub(crate) struct Offer {
     pub(crate) preserve_ms: u32,
     /// What the sender supports.
     pub(crate) extensions: Extensions,
+    /// The same before what one extension demands of another, and whether there was a list of extensions: what an
+    /// INIT ACK has to answer.
+    pub(crate) announced: Extensions,
+    pub(crate) lists_extensions: bool,
     /// What it says of authentication, where this side wants it.
     pub(crate) auth: Option<Said>,
     /// The code point of what runs above it.
@@ -88,6 +92,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             Param::ZeroChecksum(OVER_DTLS) => offer.extensions.zero_checksum = true,
             Param::EcnCapable => offer.extensions.ecn = true,
             Param::SupportedExtensions(kinds) => {
+                offer.lists_extensions = true;
                 offer.extensions.note_kinds(kinds);
                 i_forward |= Extensions::names_i_forward(kinds);
             }
@@ -127,6 +132,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             }
         }
     }
+    offer.announced = offer.extensions;
     // RFC 8260 §2.3.1: with I-DATA only I-FORWARD-TSN can skip anything.
     if ours.interleaving && offer.extensions.interleaving && !i_forward {
         offer.extensions.partial_reliability = false;

@@ -101,8 +101,8 @@ impl Association {
         let offer = Offer {
             tag: cookie.peer_tag,
             window: cookie.window,
-            outbound: cookie.peer_outbound,
-            inbound: cookie.peer_inbound,
+            outbound: cookie.inbound,
+            inbound: cookie.outbound,
             tsn: cookie.peer_tsn,
             addresses: cookie.addresses.clone(),
             extensions: cookie.extensions,

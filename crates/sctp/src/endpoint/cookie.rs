@@ -4,22 +4,35 @@
 //! yet, signed with a key that only this endpoint has. Keys are changed from
 //! time to time; the one before is kept for cookies that are on their way.
 //!
+//! A cookie is short, because an INIT with a forged source must not draw much
+//! more than it is. What the COOKIE ECHO says again (both ports, the tag, where
+//! it was sent to) is signed and not in it.
+//!
+//! ```text
+//!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
+//!  1  flags                      8  peer's tag                  20  peer's a_rwnd
+//!  2  extensions of the peer    12  our first TSN               24  streams, out and in
+//!  3  which local address       28  source of the INIT, 4 or 16 bytes; what the flags tell of;
+//!                                   addresses listed; 16 bytes of HMAC-SHA-256
+//! ```
+//!
 //! Home of RFC 9260 §5.1.3 and §5.1.5.
 
 use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::extensions::Extensions;
 use crate::config::Config;
-use anabranch_base::time::{Duration, nanos};
+use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What a cookie says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
-    pub(crate) created: Instant,
-    pub(crate) life: Duration,
+    /// Until when it is good; a whole millisecond.
+    pub(crate) expires: Instant,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
@@ -28,12 +41,9 @@ pub(crate) struct Cookie {
     pub(crate) peer_tsn: u32,
     /// The peer's a_rwnd.
     pub(crate) window: u32,
-    /// Streams as the INIT ACK granted them.
+    /// Streams: as many as both sides can do.
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
-    /// Streams as the INIT asked for them.
-    pub(crate) peer_outbound: u16,
-    pub(crate) peer_inbound: u16,
     /// RFC 9260 §5.2.2: local and peer's Tie-Tag, 0 for none.
     pub(crate) tie_tags: (u32, u32),
     /// What the peer supports.
@@ -48,6 +58,16 @@ pub(crate) struct Cookie {
     pub(crate) local: IpAddr,
     /// The addresses that the INIT listed.
     pub(crate) addresses: Vec<IpAddr>,
+}
+
+/// What a COOKIE ECHO says beside the cookie, and what it may have been sent to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Echoed<'a> {
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    pub(crate) local_tag: u32,
+    /// Local addresses, likely ones first.
+    pub(crate) locals: &'a [IpAddr],
 }
 
 /// RFC 4895 §6.3: what a responder without memory needs to check an AUTH. No
@@ -77,7 +97,6 @@ pub(crate) enum Opened {
 }
 
 /// The keys.
-#[derive(Debug)]
 pub(crate) struct Sealer {
     rng: Rng,
     generation: u8,
@@ -87,14 +106,36 @@ pub(crate) struct Sealer {
     period: Duration,
 }
 
-const MAC: usize = 32;
+impl fmt::Debug for Sealer {
+    /// Without the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+/// RFC 2104 §5: half of the hash's bytes are enough.
+const MAC: usize = 16;
+
+/// No cookie lives longer: so that milliseconds in 32 bits tell which one is meant.
+const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What is in a cookie beyond what is in every one.
+mod flag {
+    pub(super) const V6: u8 = 1;
+    pub(super) const TIED: u8 = 2;
+    pub(super) const AUTH: u8 = 4;
+    /// The random number is not the one that belongs to the tag.
+    pub(super) const RANDOM: u8 = 8;
+    pub(super) const ADAPTATION: u8 = 16;
+    pub(super) const ADDRESSES: u8 = 32;
+}
 
 impl Sealer {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
         // Long enough that no cookie outlives two keys by much.
-        let period = cookie_life.saturating_mul(2).max(Duration::from_secs(60));
+        let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
     }
 
@@ -109,93 +150,121 @@ impl Sealer {
         self.changed = now;
     }
 
+    /// When a cookie made now is stale.
+    pub(crate) fn expiry(now: Instant, life: Duration) -> Instant {
+        Instant::from_millis((now + life.min(MAX_LIFE)).as_nanos().div_ceil(1_000_000))
+    }
+
+    /// RFC 4895 §6.1: the random number that belongs to a tag. It need not be in the cookie.
+    pub(crate) fn random(&mut self, now: Instant, local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
+        self.rotate(now);
+        random_of(&self.current, local_tag, peer_tag)
+    }
+
     /// RFC 9260 §5.1.3: the cookie with its signature.
     pub(crate) fn seal(&mut self, now: Instant, cookie: &Cookie) -> Vec<u8> {
         self.rotate(now);
         let mut bytes = vec![self.generation];
-        cookie.write(&mut bytes);
-        let mac = Self::mac(&self.current, &bytes);
-        bytes.extend_from_slice(&mac.finalize().into_bytes());
+        cookie.write(&random_of(&self.current, cookie.local_tag, cookie.peer_tag), &mut bytes);
+        let mac = signature(&self.current, &bytes, cookie.implied(), cookie.local);
+        bytes.extend_from_slice(&mac.finalize().into_bytes()[..MAC]);
         bytes
     }
 
     /// RFC 9260 §5.1.5: `None` is discarded in silence.
-    pub(crate) fn open(&mut self, now: Instant, bytes: &[u8]) -> Option<Opened> {
+    pub(crate) fn open(&mut self, now: Instant, bytes: &[u8], echoed: Echoed<'_>) -> Option<Opened> {
         self.rotate(now);
-        let (body, signature) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
-        let key = match self.generation.wrapping_sub(*body.first()?) {
+        let (body, signed) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
+        let [generation, _, _, fold, ..] = *body else { return None };
+        let key = match self.generation.wrapping_sub(generation) {
             0 => &self.current,
             1 => self.previous.as_ref()?,
             _ => return None,
         };
+        let implied = [echoed.local_port.into(), echoed.peer_port.into(), echoed.local_tag];
         // Compared in constant time.
-        Self::mac(key, body).verify_slice(signature).ok()?;
-        let cookie = Cookie::read(&mut Reader(&body[1..]))?;
-        let age = now - cookie.created;
-        Some(match age.checked_sub(cookie.life) {
-            Some(over) if !over.is_zero() => Opened::Stale(cookie, over),
-            _ => Opened::Good(cookie),
-        })
+        let is_signed = |local: &&IpAddr| {
+            folded(**local) == fold
+                && signature(key, body, implied, **local).verify_truncated_left(signed).is_ok()
+        };
+        let local = *echoed.locals.iter().find(is_signed)?;
+        let cookie = Cookie::read(&mut Reader(&body[1..]), now, echoed, local, key)?;
+        let over = now - cookie.expires;
+        Some(if over.is_zero() { Opened::Good(cookie) } else { Opened::Stale(cookie, over) })
     }
+}
 
-    fn mac(key: &[u8; 32], bytes: &[u8]) -> Hmac<Sha256> {
-        // The block size of SHA-256 is 64: a key of 32 bytes is padded as RFC 2104 §2 says,
-        // which is what `new` does, without the length check of `new_from_slice`.
-        let mut block = [0; 64];
-        block[..32].copy_from_slice(key);
-        let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into());
-        mac.update(bytes);
-        mac
+/// The keyed hash of a cookie, of what its echo says again, and of the address that it is sent to.
+fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> Hmac<Sha256> {
+    let mut mac = keyed(key);
+    mac.update(body);
+    implied.iter().for_each(|word| mac.update(&word.to_be_bytes()));
+    match local {
+        IpAddr::V4(v4) => mac.update(&v4.octets()),
+        IpAddr::V6(v6) => mac.update(&v6.octets()),
+    }
+    mac
+}
+
+/// No cookie is so short: what is signed is never mistaken for this.
+fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
+    let mut mac = keyed(key);
+    mac.update(&local_tag.to_be_bytes());
+    mac.update(&peer_tag.to_be_bytes());
+    mac.finalize().into_bytes().into()
+}
+
+fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
+    // The block size of SHA-256 is 64: a key of 32 bytes is padded as RFC 2104 §2 says,
+    // which is what `new` does, without the length check of `new_from_slice`.
+    let mut block = [0; 64];
+    block[..32].copy_from_slice(key);
+    <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
+}
+
+/// Tells local addresses apart, mostly; the signature always does.
+fn folded(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(v4) => v4.octets().iter().fold(0, |fold, byte| fold ^ byte),
+        IpAddr::V6(v6) => v6.octets().iter().fold(0, |fold, byte| fold ^ byte),
     }
 }
 
 impl Cookie {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
-        out.extend_from_slice(&nanos(self.life).to_be_bytes());
-        for half in [
-            self.local_port,
-            self.peer_port,
-            self.outbound,
-            self.inbound,
-            self.peer_outbound,
-            self.peer_inbound,
-        ] {
-            out.extend_from_slice(&half.to_be_bytes());
-        }
-        for word in [
-            self.local_tag,
-            self.peer_tag,
-            self.local_tsn,
-            self.peer_tsn,
-            self.window,
-            self.tie_tags.0,
-            self.tie_tags.1,
-        ] {
-            out.extend_from_slice(&word.to_be_bytes());
-        }
-        self.write_extensions(out);
-        out.push(self.extensions.bits());
-        out.push(self.addresses.len() as u8);
-        for &address in [self.init_source, self.local].iter().chain(&self.addresses) {
-            match address {
-                IpAddr::V4(v4) => {
-                    out.push(4);
-                    out.extend_from_slice(&v4.octets());
-                }
-                IpAddr::V6(v6) => {
-                    out.push(6);
-                    out.extend_from_slice(&v6.octets());
-                }
-            }
-        }
+    /// What its echo says again.
+    fn implied(&self) -> [u32; 3] {
+        [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
 
-    /// What only extensions need: a byte tells what follows.
-    fn write_extensions(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(self.auth.is_some()) | u8::from(self.adaptation.is_some()) << 1);
+    /// Appends all but the generation; `random` belongs to the tag.
+    fn write(&self, random: &[u8; RANDOM], out: &mut Vec<u8>) {
+        let own_random = self.auth.as_ref().is_some_and(|auth| auth.random != *random);
+        let flags = [
+            (self.init_source.is_ipv6(), flag::V6),
+            (self.tie_tags != (0, 0), flag::TIED),
+            (self.auth.is_some(), flag::AUTH),
+            (own_random, flag::RANDOM),
+            (self.adaptation.is_some(), flag::ADAPTATION),
+            (!self.addresses.is_empty(), flag::ADDRESSES),
+        ];
+        let flags = flags.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
+        out.extend_from_slice(&[flags, self.extensions.bits(), folded(self.local)]);
+        let expires = self.expires.as_nanos() / 1_000_000;
+        for word in [expires as u32, self.peer_tag, self.local_tsn, self.peer_tsn, self.window] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        for half in [self.outbound, self.inbound] {
+            out.extend_from_slice(&half.to_be_bytes());
+        }
+        write_octets(out, self.init_source);
+        if self.tie_tags != (0, 0) {
+            out.extend_from_slice(&self.tie_tags.0.to_be_bytes());
+            out.extend_from_slice(&self.tie_tags.1.to_be_bytes());
+        }
         if let Some(SealedAuth { random, peer }) = &self.auth {
-            out.extend_from_slice(random);
+            if own_random {
+                out.extend_from_slice(random);
+            }
             out.extend_from_slice(&peer.random);
             let chunks = peer.chunks.as_deref();
             out.extend_from_slice(&chunks.map_or(u16::MAX, |kinds| kinds.len() as u16).to_be_bytes());
@@ -206,13 +275,36 @@ impl Cookie {
         if let Some(code) = self.adaptation {
             out.extend_from_slice(&code.to_be_bytes());
         }
+        if !self.addresses.is_empty() {
+            out.push(self.addresses.len() as u8);
+        }
+        for &address in &self.addresses {
+            out.push(if address.is_ipv6() { 6 } else { 4 });
+            write_octets(out, address);
+        }
     }
 
-    fn read_extensions(from: &mut Reader<'_>) -> Option<(Option<SealedAuth>, Option<u32>)> {
-        let [present] = from.take()?;
+    fn read(
+        from: &mut Reader<'_>,
+        now: Instant,
+        echoed: Echoed<'_>,
+        local: IpAddr,
+        key: &[u8; 32],
+    ) -> Option<Self> {
+        let [flags, extensions, _] = from.take()?;
+        let expires = from.word()?;
+        let (peer_tag, local_tsn, peer_tsn, window) =
+            (from.word()?, from.word()?, from.word()?, from.word()?);
+        let (outbound, inbound) = (from.half()?, from.half()?);
+        let init_source = from.octets(flags & flag::V6 != 0)?;
+        let tied = flags & flag::TIED != 0;
+        let tie_tags = if tied { (from.word()?, from.word()?) } else { (0, 0) };
+        let Echoed { local_port, peer_port, local_tag, .. } = echoed;
         let mut auth = None;
-        if present & 1 != 0 {
-            let (random, theirs) = (from.take()?, from.take()?);
+        if flags & flag::AUTH != 0 {
+            let own = flags & flag::RANDOM != 0;
+            let random = if own { from.take()? } else { random_of(key, local_tag, peer_tag) };
+            let theirs = from.take()?;
             let chunks = match from.half()? {
                 u16::MAX => None,
                 length => Some(from.bytes(length)?.to_vec()),
@@ -221,28 +313,15 @@ impl Cookie {
             let hmacs = from.bytes(length)?.to_vec();
             auth = Some(SealedAuth { random, peer: Said { random: theirs, chunks, hmacs } });
         }
-        let adaptation = if present & 2 != 0 { Some(from.word()?) } else { None };
-        Some((auth, adaptation))
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
-        let created = Instant::from_nanos(u64::from_be_bytes(from.take()?));
-        let life = Duration::from_nanos(u64::from_be_bytes(from.take()?));
-        let (local_port, peer_port) = (from.half()?, from.half()?);
-        let (outbound, inbound) = (from.half()?, from.half()?);
-        let (peer_outbound, peer_inbound) = (from.half()?, from.half()?);
-        let (local_tag, peer_tag) = (from.word()?, from.word()?);
-        let (local_tsn, peer_tsn) = (from.word()?, from.word()?);
-        let window = from.word()?;
-        let tie_tags = (from.word()?, from.word()?);
-        let (auth, adaptation) = Self::read_extensions(from)?;
-        let [extensions, count] = from.take()?;
-        let init_source = from.address()?;
-        let local = from.address()?;
+        let adaptation = if flags & flag::ADAPTATION != 0 { Some(from.word()?) } else { None };
+        let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
+        // The key is not much older than the cookie: of all instants with this remainder the nearest is meant.
+        let now = now.as_nanos() / 1_000_000;
+        let ahead = expires.wrapping_sub(now as u32) as i32;
+        let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
         Some(Self {
-            created,
-            life,
+            expires,
             local_port,
             peer_port,
             local_tag,
@@ -252,8 +331,6 @@ impl Cookie {
             window,
             outbound,
             inbound,
-            peer_outbound,
-            peer_inbound,
             tie_tags,
             extensions: Extensions::from_bits(extensions),
             auth,
@@ -262,6 +339,13 @@ impl Cookie {
             local,
             addresses,
         })
+    }
+}
+
+fn write_octets(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => out.extend_from_slice(&v4.octets()),
+        IpAddr::V6(v6) => out.extend_from_slice(&v6.octets()),
     }
 }
 
@@ -288,12 +372,16 @@ impl Reader<'_> {
         self.take().map(u32::from_be_bytes)
     }
 
-    fn address(&mut self) -> Option<IpAddr> {
-        match self.take::<1>()? {
-            [4] => self.take::<4>().map(|octets| Ipv4Addr::from(octets).into()),
-            [6] => self.take::<16>().map(|octets| Ipv6Addr::from(octets).into()),
-            _ => None,
+    fn octets(&mut self, v6: bool) -> Option<IpAddr> {
+        match v6 {
+            false => self.take::<4>().map(|octets| Ipv4Addr::from(octets).into()),
+            true => self.take::<16>().map(|octets| Ipv6Addr::from(octets).into()),
         }
+    }
+
+    fn address(&mut self) -> Option<IpAddr> {
+        let [version] = self.take()?;
+        self.octets(version == 6)
     }
 }
 
@@ -301,10 +389,9 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    fn cookie(created: Instant) -> Cookie {
+    fn cookie(now: Instant) -> Cookie {
         Cookie {
-            created,
-            life: Duration::from_secs(60),
+            expires: Sealer::expiry(now, Duration::from_secs(60)),
             local_port: 80,
             peer_port: 5000,
             local_tag: 1,
@@ -314,8 +401,6 @@ mod tests {
             window: 5,
             outbound: 6,
             inbound: 7,
-            peer_outbound: 8,
-            peer_inbound: 9,
             tie_tags: (10, 11),
             extensions: Extensions::from_bits(1),
             auth: Some(SealedAuth {
@@ -329,25 +414,124 @@ mod tests {
         }
     }
 
+    /// What every INIT makes of it.
+    fn least(now: Instant, v6: bool) -> Cookie {
+        let init_source = if v6 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, 1].into() };
+        let all = cookie(now);
+        Cookie { tie_tags: (0, 0), auth: None, adaptation: None, addresses: Vec::new(), init_source, ..all }
+    }
+
+    /// Bytes of every cookie before the source of the INIT.
+    const FIXED: usize = 28;
+    const LOCALS: [IpAddr; 3] = [
+        IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
+        // The same when folded.
+        IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
+        IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+    ];
+    const ECHOED: Echoed<'static> = Echoed { local_port: 80, peer_port: 5000, local_tag: 1, locals: &LOCALS };
+
+    fn at(s: u64) -> Instant {
+        Instant::from_millis(s * 1000)
+    }
+
     /// RFC 9260 §5.1.5: steps 1, 2 and 4.
     #[test]
     fn good_stale_forged_and_forgotten() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
-        let at = |s: u64| Instant::from_millis(s * 1000);
-        let made = cookie(at(1));
-        let sealed = sealer.seal(at(1), &made);
-        assert_eq!(sealer.open(at(61), &sealed), Some(Opened::Good(made.clone())));
-        assert_eq!(sealer.open(at(62), &sealed), Some(Opened::Stale(made.clone(), Duration::from_secs(1))));
-        for i in 0..sealed.len() {
-            let mut forged = sealed.clone();
-            forged[i] ^= 1;
-            assert_eq!(sealer.open(at(2), &forged), None, "byte {i}");
-            assert_eq!(sealer.open(at(2), &sealed[..i]), None);
+        for made in [cookie(at(1)), least(at(1), false), least(at(1), true)] {
+            let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+            let sealed = sealer.seal(at(1), &made);
+            assert_eq!(sealer.open(at(61), &sealed, ECHOED), Some(Opened::Good(made.clone())));
+            let stale = Some(Opened::Stale(made.clone(), Duration::from_secs(1)));
+            assert_eq!(sealer.open(at(62), &sealed, ECHOED), stale);
+            for i in 0..sealed.len() {
+                for bit in 0..8 {
+                    let mut forged = sealed.clone();
+                    forged[i] ^= 1 << bit;
+                    assert_eq!(sealer.open(at(2), &forged, ECHOED), None, "byte {i}");
+                }
+                assert_eq!(sealer.open(at(2), &sealed[..i], ECHOED), None);
+            }
         }
         // One change of keys is survived, two are not.
-        assert!(matches!(sealer.open(at(130), &sealed), Some(Opened::Stale(..))));
-        assert_eq!(sealer.open(at(260), &sealed), None);
+        let sealed = sealer.seal(at(1), &cookie(at(1)));
+        assert!(matches!(sealer.open(at(130), &sealed, ECHOED), Some(Opened::Stale(..))));
+        assert_eq!(sealer.open(at(260), &sealed, ECHOED), None);
         let mut other = Sealer::new(Rng::new(2), Duration::from_secs(60));
-        assert_eq!(other.open(at(1), &sealed), None);
+        assert_eq!(other.open(at(1), &sealed, ECHOED), None);
+    }
+
+    /// It is good between its ports, with its tag, at an address that it was sent to, and nowhere else.
+    #[test]
+    fn what_is_not_in_it_is_signed() {
+        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let sealed = sealer.seal(at(1), &cookie(at(1)));
+        for echoed in [
+            Echoed { local_port: 81, ..ECHOED },
+            Echoed { peer_port: 5001, ..ECHOED },
+            Echoed { local_port: 5000, peer_port: 80, ..ECHOED },
+            Echoed { local_tag: 2, ..ECHOED },
+            Echoed { locals: &LOCALS[..2], ..ECHOED },
+            Echoed { locals: &[], ..ECHOED },
+        ] {
+            assert_eq!(sealer.open(at(1), &sealed, echoed), None, "{echoed:?}");
+        }
+        assert!(sealer.open(at(1), &sealed, ECHOED).is_some());
+    }
+
+    /// RFC 4895 §6.1: the random number of the tag takes no room.
+    #[test]
+    fn a_random_number_is_found_again() {
+        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let other = sealer.seal(at(1), &cookie(at(1))).len();
+        let mut made = cookie(at(1));
+        let random = sealer.random(at(1), made.local_tag, made.peer_tag);
+        assert_ne!(random, sealer.random(at(1), made.local_tag, made.peer_tag + 1));
+        made.auth.as_mut().expect("it has").random = random;
+        let sealed = sealer.seal(at(1), &made);
+        assert_eq!(sealed.len(), other - RANDOM);
+        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made)));
+    }
+
+    /// An INIT ACK is 32 bytes, the header of the parameter and this: three times the smallest INIT at most.
+    #[test]
+    fn the_least_cookie() {
+        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        for (v6, bytes) in [(false, FIXED + 4 + MAC), (true, FIXED + 16 + MAC)] {
+            let sealed = sealer.seal(at(1), &least(at(1), v6));
+            assert_eq!(sealed.len(), bytes);
+            assert!(32 + 4 + sealed.len().next_multiple_of(4) <= 3 * 32);
+        }
+    }
+
+    /// 2^32 ms are 50 days: beyond them, too, it is known when a cookie was good.
+    #[test]
+    fn milliseconds_wrap() {
+        let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let now = Instant::from_millis((1 << 32) - 30_000);
+        let made = cookie(now);
+        let sealed = sealer.seal(now, &made);
+        let later = now + Duration::from_secs(50);
+        assert_eq!(sealer.open(later, &sealed, ECHOED), Some(Opened::Good(made.clone())));
+        let late = now + Duration::from_secs(70);
+        assert_eq!(sealer.open(late, &sealed, ECHOED), Some(Opened::Stale(made, Duration::from_secs(10))));
+        // The longest life that counts.
+        let life = Duration::from_secs(1 << 40);
+        let mut sealer = Sealer::new(Rng::new(1), life);
+        let made = Cookie { expires: Sealer::expiry(at(1), life), ..cookie(at(1)) };
+        let sealed = sealer.seal(at(1), &made);
+        assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made.clone())));
+        let days = |days: u64| at(1 + days * 24 * 3600);
+        assert_eq!(sealer.open(days(7), &sealed, ECHOED), Some(Opened::Good(made)));
+        assert!(matches!(sealer.open(days(27), &sealed, ECHOED), Some(Opened::Stale(..))));
+        assert_eq!(sealer.open(days(57), &sealed, ECHOED), None, "two keys later");
+    }
+
+    #[test]
+    fn keys_do_not_show() {
+        let sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
+        let shown = format!("{sealer:?}");
+        assert!(!shown.contains(&format!("{:?}", sealer.current)) && shown.len() < 60, "{shown}");
     }
 }

@@ -6,11 +6,11 @@
 //! Home of RFC 9260 §5.1 (the responder).
 
 use super::Endpoint;
-use super::cookie::{Cookie, SealedAuth};
-use crate::association::auth::keys::{RANDOM, Said};
+use super::cookie::{Cookie, SealedAuth, Sealer};
+use crate::association::auth::keys::RANDOM;
 use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
-use crate::association::handshake::write_common_params;
+use crate::association::handshake::write_addresses;
 use crate::association::negotiate::{Offer, Refusal, read};
 use crate::association::{Association, LastWords, Start, State, locals_for};
 use crate::config::Config;
@@ -18,8 +18,12 @@ use crate::event::Event;
 use crate::path::Path;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Packet};
-use anabranch_wire::sctp::{Abort, Cause, Header, Init, InitAck, Param, Tsn, packet};
+use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Header, Init, InitAck, Param, Tsn, packet};
 use std::net::{IpAddr, SocketAddr};
+
+/// RFC 9260 §12.2.4.1: an INIT with a forged source draws at most so many times its bytes to whoever has the address
+/// (the bound of RFC 9000 §8.1). What is listed only for the peer's convenience is left out beyond it.
+pub(crate) const MAX_AMPLIFICATION: usize = 3;
 
 /// RFC 9260 §5.2.6: how much a Cookie Preservative may add.
 pub(super) const MOST_PRESERVED: Duration = Duration::from_secs(60);
@@ -49,7 +53,7 @@ impl Endpoint {
         let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
         let found = found.and_then(|slot| self.alive(slot).map(|_| slot));
         let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config.clone());
-        let mut random = self.new_random(&config);
+        let mut random = None;
         let answer = match found {
             Some(slot) => {
                 let answer = self.slots[slot as usize].association.as_mut().map(|association| {
@@ -60,7 +64,7 @@ impl Endpoint {
                         && let Some(auth) = &association.auth
                     {
                         // RFC 4895 §6.1: with the tag goes the random number.
-                        random = auth.ours.random;
+                        random = Some(auth.ours.random);
                     }
                     answer
                 });
@@ -112,9 +116,14 @@ impl Endpoint {
         config: &Config,
     ) {
         let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MOST_PRESERVED);
+        // RFC 4895 §6.1: whoever asks for it is answered.
+        let auth = offer.auth.clone().map(|peer| {
+            let random = reply.random.unwrap_or_else(|| self.sealer.random(now, reply.tag, offer.tag));
+            SealedAuth { random, peer }
+        });
+        let said = auth.as_ref().map(|auth| auth.ours(config));
         let cookie = Cookie {
-            created: now,
-            life: config.cookie_life + preserve,
+            expires: Sealer::expiry(now, config.cookie_life + preserve),
             local_port: header.target_port,
             peer_port: header.source_port,
             local_tag: reply.tag,
@@ -122,19 +131,19 @@ impl Endpoint {
             local_tsn: reply.tsn,
             peer_tsn: offer.tsn,
             window: offer.window,
-            outbound: reply.outbound,
-            inbound: reply.inbound,
-            peer_outbound: offer.outbound,
-            peer_inbound: offer.inbound,
+            // RFC 9260 §5.1.1: no more streams than the other side takes.
+            outbound: reply.outbound.min(offer.inbound),
+            inbound: reply.inbound.min(offer.outbound),
             tie_tags: reply.tie_tags,
             extensions: offer.extensions,
-            auth: offer.auth.clone().map(|peer| SealedAuth { random: reply.random, peer }),
+            auth,
             adaptation: offer.adaptation,
             init_source: packet.source.ip(),
             local: packet.target.ip(),
             addresses: offer.addresses.clone(),
         };
         let sealed = self.sealer.seal(now, &cookie);
+        let most = MAX_AMPLIFICATION * packet.payload.len();
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, header.target_port, header.source_port, offer.tag);
         let ack = InitAck(Init {
@@ -147,12 +156,42 @@ impl Endpoint {
         });
         let mut chunk = ack.open(&mut bytes);
         Param::StateCookie(&sealed).emit(&mut chunk);
-        let auth = config.auth.then(|| Said::ours(config, reply.random));
-        let addresses = locals_for(&self.locals, packet.source.ip());
-        write_common_params(&mut chunk, config, addresses, auth.as_ref());
+        // What the INIT asks for, and no more: who sent it may not be who gets the answer.
+        let write_rest = |chunk: &mut ChunkWriter<'_>| {
+            Extensions::of(config).announce(chunk, offer.announced, offer.lists_extensions);
+            if let Some(said) = &said {
+                said.emit(chunk);
+            }
+        };
+        let begun = packet::HEADER + chunk.length().next_multiple_of(4) + length_of(write_rest);
+        let room = most.saturating_sub(begun);
+        // RFC 5061 §4.2.6: passed through to the peer's application.
+        let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
+        let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
+        let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
+        let listed = length_of(|chunk| write_addresses(chunk, addresses.clone()));
+        if listed <= room {
+            write_addresses(&mut chunk, addresses);
+        } else {
+            // RFC 9260 §5.1.2: where the packet comes from is an address of ours without being listed.
+            let mut left = room;
+            for address in addresses.filter(|&address| address != packet.target.ip()) {
+                let size = if address.is_ipv6() { 20 } else { 8 };
+                if size <= left {
+                    left -= size;
+                    Param::from(address).emit(&mut chunk);
+                }
+            }
+        }
+        write_rest(&mut chunk);
+        if let Some(adaptation) = adaptation {
+            adaptation.emit(&mut chunk);
+        }
         for param in &offer.unrecognized {
             // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.
-            if chunk.length() + param.len() < 1200 {
+            let after =
+                packet::HEADER + chunk.length().next_multiple_of(4) + 4 + param.len().next_multiple_of(4);
+            if chunk.length() + param.len() < 1200 && after <= most {
                 Param::Unrecognized(param).emit(&mut chunk);
             }
         }
@@ -259,6 +298,9 @@ impl Endpoint {
     }
 }
 
+/// Bytes of the parameter that says what runs above.
+const ADAPTATION: usize = 8;
+
 /// What an INIT ACK says of us.
 struct Reply {
     tag: u32,
@@ -266,7 +308,17 @@ struct Reply {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    random: [u8; RANDOM],
+    /// The random number of an association that keeps its tag.
+    random: Option<[u8; RANDOM]>,
+}
+
+/// Bytes of these parameters, each padded.
+fn length_of(write: impl Fn(&mut ChunkWriter<'_>)) -> usize {
+    let mut bytes = Vec::new();
+    let mut chunk = ChunkWriter::open(&mut bytes, InitAck::KIND, 0);
+    let empty = chunk.length();
+    write(&mut chunk);
+    chunk.length().next_multiple_of(4) - empty
 }
 
 /// Appends an address parameter as a cause quotes it.

@@ -3,7 +3,7 @@
 //! Home of RFC 9260 §8.4 and §8.5.1.
 
 use super::Endpoint;
-use super::cookie::{Cookie, Opened};
+use super::cookie::{Cookie, Echoed, Opened};
 use super::demux::{Demux, Pair};
 use super::encap;
 use crate::association::State;
@@ -16,7 +16,7 @@ use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, CookieAck, CookieEcho, Error, Header, PacketView, ShutdownAck,
     ShutdownComplete, packet,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The next chunk is a COOKIE ECHO.
 pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
@@ -140,7 +140,17 @@ impl Endpoint {
         rest: Chunks<'_>,
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) {
-        let Some(opened) = self.sealer.open(now, echo.cookie) else {
+        // RFC 9260 §5.1.5, 1 to 3: signed by us, for these ports and this tag. The INIT may have come to another address.
+        let here = packet.target.ip();
+        let others = self.locals.iter().map(|local| local.address.ip()).filter(|&local| local != here);
+        let locals: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
+        let echoed = Echoed {
+            local_port: header.target_port,
+            peer_port: header.source_port,
+            local_tag: header.tag,
+            locals: &locals,
+        };
+        let Some(opened) = self.sealer.open(now, echo.cookie, echoed) else {
             self.totals.discarded += 1;
             return;
         };
@@ -148,14 +158,6 @@ impl Endpoint {
             Opened::Good(cookie) => (cookie, None),
             Opened::Stale(cookie, over) => (cookie, Some(over)),
         };
-        // 3: ports and tag must be the cookie's own.
-        if cookie.local_port != header.target_port
-            || cookie.peer_port != header.source_port
-            || cookie.local_tag != header.tag
-        {
-            self.totals.discarded += 1;
-            return;
-        }
         let slot = self.slot_of(&cookie, packet);
         if !self.cookie_is_authentic(now, slot, &cookie, signature) {
             self.totals.discarded += 1;

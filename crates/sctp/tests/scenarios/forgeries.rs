@@ -125,17 +125,17 @@ fn cookies_made_up() {
     script.inject_between(A, 999, PORT, right, |b| Abort::default().emit(b)).run(50);
     echo(&mut script, 999, right, &cookie);
     script.check(expect![[r#"
-        1.030  A ──► B   COOKIE ECHO     injected
-        1.080  A ──► B   COOKIE ECHO   vtag=0000dead     injected
-        1.130  A ──► B   COOKIE ECHO     injected
-        1.155          B: accepted, 1 streams out, 1 in
-        1.155  A ◄── B   COOKIE ACK
-        1.180  A ──► B   COOKIE ECHO     injected
-        1.205  A ◄── B   COOKIE ACK
-        1.230  A ──► B   ABORT     injected
-        1.255          B: closed: Aborted(None)
-        1.280  A ──► B   COOKIE ECHO     injected
-        1.305  A ◄── B   ABORT
+        0.630  A ──► B   COOKIE ECHO     injected
+        0.680  A ──► B   COOKIE ECHO   vtag=0000dead     injected
+        0.730  A ──► B   COOKIE ECHO     injected
+        0.755          B: accepted, 1 streams out, 1 in
+        0.755  A ◄── B   COOKIE ACK
+        0.780  A ──► B   COOKIE ECHO     injected
+        0.805  A ◄── B   COOKIE ACK
+        0.830  A ──► B   ABORT     injected
+        0.855          B: closed: Aborted(None)
+        0.880  A ──► B   COOKIE ECHO     injected
+        0.905  A ◄── B   ABORT
     "#]]);
 }
 

@@ -166,6 +166,7 @@ fn serve() -> Command {
         .arg(server_threads())
         .arg(crate::busy_poll::flag("off"))
         .arg(crate::knobs::set())
+        .arg(crate::knobs::key_file())
         .arg(flag("max-header", "BYTES", "16KiB", "Largest request head"))
         .arg(lasting(flag("header-timeout", "TIME", "10s", "Longest time for a request head")))
         .arg(lasting(flag("idle", "TIME", "60s", "A connection on which nothing moves is closed after this")))
@@ -274,6 +275,7 @@ fn get() -> Command {
                 .help("The server's SCTP port behind its UDP port"),
         )
         .arg(crate::knobs::set())
+        .arg(crate::knobs::key_file())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
         .arg(dry_run())
 }

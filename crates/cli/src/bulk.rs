@@ -92,6 +92,7 @@ pub fn command() -> Command {
             "Knobs of this end: of SCTP as `race` names them (profile=rfc9260,rcvbuf=8MiB); of the kernel's protocols \
              cc, sndbuf and rcvbuf. What acts at the end that sends is refused with --reverse: set it at the server",
         ))
+        .arg(crate::knobs::key_file())
         .arg(
             flag("sctp-port", "N", "SCTP port behind the UDP port")
                 .value_parser(value_parser!(u16).range(1..))

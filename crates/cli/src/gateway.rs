@@ -30,16 +30,19 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let settings = Settings::read(matches)?;
     let told = settings.onward.told();
     if matches.get_flag("dry-run") {
+        knobs::warn(&settings.sctp);
         say(&planned(matches, &places, &settings))?;
         return Ok(Done::Well);
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let doors = Doors::open(&places, number("threads"), number("connections"))?;
+    let sctp = settings.sctp;
     let announce = move |urls: &[String]| {
         complain(&format!("carrying from {} {told}", urls.join(" ")));
         complain(
             "traffic is in the clear unless its ends encrypt it: whoever is on the way can read and change it",
         );
+        knobs::warn(&sctp);
     };
     let (matches, name) = (matches.clone(), OnceLock::new());
     let room = Room::new(number("exchanges"));
@@ -64,6 +67,7 @@ fn planned(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
         "allow",
         "trusted-proxy",
         "sctp-port",
+        "key-file",
         "connections",
         "streams",
         "threads",
@@ -124,7 +128,7 @@ impl Settings {
         let ours = [("reconfig", "yes"), ("scheduler", "rr")];
         let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let given = knobs::given(matches)?;
-        let mut sctp = knobs::sctp(&[&ours[..], &given].concat())?;
+        let mut sctp = knobs::sctp(matches, &[&ours[..], &given].concat())?;
         knobs::asks_after_peers(&mut sctp, &given);
         knobs::streams(&mut sctp, &given, number("streams"));
         let proxies = matches.get_many::<String>("trusted-proxy").into_iter().flatten();

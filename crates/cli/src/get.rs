@@ -144,17 +144,18 @@ fn planned(
     let sctp = config(matches)?;
     Ok(match urls.iter().all(|url| url.carrier == Carrier::Tcp) {
         true => out,
-        false => out + &planned::flags(matches, &["sctp-port"]) + &planned::knobs(&sctp),
+        false => out + &planned::flags(matches, &["sctp-port", "key-file"]) + &planned::knobs(&sctp),
     })
 }
 
 /// What SCTP runs with.
 fn config(matches: &ArgMatches) -> Result<Config, Failure> {
     let set = knobs::given(matches)?;
-    let mut config = knobs::sctp(&set)?;
+    let mut config = knobs::sctp(matches, &set)?;
     knobs::asks_after_peers(&mut config, &set);
     // An exchange that is given up, here or there, takes its stream with it, not the association (RFC 6525).
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
+    knobs::warn(&config);
     Ok(config)
 }
 

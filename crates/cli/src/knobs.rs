@@ -1,4 +1,7 @@
-//! `--set`: the knobs of a transport on a real network.
+//! `--set` and `--key-file`: the knobs and the shared keys of a transport on a real network.
+//!
+//! RFC 5061 §8: addresses change authenticated. Without keys that both ends were given, that holds against those who
+//! have not seen the handshake only.
 
 use clap::{Arg, ArgAction};
 
@@ -9,17 +12,30 @@ pub fn set() -> Arg {
     )
 }
 
+/// The flag for shared keys.
+pub fn key_file() -> Arg {
+    Arg::new("key-file").long("key-file").value_name("FILE").help(
+        "Keys that both ends share (RFC 4895), for --set auth=yes: lines of ID HEX or ID base64:TEXT. All are accepted; \
+         the last one, or the one with `active` behind it, signs",
+    )
+}
+
 #[cfg(target_os = "linux")]
-pub use linux::{asks_after_peers, given, is_senders, sctp, streams, told};
+pub use linux::{asks_after_peers, given, is_senders, key_file as key_file_of, sctp, streams, told, warn};
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use crate::Failure;
     use crate::place::Carrier;
     use crate::serve::config;
+    use crate::{Failure, complain};
     use anabranch_base::time::Duration;
-    use anabranch_transport::engines::sctp::{Config, PROFILES};
+    use anabranch_transport::engines::sctp::{Config, PROFILES, SharedKeys};
     use clap::ArgMatches;
+    use std::collections::BTreeMap;
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+    use std::sync::{Mutex, Once, PoisonError};
 
     /// Keys and values, in the order in which they were given.
     pub fn given(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {
@@ -35,8 +51,8 @@ mod linux {
         Ok(pairs)
     }
 
-    /// SCTP with these knobs; the profile comes first, wherever it stands.
-    pub fn sctp(set: &[(String, String)]) -> Result<Config, Failure> {
+    /// SCTP with these knobs, and with the keys of `--key-file`; the profile comes first, wherever it stands.
+    pub fn sctp(matches: &ArgMatches, set: &[(String, String)]) -> Result<Config, Failure> {
         let mut made = config()?;
         for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
             made = Config::profile(name).ok_or_else(|| {
@@ -48,7 +64,73 @@ mod linux {
             made.set(key, value).map_err(|why| Failure::Usage(format!("--set {why}")))?;
         }
         made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
+        if let Some(path) = key_file(matches) {
+            if !made.auth {
+                let told = "nothing is signed with it; write --set auth=yes, too";
+                return Err(Failure::Usage(format!("--key-file {path}: {told}")));
+            }
+            made.shared_keys = keys(path)?;
+        }
         Ok(made)
+    }
+
+    /// Says once what these settings leave open to attackers; a server does when it has said where it listens.
+    pub fn warn(config: &Config) {
+        static ONCE: Once = Once::new();
+        if config.asconf && config.shared_keys.is_null() {
+            ONCE.call_once(|| {
+                complain(
+                    "warning: asconf=yes without --key-file: whoever sees a handshake can move its association to \
+                     other addresses",
+                );
+            });
+        } else if let Some(id) = config.shared_keys.shorter_than(MIN_SECRET)
+            && !config.shared_keys.is_null()
+        {
+            ONCE.call_once(|| {
+                complain(&format!("warning: --key-file: key {id} has less than {MIN_SECRET} bytes"))
+            });
+        }
+    }
+
+    /// The file that `--key-file` names.
+    pub fn key_file(matches: &ArgMatches) -> Option<&str> {
+        matches.get_one::<String>("key-file").map(String::as_str)
+    }
+
+    /// Bytes of a secret that nobody guesses.
+    const MIN_SECRET: usize = 16;
+
+    /// The keys of a file, which is read once: each thread asks for them, and it may be a pipe.
+    fn keys(path: &str) -> Result<SharedKeys, Failure> {
+        static KNOWN: Mutex<BTreeMap<String, SharedKeys>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(keys) = known.get(path) {
+            return Ok(keys.clone());
+        }
+        let keys = read_keys(path).map_err(|why| Failure::Usage(format!("--key-file {path}: {why}")))?;
+        known.insert(path.to_owned(), keys.clone());
+        Ok(keys)
+    }
+
+    fn read_keys(path: &str) -> Result<SharedKeys, String> {
+        /// 256 keys of the longest kind are less.
+        const MOST: u64 = 1 << 20;
+        let file = File::open(path).map_err(|why| why.to_string())?;
+        let about = file.metadata().map_err(|why| why.to_string())?;
+        if about.is_dir() {
+            return Err("it is a directory; a file of keys was expected".to_owned());
+        }
+        // A group may have been given it to read; nobody else, and nobody to write.
+        if about.is_file() && about.mode() & 0o027 != 0 {
+            return Err(format!("others have access to it (mode {:o}); chmod 600 it", about.mode() & 0o777));
+        }
+        let mut text = String::new();
+        file.take(MOST + 1).read_to_string(&mut text).map_err(|why| why.to_string())?;
+        if text.len() as u64 > MOST {
+            return Err("more than 1 MiB; lines of ID and key were expected".to_owned());
+        }
+        SharedKeys::parse(&text).map_err(|why| why.to_string())
     }
 
     /// Who waits for answers sends nothing that would tell it that nobody is there any more, but HEARTBEATs: these go every

@@ -76,6 +76,7 @@ pub fn command() -> Command {
         )
         .arg(crate::busy_poll::flag("on"))
         .arg(crate::knobs::set())
+        .arg(crate::knobs::key_file())
         .arg(
             flag("sctp-port", "N", "The server's SCTP port behind its UDP port")
                 .value_parser(value_parser!(u16).range(1..))
@@ -229,7 +230,7 @@ mod verb {
         out += &planned::flags(matches, &["max-sessions", "busy-poll"]);
         match url.carrier {
             Carrier::Tcp => out,
-            _ => out + &planned::flags(matches, &["sctp-port"]) + &planned::knobs(config),
+            _ => out + &planned::flags(matches, &["sctp-port", "key-file"]) + &planned::knobs(config),
         }
     }
 
@@ -238,8 +239,12 @@ mod verb {
         if url.carrier == Carrier::Tcp && !set.is_empty() {
             return Err(Failure::Usage("--set: TCP is the kernel's here; it has no such knobs".to_owned()));
         }
-        let mut config = knobs::sctp(&set)?;
+        if let Some(path) = knobs::key_file_of(matches).filter(|_| url.carrier == Carrier::Tcp) {
+            return Err(Failure::Usage(format!("--key-file {path}: TCP takes no keys")));
+        }
+        let mut config = knobs::sctp(matches, &set)?;
         config.streams = config.streams.max(plan.streams);
+        knobs::warn(&config);
         Ok(config)
     }
 

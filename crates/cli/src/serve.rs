@@ -29,6 +29,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let settings = Settings::read(matches)?;
     drop(site);
     if matches.get_flag("dry-run") {
+        knobs::warn(&settings.sctp);
         say(&planned(matches, directory, &places, &settings))?;
         return Ok(Done::Well);
     }
@@ -38,6 +39,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let announce = move |urls: &[String]| {
         complain(&format!("serving {shown} on {}", urls.join(" ")));
         complain("traffic is in the clear: whoever is on the way can read and change it");
+        knobs::warn(&settings.sctp);
     };
     let directory = directory.to_owned();
     doors.run(announce, move |doors, post| {
@@ -60,6 +62,7 @@ fn planned(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
     }
     let names = [
         "sctp-port",
+        "key-file",
         "connections",
         "streams",
         "threads",
@@ -94,7 +97,7 @@ impl Settings {
         let most_head = most_head
             .ok_or_else(|| Failure::Usage(format!("--max-header {text}: at most 1 MiB, and not 0")))?;
         let set = knobs::given(matches)?;
-        let mut sctp = knobs::sctp(&set)?;
+        let mut sctp = knobs::sctp(matches, &set)?;
         knobs::streams(&mut sctp, &set, number("streams"));
         // An exchange that is given up takes its stream with it, not the association (RFC 6525).
         sctp.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");

@@ -13,6 +13,7 @@ mod running;
 
 use running::{LONG, Scratch, anabranch, emulated_links, errors, noise, run};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,6 +131,37 @@ fn a_transfer_follows_its_host_to_another_network() {
         assert!(gap < most, "{order}: {gap:?}");
     }
 }
+
+/// The same with keys that both ends were given (RFC 4895); and with different ones, where the change does not count.
+#[test]
+fn a_transfer_with_shared_keys_follows_its_host() {
+    if !emulated_links() {
+        return;
+    }
+    for (name, theirs, follows) in
+        [("same", "1 00112233445566778899aabbccddeeff", true), ("other", OTHER_KEY, false)]
+    {
+        let place = Scratch::new(&format!("roam-keys-{name}"));
+        let mode = fs::Permissions::from_mode(0o600);
+        for (file, text) in [("ours", "1 00112233445566778899aabbccddeeff"), ("theirs", theirs)] {
+            let path = place.file(file, text);
+            fs::set_permissions(path, mode.clone()).expect("ours");
+        }
+        let patience = if follows { "60s" } else { "3s" };
+        let script = format!("ORDER=make; PATIENCE={patience}; KEYS=theirs\n{ROAM}");
+        let set = "--set auth=yes,asconf=yes --key-file ${KEYS:-ours}";
+        let output = behind(&place, &TWO, set, &script);
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(i32::from(!follows)), "{name}: {told}");
+        assert!(!told.contains("asconf=yes without"), "{told}");
+        if follows {
+            let (one, other) = (fs::read(place.0.join("mine")), fs::read(place.0.join("site/big")));
+            assert!(one.expect("a file") == other.expect("a file"), "other bytes have come");
+        }
+    }
+}
+
+const OTHER_KEY: &str = "1 ffeeddccbbaa99887766554433221100";
 
 /// Without RFC 5061 the peer sends to where nobody is any more: one line, exit code 1, no file.
 #[test]

@@ -391,7 +391,8 @@ fn a_page_without_any_size_is_refused() {
         format!("--page {}", place.display()),
         format!("--page {}", har.display()),
     ];
-    let refused = |page: &String| flags(&format!("{page} --transport tcp")).map(|_| ()).expect_err(page).to_string();
+    let refused =
+        |page: &String| flags(&format!("{page} --transport tcp")).map(|_| ()).expect_err(page).to_string();
     let lines: Vec<String> = pages.iter().map(refused).collect();
     std::fs::remove_dir_all(&place).expect("it goes");
     for (page, line) in pages.iter().zip(&lines) {

@@ -71,7 +71,9 @@ pub mod testing;
 mod tests;
 
 pub use association::extensions::Extensions;
-pub use config::{ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, SchedulerKind};
+pub use config::{
+    ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, SchedulerKind, SharedKeys, SharedKeysError,
+};
 pub use endpoint::{Associate, AssociationId, Claim, Endpoint, Message, Neighbours, Received, Shard};
 pub use error::AddressError;
 pub use error::KeyError;

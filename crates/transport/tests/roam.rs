@@ -3,7 +3,7 @@
 
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;
-use anabranch_sctp::{AssociationStats, Config};
+use anabranch_sctp::{AssociationStats, Config, SharedKeys};
 use anabranch_sim::{Change, Network};
 use anabranch_transport::sctp::{Carrier, SctpHost};
 use anabranch_transport::{Listener, Session, Stream};
@@ -24,6 +24,17 @@ fn ms(ms: u64) -> Instant {
 /// and its second from `comes` on. When the last byte came, and what the server
 /// counted; `None` when it never came.
 fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(Instant, AssociationStats)> {
+    download_with([None; 2], asconf, carrier, comes, leaves)
+}
+
+/// The same with these shared keys at the client and at the server.
+fn download_with(
+    keys: [Option<&str>; 2],
+    asconf: bool,
+    carrier: Carrier,
+    comes: u64,
+    leaves: u64,
+) -> Option<(Instant, AssociationStats)> {
     let network = Network::new(3);
     let (first, second) = (ip("10.0.0.1"), ip("10.1.0.1"));
     let client = network.host("client", &[first, second]);
@@ -44,7 +55,13 @@ fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(
         config.set(key, if asconf { "yes" } else { "no" }).expect("a knob");
     }
     let (here, there) = (network.world(client), network.world(server));
-    let (ours, theirs) = (config.clone(), config);
+    let [ours, theirs] = keys.map(|keys| {
+        let mut config = config.clone();
+        if let Some(text) = keys {
+            config.shared_keys = SharedKeys::parse(text).expect("keys");
+        }
+        config
+    });
     let outcome = network.run(
         async {
             here.sleep_until(ms(1)).await;
@@ -108,6 +125,21 @@ fn break_before_make() {
         let (done, sum) = download(true, carrier, 4_000, 2_000).expect("it goes on");
         println!("break before make, {carrier:?}: {done}, {} chunks again", sum.retransmitted_timeout);
         assert!(done < ms(20_000), "done at {done}");
+    }
+}
+
+/// RFC 4895 §4: with keys that both were given it goes on as well; with different ones as without dynamic addresses.
+#[test]
+fn shared_keys_decide_who_may_roam() {
+    let (one, other) = ("1 00112233445566778899aabbccddeeff", "1 ffeeddccbbaa99887766554433221100");
+    for (comes, leaves) in [(1_000, 3_000), (4_000, 2_000)] {
+        let (done, sum) =
+            download_with([Some(one); 2], true, Carrier::Ip, comes, leaves).expect("it goes on");
+        assert!(done < ms(20_000), "done at {done}");
+        assert_eq!(sum.auth_refused, 0);
+        for keys in [[Some(one), Some(other)], [None, Some(one)]] {
+            assert_eq!(download_with(keys, true, Carrier::Ip, comes, leaves), None, "{keys:?}");
+        }
     }
 }
 

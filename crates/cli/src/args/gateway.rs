@@ -84,6 +84,7 @@ pub fn command() -> Command {
         .arg(lasting(flag("idle", "TIME", "60s", "An exchange, tunnel or connection on which nothing moves ends after this")))
         .arg(flag("grace", "TIME", "10s", "How long an end waits for what is in flight"))
         .arg(crate::knobs::set())
+        .arg(crate::knobs::key_file())
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No access log"))
         .arg(super::dry_run())
 }

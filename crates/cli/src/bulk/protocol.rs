@@ -5,6 +5,7 @@ use crate::{Failure, knobs};
 use anabranch_base::units::Bytes;
 use anabranch_transport::engines::sctp::Config;
 use anabranch_world::os::{KernelOptions, KernelProtocol};
+use clap::ArgMatches;
 use std::net::SocketAddr;
 
 /// Whose protocol.
@@ -77,10 +78,17 @@ pub(super) enum Knobs {
 }
 
 impl Knobs {
-    pub(super) fn of(protocol: Protocol, set: &[(String, String)]) -> Result<Self, Failure> {
+    pub(super) fn of(
+        protocol: Protocol,
+        matches: &ArgMatches,
+        set: &[(String, String)],
+    ) -> Result<Self, Failure> {
         let Protocol::Kernel(protocol) = protocol else {
-            return Ok(Self::Sctp(Box::new(knobs::sctp(set)?)));
+            return Ok(Self::Sctp(Box::new(knobs::sctp(matches, set)?)));
         };
+        if let Some(path) = knobs::key_file_of(matches) {
+            return Err(Failure::Usage(format!("--key-file {path}: the kernel's protocols take no keys")));
+        }
         let mut options = KernelOptions { protocol, ..KernelOptions::default() };
         for (key, value) in set {
             let bytes = || {
@@ -103,6 +111,13 @@ impl Knobs {
             }
         }
         Ok(Self::Kernel(options))
+    }
+
+    /// Says once what they leave open to attackers.
+    pub(super) fn warn(&self) {
+        if let Self::Sctp(config) = self {
+            knobs::warn(config);
+        }
     }
 
     pub(super) fn told(&self) -> Vec<(String, String)> {

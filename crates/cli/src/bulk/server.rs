@@ -96,6 +96,7 @@ impl Server {
         }
         complain(&format!("listening on {}", urls.join(" ")));
         left_out.iter().for_each(|line| complain(line));
+        self.places.iter().for_each(|(knobs, _)| knobs.warn());
         let mut timer = world.timer();
         let ended = poll_fn(|cx| {
             if signals.poll(cx).is_ready() {

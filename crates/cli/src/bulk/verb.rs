@@ -33,11 +33,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let mut places = Vec::new();
         for text in texts {
             let (protocol, listen) = of_listen(text)?;
-            places.push((Knobs::of(protocol, &set)?, listen));
+            places.push((Knobs::of(protocol, matches, &set)?, listen));
         }
         let once = matches.get_flag("once");
         if matches.get_flag("dry-run") {
-            let names = ["listen", "once", "sctp-port", "timeout", "no-offload", "busy-poll"];
+            places.iter().for_each(|(made, _)| made.warn());
+            let names = ["listen", "once", "sctp-port", "key-file", "timeout", "no-offload", "busy-poll"];
             say(&(planned::flags(matches, &names)
                 + &planned_knobs(places.iter().map(|(made, _)| made), true)))?;
             return Ok(Done::Well);
@@ -86,7 +87,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         interval: span("interval", Duration::from_secs(1))?,
         timeout,
     };
-    let mut made = Knobs::of(protocol, &set)?;
+    let mut made = Knobs::of(protocol, matches, &set)?;
+    made.warn();
     if let Knobs::Sctp(config) = &mut made {
         config.streams = config.streams.max(streams);
         if message > config.sndbuf {
@@ -127,7 +129,7 @@ fn planned(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
     out += &format!("interval: {}\ntimeout: {}\n", format_span(plan.interval), format_span(plan.timeout));
     out += &planned::flags(
         matches,
-        &["connections", "streams", "sctp-port", "no-offload", "busy-poll", "json", "csv"],
+        &["connections", "streams", "sctp-port", "key-file", "no-offload", "busy-poll", "json", "csv"],
     );
     out + &planned_knobs(std::iter::once(made), plan.up)
 }

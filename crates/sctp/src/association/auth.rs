@@ -13,10 +13,10 @@ pub(crate) mod mac;
 
 use super::inbound::Arrived;
 use super::{Association, Ctx};
-use crate::config::ChunkSet;
+use crate::config::{ChunkSet, SharedKeys};
 use crate::event::{Event, KeyChange};
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth as AuthChunk, Cause, RawChunk, packet};
-use keys::{Said, SharedKeys, association_key};
+use keys::{Said, association_key};
 use mac::{Keyed, LONGEST};
 
 /// Authentication of one association.
@@ -180,14 +180,14 @@ impl Auth {
     /// RFC 6458 §5.3.8: messages of different keys are not bundled. Whether one that wants `key` can go
     /// with those that are in the packet; what wants none takes the active one.
     fn shares(&mut self, key: Option<u16>) -> bool {
-        let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active);
+        let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active());
         *self.packet.get_or_insert(key) == key
     }
 
     /// RFC 4895 §6.2: puts an AUTH in front of the first chunk from `start` on
     /// that the peer takes only signed, if there is one.
     fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
-        let key = self.packet.take().unwrap_or(self.keys.active);
+        let key = self.packet.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
         while let Some(&[kind, _, high, low]) = buffer.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
             if self.signed.has(kind) {
@@ -321,7 +321,7 @@ impl Association {
             return;
         };
         let id = self.id;
-        let (active, keys) = (auth.keys.active, &auth.keys);
+        let (active, keys) = (auth.keys.active(), &auth.keys);
         auth.leaving.retain_mut(|leaving| {
             let Leaving { key, until, messages } = leaving;
             if *key == active || keys.find(*key).is_none() {

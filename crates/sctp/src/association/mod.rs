@@ -29,7 +29,7 @@ mod tuning;
 mod unsent;
 pub(crate) mod usual;
 
-use crate::config::Config;
+use crate::config::{Config, SharedKeys};
 use crate::endpoint::{AssociationId, Message, Received};
 use crate::error::{PrimaryError, SchedulerError, SendError};
 use crate::event::{CloseReason, Event};
@@ -70,6 +70,8 @@ pub(crate) struct Local {
 pub(crate) struct Ctx<'a> {
     pub(crate) now: Instant,
     pub(crate) locals: &'a [Local],
+    /// What associations that have no keys yet begin with.
+    pub(crate) keys: &'a SharedKeys,
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) trace: &'a mut Trace,
     pub(crate) path_changes: &'a mut Vec<PathChange>,

@@ -9,9 +9,11 @@
 mod chunks;
 mod knobs;
 mod profiles;
+mod shared_keys;
 
 pub use chunks::ChunkSet;
 pub use profiles::PROFILES;
+pub use shared_keys::{SharedKeys, SharedKeysError};
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
@@ -207,6 +209,9 @@ pub struct Config {
     /// Peers of one address and SCTP port are told apart by their UDP port. A peer that restarts behind another UDP port is
     /// another one then, and its old association ends as that of any peer that is gone.
     pub udp_apart: bool,
+    /// Endpoint pair shared keys that chunks are signed with where `auth` is on (RFC 4895 §4). No knob: secrets are
+    /// printed nowhere.
+    pub shared_keys: SharedKeys,
     /// Where each value comes from, in the order of the table.
     sources: [&'static str; KNOB_COUNT],
 }
@@ -390,6 +395,7 @@ impl Config {
             address_types: true,
             icmp_doubt: false,
             udp_apart: false,
+            shared_keys: SharedKeys::default(),
             sources: [""; KNOB_COUNT],
         }
     }

@@ -2,23 +2,24 @@
 //! come before their association.
 //!
 //! Keys are for the whole endpoint, and then for every association that begins
-//! later, or for one association. They are changed at run time; which one is
-//! active is said apart from their values.
+//! later, or for one association. An endpoint begins with those of its
+//! configuration. They are changed at run time; which one is active is said
+//! apart from their values.
 //!
 //! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
 
 use super::cookie::{Cookie, SealedAuth};
 use super::{AssociationId, Endpoint};
-use crate::association::auth::keys::{RANDOM, Said, SharedKeys};
+use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::auth::{Auth, Verdict};
-use crate::config::Config;
+use crate::config::{Config, SharedKeys};
 use crate::error::KeyError;
 use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
 
 impl Endpoint {
     /// Adds or replaces the shared key `key`: of one association, or of those
-    /// that begin from now on. Key 0 is the empty one unless it is replaced.
+    /// that begin from now on. Key 0 is the empty one unless it is replaced or the configuration has others.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -67,11 +68,7 @@ impl Endpoint {
     /// # Errors
     /// [`KeyError`].
     pub fn activate_key(&mut self, id: Option<AssociationId>, key: u16) -> Result<(), KeyError> {
-        self.change_keys(id, |keys| {
-            keys.find(key).ok_or(KeyError::NoSuchKey)?;
-            keys.active = key;
-            Ok(None)
-        })
+        self.change_keys(id, |keys| if keys.activate(key) { Ok(None) } else { Err(KeyError::NoSuchKey) })
     }
 
     /// Says that the shared key `key`, which is not the active one, will not be asked for again:
@@ -98,7 +95,7 @@ impl Endpoint {
     pub fn deactivate_key(&mut self, now: Instant, id: AssociationId, key: u16) -> Result<(), KeyError> {
         self.change_keys(Some(id), |keys| {
             keys.find(key).ok_or(KeyError::NoSuchKey)?;
-            if keys.active == key { Err(KeyError::Active) } else { Ok(None) }
+            if keys.active() == key { Err(KeyError::Active) } else { Ok(None) }
         })?;
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, ctx| association.deactivate_key(ctx, key));
@@ -123,7 +120,7 @@ impl Endpoint {
     pub fn delete_key(&mut self, id: Option<AssociationId>, key: u16) -> Result<(), KeyError> {
         self.change_keys(id, |keys| {
             keys.find(key).ok_or(KeyError::NoSuchKey)?;
-            if keys.active == key {
+            if keys.active() == key {
                 return Err(KeyError::Active);
             }
             keys.remove(key);

@@ -27,9 +27,8 @@ mod verbs;
 pub use calls::{Associate, Message, Received};
 pub use shard::{Claim, Neighbours, Shard};
 
-use crate::association::auth::keys::SharedKeys;
 use crate::association::{Ctx, LastWords, Local, Trace};
-use crate::config::Config;
+use crate::config::{Config, SharedKeys};
 use crate::error::ListenError;
 use crate::event::Event;
 use crate::stats::{PathChange, Totals};
@@ -110,7 +109,7 @@ impl Endpoint {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
         let rng = rng.fork("endpoint");
-        let udp_apart = config.udp_apart;
+        let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
         let ephemeral = Ephemeral::new(rng.fork("ports"));
         Self {
             config: Arc::new(config),
@@ -118,7 +117,7 @@ impl Endpoint {
             locals,
             rng,
             sealer,
-            keys: SharedKeys::default(),
+            keys,
             spent: Spent::default(),
             listeners: BTreeSet::new(),
             tuned: BTreeMap::new(),
@@ -209,6 +208,7 @@ impl Endpoint {
         let ctx = Ctx {
             now,
             locals: &self.locals,
+            keys: &self.keys,
             events: &mut self.events,
             trace: &mut self.trace,
             path_changes: &mut self.path_changes,

@@ -10,6 +10,7 @@ mod script;
 
 mod acks;
 mod asconf;
+mod asconf_keys;
 mod asconf_refused;
 mod asconf_wildcard;
 mod auth;

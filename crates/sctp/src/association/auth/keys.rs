@@ -1,5 +1,5 @@
-//! Keys: what both ends agreed beforehand, what the handshake said, and what
-//! an association makes of them.
+//! Keys: what the handshake said, and what an association makes of that and of
+//! what both ends agreed on beforehand (`config::shared_keys`).
 //!
 //! Home of RFC 4895 §6.1.
 
@@ -7,48 +7,11 @@ use crate::config::{ChunkSet, Config, Hmacs};
 use anabranch_wire::sctp::param::hmacs;
 use anabranch_wire::sctp::{ChunkWriter, Param};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::mac::Algorithm;
 
 /// RFC 4895 §3.1: a RANDOM has this size.
 pub(crate) const RANDOM: usize = 32;
-
-/// Endpoint pair shared keys by their identifiers, and the one that is used for sending.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedKeys {
-    keys: BTreeMap<u16, Arc<[u8]>>,
-    pub(crate) active: u16,
-}
-
-impl Default for SharedKeys {
-    /// RFC 4895 §6.1: the empty key, whose identifier is 0.
-    fn default() -> Self {
-        Self { keys: BTreeMap::from([(0, Arc::from([]))]), active: 0 }
-    }
-}
-
-impl SharedKeys {
-    /// More than these are not kept.
-    pub(crate) const MOST: usize = 256;
-
-    pub(crate) fn find(&self, id: u16) -> Option<&[u8]> {
-        self.keys.get(&id).map(|key| &**key)
-    }
-
-    pub(crate) fn has_room(&self, id: u16) -> bool {
-        self.keys.len() < Self::MOST || self.keys.contains_key(&id)
-    }
-
-    pub(crate) fn insert(&mut self, id: u16, key: &[u8]) {
-        self.keys.insert(id, key.into());
-    }
-
-    pub(crate) fn remove(&mut self, id: u16) {
-        self.keys.remove(&id);
-    }
-}
 
 /// What one side says of authentication in INIT or INIT ACK.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,0 +1,197 @@
+//! Keys that both ends were given (`--key-file`, RFC 4895): what is taken for one, what comes of another, and that
+//! nothing tells them.
+
+#![cfg(target_os = "linux")]
+
+mod running;
+
+use running::{Running, Scratch, anabranch, errors, run};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+const SECRET: &str = "00112233445566778899aabbccddeeff";
+/// The same in base64.
+const SAME: &str = "base64:ABEiM0RVZneImaq7zN3u/w==";
+const OTHER: &str = "ffeeddccbbaa99887766554433221100";
+
+fn keys(place: &Scratch, name: &str, mode: u32, text: &str) -> String {
+    let path = place.file(name, text);
+    fs::set_permissions(&path, Permissions::from_mode(mode)).expect("ours");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn dry(verb: &str, file: &str, set: &str) -> Output {
+    run(anabranch().args(verb.split(' ')).args(["--set", set, "--key-file", file, "--dry-run"]))
+}
+
+const VERBS: [&str; 6] = [
+    "serve .",
+    "get http+sctp://127.0.0.1/",
+    "load http+sctp://127.0.0.1/ -c 1",
+    "bulk sctp://127.0.0.1:5201",
+    "bulk --listen sctp://127.0.0.1:5201",
+    "gateway --allow *",
+];
+
+/// Every verb takes the file, says its name in the plan, and nothing of its content.
+#[test]
+fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
+    let place = Scratch::new("key-verbs");
+    let file = keys(&place, "keys", 0o600, &format!("# ours\n\n1 {OTHER}\n2 {SECRET}\n"));
+    for verb in VERBS {
+        let output = dry(verb, &file, "auth=yes,asconf=yes");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout).into_owned(), errors(&output));
+        assert_eq!(output.status.code(), Some(0), "{verb}: {err}");
+        assert!(err.is_empty(), "{verb}: {err}");
+        assert!(out.contains(&format!("key-file: {file}\n")), "{verb}: {out}");
+        assert!(!out.contains(&SECRET[..8]) && !out.contains(&OTHER[..8]), "{verb}: {out}");
+    }
+}
+
+/// RFC 5061 §8: one line where addresses change without keys that both ends were given; none where they do not.
+#[test]
+fn changing_addresses_without_keys_is_warned_of() {
+    for verb in VERBS {
+        for (set, lines) in [("auth=yes,asconf=yes", 1), ("auth=yes", 0), ("rcvbuf=1MiB", 0)] {
+            let output = run(anabranch().args(verb.split(' ')).args(["--set", set, "--dry-run"]));
+            let err = errors(&output);
+            assert_eq!(output.status.code(), Some(0), "{verb}: {err}");
+            assert_eq!(err.lines().count(), lines, "{verb}, {set}: {err}");
+            assert!(lines == 0 || err.contains("warning: asconf=yes without --key-file"), "{err}");
+        }
+    }
+}
+
+/// What is wrong with a file is said in one line that names it and shows no secret: exit code 2.
+#[test]
+fn what_is_no_key_file() {
+    let place = Scratch::new("key-bad");
+    let long = format!("1 {}", "ab".repeat(70_000));
+    let many: String = (0..300).map(|id| format!("{id} {SECRET}\n")).collect();
+    let two = format!("1 {SECRET}\n1 {OTHER}\n");
+    let both = format!("1 {SECRET} active\n2 {OTHER} active\n");
+    for (text, says) in [
+        ("", "no key"),
+        ("# nothing\n\n", "no key"),
+        ("1\n", "line 1"),
+        ("one 00112233445566778899aabbccddeeff\n", "line 1"),
+        ("65536 00112233445566778899aabbccddeeff\n", "line 1"),
+        ("-1 00112233445566778899aabbccddeeff\n", "line 1"),
+        ("\n1 5ecde7\n2 5ecde75ecde7zz\n", "line 3"),
+        ("1 5ec\n", "line 1"),
+        ("1 base64:5ecre7*=\n", "line 1"),
+        ("1 base64:5ecr=e\n", "line 1"),
+        ("1 hex:\n", "line 1"),
+        ("1 base64:\n", "line 1"),
+        ("1 00112233445566778899aabbccddeeff last\n", "line 1"),
+        ("1 00112233445566778899aabbccddeeff active 2\n", "line 1"),
+        (&two, "line 2"),
+        (&both, "line 2"),
+        (&long, "line 1"),
+        (&many, "256"),
+    ] {
+        let file = keys(&place, "keys", 0o600, text);
+        let output = dry("serve .", &file, "auth=yes");
+        let err = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{text:.40}: {err}");
+        assert_eq!(err.lines().count(), 1, "{text:.40}: {err}");
+        assert!(err.contains("--key-file") && err.contains(says), "{text:.40}: {err}");
+        assert!(!err.contains("5ec") && !err.contains("0011"), "{text:.40}: {err}");
+    }
+    for (mode, taken) in
+        [(0o600, true), (0o400, true), (0o640, true), (0o644, false), (0o660, false), (0o604, false)]
+    {
+        let file = keys(&place, "keys", mode, &format!("1 {SECRET}\n"));
+        let output = dry("serve .", &file, "auth=yes");
+        let err = errors(&output);
+        assert_eq!(output.status.code(), Some(if taken { 0 } else { 2 }), "{mode:o}: {err}");
+        assert!(taken || err.lines().count() == 1 && err.contains("chmod 600"), "{mode:o}: {err}");
+    }
+    let file = keys(&place, "keys", 0o600, &format!("1 {SECRET}\n"));
+    for (file, set, says) in [
+        ("/nosuch/keys", "auth=yes", "No such file"),
+        ("/tmp", "auth=yes", "directory"),
+        (&*file, "rcvbuf=1MiB", "auth=yes"),
+    ] {
+        let output = dry("serve .", file, set);
+        let err = errors(&output);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.lines().count() == 1 && err.contains(says), "{err}");
+    }
+    // A short one is taken, and warned of.
+    let file = keys(&place, "keys", 0o600, "1 abcd\n");
+    let output = dry("serve .", &file, "auth=yes");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(errors(&output).contains("key 1 has less than 16 bytes"), "{}", errors(&output));
+}
+
+/// Gets a file from a server where every chunk that can be is signed: with the same key, in whichever form, and while
+/// one is exchanged for another; with another key, or none, nothing comes.
+#[test]
+fn who_has_no_key_of_the_servers_gets_nothing() {
+    let place = Scratch::new("key-get");
+    place.file("site/page", "here it is\n");
+    let file = |name: &str, text: &str| keys(&place, name, 0o600, text);
+    let served = file("served", &format!("1 {SECRET}\n2 {OTHER}\n"));
+    let site = place.0.join("site");
+    let site = site.to_str().expect("UTF-8");
+    let all = "auth=yes,auth_chunks=all";
+    let words =
+        ["serve", site, "--quiet", "--listen", "sctp://127.0.0.1:0", "--set", all, "--key-file", &served];
+    let server = Running::start(&words);
+    let url = format!("{}page", server.url("http+sctp"));
+    let get = |keys: Option<String>| {
+        let mut command = anabranch();
+        command.args(["get", &url, "--quiet", "--timeout", "2s", "--set", all]);
+        if let Some(keys) = keys {
+            command.args(["--key-file", &keys]);
+        }
+        run(&mut command)
+    };
+    for (name, text, comes) in [
+        ("same", format!("2 {OTHER}\n1 {SECRET}\n"), true),
+        ("base64", format!("2 {OTHER}\n1 {SAME}\n"), true),
+        ("marked", format!("1 hex:{SECRET} active\n2 {OTHER}\n"), true),
+        // The server signs with its last key, which this end does not have.
+        ("older", format!("1 {SECRET}\n"), false),
+        ("other", format!("1 {OTHER}\n2 {SECRET}\n"), false),
+        ("unknown", format!("3 {SECRET}\n"), false),
+    ] {
+        let output = get(Some(file(name, &text)));
+        let came = output.stdout == b"here it is\n";
+        assert_eq!(
+            (came, output.status.code()),
+            (comes, Some(i32::from(!comes))),
+            "{name}: {}",
+            errors(&output)
+        );
+        assert!(!errors(&output).contains(&SECRET[..8]), "{name}");
+    }
+    let output = get(None);
+    assert!(output.stdout.is_empty() && output.status.code() == Some(1), "{}", errors(&output));
+    assert_eq!(server.end(), 0);
+}
+
+/// Where only changes of addresses are signed, as by default, ends with different keys serve each other: they only do
+/// not change their addresses.
+#[test]
+fn other_keys_do_not_end_what_is_not_signed() {
+    let place = Scratch::new("key-others");
+    place.file("site/page", "here it is\n");
+    let site = place.0.join("site");
+    let served = keys(&place, "served", 0o600, &format!("1 {SECRET}\n"));
+    let other = keys(&place, "other", 0o600, &format!("1 {OTHER}\n"));
+    let on = "auth=yes,asconf=yes";
+    let site = site.to_str().expect("UTF-8");
+    let words =
+        ["serve", site, "--quiet", "--listen", "sctp://127.0.0.1:0", "--set", on, "--key-file", &served];
+    let server = Running::start(&words);
+    let url = format!("{}page", server.url("http+sctp"));
+    for words in [&["--set", on, "--key-file", &*other][..], &["--set", on], &[]] {
+        let output = run(anabranch().args(["get", &url, "--quiet", "--timeout", "5s"]).args(words));
+        assert_eq!(output.stdout, b"here it is\n", "{words:?}: {}", errors(&output));
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", errors(&output));
+    }
+    assert_eq!(server.end(), 0);
+}

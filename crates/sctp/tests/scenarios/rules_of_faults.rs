@@ -1,10 +1,10 @@
 //! Rules of RFC 9260 §8 that no other scenario would see broken (`conformance/rules/rfc9260-8.toml`).
 
-use crate::net::{A, B};
+use crate::net::{A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::time::Duration;
 use anabranch_sctp::{AssociationState, Event, PathInfo, PathState};
-use anabranch_wire::sctp::Abort;
+use anabranch_wire::sctp::{Abort, Data, Heartbeat, ShutdownAck, ShutdownComplete, Tsn};
 
 fn path(script: &Script, n: usize) -> PathInfo {
     script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[n]
@@ -101,6 +101,39 @@ fn an_abort_with_the_wrong_t_bit_ends_nothing() {
     script.inject(A, to_a, |b| Abort { reflected: true, ..Abort::default() }.emit(b)).run(100);
     assert!(script.net.ends[1].events.iter().any(|event| matches!(event, Event::Closed { .. })));
     script.forget();
+}
+
+/// RFC 9260 §8.5.1 C: so does a SHUTDOWN COMPLETE, for who has sent SHUTDOWN ACK.
+#[test]
+fn a_shutdown_complete_with_the_wrong_t_bit_ends_nothing() {
+    let mut script = Script::established(&[]);
+    script.lose_times(A, "SHUTDOWN COMPLETE", 9).shutdown(A).run(60);
+    let state = |script: &Script| script.net.ends[1].engine.info(script.id(B)).map(|info| info.state);
+    let (port, _) = script.ports(B);
+    let (to_a, to_b) = (script.tag(A), script.tag(B));
+    let peer_port = script.net.ends[1].engine.info(script.id(B)).expect("it lives").peer_port;
+    let say = |script: &mut Script, tag: u32, reflected: bool| {
+        script.net.rules.clear();
+        script.inject_between(A, peer_port, port, tag, |b| ShutdownComplete { reflected }.emit(b)).run(26);
+    };
+    say(&mut script, to_b, true);
+    say(&mut script, to_a, false);
+    assert_eq!(state(&script), Some(AssociationState::ShutdownAckSent));
+    say(&mut script, to_a, true);
+    assert_eq!(state(&script), None);
+    script.forget();
+}
+
+/// RFC 9260 §8.5.1 A: nothing but an INIT has tag 0: not even an ABORT is the answer.
+#[test]
+fn nothing_but_an_init_has_tag_zero() {
+    let mut script = Script::new(&[]);
+    let data = Data { tsn: Tsn(9), begin: true, end: true, payload: b"lost", ..Data::default() };
+    script.inject_between(A, 999, PORT, 0, |b| data.emit(b));
+    script.inject_between(A, 999, PORT, 0, |b| ShutdownAck.emit(b));
+    script.inject_between(A, 999, PORT, 0, |b| Heartbeat { info: b"here?", rest: &[] }.emit(b));
+    script.run(100);
+    assert!(!script.net.ladder.take().contains("A ◄── B"));
 }
 
 /// RFC 9260 §8.2: of two alternates one takes the part of the primary that has failed.

@@ -252,6 +252,35 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
+/// RFC 9260 §5.2.4 B: the association is up when the cookie of the peer's own INIT comes: it stays up, and the peer's tag
+/// is that of the cookie from then on.
+#[test]
+fn a_collision_that_is_told_of_late() {
+    let mut script = Script::new(&[]);
+    script.lose(A, "COOKIE ECHO").associate().run(100);
+    let ((port, _), to_a) = (script.ports(A), script.tag(A));
+    script.inject_between(B, PORT, port, 0, |b| init().open(b).close()).run(26);
+    let packet = under_way(&script, B).pop().expect("an answer");
+    script.net.flying.clear();
+    let view = PacketView::parse(&packet).expect("a packet");
+    let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
+    let cookie = ack.0.params.flatten().find_map(|param| match param {
+        Param::StateCookie(cookie) => Some(cookie),
+        _ => None,
+    });
+    let cookie = cookie.expect("a State Cookie");
+    script.run(2_000);
+    let state = |script: &Script| script.net.ends[0].engine.info(script.id(A)).map(|info| info.state);
+    assert_eq!(state(&script), Some(AssociationState::Established));
+    script.inject_between(B, PORT, port, to_a, |b| CookieEcho { cookie }.emit(b)).run(26);
+    let answer = under_way(&script, B).pop().expect("an answer");
+    let view = PacketView::parse(&answer).expect("a packet");
+    assert!(matches!(view.chunks().next(), Some(Ok(Chunk::CookieAck(_)))));
+    assert_eq!((view.header.tag, state(&script)), (0x0102_0304, Some(AssociationState::Established)));
+    script.net.flying.clear();
+    script.forget();
+}
+
 /// RFC 9260 §5.2.6: however stale the cookie was, the new one is asked to live longer by the round trip and a second at most.
 #[test]
 fn a_second_longer_at_most() {

@@ -142,6 +142,52 @@ fn what_is_taken_back_is_missing_again() {
     "#]]);
 }
 
+/// RFC 9260 §6.2.1 D iii: being taken back counts as one miss: TSN 2 needs two more, as TSN 1 does, which was missing once.
+#[test]
+fn what_is_taken_back_has_one_miss() {
+    let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
+    script.lose_times(A, "DATA", 99);
+    for _ in 0..6 {
+        script.send(A, 0, 1_400);
+    }
+    script.run(10);
+    for gaps in [&[block(2, 2)][..], &[], &[block(4, 4)]] {
+        sack(&mut script, 0, gaps);
+    }
+    let sent = |script: &Script, n: u32| script.net.ladder.text().matches(&format!("tsn={n} ")).count();
+    assert_eq!([1, 2, 3].map(|n| sent(&script, n)), [1, 1, 1]);
+    sack(&mut script, 0, &[block(4, 5)]);
+    assert_eq!([1, 2, 3].map(|n| sent(&script, n)), [2, 2, 1], "{}", script.net.ladder.text());
+    script.forget();
+}
+
+/// RFC 9260 §6.3.2 R4: T3-rtx of the address where it was sent runs again, although all that was sent there was
+/// acknowledged, and nothing runs out before.
+#[test]
+fn what_is_taken_back_has_a_timer() {
+    let mut script = Script::established_on(&[25, 25], &[]);
+    script.lose_times(A, "DATA", 2).send(A, 0, 1_000).run(10);
+    let (id, now) = (script.id(A), script.net.now);
+    script.net.end(A).engine.set_primary(now, id, 1).expect("verified");
+    script.send(A, 0, 1_000).run(500);
+    sack(&mut script, 0, &[block(2, 2)]);
+    script.run(300);
+    sack(&mut script, 0, &[]);
+    script.run(1_500);
+    script.check(expect![[r#"
+        4.000  A.1 ──► B.1   DATA          tsn=1 sid=0 ssn=0 len=1000 BE     ✗ lost
+        4.010  A.2 ──► B.2   DATA          tsn=2 sid=0 ssn=1 len=1000 BE     ✗ lost
+        4.510  A.1 ◄── B.1   SACK          cum=0 rwnd=60000 gaps=2     injected
+        4.840  A.1 ◄── B.1   SACK          cum=0 rwnd=60000     injected
+        5.000  A.2 ──► B.2   DATA          tsn=1 sid=0 ssn=0 len=1000 BE
+        5.025          B: received sid=0 len=1000
+        5.025  A.2 ◄── B.2   SACK          cum=1 rwnd=64k
+        6.050  A.1 ──► B.1   DATA          tsn=2 sid=0 ssn=1 len=1000 BE
+        6.075          B: received sid=0 len=1000
+        6.275  A.1 ◄── B.1   SACK          cum=2 rwnd=64k
+    "#]]);
+}
+
 /// RFC 9260 §6.4: a fast retransmit goes to where the original went.
 #[test]
 fn a_fast_retransmit_stays_on_its_path() {
@@ -239,6 +285,11 @@ fn the_window_grows_before_it_is_halved() {
     assert!(after.flight > after.cwnd, "{after:?}");
     let drawn = script.net.ladder.text();
     assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
+    // §7.2.1: nor does it grow in fast recovery, though it is fully used.
+    let full = path(&script, 0);
+    assert!(full.flight > full.cwnd, "{full:?}");
+    sack(&mut script, 2, &[block(2, 5)]);
+    assert_eq!(path(&script, 0).cwnd, full.cwnd);
     script.forget();
 }
 
@@ -370,11 +421,13 @@ fn an_old_sack_tells_nothing() {
     let mut script = Script::established(&[]);
     script.lose_times(A, "DATA", 3).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(10);
     sack(&mut script, 1, &[]);
+    // D ii: the window that was told, less what is outstanding.
     let info = |script: &Script| {
         let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
         (info.peer_rwnd, info.outstanding, info.paths[0].flight)
     };
     let before = info(&script);
+    assert_eq!(before.0, 60_000 - 2 * 1_000);
     let (vtag, old) = (script.tag(A), tsn(&script, A, 0));
     let late = Sack { cumulative: old, window: 9_000, gaps: &[block(2, 3)], duplicates: &[] };
     script.inject(B, vtag, |b| late.emit(b)).run(30);

@@ -281,6 +281,23 @@ fn a_collision_that_is_told_of_late() {
     script.forget();
 }
 
+/// RFC 9260 §5.2.6: where no cookie is out none can be stale: nothing happens, and nobody is told.
+#[test]
+fn a_stale_cookie_when_none_is_out() {
+    let mut script = Script::established(&[]);
+    let (to_a, told) = (script.tag(A), script.net.ends[0].events.len());
+    script.inject(B, to_a, |b| {
+        let mut chunk = Error::default().open(b);
+        Cause::StaleCookie(300_000).emit(&mut chunk);
+        chunk.close();
+    });
+    script.run(100);
+    assert_eq!(script.net.ends[0].events.len(), told);
+    script.check(expect![[r#"
+        1.000  A ◄── B   ERROR stale-cookie(300000us)     injected
+    "#]]);
+}
+
 /// RFC 9260 §5.2.6: however stale the cookie was, the new one is asked to live longer by the round trip and a second at most.
 #[test]
 fn a_second_longer_at_most() {

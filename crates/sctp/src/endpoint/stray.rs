@@ -102,16 +102,18 @@ impl Endpoint {
         if !is_unicast(source) || !is_unicast(target) || self.is_overheard(packet, view.header.target_port) {
             return;
         }
-        let mut silent = false;
-        let mut shutdown_ack = false;
+        let (mut abort, mut silent, mut shutdown_ack) = (false, false, false);
         let mut chunks = view.chunks();
         while let Some(Ok(raw)) = chunks.next_raw() {
-            // 2, 6, 7: never answer what would only be answered in turn.
             let stale = raw.kind == Error::KIND
                 && Error::parse(raw).causes.flatten().any(|cause| matches!(cause, Cause::StaleCookie(_)));
-            silent |= stale || [Abort::KIND, ShutdownComplete::KIND, CookieAck::KIND].contains(&raw.kind);
+            abort |= raw.kind == Abort::KIND;
+            silent |= stale || [ShutdownComplete::KIND, CookieAck::KIND].contains(&raw.kind);
             shutdown_ack |= raw.kind == ShutdownAck::KIND;
         }
+        // 2, 6, 7: never answer what would only be answered in turn. 5 comes before 6 and 7: a SHUTDOWN ACK has its answer,
+        // whatever stands beside it.
+        let silent = abort || silent && !shutdown_ack;
         // A packet without a readable chunk is not worth an answer.
         if silent || view.body().len() < 4 {
             return;

@@ -4,7 +4,8 @@ use crate::net::{A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::time::Duration;
 use anabranch_sctp::{AssociationState, Event, PathInfo, PathState};
-use anabranch_wire::sctp::{Abort, Data, Heartbeat, ShutdownAck, ShutdownComplete, Tsn};
+use anabranch_wire::sctp::{Abort, CookieAck, Data, Heartbeat, ShutdownAck, ShutdownComplete, Tsn};
+use expect_test::expect;
 
 fn path(script: &Script, n: usize) -> PathInfo {
     script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[n]
@@ -122,6 +123,28 @@ fn a_shutdown_complete_with_the_wrong_t_bit_ends_nothing() {
     say(&mut script, to_a, true);
     assert_eq!(state(&script), None);
     script.forget();
+}
+
+/// RFC 9260 §8.4 rule 5 comes before 6 and 7, and 2 before all: a SHUTDOWN ACK out of the blue is answered whatever stands
+/// beside it, but for an ABORT.
+#[test]
+fn a_shutdown_ack_is_answered_whatever_stands_beside_it() {
+    let mut script = Script::new(&[]);
+    script.inject_between(A, 999, PORT, 0xdead, |b| {
+        CookieAck.emit(b);
+        ShutdownAck.emit(b);
+    });
+    script.run(100);
+    script.inject_between(A, 999, PORT, 0xdead, |b| {
+        ShutdownAck.emit(b);
+        Abort::default().emit(b);
+    });
+    script.run(100);
+    script.check(expect![[r#"
+           0.000  A ──► B   COOKIE ACK; SHUTDOWN ACK   vtag=0000dead     injected
+           0.025  A ◄── B   SHUTDOWN COMPLETE T   vtag=0000dead
+           0.100  A ──► B   SHUTDOWN ACK; ABORT   vtag=0000dead     injected
+    "#]]);
 }
 
 /// RFC 9260 §8.5.1 A: nothing but an INIT has tag 0: not even an ABORT is the answer.

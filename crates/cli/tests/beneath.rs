@@ -7,7 +7,7 @@
 mod running;
 
 use running::{Running, Scratch};
-use std::fs;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// Links from within to without and back, as fast as they can be changed, and as many requests as there is time for.
+/// A file and a directory that are links to the outside every other moment, and as many requests as there is time for.
 #[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     let site = Scratch::new("beneath-race");
     for (name, text) in [
-        ("site/a", "inside"),
-        ("site/dir/index.html", "inside"),
+        ("site/file", "inside"),
+        ("site/way/index.html", "inside"),
         ("out/index.html", "SECRET"),
         ("out/x", "SECRET"),
     ] {
@@ -31,25 +31,26 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     }
     let root = site.0.join("site");
     let server = Running::start(&["serve", root.to_str().expect("UTF-8"), "-q", "--listen", TCP]);
+    symlink("../out/x", root.join("lure")).expect("a link");
+    symlink("../out", root.join("lures")).expect("a link");
+    symlink("lures", root.join("by")).expect("a link");
     let over = Arc::new(AtomicBool::new(false));
     let (stop, place) = (over.clone(), root.clone());
     let swapping = thread::spawn(move || {
-        let swap = |name: &str, target: &str| {
-            symlink(target, place.join("new")).expect("a link");
-            fs::rename(place.join("new"), place.join(name)).expect("renamed");
+        let swap = |one: &str, other: &str| {
+            renameat_with(CWD, place.join(one), CWD, place.join(other), RenameFlags::EXCHANGE)
+                .expect("exchanged");
         };
         while !stop.load(Ordering::Relaxed) {
-            swap("file", "a");
-            swap("way", "dir");
-            swap("file", "../out/x");
-            swap("way", "../out");
+            swap("file", "lure");
+            swap("way", "lures");
         }
     });
     let mut stream = server.connect();
     let mut answers = BufReader::new(stream.try_clone().expect("a handle"));
     let (began, mut inside, mut refused) = (Instant::now(), 0, 0);
     while began.elapsed() < Duration::from_secs(5) {
-        for target in ["/file", "/way/", "/way/index.html"] {
+        for target in ["/file", "/way/", "/way/index.html", "/by/"] {
             // A part and a condition go the same way.
             let fields = if inside % 2 == 0 { "Range: bytes=0-99\r\n" } else { "If-None-Match: \"x\"\r\n" };
             stream

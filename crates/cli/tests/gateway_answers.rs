@@ -9,6 +9,7 @@ mod running;
 use running::{Running, anabranch, errors, run};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,15 +20,18 @@ const SOON: Duration = Duration::from_secs(20);
 fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let here = listener.local_addr().expect("bound");
+    let answers = Arc::new(answers);
     thread::spawn(move || {
-        let mut kept = Vec::new();
         for mut stream in listener.incoming().map_while(Result::ok) {
-            let mut request = [0; 4096];
-            let read = stream.read(&mut request).unwrap_or(0);
-            let text = String::from_utf8_lossy(&request[..read]).into_owned();
-            let number = text.split(['/', ' ']).find_map(|word| word.parse::<usize>().ok()).unwrap_or(0);
-            let _ = stream.write_all(&answers[number]);
-            kept.push(stream);
+            let answers = answers.clone();
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut request) {
+                    let text = String::from_utf8_lossy(&request[..read]).into_owned();
+                    let number = text.split(['/', ' ']).find_map(|word| word.parse::<usize>().ok());
+                    let _ = stream.write_all(&answers[number.unwrap_or(0)]);
+                }
+            });
         }
     });
     here

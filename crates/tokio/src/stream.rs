@@ -346,6 +346,8 @@ impl AsyncRead for RecvStream {
         let take = self.rest.len().min(into.remaining());
         into.put_slice(&self.rest[..take]);
         self.rest.advance(take);
+        // What was read to its end is no message any more, not an empty one either.
+        self.ends &= !self.rest.is_empty();
         Poll::Ready(Ok(()))
     }
 }

@@ -13,14 +13,26 @@ use tokio::time::{sleep, timeout};
 /// Generous: only a hang exceeds it.
 const LONG: Duration = Duration::from_secs(60);
 
-async fn endpoint(listen: Option<u16>) -> Endpoint {
+/// A message of more pieces than wait for a reader.
+const LENGTH: usize = 2_000_000;
+
+async fn endpoint(listen: Option<u16>, buffers: &str) -> Endpoint {
     let addresses = vec!["127.0.0.1".parse().expect("an address")];
-    Endpoint::new(Options { addresses, listen, ..Options::default() }).await.expect("an endpoint")
+    let mut config = Options::default().config;
+    for buffer in ["sndbuf", "rcvbuf"] {
+        config.set(buffer, buffers).expect("a knob");
+    }
+    Endpoint::new(Options { addresses, listen, config, ..Options::default() }).await.expect("an endpoint")
 }
 
 async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
-    let server = endpoint(Some(80)).await;
-    let client = endpoint(None).await;
+    associated_with("16MiB").await
+}
+
+/// With so large buffers.
+async fn associated_with(buffers: &str) -> ((Endpoint, Endpoint), Association, Association) {
+    let server = endpoint(Some(80), buffers).await;
+    let client = endpoint(None, buffers).await;
     let ours = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");
     let theirs = timeout(LONG, server.accept()).await.expect("in time").expect("an association");
     ((server, client), ours.expect("established"), theirs)
@@ -50,17 +62,18 @@ async fn bit_by_bit(recv: &mut RecvStream, most: usize) -> (Result<Option<bytes:
             return (done, pending);
         }
         pending += 1;
-        sleep(Duration::from_micros(200)).await;
+        tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_is_whole_however_often_its_future_is_dropped() {
     let (_ends, ours, theirs) = associated().await;
-    let sizes = [1, 900_000, 65_536, 65_537, 1_300_000, 2, 700_000, 131_072];
+    let sizes = [1, 3_000_000, 65_536, 65_537, 2_500_000, 2, 2_000_001, 131_072].repeat(3);
+    let to_send = sizes.clone();
     let sending = tokio::spawn(async move {
         let (mut send, _recv) = ours.open_bi().await.expect("a stream");
-        for (seed, size) in sizes.into_iter().enumerate() {
+        for (seed, size) in to_send.into_iter().enumerate() {
             send.send_message(pattern(size, seed)).await.expect("sent");
         }
         send.flush().await.expect("on its way");
@@ -69,7 +82,7 @@ async fn a_message_is_whole_however_often_its_future_is_dropped() {
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     let mut dropped = 0;
     for (seed, size) in sizes.into_iter().enumerate() {
-        let (got, pending) = timeout(LONG, bit_by_bit(&mut recv, 1 << 21)).await.expect("in time");
+        let (got, pending) = timeout(LONG, bit_by_bit(&mut recv, 1 << 22)).await.expect("in time");
         let got = got.expect("no end").expect("a message");
         assert!(got == pattern(size, seed), "message {seed}: {} bytes of {size}", got.len());
         dropped += pending;
@@ -82,21 +95,29 @@ async fn a_message_is_whole_however_often_its_future_is_dropped() {
 async fn what_has_come_of_a_message_is_there_for_who_reads_bytes() {
     let (_ends, ours, theirs) = associated().await;
     let (mut send, _recv) = ours.open_bi().await.expect("a stream");
-    let whole = pattern(1_000_000, 7);
-    let sent = whole.clone();
     let sending = tokio::spawn(async move {
-        send.send_message(sent).await.expect("sent");
+        for seed in 0..10 {
+            send.send_message(pattern(LENGTH, seed)).await.expect("sent");
+        }
         send.flush().await.expect("on its way");
         send
     });
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
-    for _ in 0..3 {
-        assert!(once(recv.recv_message(1 << 21)).await.is_none_or(|got| got.is_err()), "it came at once");
-        sleep(Duration::from_micros(100)).await;
+    let mut cut = 0;
+    for seed in 0..10 {
+        // Dropped while it waits: some of the message may have come.
+        let got = match once(recv.recv_message(LENGTH)).await {
+            Some(got) => got.expect("no end").expect("a message").to_vec(),
+            None => {
+                cut += 1;
+                let mut back = vec![0; LENGTH];
+                timeout(LONG, recv.read_exact(&mut back)).await.expect("in time").expect("all of it");
+                back
+            }
+        };
+        assert!(got == pattern(LENGTH, seed), "message {seed}, {cut} dropped: {} bytes", got.len());
     }
-    let mut back = vec![0; whole.len()];
-    timeout(LONG, recv.read_exact(&mut back)).await.expect("in time").expect("all of it");
-    assert!(back == whole);
+    assert!(cut > 0, "no future was dropped");
     drop(sending.await.expect("sent"));
 }
 
@@ -105,7 +126,7 @@ async fn behind_a_message_that_is_too_long_comes_the_next() {
     let (_ends, ours, theirs) = associated().await;
     let (mut send, _recv) = ours.open_bi().await.expect("a stream");
     let sending = tokio::spawn(async move {
-        for (seed, size) in [(1, 500_000), (2, 1000), (3, 200_000), (4, 10)] {
+        for (seed, size) in [(1, 2_500_000), (2, 1000), (3, 2_200_000), (4, 10)] {
             send.send_message(pattern(size, seed)).await.expect("sent");
         }
         send.flush().await.expect("on its way");
@@ -154,7 +175,7 @@ async fn nothing_is_sent_after_the_end_and_the_writer_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_written_before_a_close_arrives() {
     for round in 0..5 {
-        let (_ends, ours, theirs) = associated().await;
+        let (_ends, ours, theirs) = associated_with("256KiB").await;
         let mut writers = Vec::new();
         for seed in 0..4 {
             let (mut send, recv) = ours.open_bi().await.expect("a stream");

@@ -378,7 +378,8 @@ pub fn threads(matches: &ArgMatches) -> usize {
 /// What `--connections` bounds, and with it memory: told where it is set.
 const CONNECTIONS: &str = "Connections or associations at a time, a listener: for one more, the one that has waited longest \
                            for a request, or the rest of its head, ends; where all have requests under way, the one whose \
-                           client has taken and sent less than 1 KiB for longest, and for 5 s at least. What an association's peers do not take, or send \
+                           client has taken and sent less than 1 KiB for longest, and for 5 s at least. A client (address, or IPv6 /64) that has \
+                           more than an eighth of them, and twice as many as the newcomer's, gives one up first. What an association's peers do not take, or send \
                            out of order, is kept: at worst sndbuf + rcvbuf each, 8 MiB, and beside them 128 KiB, and 32 KiB for each stream \
                            that has a request (11 GiB for 1024 of 100 streams); \
                            --set sndbuf=256KiB --set rcvbuf=256KiB --streams 10 makes that 1 GiB";

@@ -1,9 +1,10 @@
 //! The ground every other crate stands on: time, seeded randomness, units,
-//! serial numbers, the [`Engine`] seam and the trace an engine can keep.
+//! serial numbers, memory budgets, the [`Engine`] seam and the trace an engine can keep.
 //!
 //! Nothing here reads a clock, opens a socket, or draws ambient randomness:
 //! time and randomness are values that the caller passes in.
 
+pub mod budget;
 pub mod cache;
 pub mod engine;
 pub mod rng;
@@ -12,6 +13,7 @@ pub mod time;
 pub mod trace;
 pub mod units;
 
+pub use budget::{Account, Budget};
 pub use engine::{Batch, Ecn, Engine, Icmp, IcmpKind, Packet};
 pub use rng::Rng;
 pub use time::Instant;

@@ -40,6 +40,8 @@ pub(crate) struct Streams<T> {
     /// The others, in pieces: the list grows without moving what is there, so
     /// that no packet pays for all that were before it.
     more: Option<Box<Pieces<T>>>,
+    /// How many slots there are.
+    count: u32,
 }
 
 /// Slots beyond the first, [`FIRST`] in each piece.
@@ -54,7 +56,7 @@ impl<T> Default for Streams<T> {
 
 impl<T> Streams<T> {
     pub(crate) fn new() -> Self {
-        Self { near: [0; NEAR], pages: Vec::new(), first: Vec::new(), more: None }
+        Self { near: [0; NEAR], pages: Vec::new(), first: Vec::new(), more: None, count: 0 }
     }
 
     /// The slot of `stream`, if it is in use.
@@ -79,6 +81,7 @@ impl<T> Streams<T> {
     #[cold]
     fn take(&mut self, stream: u16, state: T) -> usize {
         let slot = self.count();
+        self.count += 1;
         if slot < FIRST {
             if slot < 4 {
                 // Most associations use few.
@@ -117,10 +120,9 @@ impl<T> Streams<T> {
     }
 
     /// How many streams are in use.
-    fn count(&self) -> usize {
-        let more = pieces(&self.more);
-        let full = more.len().saturating_sub(1) * FIRST;
-        self.first.len() + full + more.last().map_or(0, Vec::len)
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.count as usize
     }
 
     #[inline]

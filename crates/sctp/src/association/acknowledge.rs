@@ -186,6 +186,9 @@ impl Association {
     /// Somebody was turned away, and there is room now.
     #[inline]
     pub(super) fn tell_writable(&mut self, ctx: &mut Ctx<'_>) {
+        if self.send.queue.is_wanted() {
+            self.size_send_buffer();
+        }
         if self.send.queue.take_writable() {
             self.say_writable(ctx);
         }

@@ -333,7 +333,7 @@ impl Association {
         };
         let init = wire::Init {
             tag: self.local_tag,
-            window: self.config.rcvbuf.min(u64::from(u32::MAX)) as u32,
+            window: crate::recv::first_window(&self.config),
             outbound: self.streams,
             inbound: self.config.inbound.unwrap_or(self.streams),
             tsn: Tsn(self.initial_tsn),

@@ -43,6 +43,7 @@ use crate::send::undelivered::Undelivered;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
+use anabranch_congestion::Controller;
 use asconf::Asconf;
 use auth::Auth;
 use extensions::Extensions;
@@ -301,6 +302,7 @@ impl Association {
 
     pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
         self.takes_on(&message)?;
+        self.size_send_buffer();
         self.send.push(now, message, payload, self.extensions.partial_reliability)?;
         if self.send.limits.is_some() {
             self.stir();
@@ -308,6 +310,16 @@ impl Association {
         self.stats.messages_sent += 1;
         self.check_probe(now);
         Ok(())
+    }
+
+    /// The send buffer follows what can be under way, where associations share memory.
+    #[inline]
+    pub(crate) fn size_send_buffer(&mut self) {
+        if self.send.queue.is_shared() {
+            let congestion = self.paths.get(self.paths.current()).congestion.window();
+            let peer = self.send.peer_window + self.send.outstanding.in_flight();
+            self.send.queue.follow(congestion, peer);
+        }
     }
 
     /// Takes in messages of `piece` bytes as far as there is room; how many bytes.
@@ -320,6 +332,7 @@ impl Association {
     ) -> Result<usize, SendError> {
         if message.reliability == Reliability::Full && self.send.limits.is_none() {
             self.takes_on(&message)?;
+            self.size_send_buffer();
             self.send.give_back_before(payload.len().div_ceil(piece));
             let taken = self.send.queue.push_pieces(message, payload, piece)?;
             self.stats.messages_sent += taken.div_ceil(piece) as u64;

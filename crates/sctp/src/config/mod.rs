@@ -15,6 +15,7 @@ pub use chunks::ChunkSet;
 pub use profiles::PROFILES;
 pub use shared_keys::{SharedKeys, SharedKeysError};
 
+use anabranch_base::Budget;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use knobs::{KNOBS, position};
@@ -212,6 +213,9 @@ pub struct Config {
     /// Endpoint pair shared keys that chunks are signed with where `auth` is on (RFC 4895 §4). No knob: secrets are
     /// printed nowhere.
     pub shared_keys: SharedKeys,
+    /// What all associations share of memory, whichever endpoint has them: send and receive buffers then follow what
+    /// each uses and what is left, within `sndbuf` and `rcvbuf`. `None`: each association has its own two buffers.
+    pub memory: Option<Budget>,
     /// Where each value comes from, in the order of the table.
     sources: [&'static str; KNOB_COUNT],
 }
@@ -396,6 +400,7 @@ impl Config {
             icmp_doubt: false,
             udp_apart: false,
             shared_keys: SharedKeys::default(),
+            memory: None,
             sources: [""; KNOB_COUNT],
         }
     }

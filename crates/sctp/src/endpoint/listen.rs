@@ -148,7 +148,7 @@ impl Endpoint {
         let start = packet::begin(&mut bytes, header.target_port, header.source_port, offer.tag);
         let ack = InitAck(Init {
             tag: reply.tag,
-            window: config.rcvbuf.min(u64::from(u32::MAX)) as u32,
+            window: crate::recv::first_window(config),
             outbound: reply.outbound,
             inbound: reply.inbound,
             tsn: Tsn(reply.tsn),

@@ -47,7 +47,7 @@ impl RecvHalf {
     pub(crate) fn renumber(&mut self, next: u32) {
         if self.is_unfinished() && !self.interleaves {
             self.order.drop_tails();
-            self.reassembly = Reassembly::default();
+            self.reassembly = Reassembly::new(self.account.is_some());
         }
         self.tracker.renumber(next);
         self.reassembly.forget_held();

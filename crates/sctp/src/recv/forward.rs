@@ -7,6 +7,7 @@
 //! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
 use super::RecvHalf;
+use super::idata::Interleaved;
 use super::reassembly::Violation;
 use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 
@@ -52,7 +53,8 @@ impl RecvHalf {
         let (forwarded, _) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New && self.interleaves {
             // It may be the first that is heard of any message.
-            let interleaved = self.interleaved.get_or_insert_default();
+            let shared = self.account.is_some();
+            let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
             for SkippedMessage { stream, unordered, mid } in streams {
                 if stream < self.streams {
                     interleaved.skip_to(stream, unordered, mid, &mut self.order)?;

@@ -16,10 +16,6 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// Most fragments and messages that wait for something before them. A sender
-/// never comes near with fewer chunks outstanding.
-const MOST: usize = 1 << 15;
-
 /// Where identifiers begin, so that those before the first can be told.
 const FIRST: u64 = 1 << 32;
 
@@ -96,10 +92,15 @@ fn count_on(near: u64, number: u32) -> Option<u64> {
 }
 
 impl Interleaved {
-    /// So much waits that nothing but what fills holes can be taken in.
+    /// Of an association that shares memory with others, or that does not.
+    pub(crate) fn new(shared: bool) -> Self {
+        Self { pool: Pool::new(shared), ..Self::default() }
+    }
+
+    /// Fragments that wait for another, and messages that are not complete.
     #[inline]
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.aside >= MOST
+    pub(crate) fn pieces(&self) -> usize {
+        self.aside + self.begun.len() + self.behind.len()
     }
 
     /// Takes in a fragment; its TSN is `offset`, `next` the lowest offset that

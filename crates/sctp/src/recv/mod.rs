@@ -10,14 +10,18 @@ pub(crate) mod ack;
 mod anew;
 pub(crate) mod forward;
 pub(crate) mod idata;
+mod memory;
 pub(crate) mod order;
 pub(crate) mod reassembly;
 pub(crate) mod tracker;
 pub(crate) mod window;
 
+pub(crate) use memory::first_window;
+
 use crate::config::Config;
 use crate::endpoint::Received;
 use ack::{Ack, Due};
+use anabranch_base::Account;
 use anabranch_base::Batch;
 use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn, packet};
 use idata::Interleaved;
@@ -53,6 +57,10 @@ pub(crate) struct RecvHalf {
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
+    /// Streams in use that are not counted: what this side has granted from the start.
+    granted: u16,
+    /// Where associations share memory.
+    account: Option<Box<Account>>,
     /// The peer has given up something (RFC 3758).
     forgiving: bool,
 }
@@ -60,21 +68,24 @@ pub(crate) struct RecvHalf {
 impl RecvHalf {
     /// `initial` is the peer's initial TSN, `streams` how many it may send on.
     pub(crate) fn new(config: &Config, initial: u32, streams: u16, segment: u64) -> Self {
+        let shared = config.memory.is_some();
         Self {
             tracker: Tracker::new(initial),
             ack: Ack::new(config.ack_every, !config.delack.is_zero()),
             window: Window::new(config.rcvbuf, segment),
-            reassembly: Reassembly::default(),
+            reassembly: Reassembly::new(shared),
             interleaves: false,
             interleaved: None,
             order: Self::order(config),
             streams,
+            granted: config.inbound_streams(),
+            account: config.memory.as_ref().map(memory::account),
             forgiving: false,
         }
     }
 
     fn order(config: &Config) -> Order {
-        let mut order = Order::new(config.partial_delivery);
+        let mut order = Order::new(config.partial_delivery, config.memory.is_some());
         if config.track_arrivals {
             order.track_arrivals();
         }
@@ -87,15 +98,9 @@ impl RecvHalf {
         self.interleaved = None;
     }
 
-    /// So much waits that nothing but what fills holes can be taken in.
-    #[inline]
-    fn is_crowded(&self) -> bool {
-        self.window.is_crowded(self.reassembly.held() as u64 + self.order.aside(), self.order.unread())
-    }
-
     /// What becomes of a chunk with these numbers; it is new only if it is to be put together.
     #[inline]
-    fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize, crowded: bool) -> Taken {
+    fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize) -> Taken {
         let offset = match self.tracker.classify(tsn.0) {
             Arrival::New(offset) => offset,
             Arrival::Duplicate => {
@@ -111,8 +116,10 @@ impl RecvHalf {
         // RFC 9260 §6.2: with the window advertised as 0 nothing beyond the highest TSN is taken.
         // What fills a hole is: an honest sender has counted it before what came after
         // it, so only a bounded excess is possible, and beyond that bound it is refused.
-        let full = self.window.is_full() || crowded;
-        if full && (offset >= self.tracker.end() || self.window.is_overrun()) {
+        if self.is_crowded() {
+            self.lower_ceiling();
+        }
+        if self.window.is_full() && !self.takes_beyond(offset) {
             self.ack.on_refused();
             return Taken::Refused;
         }
@@ -128,14 +135,13 @@ impl RecvHalf {
 
     /// Takes in one I-DATA chunk with a payload.
     pub(crate) fn on_idata(&mut self, data: &IData<'_>) -> Result<Taken, Violation> {
-        let crowded = self.interleaved.as_ref().is_some_and(|interleaved| interleaved.is_crowded())
-            || self.is_crowded();
-        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), crowded);
+        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len());
         let (Taken::New(offset), true) = (taken, self.interleaves) else {
             return Ok(taken);
         };
         let eager = self.window.is_pressed();
-        let interleaved = self.interleaved.get_or_insert_default();
+        let shared = self.account.is_some();
+        let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
         interleaved.accept(data, offset, self.tracker.next(), &mut self.order, eager)?;
         self.credit_dropped();
         Ok(taken)
@@ -144,7 +150,7 @@ impl RecvHalf {
     /// Takes in one DATA chunk with a payload.
     #[inline]
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> Result<Taken, Violation> {
-        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len(), self.is_crowded());
+        let taken = self.admit(data.tsn, data.stream, data.immediate, data.payload.len());
         let Taken::New(offset) = taken else {
             return Ok(taken);
         };
@@ -281,6 +287,7 @@ impl RecvHalf {
 
     #[inline]
     fn emit_sack_of(&mut self, buffer: &mut Vec<u8>, room: usize, gaps: &[GapBlock]) {
+        self.size_window();
         let begin = buffer.len();
         let left = room.saturating_sub(Sack::FIXED) / 4 - gaps.len();
         let duplicates = self.tracker.duplicates();
@@ -305,6 +312,7 @@ impl RecvHalf {
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.order.read(stream, out)?;
         self.window.credit(received.bytes as u64);
+        self.note_read();
         Some(received)
     }
 
@@ -312,6 +320,7 @@ impl RecvHalf {
     pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let (stream, received) = self.order.read_next(out)?;
         self.window.credit(received.bytes as u64);
+        self.note_read();
         Some((stream, received))
     }
 
@@ -335,6 +344,7 @@ impl RecvHalf {
     ) -> (usize, bool) {
         if let Some((length, ppid)) = self.order.read_lent(stream, out) {
             self.window.credit(length as u64);
+            self.note_read();
             return (if wanted(ppid) { length } else { 0 }, true);
         }
         let mut bytes = 0;

@@ -143,8 +143,9 @@ impl Lane {
     /// Gives memory back that holds nothing: a stream whose turn came late had all that waited behind a lost packet, and
     /// one that is used once and never again must not keep any. What all keep together is less than a receive buffer.
     #[inline]
-    fn rest(&mut self, slot: usize) {
+    fn rest(&mut self, slot: usize, shared: bool) {
         let most = match slot {
+            _ if shared => return self.rest_little(),
             0..16 => 128 << 10,
             16..256 => 16 << 10,
             _ => 0,
@@ -155,6 +156,26 @@ impl Lane {
         if self.messages.is_empty() && self.messages.capacity() * size_of::<Boundary>() > most {
             self.messages = VecDeque::new();
         }
+    }
+
+    /// The same where memory is shared with others: no more is kept than twice what is in use, and what is little anyway.
+    #[inline]
+    fn rest_little(&mut self) {
+        const LITTLE: usize = 2048;
+        let length = self.bytes.len();
+        if self.bytes.capacity() > 2 * length + LITTLE {
+            self.drop_read();
+            self.bytes.shrink_to(self.bytes.len() + self.bytes.len() / 4);
+        }
+        let count = self.messages.len();
+        if self.messages.capacity() > 2 * count + LITTLE / size_of::<Boundary>() {
+            self.messages.shrink_to(count + count / 4);
+        }
+    }
+
+    /// Lets go what has been read.
+    fn drop_read(&mut self) {
+        self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
     /// The first message's bytes may be `lent`.
@@ -264,10 +285,12 @@ pub(crate) struct Order {
     lent: Lent,
     /// The order of messages over all streams, where somebody wants it.
     arrivals: Option<Box<Arrivals>>,
+    /// Memory is shared with others.
+    shared: bool,
 }
 
 impl Order {
-    pub(crate) fn new(partial_delivery: u64) -> Self {
+    pub(crate) fn new(partial_delivery: u64, shared: bool) -> Self {
         Self {
             streams: Streams::new(),
             partial_delivery,
@@ -278,6 +301,7 @@ impl Order {
             skips: None,
             lent: Lent::default(),
             arrivals: None,
+            shared,
         }
     }
 
@@ -293,6 +317,12 @@ impl Order {
     #[inline]
     pub(crate) fn unread(&self) -> u64 {
         self.completed.saturating_sub(self.read)
+    }
+
+    /// Streams that have been used.
+    #[inline]
+    pub(crate) fn streams_in_use(&self) -> usize {
+        self.streams.count()
     }
 
     /// Messages that wait for another one.
@@ -547,7 +577,7 @@ impl Order {
                 self.read += u64::from(received.end_of_message && !received.incomplete);
                 let lane = if unordered { state.unordered.as_deref_mut() } else { Some(&mut state.ordered) };
                 if let Some(lane) = lane {
-                    lane.rest(slot);
+                    lane.rest(slot, self.shared);
                 }
                 if received.end_of_message {
                     self.depart(stream, unordered);
@@ -638,7 +668,7 @@ mod tests {
             }
             let mut out = [0; 100];
             while lane.read(&mut out, false, None).is_some() {
-                lane.rest(slot);
+                lane.rest(slot, false);
             }
             let kept = (lane.bytes.capacity(), lane.messages.capacity() * size_of::<Boundary>());
             assert!(kept.0 <= most && kept.1 <= most, "{slot}: {kept:?}");

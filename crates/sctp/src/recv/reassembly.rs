@@ -87,10 +87,15 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Fragments that wait for another.
+    /// Of an association that shares memory with others, or that does not.
+    pub(crate) fn new(shared: bool) -> Self {
+        Self { pool: Pool::new(shared), ..Self::default() }
+    }
+
+    /// Fragments that wait for another, and messages that are not complete.
     #[inline]
-    pub(crate) fn held(&self) -> usize {
-        self.held.len()
+    pub(crate) fn pieces(&self) -> usize {
+        self.held.len() + self.assemblies.len()
     }
 
     /// No fragment waits for another.
@@ -327,21 +332,33 @@ impl Reassembly {
     }
 }
 
-/// Buffers to use again.
+/// Buffers to use again; none where memory is shared with others.
 #[derive(Debug, Default)]
-pub(crate) struct Pool(Vec<Vec<u8>>);
+pub(crate) struct Pool {
+    buffers: Vec<Vec<u8>>,
+    /// Bytes of memory in them.
+    kept: usize,
+    shared: bool,
+}
 
 impl Pool {
+    pub(crate) fn new(shared: bool) -> Self {
+        Self { shared, ..Self::default() }
+    }
+
     pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_default()
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.kept -= buffer.capacity();
+        buffer
     }
 
     pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
-        const KEPT: usize = 128;
-        const LARGEST: usize = 1 << 16;
-        if self.0.len() < KEPT && buffer.capacity() <= LARGEST {
+        /// A single byte may lie in a large one next: all together are no more than this.
+        const KEPT: usize = 256 << 10;
+        if !self.shared && self.kept + buffer.capacity() <= KEPT {
             buffer.clear();
-            self.0.push(buffer);
+            self.kept += buffer.capacity();
+            self.buffers.push(buffer);
         }
     }
 }

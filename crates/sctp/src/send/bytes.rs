@@ -17,6 +17,9 @@ const AHEAD: u64 = 4 << 10;
 /// Most that are asked for at once.
 const MOST: u64 = 4 << 10;
 
+/// A ring of less grows twofold.
+const DOUBLED: usize = 64 << 10;
+
 /// A queue of no more has not left the caches.
 const SHORT: u64 = 512 << 10;
 
@@ -43,9 +46,31 @@ impl StreamBytes {
         self.base + self.ring.len() as u64
     }
 
+    /// Appends `payload`; how much more memory is held for it.
     #[inline]
-    pub(super) fn push(&mut self, payload: &[u8]) {
+    pub(super) fn push(&mut self, payload: &[u8]) -> u64 {
+        let fits = self.ring.capacity() - self.ring.len() >= payload.len();
+        let grown = if fits { 0 } else { self.grow(payload.len()) };
         self.ring.extend(payload);
+        grown
+    }
+
+    /// Makes room for `more` bytes. Doubled while it is small, later by a quarter: what is not used of it is memory, too.
+    #[cold]
+    fn grow(&mut self, more: usize) -> u64 {
+        let (length, capacity) = (self.ring.len(), self.ring.capacity());
+        let ahead = if capacity < DOUBLED { 2 * capacity } else { capacity + capacity / 4 };
+        self.ring.reserve_exact((length + more).max(ahead) - length);
+        (self.ring.capacity() - capacity) as u64
+    }
+
+    /// Gives most of the memory back that holds nothing.
+    #[cold]
+    pub(super) fn trim(&mut self) {
+        let length = self.ring.len();
+        if self.ring.capacity() > 2 * length + 4096 {
+            self.ring.shrink_to(length + length / 4);
+        }
     }
 
     /// `length` bytes at `from`, in up to two pieces.
@@ -136,10 +161,10 @@ impl StreamBytes {
         self.ring.capacity() as u64
     }
 
-    /// Gives the memory of an empty ring back.
+    /// Gives the memory of an empty ring back, but for so many bytes.
     #[cold]
-    pub(super) fn give_back(&mut self) {
-        self.ring = VecDeque::new();
+    pub(super) fn give_back(&mut self, kept: u64) {
+        self.ring = VecDeque::with_capacity(kept as usize);
     }
 }
 

@@ -74,8 +74,12 @@ impl SendHalf {
     }
 
     pub(crate) fn new(config: &Config, initial: u32) -> Self {
+        let mut queue = Queue::new(config.sndbuf, config.scheduler);
+        if let Some(budget) = &config.memory {
+            queue.share(budget);
+        }
         Self {
-            queue: Queue::new(config.sndbuf, config.scheduler),
+            queue,
             outstanding: Outstanding::new(initial),
             recovery: Recovery::default(),
             peer_window: 0,

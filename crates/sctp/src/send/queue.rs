@@ -9,6 +9,7 @@
 mod cancel;
 mod hold;
 mod limited;
+mod memory;
 
 use super::bytes::StreamBytes;
 use super::fragment;
@@ -23,6 +24,7 @@ use anabranch_wire::sctp::{Data, IData};
 use hold::Hold;
 pub(crate) use hold::Ticket;
 use limited::Promise;
+use memory::Purse;
 use std::ops::Range;
 
 /// So many bytes may be held before it is worth to ask memory for them ahead of their turn: about
@@ -148,11 +150,17 @@ pub(crate) struct Queue {
     hold: Option<Box<Hold>>,
     /// Bytes in front of the user data of a chunk.
     header: usize,
+    /// Most bytes that may be buffered, and how many now.
+    most: u64,
     limit: u64,
     buffered: u64,
     unsent: u64,
     /// Memory that streams with nothing to send hold.
     resting: u64,
+    /// Memory that all streams hold, and messages that have their bytes to themselves.
+    stored: u64,
+    /// Where associations share memory.
+    purse: Option<Box<Purse>>,
     /// What a SACK has acknowledged so far of one stream: its slot, and a range of its bytes.
     freeing: (u32, Range<u64>),
     /// Somebody was turned away with a message of this size.
@@ -171,10 +179,13 @@ impl Queue {
             taken_off: Box::default(),
             hold: None,
             header: Data::HEADER,
+            most: limit,
             limit,
             buffered: 0,
             unsent: 0,
             resting: 0,
+            stored: 0,
+            purse: None,
             freeing: (0, 0..0),
             wanted: None,
         }
@@ -193,7 +204,7 @@ impl Queue {
 
     /// Takes up to so many bytes from now on; what it holds it keeps.
     pub(crate) fn set_limit(&mut self, limit: u64) {
-        self.limit = limit;
+        (self.most, self.limit) = (limit, limit);
     }
 
     /// Room for more.
@@ -216,6 +227,7 @@ impl Queue {
             let stored = &mut self.messages[index as usize];
             stored.promise = promise;
             stored.own = Some(payload.into());
+            self.stored += payload.len() as u64;
             index
         };
         self.latest = index;
@@ -256,10 +268,14 @@ impl Queue {
         if length == 0 {
             return Err(SendError::Empty);
         }
-        if piece as u64 > self.limit || piece as u64 > u64::from(u32::MAX) {
+        if piece as u64 > self.most || piece as u64 > u64::from(u32::MAX) {
             return Err(SendError::TooLarge);
         }
-        let room = self.writable_bytes();
+        let mut room = self.writable_bytes();
+        if self.buffered == 0 {
+            // What is more than may be buffered now goes alone.
+            room = room.max(piece as u64);
+        }
         if piece as u64 > room {
             self.turn_away(piece);
             return Err(SendError::Full);
@@ -280,7 +296,7 @@ impl Queue {
         if bytes.is_empty() {
             self.resting -= bytes.capacity();
         }
-        bytes.push(payload);
+        self.stored += bytes.push(payload);
     }
 
     /// A place for one more message.
@@ -448,17 +464,24 @@ impl Queue {
         bytes.free(start, end - start);
         if bytes.is_empty() {
             self.rest(slot as usize);
+        } else if self.holds_much() {
+            self.trim(slot as usize);
         }
     }
 
     /// A stream has nothing to send any more: its memory is kept for the next
     /// message, as long as all that is kept so is less than one send buffer.
     fn rest(&mut self, slot: usize) {
+        let most = self.most_resting();
         let bytes = &mut self.streams.at(slot).bytes;
-        if self.resting + bytes.capacity() <= self.limit {
+        if self.resting + bytes.capacity() <= most {
             self.resting += bytes.capacity();
         } else {
-            bytes.give_back();
+            let (before, left) = (bytes.capacity(), most.saturating_sub(self.resting));
+            bytes.give_back(if self.purse.is_some() { left } else { 0 });
+            self.resting += bytes.capacity();
+            self.stored -= before - bytes.capacity();
+            self.settle();
         }
     }
 
@@ -468,7 +491,10 @@ impl Queue {
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {
-            Some(wanted) if self.writable_bytes() >= wanted.max((self.limit / 8).min(1 << 16)) => {
+            Some(wanted)
+                if self.buffered == 0
+                    || self.writable_bytes() >= wanted.max((self.limit / 8).min(1 << 16)) =>
+            {
                 self.wanted = None;
                 true
             }

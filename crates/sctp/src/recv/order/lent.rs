@@ -91,7 +91,7 @@ mod tests {
     fn lent_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {
             let mut rng = Rng::new(seed);
-            let (mut order, mut pool) = (Order::new(4096), Pool::default());
+            let (mut order, mut pool) = (Order::new(4096, false), Pool::default());
             let mut batch = Batch::new(1);
             let mut sent = [Vec::new(), Vec::new()];
             let mut read = [Vec::new(), Vec::new()];

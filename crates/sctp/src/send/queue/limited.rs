@@ -91,7 +91,7 @@ impl Queue {
         let rest = stored.length - stored.cut;
         self.buffered -= u64::from(stored.length - stored.released);
         self.unsent -= u64::from(rest);
-        stored.own = None;
+        self.stored -= stored.own.take().map_or(0, |own| own.len() as u64);
         stored.promise = Promise::Abandoned(left);
         // Nothing of it waits any more.
         stored.cut = stored.length;
@@ -118,7 +118,7 @@ impl Queue {
     /// Only then its number is used again.
     pub(crate) fn take_gone(&mut self) -> Option<u32> {
         let message = self.gone.pop(&self.messages)?;
-        self.messages[message as usize].own = None;
+        self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);
         self.free.push(&mut self.messages, message);
         Some(message)
     }

@@ -1,0 +1,186 @@
+//! A memory budget that many sessions share, in all threads together.
+//!
+//! Each session has a floor of its own, whatever the others hold; half of the budget is set aside for those. The other half is
+//! a pool, of which a session may hold an eighth of what is left (the dynamic threshold of Choudhury and Hahne, 1998): one
+//! session alone has all that it can use, and while many want more, some is left for the next. What is held is only counted
+//! here; who holds it asks first, and uses less when told so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+/// A limit on the memory that all sessions hold together. Clones share one count.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    total: u64,
+    floor: u64,
+    left: AtomicI64,
+}
+
+/// The same budget, not one of the same size.
+impl PartialEq for Budget {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl Eq for Budget {}
+
+impl Budget {
+    /// `total` bytes, for at most so many sessions at a time.
+    ///
+    /// ```
+    /// use anabranch_base::Budget;
+    ///
+    /// let budget = Budget::new(1 << 20, 16);
+    /// assert_eq!(budget.floor(), 32 << 10, "half of it, for each");
+    /// assert_eq!(budget.room(), 64 << 10, "an eighth of the other half");
+    /// ```
+    #[must_use]
+    pub fn new(total: u64, sessions: u64) -> Self {
+        let floor = (total / 2 / sessions.max(1)).min(MAX_FLOOR);
+        let pool = total - (floor * sessions).min(total);
+        let left = AtomicI64::new(i64::try_from(pool).unwrap_or(i64::MAX));
+        Self { shared: Arc::new(Shared { total, floor, left }) }
+    }
+
+    /// Bytes in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.shared.total
+    }
+
+    /// Bytes that each session may hold whatever the others do.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.shared.floor
+    }
+
+    /// Bytes of the pool that one account may hold.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        u64::try_from(self.shared.left.load(Relaxed)).unwrap_or(0) / SHARES
+    }
+
+    fn take(&self, bytes: i64) {
+        self.shared.left.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// What one part of a session holds of a [`Budget`]; given back on drop.
+#[derive(Debug)]
+pub struct Account {
+    budget: Budget,
+    /// Of its session's floor.
+    floor: u64,
+    /// Bytes taken from the pool.
+    charged: u64,
+}
+
+impl Account {
+    /// An account that may hold one `part`-th of its session's floor beside the pool.
+    #[must_use]
+    pub fn new(budget: &Budget, part: u64) -> Self {
+        Self { floor: budget.floor() / part.max(1), budget: budget.clone(), charged: 0 }
+    }
+
+    /// Bytes that it may hold at most now.
+    ///
+    /// ```
+    /// use anabranch_base::{Account, Budget};
+    ///
+    /// let budget = Budget::new(1 << 20, 16);
+    /// let (mut one, other) = (Account::new(&budget, 4), Account::new(&budget, 4));
+    /// assert_eq!(one.limit(), (8 << 10) + (64 << 10));
+    /// one.holds(70 << 10);
+    /// assert!(other.limit() < one.limit() + (8 << 10), "less is left");
+    /// drop(one);
+    /// assert_eq!(other.limit(), (8 << 10) + (64 << 10));
+    /// ```
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.floor + self.budget.room()
+    }
+
+    /// Its part of the floor.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Something of the pool is held.
+    #[must_use]
+    pub fn is_charged(&self) -> bool {
+        self.charged > 0
+    }
+
+    /// So many bytes are held now. Small changes are passed over: the count is of all threads.
+    pub fn holds(&mut self, bytes: u64) {
+        let beyond = bytes.saturating_sub(self.floor);
+        if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
+            self.budget.take(beyond.cast_signed() - self.charged.cast_signed());
+            self.charged = beyond;
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.budget.take(-self.charged.cast_signed());
+    }
+}
+
+/// More is no use as a floor.
+const MAX_FLOOR: u64 = 256 << 10;
+/// An account may hold one of so many equal parts of what is left.
+const SHARES: u64 = 8;
+/// Changes of so many bytes are counted.
+const GRAIN: u64 = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many want however much, and give nothing back: the budget holds, and each has its floor.
+    #[test]
+    fn what_all_hold_together_is_bounded() {
+        for (total, sessions) in [(256_u64 << 20, 1280_u64), (16 << 20, 100), (1 << 30, 3), (1 << 20, 20_000)]
+        {
+            let budget = Budget::new(total, sessions);
+            let mut accounts = Vec::new();
+            for number in 0..sessions {
+                let mut account = Account::new(&budget, 1);
+                let mut held = account.floor();
+                // It takes what it can get, piece by piece, up to 4 MiB.
+                while held + 10_000 <= account.limit().min(4 << 20) {
+                    held += 10_000;
+                    account.holds(held);
+                }
+                assert!(number > 0 || held + 10_000 > (4_u64 << 20).min(total / 18), "alone: {held}");
+                accounts.push((account, held));
+            }
+            let all: u64 = accounts.iter().map(|(_, held)| held).sum();
+            assert!(all <= total, "{all} of {total}");
+            drop(accounts);
+            assert_eq!(budget.room(), Budget::new(total, sessions).room(), "all is given back");
+        }
+    }
+
+    #[test]
+    fn small_changes_are_not_counted() {
+        let budget = Budget::new(1 << 20, 1);
+        let before = budget.room();
+        let mut account = Account::new(&budget, 1);
+        let floor = account.floor();
+        account.holds(floor + GRAIN - 1);
+        assert_eq!(budget.room(), before);
+        account.holds(floor + GRAIN);
+        assert_eq!(budget.room(), before - GRAIN / SHARES);
+        account.holds(floor);
+        assert_eq!(budget.room(), before);
+    }
+}

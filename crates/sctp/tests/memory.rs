@@ -1,0 +1,220 @@
+//! Associations that share memory: what they hold together is bounded, whatever their peers do, and a good peer gets on.
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Budget, Engine, Instant, Rng};
+use anabranch_sctp::testing::Pair;
+use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message};
+use std::net::SocketAddr;
+
+fn shared(budget: &Budget) -> Config {
+    let mut config = Config::profile("modern").expect("a profile");
+    config.memory = Some(budget.clone());
+    config
+}
+
+/// A server with so many associations, and their clients, which see no more than `window` bytes.
+struct Crowd {
+    ends: [Endpoint; 2],
+    now: Instant,
+    /// At the client and at the server.
+    ids: [Vec<AssociationId>; 2],
+}
+
+impl Crowd {
+    fn new(server: Config, count: u16, rcvbuf: u64) -> Self {
+        let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 0)));
+        let mut client = Config::profile("modern").expect("a profile");
+        client.rcvbuf = rcvbuf;
+        let ends = [
+            Endpoint::new(client, vec![addresses[0]], Rng::new(1)),
+            Endpoint::new(server, vec![addresses[1]], Rng::new(2)),
+        ];
+        let mut crowd = Self { ends, now: Instant::ZERO, ids: [Vec::new(), Vec::new()] };
+        crowd.ends[1].listen(80).expect("free");
+        for _ in 0..count {
+            let id = crowd.ends[0].associate(crowd.now, Associate::to(addresses[1], 80)).expect("begun");
+            crowd.ids[0].push(id);
+            crowd.turn(|_| true);
+        }
+        assert_eq!(crowd.ids[1].len(), usize::from(count));
+        crowd
+    }
+
+    /// Everything goes over that `passes`, and 10 ms go by.
+    fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) {
+        self.now += Duration::from_millis(10);
+        for from in [0, 1, 0, 1] {
+            self.ends[from].handle_timeout(self.now);
+            let mut batch = Batch::new(1);
+            while self.ends[from].poll_transmit(self.now, &mut batch) {
+                if passes(batch.bytes()) {
+                    self.ends[1 - from].handle_batch(self.now, &mut batch);
+                }
+                batch.clear();
+            }
+            while let Some(event) = self.ends[from].poll_event() {
+                if let Event::Accepted { id, .. } = event {
+                    self.ids[1].push(id);
+                }
+            }
+        }
+    }
+
+    /// The server gives as much as each association takes; how much that was.
+    fn give(&mut self, bytes: &[u8]) -> u64 {
+        let mut taken = 0;
+        for &id in &self.ids[1] {
+            while let Ok(more @ 1..) = self.ends[1].send_pieces(self.now, id, Message::default(), bytes, 1400)
+            {
+                taken += more as u64;
+            }
+        }
+        taken
+    }
+
+    /// What the send buffers of the server hold.
+    fn buffered(&self) -> u64 {
+        self.ids[1].iter().filter_map(|&id| self.ends[1].info(id)).map(|info| info.buffered).sum()
+    }
+}
+
+/// Whoever takes little has a small send buffer; whoever takes much gets what he takes.
+#[test]
+fn send_buffers_follow_what_the_peer_takes() {
+    let budget = Budget::new(64 << 20, 100);
+    let mut crowd = Crowd::new(shared(&budget), 20, 3_000);
+    let piece = vec![7; 100_000];
+    for _ in 0..100 {
+        crowd.give(&piece);
+        crowd.turn(|_| true);
+    }
+    // 80 MB where each had its own 4 MiB.
+    assert!(crowd.buffered() < 20 * 120_000, "{}", crowd.buffered());
+    let mut crowd = Crowd::new(shared(&budget), 1, 4 << 20);
+    let (id, mut into) = (crowd.ids[0][0], vec![0; 1 << 20]);
+    let (mut most, mut read) = (0, 0);
+    for _ in 0..200 {
+        crowd.give(&piece);
+        most = most.max(crowd.buffered());
+        crowd.turn(|_| true);
+        while let Ok((bytes @ 1.., _)) = crowd.ends[0].recv_bytes(crowd.now, id, 0, &mut into, |_| true) {
+            read += bytes;
+        }
+    }
+    assert!(most > 2_000_000 && read > 20_000_000, "{most} bytes at a time, {read} in all");
+}
+
+/// However many there are that were fast once and take nothing now: together they hold what there is, and somebody who
+/// comes after them is served.
+#[test]
+fn send_buffers_are_bounded_together() {
+    let (total, count) = (16 << 20, 60);
+    let budget = Budget::new(total, u64::from(count));
+    let mut crowd = Crowd::new(shared(&budget), count, 2 << 20);
+    let piece = vec![7; 100_000];
+    for _ in 0..300 {
+        crowd.give(&piece);
+        crowd.turn(|_| true);
+    }
+    assert!(crowd.buffered() < total, "{}", crowd.buffered());
+    // 130 MB before.
+    let mut late = Crowd::new(shared(&budget), 1, 1 << 20);
+    let (id, mut into, mut read) = (late.ids[0][0], vec![0; 100_000], 0);
+    for _ in 0..200 {
+        late.give(&piece);
+        late.turn(|_| true);
+        while let Ok((bytes @ 1.., _)) = late.ends[0].recv_bytes(late.now, id, 0, &mut into, |_| true) {
+            read += bytes;
+        }
+    }
+    assert!(read > 1_000_000, "{read}");
+    drop((crowd, late));
+    assert_eq!(budget.room(), Budget::new(total, u64::from(count)).room(), "all is given back");
+}
+
+/// What waits behind a hole, or for a reader, is bounded for all together; once it can go on it does, and nothing is lost.
+#[test]
+fn receive_buffers_are_bounded_together() {
+    let (total, count) = (8 << 20, 40);
+    let budget = Budget::new(total, u64::from(count));
+    let mut crowd = Crowd::new(shared(&budget), count, 1 << 20);
+    let full = budget.room();
+    let mut sent = 0;
+    for turn in 0..400 {
+        for &id in &crowd.ids[0].clone() {
+            if turn < 200 && crowd.ends[0].send(crowd.now, id, Message::default(), &[7; 1400]).is_ok() {
+                sent += 1400;
+            }
+        }
+        crowd.turn(|_| true);
+    }
+    // What is acknowledged and not read.
+    let waits = |id: &AssociationId| crowd.ends[0].info(*id).map_or(0, |info| info.buffered as usize);
+    let unread = sent - crowd.ids[0].iter().map(waits).sum::<usize>();
+    assert!((100_000..total as usize).contains(&unread), "{unread} of {sent}");
+    assert!(budget.room() < full);
+    let (mut into, mut read) = (vec![0; 65_536], 0);
+    for _ in 0..20_000 {
+        for &id in &crowd.ids[1].clone() {
+            if let Ok((bytes, _)) = crowd.ends[1].recv_bytes(crowd.now, id, 0, &mut into, |_| true) {
+                read += bytes;
+            }
+        }
+        if read == sent {
+            break;
+        }
+        crowd.turn(|_| true);
+    }
+    assert_eq!(read, sent, "nothing is lost");
+    assert_eq!(budget.room(), full, "all is given back");
+}
+
+/// 100 Mbit/s at 200 ms and more go through, as where nothing is shared.
+#[test]
+fn a_long_fat_link_is_filled() {
+    let carried = |config: Config| {
+        let (mut pair, id, there) = Pair::associated(&config);
+        pair.network.delay = Duration::from_millis(100);
+        let (piece, mut into, mut carried) = (vec![7; 1 << 16], vec![0; 1 << 20], 0);
+        let [begin, end] = [10, 14].map(|seconds| pair.now + Duration::from_secs(seconds));
+        while pair.now < end {
+            while pair.a.send_pieces(pair.now, id, Message::default(), &piece, 1 << 16).is_ok() {}
+            let next = pair.now + Duration::from_millis(5);
+            pair.run(next, |_| false);
+            while let Ok((bytes @ 1.., _)) = pair.b.recv_bytes(pair.now, there, 0, &mut into, |_| true) {
+                carried += if pair.now > begin { bytes } else { 0 };
+            }
+        }
+        carried / 4
+    };
+    let [alone, among] =
+        [Config::profile("modern").expect("a profile"), shared(&Budget::new(256 << 20, 1280))].map(carried);
+    println!("{alone} bytes a second alone, {among} among others");
+    assert!(among > 12_500_000 && among > alone / 10 * 9, "{alone} and {among} bytes a second");
+}
+
+/// Single bytes on streams without end: what they take beside their bytes shuts the window.
+#[test]
+fn streams_that_were_added_count() {
+    let mut config = Config::profile("modern").expect("a profile");
+    config.rcvbuf = 1 << 20;
+    let (mut pair, id, there) = Pair::associated(&config);
+    pair.a.add_streams(pair.now, id, 60_000, 0).expect("asked");
+    pair.settle();
+    let streams = pair.a.info(id).expect("there").outbound_streams;
+    assert!(streams > 60_000, "{streams}");
+    let (mut into, mut read) = ([0; 10], 0);
+    for first in (0..streams).step_by(200) {
+        let group = first..streams.min(first + 200);
+        for stream in group.clone() {
+            let message = Message { stream, ..Message::default() };
+            pair.a.send(pair.now, id, message, b"x").expect("room");
+        }
+        pair.settle();
+        for stream in group {
+            read += u32::from(matches!(pair.b.recv(pair.now, there, stream, &mut into), Ok(Some(_))));
+        }
+    }
+    // With 768 bytes each, beyond those that were granted and what is little.
+    assert!((700..4_000).contains(&read), "{read}");
+}

@@ -77,8 +77,9 @@ pub(super) struct Association {
     pub(super) acceptors: Waiters,
     /// Streams the peer has begun and nobody holds.
     pub(super) begun: VecDeque<u16>,
-    /// By stream number, as far as streams are in use.
+    /// By stream number, as far as streams are in use: the first of them, and others.
     lanes: Vec<Lane>,
+    others: BTreeMap<u16, Box<Lane>>,
     /// Streams that wait for room, in turn.
     writers: BTreeMap<u64, u16>,
     next_turn: u64,
@@ -369,6 +370,7 @@ impl Association {
             acceptors: Waiters::default(),
             begun: VecDeque::new(),
             lanes: Vec::new(),
+            others: BTreeMap::new(),
             writers: BTreeMap::new(),
             next_turn: 0,
             claim: None,
@@ -389,6 +391,9 @@ impl Association {
     pub(super) fn lane(&mut self, stream: u16) -> &mut Lane {
         let index = usize::from(stream);
         if self.lanes.len() <= index {
+            if index >= NEAR {
+                return self.others.entry(stream).or_default();
+            }
             self.make_lanes(index);
         }
         &mut self.lanes[index]
@@ -493,7 +498,11 @@ impl Association {
 
     fn writable(&mut self) {
         for &stream in self.writers.values() {
-            if let Some(lane) = self.lanes.get_mut(usize::from(stream)) {
+            let lane = match self.lanes.get_mut(usize::from(stream)) {
+                Some(lane) => Some(lane),
+                None => self.others.get_mut(&stream).map(|lane| &mut **lane),
+            };
+            if let Some(lane) = lane {
                 lane.writer.wake();
             }
         }
@@ -502,7 +511,7 @@ impl Association {
     fn wake_all(&mut self) {
         self.state_waiters.wake();
         self.acceptors.wake();
-        for lane in &mut self.lanes {
+        for lane in self.lanes.iter_mut().chain(self.others.values_mut().map(|lane| &mut **lane)) {
             lane.reader.wake();
             lane.writer.wake();
         }
@@ -543,5 +552,27 @@ fn abort_cause(cause: u16, accepted: bool) -> String {
     format!("{means} (ABORT with cause {cause})")
 }
 
+/// Streams whose state lies in one piece: one packet of a peer may name the very last.
+const NEAR: usize = 256;
 /// Associations that may wait to be taken, a port.
 const MAX_BACKLOG: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One byte on the last of 65,535 streams takes one stream's memory.
+    #[test]
+    fn a_stream_far_out_costs_what_one_costs() {
+        let mut association = Association::new(1, u16::MAX);
+        for stream in [65_534, 3, 300] {
+            association.readable(stream);
+            association.wrote(stream, 7);
+        }
+        assert!(association.lanes.len() < NEAR && association.others.len() == 2);
+        assert_eq!(std::iter::from_fn(|| association.take_begun()).collect::<Vec<_>>(), [65_534, 3, 300]);
+        assert!([65_534, 3, 300].iter().all(|&stream| association.lane(stream).written == 7));
+        assert_eq!(association.among(&[3, 299, 300]), [3, 300]);
+        assert_eq!(association.among(&[]), [0, 1, 2, 3, 300, 65_534]);
+    }
+}

@@ -101,10 +101,10 @@ impl Shared {
 
 impl Association {
     /// Those of `streams` (none: all) that are in use here.
-    fn among(&self, streams: &[u16]) -> Vec<u16> {
-        let used = |stream: &u16| usize::from(*stream) < self.lanes.len();
+    pub(super) fn among(&self, streams: &[u16]) -> Vec<u16> {
+        let used = |stream: &u16| usize::from(*stream) < self.lanes.len() || self.others.contains_key(stream);
         if streams.is_empty() {
-            (0..self.lanes.len()).map(|stream| stream as u16).collect()
+            (0..self.lanes.len()).map(|stream| stream as u16).chain(self.others.keys().copied()).collect()
         } else {
             streams.iter().copied().filter(used).collect()
         }

@@ -162,6 +162,7 @@ fn serve() -> Command {
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind the UDP port")))
         .arg(count(flag("connections", "N", "1024", CONNECTIONS)))
+        .arg(crate::memory::flag())
         .arg(count(flag("streams", "N", "100", "Streams an association")))
         .arg(server_threads())
         .arg(crate::busy_poll::flag("off"))
@@ -375,14 +376,12 @@ pub fn threads(matches: &ArgMatches) -> usize {
     matches.get_one::<u16>("threads").map_or_else(cores, |n| usize::from(*n))
 }
 
-/// What `--connections` bounds, and with it memory: told where it is set.
+/// What `--connections` bounds: told where it is set.
 const CONNECTIONS: &str = "Connections or associations at a time, a listener: for one more, the one that has waited longest \
                            for a request, or the rest of its head, ends; where all have requests under way, the one whose \
-                           client has taken and sent less than 1 KiB for longest, and for 5 s at least. A client (address, or IPv6 /64) that has \
-                           more than an eighth of them, and twice as many as the newcomer's, gives one up first. What an association's peers do not take, or send \
-                           out of order, is kept: at worst sndbuf + rcvbuf each, 8 MiB, and beside them 128 KiB, and 32 KiB for each stream \
-                           that has a request (11 GiB for 1024 of 100 streams); \
-                           --set sndbuf=256KiB --set rcvbuf=256KiB --streams 10 makes that 1 GiB";
+                           client has taken and sent less than 1 KiB for longest, and for 5 s at least. A client \
+                           (address, or IPv6 /64) that has more than an eighth of them, and twice as many as the \
+                           newcomer's, gives one up first";
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen, Url};
 use crate::serve::log;
 use crate::threads::{Doors, Post};
-use crate::{Done, Failure, busy_poll, complain, knobs, planned, say};
+use crate::{Done, Failure, busy_poll, complain, knobs, memory, planned, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::gateway::allow::{Rule, Rules};
 use anabranch_http::gateway::{
@@ -28,6 +28,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
     let settings = Settings::read(matches)?;
+    let memory = memory::budget(matches, &places)?;
     let told = settings.onward.told();
     if matches.get_flag("dry-run") {
         knobs::warn(&settings.sctp);
@@ -47,7 +48,9 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let (matches, name) = (matches.clone(), OnceLock::new());
     let room = Room::new(number("exchanges"));
     doors.run(announce, move |doors, post| {
-        let settings = Settings { room: room.clone(), ..Settings::read(&matches)? };
+        let mut settings = Settings { room: room.clone(), ..Settings::read(&matches)? };
+        // One for all threads, both sides and all that lies between.
+        settings.sctp.memory = Some(memory.clone());
         let carried = os::run(busy_poll::options(&matches), async |world| {
             // Nobody else is called so.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
@@ -69,6 +72,7 @@ fn planned(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
         "sctp-port",
         "key-file",
         "connections",
+        "memory",
         "streams",
         "threads",
         "busy-poll",
@@ -166,6 +170,7 @@ impl Settings {
             max_head: self.max_head,
             sessions,
             room: self.room.clone(),
+            memory: self.sctp.memory.clone(),
             log: self.log.clone(),
             stop: stop.clone(),
         }

@@ -22,6 +22,7 @@ mod list;
 #[cfg(target_os = "linux")]
 mod listen;
 mod load;
+mod memory;
 mod out;
 mod outputs;
 mod place;

@@ -3,7 +3,7 @@
 use crate::listen::{Door, Opened, Servers};
 use crate::place::{Carrier, Listen};
 use crate::threads::{Doors, Post};
-use crate::{Done, Failure, busy_poll, complain, knobs, planned, say};
+use crate::{Done, Failure, busy_poll, complain, knobs, memory, planned, say};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
@@ -27,6 +27,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         places.push(Listen::parse(text).map_err(Failure::Usage)?);
     }
     let settings = Settings::read(matches)?;
+    let memory = memory::budget(matches, &places)?;
     drop(site);
     if matches.get_flag("dry-run") {
         knobs::warn(&settings.sctp);
@@ -46,7 +47,9 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
             .with_dotfiles(matches.get_flag("dotfiles"));
-        let settings = Settings::read(&matches)?;
+        let mut settings = Settings::read(&matches)?;
+        // One for all threads.
+        (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         let served = os::run(busy_poll::options(&matches), async |world| {
             serve(world, site, doors, settings, post).await
         });
@@ -64,6 +67,7 @@ fn planned(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
         "sctp-port",
         "key-file",
         "connections",
+        "memory",
         "streams",
         "threads",
         "busy-poll",

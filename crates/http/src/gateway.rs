@@ -38,8 +38,9 @@ pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
 use crate::closing::{self, CLOSING, Uptake};
-use crate::room::{Entrance, Seat, Share, Spot};
+use crate::room::{Begun, Entrance, Memory, Seat, Share, Spot};
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
+use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Timer, World};
@@ -52,7 +53,7 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 pub(crate) use upstream::begun_anew;
 use upstream::within;
 
@@ -90,6 +91,9 @@ pub struct Options {
     /// has at most eight times what it leaves. Where next to nothing is left, one that its client has held up for 5 s
     /// ends for each that was turned away.
     pub room: Room,
+    /// What all sessions may hold together of heads and bodies, beside the transport; it may be shared with that. Requests
+    /// wait in the transport where there is no memory for them.
+    pub memory: Option<Budget>,
     /// Is told of every exchange when it is over.
     pub log: Option<Log>,
     /// When stopped, nothing more is taken in, and what is in flight is finished.
@@ -116,6 +120,8 @@ struct Activity {
     spot: Spot,
     /// Of the exchanges there can be.
     share: Rc<Share>,
+    /// Its part of the memory that all sessions share.
+    memory: Rc<Memory>,
     peer: Option<SocketAddr>,
 }
 
@@ -173,7 +179,9 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     let share = Share::new(service.options.room.clone(), TIMES_LEFT);
     let (active, since) = (Cell::new(0), Cell::new(world.now()));
     let (spot, under_way) = (seat.spot(), Cell::new(0));
-    let activity = Rc::new(Activity { active, since, under_way, spot, share, peer });
+    let memory = Memory::new(service.options.memory.as_ref());
+    let activity = Rc::new(Activity { active, since, under_way, spot, share, memory, peer });
+    let memory = activity.memory.clone();
     let stop = service.options.stop.wait();
     let idle = service.options.idle;
     let (mut timer, mut uptake) = (world.timer(), Uptake::default());
@@ -194,6 +202,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
                 }
                 timer.set(Some(if quiet { activity.since.get() + idle } else { now + idle }));
             }
+            ready!(memory.poll_begin(cx));
             session.poll_accept(cx).map(Some)
         });
         let stream = match next.await {
@@ -204,7 +213,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
         activity.active.set(activity.active.get() + 1);
         tasks.spawn(
             "gateway stream",
-            serve_stream(service.clone(), session.clone(), stream, activity.clone()),
+            serve_stream(service.clone(), session.clone(), stream, activity.clone(), memory.begin()),
         );
     }
     tasks.idle().await;
@@ -271,10 +280,12 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     session: N,
     stream: N::Stream,
     activity: Rc<Activity>,
+    // Until there is nothing on the stream any more.
+    _exchange: Begun,
 ) {
     let active = Active(activity.clone(), service.world.clone());
     let number = stream.number();
-    let conn = Conn::metered(stream, activity.spot.clone());
+    let conn = Conn::metered(stream, activity.spot.clone(), activity.memory.clone());
     let stop = service.options.stop.wait();
     let connection = service.options.half_close;
     let after = loop {

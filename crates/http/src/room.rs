@@ -4,14 +4,17 @@
 //! - [`seats`]: a server's sessions, and who goes when they are as many
 //! - [`entrance`]: who comes when they are
 //! - [`share`]: what of it may be one's own
+//! - [`memory`]: the same of memory
 
 mod clients;
 mod entrance;
+mod memory;
 mod seats;
 mod share;
 
 pub(crate) use clients::Client;
 pub(crate) use entrance::Entrance;
+pub(crate) use memory::{Begun, Memory};
 pub(crate) use seats::{Seat, Spot};
 pub(crate) use share::{Pace, Portion, Share};
 

@@ -32,7 +32,8 @@ pub(crate) use stop::Waiting;
 
 use crate::closing::{CLOSING, Uptake};
 use crate::observe::Observer;
-use crate::room::{Entrance, Seat, Spot};
+use crate::room::{Begun as BegunExchange, Entrance, Memory, Seat, Spot};
+use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
@@ -67,6 +68,9 @@ pub struct Options {
     /// has waited longest for a request, or for the rest of its head; where all have requests under way, that whose
     /// client has taken and sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
     pub sessions: Option<Room>,
+    /// What all sessions may hold together of heads and bodies, beside the transport; it may be shared with that. Requests
+    /// wait in the transport where there is no memory for them.
+    pub memory: Option<Budget>,
     /// Of streams that wait for a request, so many keep their buffers; 512 if nothing is told.
     pub buffers_kept: Option<usize>,
     /// Is told of every exchange when it is over.
@@ -150,6 +154,8 @@ struct Activity {
     heads: RefCell<BTreeMap<u16, Instant>>,
     /// Bytes of answers that are neither in their store nor with the transport.
     held: Cell<usize>,
+    /// Its part of the memory that all sessions share.
+    memory: Rc<Memory>,
     /// Whose turn it is, where requests are worked on one at a time.
     turns: turn::Turns,
     /// Whom the session is with; asked for only where there is a log.
@@ -245,7 +251,8 @@ where
     async move {
         let peer = if service.options.log.is_some() { session.peer() } else { None };
         let spot = seat.as_ref().map(Seat::spot);
-        let activity = Rc::new(Activity { peer: peer.map(Box::new), spot, ..Activity::default() });
+        let memory = Memory::new(service.options.memory.as_ref());
+        let activity = Rc::new(Activity { peer: peer.map(Box::new), spot, memory, ..Activity::default() });
         activity.moved.set(service.world.now());
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(serve_streams(&service, &session, &activity));
@@ -291,6 +298,7 @@ where
                     // What is done is forgotten, however long nothing new comes.
                     let _ = begun.tasks.poll_idle(cx);
                 }
+                ready!(activity.memory.poll_begin(cx));
                 session.poll_accept(cx).map(Some)
             });
             let stream = match next.await {
@@ -298,11 +306,13 @@ where
                 Some(Err(_)) => return,
                 None => break,
             };
+            let exchange = activity.memory.begin();
             let Begun { tasks, logs } = &mut **begun.get_or_insert_with(|| {
                 Box::new(Begun { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let log = exchanges::Log::of(logs, session.id(), &stream);
-            let task = stream::serve(service.clone(), log, (session.clone(), stream), activity.clone());
+            let task =
+                stream::serve(service.clone(), log, (session.clone(), stream), activity.clone(), exchange);
             tasks.spawn("http served stream", task);
         }
         activity.end();

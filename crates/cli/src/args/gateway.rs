@@ -74,6 +74,7 @@ pub fn command() -> Command {
         )
         .arg(count(flag("sctp-port", "N", "80", "SCTP port behind UDP ports, here and there")))
         .arg(count(flag("connections", "N", "1024", super::CONNECTIONS)))
+        .arg(crate::memory::flag())
         .arg(count(flag("streams", "N", "100", "Streams an association")))
         .arg(super::server_threads())
         .arg(crate::busy_poll::flag("off"))

@@ -7,7 +7,7 @@
 use super::body::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use super::head::{Refusal, begins_answer, end_of_head};
 use super::upstream::{Crowd, Lease};
-use crate::room::Spot;
+use crate::room::{Memory, Spot};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
@@ -23,6 +23,8 @@ pub(super) struct Conn<T> {
     held: RefCell<Held>,
     /// Where its bytes are counted.
     meter: Option<Spot>,
+    /// Where what is held of it is.
+    memory: Option<Rc<Memory>>,
 }
 
 #[derive(Debug, Default)]
@@ -93,12 +95,12 @@ pub(super) enum NoHead {
 
 impl<T: Stream> Conn<T> {
     pub(super) fn new(stream: T) -> Self {
-        Self { stream: RefCell::new(stream), held: RefCell::default(), meter: None }
+        Self { stream: RefCell::new(stream), held: RefCell::default(), meter: None, memory: None }
     }
 
     /// The same of a client's stream: what is read and written counts for its session.
-    pub(super) fn metered(stream: T, meter: Spot) -> Self {
-        Self { meter: Some(meter), ..Self::new(stream) }
+    pub(super) fn metered(stream: T, meter: Spot, memory: Rc<Memory>) -> Self {
+        Self { meter: Some(meter), memory: Some(memory), ..Self::new(stream) }
     }
 
     fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
@@ -264,6 +266,8 @@ pub(super) struct Pump<'a, W, S, D> {
     /// What is to be written before anything is read on.
     out: Vec<u8>,
     at: usize,
+    /// Bytes of it that are counted.
+    counted: usize,
     ended: bool,
 }
 
@@ -278,6 +282,28 @@ pub(super) struct Told {
     pub(super) done: Cell<bool>,
 }
 
+impl<W, S, D> Drop for Pump<'_, W, S, D> {
+    fn drop(&mut self) {
+        self.count(0);
+    }
+}
+
+impl<W, S, D> Pump<'_, W, S, D> {
+    /// So many bytes are held, and cannot be written.
+    fn count(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.counted, bytes);
+        if let Some(memory) = self.memory().filter(|_| before != bytes) {
+            memory.hold(bytes);
+            memory.release(before);
+        }
+    }
+
+    /// That of the client's session, whichever side it is.
+    fn memory(&self) -> Option<&Memory> {
+        self.sink.memory.as_deref().or(self.source.memory.as_deref())
+    }
+}
+
 impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     /// From `source` to `sink`: `head` first, then a body that comes framed as `framing`, in chunks if `chunked`.
     pub(super) fn new(
@@ -288,7 +314,19 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         chunked: bool,
     ) -> Self {
         let (scratch, decoder) = (scratch.clone(), Decoder::new(framing));
-        Self { source, sink, moved, scratch, told, decoder, chunked, out: head, at: 0, ended: false }
+        Self {
+            source,
+            sink,
+            moved,
+            scratch,
+            told,
+            decoder,
+            chunked,
+            out: head,
+            at: 0,
+            counted: 0,
+            ended: false,
+        }
     }
 
     /// Waits until all has been written.
@@ -302,11 +340,15 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             while self.at < self.out.len() {
                 let written = self.sink.poll_write(cx, &self.out[self.at..]);
                 self.told.stuck.set(written.is_pending());
+                if written.is_pending() {
+                    self.count(self.out.len());
+                }
                 self.at += ready!(written).map_err(Stopped::Sink)?;
                 self.moved.now();
             }
             self.out.clear();
             self.at = 0;
+            self.count(0);
             if self.ended {
                 self.told.done.set(true);
                 return Poll::Ready(Ok(()));
@@ -354,9 +396,10 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Ready(Ok(()));
             }
         }
+        let most = self.memory().map_or(READ_BYTES, |memory| memory.piece(READ_BYTES));
         let scratch = self.scratch.clone();
         let mut scratch = scratch.borrow_mut();
-        let read = ready!(self.source.poll_read(cx, &mut scratch)).map_err(Stopped::Source)?;
+        let read = ready!(self.source.poll_read(cx, &mut scratch[..most])).map_err(Stopped::Source)?;
         self.moved.now();
         if read == 0 {
             return Poll::Ready(self.decoder.end().map_err(|Broken| Stopped::Framing));

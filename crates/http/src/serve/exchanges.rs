@@ -1,7 +1,7 @@
 //! The exchanges of one stream: how many, where their answers begin, and what of them waits for the transport.
 //!
 //! What has been read of a file and the transport has not taken is memory beside the transport's buffers. A session may
-//! have [`MOST_HELD`] of it for all its streams; beyond that, each stream with an answer has [`LEAST`], without which it
+//! have [`MOST_HELD`] of it for all its streams, less where there is a budget for all and others hold much; beyond that, each stream with an answer has [`LEAST`], without which it
 //! would stand still.
 
 use super::Activity;
@@ -99,6 +99,7 @@ impl Log {
     pub(super) fn hold(&self, activity: &Activity, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         activity.held.set(activity.held.get() + bytes);
+        activity.memory.hold(bytes);
     }
 
     /// The transport has taken so many. What hyper itself has answered was not counted.
@@ -106,6 +107,7 @@ impl Log {
         let bytes = bytes.min(self.held.get());
         self.held.set(self.held.get() - bytes);
         activity.held.set(activity.held.get() - bytes);
+        activity.memory.release(bytes);
         if let Some(waker) = self.waiting.take() {
             waker.wake();
         }
@@ -137,7 +139,7 @@ impl Answering {
             *self.log.waiting.borrow_mut() = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(room.clamp(LEAST, most))
+        Poll::Ready(self.activity.memory.piece(room.clamp(LEAST, most)))
     }
 
     /// So many have been read.

@@ -6,7 +6,7 @@ use super::screen::{POISON, Screen};
 use super::site::{Answer, Asked, Content, PIECE, Site};
 use super::spent::spend;
 use super::turn::Turn;
-use super::{Activity, Service};
+use super::{Activity, BegunExchange, Service};
 use crate::closing::CLOSING;
 use crate::fetch::request::PADDING_FIELD;
 use crate::gateway::begun_anew;
@@ -34,6 +34,8 @@ pub(super) async fn serve<W, S, O, N>(
     log: Rc<Log>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
+    // Until there is nothing on the stream any more.
+    _exchange: BegunExchange,
 ) where
     W: World,
     S: Site,
@@ -74,7 +76,13 @@ pub(super) async fn serve<W, S, O, N>(
             }
             match Pin::new(&mut connection).poll(cx) {
                 Poll::Ready(ended) => Poll::Ready(Some(ended)),
-                Poll::Pending if buffers.are_many() && !ending && exchanges.is_at_rest() => Poll::Ready(None),
+                Poll::Pending
+                    if (buffers.are_many() || told.memory.is_short())
+                        && !ending
+                        && exchanges.is_at_rest() =>
+                {
+                    Poll::Ready(None)
+                }
                 Poll::Pending => Poll::Pending,
             }
         })

@@ -1,0 +1,34 @@
+//! How much memory a server's sessions may take: `--memory`.
+
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there are servers on Linux only"))]
+
+use crate::Failure;
+use crate::place::{Carrier, Listen};
+use anabranch_base::Budget;
+use anabranch_base::units::Bytes;
+use clap::{Arg, ArgMatches};
+
+/// The flag.
+pub fn flag() -> Arg {
+    Arg::new("memory").long("memory").value_name("SIZE").default_value("256MiB").help(
+        "Memory that all sessions together may take: what is not acknowledged, not read or out of order, and requests under \
+         way. Half of it is set aside for --connections; of the other half a session may have an eighth of what is left. \
+         Send buffers follow what a peer takes. Over it windows shut, and requests wait; the kernel's TCP buffers are not \
+         in it",
+    )
+}
+
+/// What it says, for what listens at `places`.
+pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure> {
+    let text = matches.get_one::<String>("memory").map_or("", String::as_str);
+    let total: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--memory {text}: {why}")))?;
+    if total.0 < LEAST {
+        return Err(Failure::Usage(format!("--memory {text}: at least 16 MiB")));
+    }
+    // A connection of the kernel's holds only what is above the transport.
+    let quarters: u64 = places.iter().map(|place| if place.carrier == Carrier::Tcp { 1 } else { 4 }).sum();
+    let connections = matches.get_one::<u16>("connections").copied().map_or(1, u64::from);
+    Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))
+}
+
+const LEAST: u64 = 16 << 20;

@@ -1,0 +1,312 @@
+//! What a server holds for those who take nothing, whatever they do: less than `--memory`, and what it has anyway.
+//!
+//! Each attack is made by hand, on the loopback interface, against the program as it was built, while an honest client is
+//! served. What counts is what is held, so seconds are enough; `ATTACK=10` makes them last ten times as long.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
+
+mod raw_sctp;
+mod running;
+
+use raw_sctp::{BEGIN, Raw, WHOLE};
+use running::{LONG, Running, Scratch, anabranch, noise, run};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// `--memory` where nothing is said, in MiB.
+const MEMORY: u64 = 256;
+/// What the program has anyway, and what its allocator keeps in between.
+const BASE: u64 = 48 << 10;
+const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
+/// Nothing ends by itself while this runs, and there is a place for the honest one.
+const PATIENT: [&str; 6] = ["--connections", "1100", "--header-timeout", "10min", "--idle", "10min"];
+const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
+
+struct Rig {
+    _site: Scratch,
+    _behind: Option<Running>,
+    target: Running,
+    /// Of the target's `--memory`, in MiB.
+    memory: u64,
+    hurry: Arc<AtomicBool>,
+    honest: JoinHandle<Vec<Duration>>,
+}
+
+impl Rig {
+    /// `serve`, or a `gateway` before it, and an honest client.
+    fn new(name: &str, gateway: bool) -> Self {
+        Self::with(name, gateway, MEMORY, &[])
+    }
+
+    /// The same, told more.
+    fn with(name: &str, gateway: bool, memory: u64, more: &[&str]) -> Self {
+        let given = format!("{memory}MiB");
+        // The default is what it is said to be.
+        let more = if memory == MEMORY { more.to_vec() } else { [&["--memory", &given], more].concat() };
+        let site = Scratch::new(name);
+        site.file("index.html", "<p>home");
+        site.file("big", noise(40_000_000));
+        let serve = ["serve", site.text(), "-q"];
+        let words = [&serve, &EVERYWHERE[..], &PATIENT[..], &more].concat();
+        // A gateway may have as many exchanges with it as it likes.
+        let origin = [&serve[..], &["--listen", "tcp://127.0.0.1:0", "--connections", "10000"]].concat();
+        let mut target = Running::start(if gateway { &origin } else { &words });
+        let mut behind = None;
+        if gateway {
+            // Memory is to be what bounds exchanges.
+            let words = ["gateway", "-q", "--origin", target.url("http")];
+            let words = [&words[..], &["--exchanges", "30000", "--connect-timeout", "1min"]].concat();
+            let words = [&words, &EVERYWHERE[..], &PATIENT[..], &more].concat();
+            let gateway = Running::start(&words);
+            behind = Some(std::mem::replace(&mut target, gateway));
+        }
+        let hurry = Arc::new(AtomicBool::new(false));
+        let (told, urls) =
+            (hurry.clone(), [target.url("http+sctp").to_owned(), target.url("http").to_owned()]);
+        let honest = thread::spawn(move || {
+            let mut took = Vec::new();
+            while !told.load(Ordering::Relaxed) || took.len() < 4 {
+                let began = Instant::now();
+                let got = run(anabranch().args(["get", "-q", &urls[took.len() % 2]]));
+                let told = String::from_utf8_lossy(&got.stderr).into_owned();
+                assert!(got.status.code() == Some(0) && got.stdout == b"<p>home", "not served: {told}");
+                took.push(began.elapsed());
+            }
+            took
+        });
+        Self { _site: site, _behind: behind, target, memory, hurry, honest }
+    }
+
+    /// The honest client has been served all the time, and the target has not held more than it may.
+    fn holds(mut self, what: &str) {
+        self.hurry.store(true, Ordering::Relaxed);
+        let mut took = self.honest.join().expect("the honest client is served");
+        took.sort();
+        let peak = self.target.peak();
+        println!(
+            "{what}: peak {peak} KiB, now {}; honest: {} gets, p50 {:?}, p99 {:?}",
+            self.target.resident(),
+            took.len(),
+            took[took.len() / 2],
+            took[(took.len() * 99 / 100).min(took.len() - 1)],
+        );
+        assert!(self.target.still_runs());
+        assert!(took.last().is_some_and(|longest| *longest < LONG / 4));
+        assert!(peak < (self.memory << 10) + BASE, "{what}: {peak} KiB");
+    }
+}
+
+/// How long an attack goes on.
+fn time(seconds: u64) -> Duration {
+    let times = std::env::var("ATTACK").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    Duration::from_secs(seconds * times)
+}
+
+/// A thousand associations, a large file each, 1.5 kB every 3 s.
+fn a_window_of_little(gateway: bool) {
+    let rig = Rig::new(&format!("memory-slow-{gateway}"), gateway);
+    let mut raw = Raw::associate(&rig.target, 1024, 1500);
+    for at in 0..raw.associations.len() {
+        raw.associations[at].window = 0;
+        raw.say(at, 0, 0, BIG);
+        raw.listen(Duration::ZERO);
+    }
+    let began = Instant::now();
+    while began.elapsed() < time(8) {
+        raw.listen(Duration::from_secs(3));
+        for at in 0..raw.associations.len() {
+            raw.associations[at].window = 1500;
+            raw.sack(at);
+            raw.associations[at].window = 0;
+        }
+    }
+    println!("{} are there", raw.alive());
+    rig.holds("1.5 kB every 3 s");
+}
+
+#[test]
+fn serve_slow_readers() {
+    a_window_of_little(false);
+}
+
+#[test]
+fn gateway_slow_readers() {
+    a_window_of_little(true);
+}
+
+/// Fast at first, so that all windows are large, then not at all.
+fn fast_then_shut(gateway: bool, threads: &str) {
+    let rig = Rig::with(&format!("memory-fast-{gateway}-{threads}"), gateway, 100, &["--threads", threads]);
+    let mut raw = Raw::associate(&rig.target, 300, 8 << 20);
+    for at in 0..raw.associations.len() {
+        raw.associations[at].allowed = 1 << 20;
+        raw.say(at, 0, 0, BIG);
+        let began = Instant::now();
+        while raw.associations[at].received < 1 << 20 && began.elapsed() < Duration::from_millis(300) {
+            raw.listen(Duration::ZERO);
+        }
+    }
+    raw.listen(time(3));
+    println!("{} are there", raw.alive());
+    rig.holds("fast, then shut");
+}
+
+#[test]
+fn serve_readers_that_stop() {
+    fast_then_shut(false, "1");
+}
+
+/// They share one budget.
+#[test]
+fn serve_readers_that_stop_in_any_thread() {
+    fast_then_shut(false, "3");
+}
+
+#[test]
+fn gateway_readers_that_stop() {
+    fast_then_shut(true, "1");
+}
+
+/// A hundred requests each, and nothing is taken.
+fn requests_at_a_shut_window(gateway: bool) {
+    let rig = Rig::new(&format!("memory-shut-{gateway}"), gateway);
+    let mut raw = Raw::associate(&rig.target, 295, 1500);
+    for at in 0..raw.associations.len() {
+        raw.associations[at].window = 0;
+        for stream in 0..100 {
+            raw.say(at, stream, 0, BIG);
+        }
+        raw.listen(Duration::from_millis(2));
+    }
+    raw.listen(time(5));
+    println!("{} are there", raw.alive());
+    rig.holds("a hundred requests each");
+}
+
+#[test]
+fn serve_requests_at_a_shut_window() {
+    requests_at_a_shut_window(false);
+}
+
+#[test]
+fn gateway_requests_at_a_shut_window() {
+    requests_at_a_shut_window(true);
+}
+
+/// What can never be delivered: the first chunk is missing for ever, of the association or of its streams.
+fn holes(gateway: bool) {
+    let rig = Rig::new(&format!("memory-holes-{gateway}"), gateway);
+    let mut raw = Raw::associate(&rig.target, 300, 1500);
+    let (large, small) = (vec![b'x'; 1400], [b'x']);
+    let began = Instant::now();
+    // One group sends parts of messages behind a missing TSN, one whole messages that wait for the first of their
+    // stream, one messages that have begun and never end, one single bytes.
+    for round in 0..3000_u32 {
+        for at in 0..raw.associations.len() {
+            let stream = (round % 100) as u16;
+            let data: Vec<Vec<u8>> = match at % 4 {
+                0 => vec![raw.data(at, 1 + round, (0, 0), 0, &large)],
+                1 => vec![raw.data(at, round, (stream, 1 + (round / 100) as u16), WHOLE, &large)],
+                2 => vec![raw.data(at, 2 * round, (stream, (round / 100) as u16), BEGIN, &large)],
+                _ => (0..8)
+                    .map(|more| {
+                        raw.data(at, 1 + 8 * round + more, (0, 1 + (8 * round + more) as u16), WHOLE, &small)
+                    })
+                    .collect(),
+            };
+            raw.chunks(at, &data);
+        }
+        raw.listen(Duration::ZERO);
+        if began.elapsed() > time(10) {
+            break;
+        }
+    }
+    println!("{} are there", raw.alive());
+    rig.holds("holes");
+}
+
+#[test]
+fn serve_holes() {
+    holes(false);
+}
+
+#[test]
+fn gateway_holes() {
+    holes(true);
+}
+
+/// All streams that there can be, and a byte on each.
+fn streams(gateway: bool) {
+    // Else more are not granted.
+    let more = ["--set", "max_streams=65535"];
+    let rig = Rig::with(&format!("memory-streams-{gateway}"), gateway, MEMORY, &more);
+    let mut raw = Raw::associate(&rig.target, 40, 1500);
+    for at in 0..raw.associations.len() {
+        raw.add_streams(at, 17, 65_435);
+        raw.listen(Duration::from_millis(2));
+    }
+    raw.listen(Duration::from_millis(200));
+    let results: Vec<_> = raw.associations.iter().map(|one| one.result).collect();
+    assert!(results.iter().all(|result| *result == Some(1)), "streams are added: {results:?}");
+    let began = Instant::now();
+    for first in (0..65_535_u32).step_by(40) {
+        for at in 0..raw.associations.len() {
+            let data: Vec<Vec<u8>> = (first..65_535.min(first + 40))
+                .map(|stream| raw.data(at, stream, (stream as u16, 0), WHOLE, b"G"))
+                .collect();
+            raw.chunks(at, &data);
+            raw.listen(Duration::ZERO);
+        }
+        if began.elapsed() > time(20) {
+            break;
+        }
+    }
+    println!("{} are there", raw.alive());
+    rig.holds("a byte on each stream");
+}
+
+#[test]
+fn serve_streams() {
+    streams(false);
+}
+
+#[test]
+fn gateway_streams() {
+    streams(true);
+}
+
+/// The same over TCP: a large file each, of which nothing is read.
+fn tcp(gateway: bool) {
+    let rig = Rig::new(&format!("memory-tcp-{gateway}"), gateway);
+    let held: Vec<TcpStream> = (0..450)
+        .map(|_| {
+            let mut stream = rig.target.connect();
+            stream.write_all(BIG).expect("sent");
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    while began.elapsed() < time(4) {
+        thread::sleep(Duration::from_secs(1));
+        for mut stream in &held {
+            let _ = stream.read(&mut [0; 1500]);
+        }
+    }
+    println!("{} are there", held.len());
+    rig.holds("TCP");
+}
+
+#[test]
+fn serve_slow_readers_of_tcp() {
+    tcp(false);
+}
+
+#[test]
+fn gateway_slow_readers_of_tcp() {
+    tcp(true);
+}

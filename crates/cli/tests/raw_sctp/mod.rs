@@ -1,0 +1,258 @@
+//! SCTP in UDP by hand: a peer that keeps next to nothing, says what it likes, and can be a thousand of them.
+//!
+//! Each association costs it a few words: what arrives is counted and forgotten, and the window that is advertised has
+//! nothing to do with any buffer.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use crate::running::Running;
+use socket2::{Domain, Socket, Type};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// All associations of an attacker, behind one UDP port.
+pub struct Raw {
+    socket: UdpSocket,
+    server: SocketAddr,
+    pub associations: Vec<Association>,
+    packets: Vec<u8>,
+}
+
+/// One of them.
+#[derive(Clone, Default)]
+pub struct Association {
+    /// Our SCTP port; our verification tag is the same.
+    port: u16,
+    peer_tag: u32,
+    pub established: bool,
+    pub aborted: bool,
+    /// The TSN that we send next.
+    pub tsn: u32,
+    /// The highest TSN of the peer's that came in order.
+    cumulative: u32,
+    /// Bytes of user data that came.
+    pub received: u64,
+    /// What the next SACK advertises.
+    pub window: u32,
+    /// Bytes that may come before the window is shut for good.
+    pub allowed: u64,
+    /// What the peer advertised last, and how far it has acknowledged us.
+    pub peer_window: u32,
+    pub acknowledged: u32,
+    /// RE-CONFIG requests sent.
+    requests: u32,
+    /// What the peer said of the last one: 1 is success (RFC 6525 §4.4).
+    pub result: Option<u32>,
+}
+
+/// How a piece of a message is marked.
+pub const BEGIN: u8 = 2;
+pub const END: u8 = 1;
+pub const WHOLE: u8 = BEGIN | END;
+
+impl Raw {
+    /// So many associations with the SCTP listener of `target`, each with all the streams that it grants.
+    pub fn associate(target: &Running, count: usize, window: u32) -> Self {
+        let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+        let _ = socket.set_recv_buffer_size(8 << 20);
+        let _ = socket.set_send_buffer_size(8 << 20);
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bound");
+        let socket = UdpSocket::from(socket);
+        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+        let associations = (0..count)
+            .map(|number| Association {
+                port: 1024 + number as u16,
+                tsn: 1,
+                window,
+                allowed: u64::MAX,
+                ..Association::default()
+            })
+            .collect();
+        let server = url.parse().expect("an address");
+        let mut raw = Self { socket, server, associations, packets: vec![0; 70_000] };
+        let began = Instant::now();
+        for group in 0..count.div_ceil(GROUP) {
+            let group = group * GROUP..count.min((group + 1) * GROUP);
+            while !raw.associations[group.clone()].iter().all(|one| one.established || one.aborted) {
+                assert!(began.elapsed() < Duration::from_secs(60), "the handshakes do not end");
+                for at in group.clone() {
+                    if !raw.associations[at].established {
+                        raw.init(at);
+                    }
+                }
+                raw.listen(Duration::from_millis(50));
+            }
+        }
+        raw
+    }
+
+    fn init(&mut self, at: usize) {
+        let Association { port, window, tsn, .. } = self.associations[at];
+        let mut body = Vec::new();
+        body.extend(u32::from(port).to_be_bytes());
+        body.extend(window.to_be_bytes());
+        body.extend([0xff; 4]);
+        body.extend(tsn.to_be_bytes());
+        // Supported extensions: RE-CONFIG.
+        body.extend([0x80, 0x08, 0, 5, 0x82, 0, 0, 0]);
+        self.send(at, 0, &[chunk(1, 0, &body)]);
+    }
+
+    /// Takes in what comes for so long, and answers it.
+    pub fn listen(&mut self, time: Duration) {
+        let began = Instant::now();
+        loop {
+            let mut bytes = std::mem::take(&mut self.packets);
+            if let Ok(length) = self.socket.recv(&mut bytes) {
+                self.take(&bytes[..length]);
+            }
+            self.packets = bytes;
+            if began.elapsed() > time {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, packet: &[u8]) {
+        let at = usize::from(u16::from_be_bytes([packet[2], packet[3]])).wrapping_sub(1024);
+        if at >= self.associations.len() {
+            return;
+        }
+        let (mut rest, mut data) = (&packet[12..], false);
+        while rest.len() >= 4 {
+            let length = usize::from(u16::from_be_bytes([rest[2], rest[3]])).clamp(4, rest.len());
+            let (kind, value) = (rest[0], &rest[4..length]);
+            data |= kind == 0;
+            self.chunk(at, kind, value);
+            rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+        }
+        if data {
+            self.sack(at);
+        }
+    }
+
+    fn chunk(&mut self, at: usize, kind: u8, value: &[u8]) {
+        let word = |from: usize| u32::from_be_bytes(value[from..from + 4].try_into().expect("four bytes"));
+        let one = &mut self.associations[at];
+        match kind {
+            0 => {
+                if word(0) == one.cumulative.wrapping_add(1) {
+                    one.cumulative = word(0);
+                    one.received += (value.len() - 12) as u64;
+                    if one.received >= one.allowed {
+                        one.window = 0;
+                    }
+                }
+            }
+            2 if !one.established => {
+                one.peer_tag = word(0);
+                one.peer_window = word(4);
+                one.cumulative = word(12).wrapping_sub(1);
+                let mut parameters = &value[16..];
+                while parameters.len() >= 4 {
+                    let length = usize::from(u16::from_be_bytes([parameters[2], parameters[3]]));
+                    if parameters[..2] == [0, 7] {
+                        let echo = chunk(10, 0, &parameters[4..length]);
+                        let tag = one.peer_tag;
+                        return self.send(at, tag, &[echo]);
+                    }
+                    parameters = &parameters[length.next_multiple_of(4).min(parameters.len())..];
+                }
+            }
+            3 => (one.acknowledged, one.peer_window) = (word(0), word(4)),
+            4 => {
+                let (answer, tag) = (chunk(5, 0, value), one.peer_tag);
+                self.send(at, tag, &[answer]);
+            }
+            6 => one.aborted = true,
+            11 => one.established = true,
+            130 if value.len() >= 12 && value[..2] == [0, 16] => one.result = Some(word(8)),
+            _ => {}
+        }
+    }
+
+    /// Says how far the peer has come, and which window there is.
+    pub fn sack(&mut self, at: usize) {
+        let Association { cumulative, window, peer_tag, .. } = self.associations[at];
+        let mut body = Vec::new();
+        body.extend(cumulative.to_be_bytes());
+        body.extend(window.to_be_bytes());
+        body.extend([0; 4]);
+        self.send(at, peer_tag, &[chunk(3, 0, &body)]);
+    }
+
+    /// A DATA chunk at `ahead` TSNs beyond the one that comes next.
+    pub fn data(&self, at: usize, ahead: u32, (stream, ssn): (u16, u16), marks: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.extend((self.associations[at].tsn.wrapping_add(ahead)).to_be_bytes());
+        body.extend(stream.to_be_bytes());
+        body.extend(ssn.to_be_bytes());
+        body.extend(63_u32.to_be_bytes());
+        body.extend(bytes);
+        chunk(0, marks, &body)
+    }
+
+    /// A whole message, the next one.
+    pub fn say(&mut self, at: usize, stream: u16, ssn: u16, bytes: &[u8]) {
+        let data = self.data(at, 0, (stream, ssn), WHOLE, bytes);
+        self.associations[at].tsn += 1;
+        self.chunks(at, &[data]);
+    }
+
+    /// RFC 6525 §4.5, §4.6: asks for so many more streams in the direction of this parameter (17: ours, 18: the peer's).
+    pub fn add_streams(&mut self, at: usize, parameter: u8, more: u16) {
+        let one = &mut self.associations[at];
+        // RFC 6525 §4.1: requests are numbered from the initial TSN.
+        let number = 1 + one.requests;
+        one.requests += 1;
+        let mut body = vec![0, parameter, 0, 12];
+        body.extend(number.to_be_bytes());
+        body.extend(more.to_be_bytes());
+        body.extend([0, 0]);
+        self.chunks(at, &[chunk(130, 0, &body)]);
+    }
+
+    pub fn chunks(&self, at: usize, chunks: &[Vec<u8>]) {
+        self.send(at, self.associations[at].peer_tag, chunks);
+    }
+
+    fn send(&self, at: usize, tag: u32, chunks: &[Vec<u8>]) {
+        let mut packet = Vec::with_capacity(1500);
+        packet.extend(self.associations[at].port.to_be_bytes());
+        packet.extend(80_u16.to_be_bytes());
+        packet.extend(tag.to_be_bytes());
+        packet.extend([0; 4]);
+        chunks.iter().for_each(|chunk| packet.extend(chunk));
+        let sum = crc32c(&packet);
+        packet[8..12].copy_from_slice(&sum.to_le_bytes());
+        // What does not fit the server's socket is lost, as on any network.
+        let _ = self.socket.send_to(&packet, self.server);
+    }
+
+    pub fn alive(&self) -> usize {
+        self.associations.iter().filter(|one| one.established && !one.aborted).count()
+    }
+}
+
+fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
+    let mut chunk = vec![kind, flags];
+    chunk.extend((4 + value.len() as u16).to_be_bytes());
+    chunk.extend(value);
+    chunk.resize(chunk.len().next_multiple_of(4), 0);
+    chunk
+}
+
+/// RFC 9260 Appendix A, bit by bit from a table.
+fn crc32c(bytes: &[u8]) -> u32 {
+    static TABLE: std::sync::OnceLock<[u32; 256]> = std::sync::OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        std::array::from_fn(|byte| {
+            (0..8).fold(byte as u32, |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0x82f6_3b78 } else { 0 })
+        })
+    });
+    !bytes.iter().fold(!0, |sum: u32, &byte| (sum >> 8) ^ table[usize::from(sum as u8 ^ byte)])
+}
+
+/// Handshakes at a time: more would not fit the server's socket.
+const GROUP: usize = 64;

@@ -1,0 +1,154 @@
+//! What the exchanges of one session hold of the memory that all sessions share: buffers for heads and bodies, beside those
+//! of the transport.
+//!
+//! A session may begin one more exchange while there is memory for it. One it may always have, so that it gets on; the next
+//! waits in the transport, where a request takes no more than its bytes.
+
+use anabranch_base::{Account, Budget};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// One session's part.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// `None` where there is no budget.
+    account: Option<RefCell<Account>>,
+    /// Exchanges that are counted, and that are there although there was no memory for them.
+    counted: Cell<usize>,
+    beyond: Cell<usize>,
+    /// Bytes of bodies.
+    held: Cell<usize>,
+    /// The session, while it waits to begin another.
+    waiting: RefCell<Option<Waker>>,
+}
+
+impl Memory {
+    /// A part of `budget`, if there is one.
+    pub(crate) fn new(budget: Option<&Budget>) -> Rc<Self> {
+        let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
+        Rc::new(Self { account, ..Self::default() })
+    }
+
+    /// Ready when an exchange may begin.
+    pub(crate) fn poll_begin(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.beyond.get() == 0 || self.fits() {
+            return Poll::Ready(());
+        }
+        *self.waiting.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// One begins.
+    pub(crate) fn begin(self: &Rc<Self>) -> Begun {
+        let counts = self.fits();
+        let count = if counts { &self.counted } else { &self.beyond };
+        count.set(count.get() + 1);
+        self.settle();
+        Begun { memory: self.clone(), counts }
+    }
+
+    /// There is no memory for another: what waits for a request should hold none.
+    pub(crate) fn is_short(&self) -> bool {
+        self.beyond.get() > 0 || !self.fits()
+    }
+
+    /// Bytes of a body that may be read at once, of at most so many: no less than what keeps it going.
+    pub(crate) fn piece(&self, most: usize) -> usize {
+        let Some(account) = &self.account else { return most };
+        let left = usize::try_from(account.borrow().limit()).unwrap_or(usize::MAX);
+        left.saturating_sub(self.bytes()).min(most).max(LEAST_PIECE)
+    }
+
+    /// So many bytes of bodies are held more.
+    pub(crate) fn hold(&self, bytes: usize) {
+        self.held.set(self.held.get() + bytes);
+        self.settle();
+    }
+
+    /// And so many less.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.held.set(self.held.get() - bytes);
+        self.settle();
+    }
+
+    fn fits(&self) -> bool {
+        let fits = |account: &RefCell<Account>| (self.bytes() + EXCHANGE) as u64 <= account.borrow().limit();
+        self.account.as_ref().is_none_or(fits)
+    }
+
+    fn bytes(&self) -> usize {
+        self.counted.get() * EXCHANGE + self.held.get()
+    }
+
+    fn settle(&self) {
+        if let Some(account) = &self.account {
+            account.borrow_mut().holds(self.bytes() as u64);
+        }
+    }
+}
+
+/// An exchange that has begun; its memory is given back on drop.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    memory: Rc<Memory>,
+    counts: bool,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let memory = &self.memory;
+        let count = if self.counts { &memory.counted } else { &memory.beyond };
+        count.set(count.get() - 1);
+        memory.settle();
+        if let Some(waker) = memory.waiting.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// One part of a session's floor is that of its exchanges.
+const PART: u64 = 4;
+/// What an exchange takes: two buffers of hyper's, its task, and what is read of a body at least.
+const EXCHANGE: usize = 24 << 10;
+/// Bytes of a body that can always be read.
+const LEAST_PIECE: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may_begin(memory: &Memory) -> bool {
+        memory.poll_begin(&Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn one_alone_has_many_and_each_has_one() {
+        let budget = Budget::new(2 << 20, 10);
+        let fill = |memory: &Rc<Memory>| {
+            let one = || may_begin(memory).then(|| memory.begin());
+            std::iter::from_fn(one).take(1000).collect::<Vec<_>>()
+        };
+        let sessions: Vec<_> = (0..10).map(|_| Memory::new(Some(&budget))).collect();
+        let begun: Vec<_> = sessions.iter().map(fill).collect();
+        assert!(begun[0].len() > 5 && begun.iter().all(|begun| !begun.is_empty()));
+        let all: usize = begun.iter().map(Vec::len).sum();
+        assert!(all * EXCHANGE < 2 << 20, "{all}");
+        assert!(!may_begin(&sessions[9]));
+        drop(begun);
+        assert!(sessions.iter().all(|session| may_begin(session)));
+        let none = Memory::new(None);
+        assert_eq!((fill(&none).len(), none.piece(100_000), none.is_short()), (1000, 100_000, false));
+    }
+
+    #[test]
+    fn pieces_become_small_where_others_hold_much() {
+        let budget = Budget::new(4 << 20, 10);
+        let (greedy, other) = (Memory::new(Some(&budget)), Memory::new(Some(&budget)));
+        let alone = other.piece(1 << 20);
+        greedy.hold(2 << 20);
+        assert!(other.piece(1 << 20) < alone && greedy.piece(1 << 20) == LEAST_PIECE);
+        greedy.release(2 << 20);
+        assert_eq!(other.piece(1 << 20), alone);
+    }
+}

@@ -226,6 +226,7 @@ fn authority(url: &Url) -> Authority {
 }
 
 async fn carry(world: OsWorld, doors: Vec<Door>, settings: Settings, post: Post) -> Result<Done, Failure> {
+    let world = world.with_kernel(memory::kernel());
     let mut servers = Servers::new(post)?;
     let (connect, connector) = (settings.connect, |sctp: Sctp| sctp.host(&world));
     match &settings.onward {

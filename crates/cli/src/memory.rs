@@ -31,4 +31,13 @@ pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure
     Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))
 }
 
+/// How a server has the kernel make its connections: the kernel's buffers are the host's memory, too.
+#[cfg(target_os = "linux")]
+pub fn kernel() -> anabranch_world::os::KernelOptions {
+    anabranch_world::os::KernelOptions { unsent: Some(UNSENT), ..Default::default() }
+}
+
 const LEAST: u64 = 16 << 20;
+/// Bytes that a connection of the kernel's takes beyond those that are on their way.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 512 << 10;

@@ -153,7 +153,7 @@ async fn serve(
     settings: Settings,
     post: Post,
 ) -> Result<Done, Failure> {
-    let site = Rc::new(site);
+    let (world, site) = (world.with_kernel(memory::kernel()), Rc::new(site));
     let stop = settings.options.stop.clone().unwrap_or_default();
     let mut servers = Servers::new(post)?;
     for door in doors {

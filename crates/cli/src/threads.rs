@@ -12,7 +12,7 @@ use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::serve::Room;
 use anabranch_transport::sctp::{Directory, IP_PROTOCOL};
-use anabranch_world::os::{self, Group, KernelOptions};
+use anabranch_world::os::{self, Group};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,7 +97,7 @@ impl Doors {
         let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
         let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
         for &ip in wanted {
-            match os::listen_tcp(SocketAddr::new(ip, place.port), BACKLOG, &KernelOptions::default()) {
+            match os::listen_tcp(SocketAddr::new(ip, place.port), BACKLOG, &crate::memory::kernel()) {
                 Ok(listener) => {
                     let room = Room::new(most);
                     for doors in &mut self.each {

@@ -297,8 +297,26 @@ fn tcp(gateway: bool) {
             let _ = stream.read(&mut [0; 1500]);
         }
     }
-    println!("{} are there", held.len());
+    let queued = queued_at(rig.target.tcp().port());
+    println!("{} are there, {} bytes in the kernel for each", held.len(), queued.0 / queued.1.max(1));
+    // The kernel's buffers are no memory of the process, but of its host.
+    assert!(queued.1 >= 450 && queued.0 / queued.1 < 700_000, "{queued:?}");
     rig.holds("TCP");
+}
+
+/// Bytes that the kernel holds for connections of this port, not sent or not acknowledged; and how many connections.
+fn queued_at(port: u16) -> (u64, u64) {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
+    let (mut bytes, mut count) = (0, 0);
+    for line in table.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, local, _, "01", queues, ..] = words[..] else { continue };
+        if local.ends_with(&format!(":{port:04X}")) {
+            bytes += u64::from_str_radix(&queues[..8], 16).expect("hexadecimal");
+            count += 1;
+        }
+    }
+    (bytes, count)
 }
 
 #[test]

@@ -39,6 +39,9 @@ pub struct KernelOptions {
     pub sndbuf: Option<usize>,
     /// Receive buffer, bytes.
     pub rcvbuf: Option<usize>,
+    /// Bytes that the kernel takes of TCP beyond those that are on their way (`TCP_NOTSENT_LOWAT`): else as many as its send
+    /// buffer, which a peer that takes nothing leaves full.
+    pub unsent: Option<u32>,
     /// Congestion control, by the kernel's name.
     pub congestion: Option<String>,
 }
@@ -94,6 +97,9 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     }
     if let Some(bytes) = options.rcvbuf {
         socket.set_recv_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = options.unsent {
+        socket.set_tcp_notsent_lowat(bytes)?;
     }
     // As TCP_NODELAY below; what a listening socket takes in has it from there.
     if options.protocol == KernelProtocol::Sctp {

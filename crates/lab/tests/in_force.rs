@@ -100,6 +100,10 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
+    // Arrivals that fill a connection are not spread.
+    let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
+    let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
+    assert_eq!(shares(&found.points[0].arms[0].runs[0]), [4, 4, 4]);
     // Messages and bulk transfers have theirs, too.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]

@@ -184,6 +184,8 @@ pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
         timeout: workload.timeout,
         deadline: Some(workload.deadline),
         keep_origins: workload.keep_origins,
+        // An arrival that fills a connection has one of its own.
+        spread: policy.spread && !workload.arrivals_of_connections,
         ..policy
     })
 }

@@ -29,6 +29,8 @@ pub struct App {
     pub missing: BTreeSet<u64>,
     /// Messages this side's engine has given up (their numbers are their contexts).
     pub given_up: BTreeSet<u64>,
+    /// Messages that this side's engine has not delivered, and will not.
+    pub failed: BTreeSet<u64>,
     /// The part of a message read so far, by stream.
     partial: BTreeMap<u16, Vec<u8>>,
     /// Messages and bytes received.
@@ -82,6 +84,20 @@ impl App {
         let unordered = self.unordered.iter().filter(|(_, owed)| !owed.is_empty());
         let (ordered, unordered): (Vec<_>, Vec<_>) = (ordered.collect(), unordered.collect());
         format!("ordered {ordered:?}, unordered {unordered:?}, and {:?} did not come", self.missing)
+    }
+
+    /// Forgets what is owed: the peer has rebooted. What this side has read of a message it is told the end of.
+    pub fn forgive_rebooted(&mut self) {
+        let partial = std::mem::take(&mut self.partial);
+        self.forgive();
+        self.partial = partial;
+    }
+
+    /// Numbers of messages that are owed.
+    pub fn owed_numbers(&self) -> impl Iterator<Item = u64> {
+        let ordered = self.ordered.values().flatten();
+        let unordered = self.unordered.values().flatten();
+        ordered.chain(unordered).map(|expected| expected.number).chain(self.missing.iter().copied())
     }
 
     /// Forgets what is owed: an association was lost with it.
@@ -195,6 +211,11 @@ impl End {
         if let Event::Abandoned { context, .. } = *event {
             let new = self.app.given_up.insert(u64::from(context));
             assert!(new, "message {context} is given up twice");
+        }
+        if let Event::SendFailed { context, .. } = *event {
+            let number = u64::from(context);
+            let new = self.app.failed.insert(number) && !self.app.given_up.contains(&number);
+            assert!(new, "message {context} has failed twice");
         }
         let Event::Readable { id, stream } = *event else { return Vec::new() };
         if self.app.reading_pause.is_zero() {

@@ -205,7 +205,7 @@ impl Net {
         let now = self.now;
         let other = self.end(side.other());
         other.read_all(now);
-        other.app.forgive();
+        other.app.forgive_rebooted();
         let end = self.end(side);
         end.engine = engine;
         end.ids.clear();

@@ -29,6 +29,10 @@ struct Sender {
     never_sent: u64,
     /// Highest TSN that it has asked to skip.
     skipped: Option<Tsn>,
+    /// All behind the first and up to the second was given up, as its last FORWARD TSN said.
+    skipping: Option<(Tsn, Tsn)>,
+    /// Its congestion windows before a SACK that acknowledges nothing but what was given up.
+    windows: Option<Vec<Window>>,
     /// Content of every TSN: length and hash.
     content: BTreeMap<u32, (usize, u64)>,
     /// Cumulative TSN and window of the last SACK it was handed.
@@ -81,6 +85,17 @@ pub struct Checker {
     /// Probes of the tail that each side has sent so far, and which packet the last was: they go out
     /// whatever the window says, also one that was halved below what is in flight.
     probes: [(u64, u64); 2],
+}
+
+/// Of a path what its congestion window depends on beside acknowledgements, and the window. A loss counts: it sets the
+/// window to 4 packets at least (RFC 9260 §7.2.4), which may be more than it was.
+type Window = ((PathState, u32, u64), u64);
+
+/// The congestion windows of an association.
+fn windows(net: &Net, side: Side, id: anabranch_sctp::AssociationId) -> Option<Vec<Window>> {
+    let info = net.ends[side as usize].engine.info(id)?;
+    let losses = stats_of(net, side).fast_recoveries;
+    Some(info.paths.iter().map(|path| ((path.state, path.mtu, losses), path.cwnd)).collect())
 }
 
 /// The counters of the latest association of a side.
@@ -223,6 +238,7 @@ impl Checker {
         let back = mine.skipped.is_some_and(|before| before.after(point));
         assert!(!back, "{from:?}: FORWARD TSN {point} goes back from {:?}", mine.skipped);
         mine.skipped = Some(point);
+        mine.skipping = mine.acknowledged.map(|(acknowledged, _)| (acknowledged, point));
         names.sort_unstable();
         assert!(
             names.windows(2).all(|pair| pair[0] < pair[1]),
@@ -414,6 +430,18 @@ impl Watch for Checker {
                 _ => continue,
             };
             let mine = &mut self.sides[to as usize];
+            // RFC 3758 §3.5 A2: what was given up earns nothing, whoever acknowledges it.
+            if let (Some((from, point)), Some((before, _)), Chunk::Sack(sack)) =
+                (mine.skipping, mine.acknowledged, chunk)
+            {
+                let only = before.at_or_after(from)
+                    && sack.cumulative.after(before)
+                    && point.at_or_after(sack.cumulative);
+                if only && sack.says_no_more() {
+                    mine.windows = end.ids.last().and_then(|&id| windows(net, to, id));
+                }
+            }
+            let mine = &mut self.sides[to as usize];
             // Of a numbering that is no more (RFC 6525 §5.2.4).
             if mine.highest.is_some_and(|highest| highest.0.wrapping_sub(cumulative.0) > 1 << 24) {
                 continue;
@@ -442,6 +470,15 @@ impl Watch for Checker {
             let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { continue };
             if info.state == AssociationState::Closed {
                 continue;
+            }
+            if let Some(before) = self.sides[side as usize].windows.take() {
+                let losses = stats_of(net, side).fast_recoveries;
+                for ((of, before), path) in before.into_iter().zip(&info.paths) {
+                    // The answer to a probe of the tail may be a loss, too.
+                    let probing = self.probing[side as usize];
+                    let grew = !probing && of == (path.state, path.mtu, losses) && path.cwnd > before;
+                    assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
+                }
             }
             let flight: u64 = info.paths.iter().map(|path| path.flight).sum();
             let most = self.sides[side as usize].unacknowledged();

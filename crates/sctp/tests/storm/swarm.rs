@@ -27,6 +27,8 @@ pub struct Outcome {
     pub given_up: u64,
     /// Messages given up that are missing at the peer.
     pub missing: u64,
+    /// Messages that their senders were told had failed.
+    pub failed: u64,
     /// Over every packet and its time.
     pub digest: u64,
 }
@@ -42,6 +44,7 @@ impl Outcome {
         self.reconfigured += other.reconfigured;
         self.given_up += other.given_up;
         self.missing += other.missing;
+        self.failed += other.failed;
         self.digest ^= other.digest;
     }
 }
@@ -204,7 +207,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         &mut |now, _, flight| faults.fate(now, flight),
         if reboot.done { None } else { Some(&mut checker) },
     );
-    conclude(&mut net, &checker, abort || outage || heavy || reboot.done)
+    conclude(&mut net, &checker, abort || outage || heavy || reboot.done, reboot.done)
 }
 
 /// This side's association has ended, or never came to be (B, while A has given up).
@@ -219,7 +222,7 @@ fn is_over(net: &Net, side: Side) -> bool {
     }
 }
 
-fn conclude(net: &mut Net, checker: &Checker, excused: bool) -> Outcome {
+fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> Outcome {
     if net.drawing {
         println!("{}", net.ladder.take());
     }
@@ -277,9 +280,25 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool) -> Outcome {
             outcome.missing += app.count_missing();
             assert!(app.is_served(&peer.given_up), "{side:?} did not get {}: {reasons:?}", app.owed());
         }
+        let failed = net.ends.iter().any(|end| !end.app.failed.is_empty());
+        assert!(!failed || again || rebooted, "all was delivered and some has failed");
     } else {
         outcome.broken = 1;
         assert!(excused, "ended by {reasons:?} on a network that was not that bad");
+        // RFC 9260 §11.2.2: each message is delivered, given up or has failed. One that has failed may have arrived.
+        for side in [A, B] {
+            let [a, b] = &net.ends;
+            let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
+            outcome.failed += peer.failed.len() as u64;
+            if !again && !rebooted && reasons[side.other() as usize].is_some() {
+                let told = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
+                let silent: Vec<u64> = app.owed_numbers().filter(|number| !told(number)).collect();
+                assert!(
+                    silent.is_empty(),
+                    "{side:?} did not get {silent:?}, and nobody was told: {reasons:?}"
+                );
+            }
+        }
     }
     let now = net.now;
     for side in [A, B] {

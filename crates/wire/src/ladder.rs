@@ -168,6 +168,11 @@ impl Numbers {
                 let _ = write!(line, "{:<wide$} cum={cumulative} rwnd={}", "SACK", size(sack.window));
                 sack.fmt_blocks(line, |tsn: Tsn| self.number(peer, tsn.0))
             }
+            Chunk::NrSack(nr) => {
+                let cumulative = self.number(peer, nr.sack.cumulative.0);
+                let _ = write!(line, "{:<wide$} cum={cumulative} rwnd={}", "NR-SACK", size(nr.sack.window));
+                nr.fmt_blocks(line, |tsn: Tsn| self.number(peer, tsn.0))
+            }
             Chunk::Shutdown(shutdown) => {
                 write!(line, "{:<wide$} cum={}", "SHUTDOWN", self.number(peer, shutdown.cumulative.0))
             }

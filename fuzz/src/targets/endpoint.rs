@@ -113,7 +113,7 @@ pub fn run(input: &[u8]) {
 fn configuration(source: &mut Source<'_>) -> Config {
     let mut config = Config::default();
     let bits = u32::from(source.byte());
-    let keys = ["partial_reliability", "interleaving", "auth", "asconf", "reconfig", "zero_checksum", "ecn"];
+    let keys = ["partial_reliability", "interleaving", "auth", "asconf", "reconfig", "zero_checksum", "ecn", "nr_sack"];
     for (n, key) in keys.iter().enumerate() {
         if *key != "asconf" || bits & 4 != 0 {
             config.set(key, if bits >> n & 1 == 1 { "yes" } else { "no" }).expect("a knob");
@@ -175,6 +175,7 @@ fn learn(towards: &mut Towards, bytes: &[u8]) {
             Chunk::Data(data) => towards.tsn = data.tsn.0,
             Chunk::IData(data) => towards.tsn = data.tsn.0,
             Chunk::Sack(sack) => towards.acknowledged = sack.cumulative.0,
+            Chunk::NrSack(nr) => towards.acknowledged = nr.sack.cumulative.0,
             Chunk::Init(init) => {
                 towards.tsn = init.tsn.0.wrapping_sub(1);
                 towards.vector = vector(bytes);

@@ -9,7 +9,9 @@ use super::results::Conversation;
 use super::talk::{Arrival, Side, Talk, remark};
 use super::track::{Cause, Passing};
 use super::{Settings, Taken};
-use anabranch_wire::sctp::{Abort, Chunk, Init, InitAck, PacketView, SackView, Tsn, crc32c, packet};
+use anabranch_wire::sctp::{
+    Abort, Chunk, GapBlock, Init, InitAck, PacketView, SackView, Tsn, crc32c, packet,
+};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -212,7 +214,8 @@ impl Association {
                     let message = data.end.then_some(data.unordered);
                     self.data(arrival, path, data.tsn, data.stream, message, data.payload.len(), &mut causes);
                 }
-                Chunk::Sack(sack) => self.sack(arrival, &sack),
+                Chunk::Sack(sack) => self.sack(arrival, &sack, sack.gaps()),
+                Chunk::NrSack(nr) => self.sack(arrival, &nr.sack, nr.all_gaps()),
                 Chunk::Shutdown(shutdown) => {
                     self.leaver.get_or_insert(side);
                     self.cumulative(arrival, shutdown.cumulative);
@@ -351,13 +354,14 @@ impl Association {
         direction.messages += u64::from(message.is_some());
     }
 
-    fn sack(&mut self, arrival: &Arrival<'_>, sack: &SackView<'_>) {
+    fn sack(&mut self, arrival: &Arrival<'_>, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
+        let gaps: Vec<GapBlock> = gaps.collect();
         let (side, peer) = (arrival.side, 1 - arrival.side);
         self.open();
         let direction = &mut self.talk.directions[side];
         direction.acks += 1;
-        direction.gap_acks += u64::from(sack.gaps().len() > 0);
-        direction.most_gaps = direction.most_gaps.max(sack.gaps().len() as u64);
+        direction.gap_acks += u64::from(!gaps.is_empty());
+        direction.most_gaps = direction.most_gaps.max(gaps.len() as u64);
         direction.duplicates_reported += sack.duplicates().len() as u64;
         let first = *self.talk.firsts[peer].get_or_insert(sack.cumulative.0.wrapping_add(1));
         let track = self.talk.tracks.of(peer);
@@ -368,8 +372,8 @@ impl Association {
         // Offsets count from the cumulative TSN, the last unit of what has arrived. Nonsense is not gone through.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
-        let blocks: Vec<(i64, i64)> = sack
-            .gaps()
+        let blocks: Vec<(i64, i64)> = gaps
+            .iter()
             .map(|gap| block(gap.start, gap.end))
             .filter(|(start, end)| start < end && *end <= high)
             .collect();

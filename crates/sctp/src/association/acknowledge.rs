@@ -15,12 +15,13 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_congestion::{Acked, Controller};
-use anabranch_wire::sctp::{SackView, Tsn};
+use anabranch_wire::sctp::{NrSackView, SackView, Tsn};
 
 /// What acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Acknowledgement<'a> {
     Sack(&'a SackView<'a>),
+    NrSack(&'a NrSackView<'a>),
     /// The Cumulative TSN Ack of a SHUTDOWN.
     Shutdown(Tsn),
 }
@@ -30,6 +31,13 @@ impl Association {
     pub(super) fn on_sack(&mut self, ctx: &mut Ctx<'_>, sack: &SackView<'_>) {
         self.stats.sacks_received += 1;
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
+    }
+
+    /// draft-natarajan-tsvwg-sctp-nrsack: a SACK by which the peer binds itself to keep what has arrived.
+    #[cold]
+    pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
+        self.stats.sacks_received += 1;
+        self.on_acknowledgement(ctx, Acknowledgement::NrSack(nr));
     }
 
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
@@ -46,6 +54,7 @@ impl Association {
         };
         let result = match acknowledgement {
             Acknowledgement::Sack(sack) => self.send.on_sack(ctx.now, sack, waiting, &mut outcome),
+            Acknowledgement::NrSack(nr) => self.send.on_nr_sack(ctx.now, nr, waiting, &mut outcome),
             Acknowledgement::Shutdown(tsn) => self.send.on_shutdown(ctx.now, tsn, waiting, &mut outcome),
         };
         match result {
@@ -80,7 +89,11 @@ impl Association {
         if let Some(probing) = &mut self.send.probing {
             probing.answered = true;
         }
-        self.send.turned_away = matches!(acknowledgement, Acknowledgement::Sack(sack) if sack.window == 0);
+        self.send.turned_away = match acknowledgement {
+            Acknowledgement::Sack(sack) => sack.window == 0,
+            Acknowledgement::NrSack(nr) => nr.sack.window == 0,
+            Acknowledgement::Shutdown(_) => false,
+        };
         // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
         let in_recovery = self.send.recovery.exit.is_some();
         // Nor does the repair of a timeout excuse a loss: T3-rtx has marked all there was, and this was sent since,

@@ -26,6 +26,8 @@ pub struct Extensions {
     pub reconfig: bool,
     /// Packets without a checksum are taken (RFC 9653).
     pub zero_checksum: bool,
+    /// Acknowledgements that are not taken back: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
+    pub nr_sack: bool,
 }
 
 /// RFC 9653 §6: the lower layer is DTLS, or protects packets as well.
@@ -34,6 +36,7 @@ pub(super) const OVER_DTLS: u32 = 1;
 /// Chunk types by which an extension is known.
 mod kind {
     pub(super) const AUTH: u8 = 0x0f;
+    pub(super) const NR_SACK: u8 = 0x10;
     pub(super) const I_DATA: u8 = 0x40;
     pub(super) const ASCONF_ACK: u8 = 0x80;
     pub(super) const RE_CONFIG: u8 = 0x82;
@@ -55,6 +58,7 @@ impl Extensions {
             asconf: config.asconf && config.auth,
             reconfig: config.reconfig,
             zero_checksum: config.zero_checksum,
+            nr_sack: config.nr_sack,
         }
     }
 
@@ -71,6 +75,7 @@ impl Extensions {
             asconf: auth && self.asconf && other.asconf,
             reconfig: self.reconfig && other.reconfig,
             zero_checksum: self.zero_checksum && other.zero_checksum,
+            nr_sack: self.nr_sack && other.nr_sack,
         }
     }
 
@@ -80,6 +85,7 @@ impl Extensions {
             match chunk {
                 kind::AUTH => self.auth = true,
                 kind::I_DATA => self.interleaving = true,
+                kind::NR_SACK => self.nr_sack = true,
                 kind::ASCONF => self.asconf = true,
                 kind::RE_CONFIG => self.reconfig = true,
                 kind::FORWARD_TSN => self.partial_reliability = true,
@@ -114,6 +120,7 @@ impl Extensions {
             (self.partial_reliability, &[kind::FORWARD_TSN]),
             (self.interleaving, &[kind::I_DATA]),
             (self.interleaving && self.partial_reliability, &[kind::I_FORWARD_TSN]),
+            (self.nr_sack, &[kind::NR_SACK]),
         ] {
             if on {
                 kinds.extend_from_slice(list);
@@ -133,6 +140,7 @@ impl Extensions {
             | (self.asconf as u8) << 4
             | (self.reconfig as u8) << 5
             | (self.zero_checksum as u8) << 6
+            | (self.nr_sack as u8) << 7
     }
 
     /// From that byte.
@@ -145,6 +153,7 @@ impl Extensions {
             asconf: bits & 16 != 0,
             reconfig: bits & 32 != 0,
             zero_checksum: bits & 64 != 0,
+            nr_sack: bits & 128 != 0,
         }
     }
 }
@@ -155,7 +164,7 @@ mod tests {
 
     #[test]
     fn bits_hold_every_extension() {
-        for bits in 0..128 {
+        for bits in 0..=255 {
             assert_eq!(Extensions::from_bits(bits).bits(), bits);
         }
     }
@@ -163,7 +172,7 @@ mod tests {
     /// RFC 5061 §4.2.7.
     #[test]
     fn dynamic_addresses_need_authentication_at_both_ends() {
-        let full = Extensions::from_bits(127);
+        let full = Extensions::from_bits(255);
         assert_eq!(full.and(full), full);
         assert!(!full.and(Extensions { auth: false, ..full }).asconf);
     }

@@ -190,6 +190,7 @@ impl Association {
         self.extensions = Extensions::of(&self.config).and(offer.extensions);
         self.send.queue.set_interleaving(self.extensions.interleaving);
         self.recv.set_interleaving(self.extensions.interleaving);
+        self.recv.set_nr_sack(self.extensions.nr_sack);
         self.ecn.on = self.extensions.ecn;
         self.agree_on_auth(offer.auth.as_ref());
         self.peer_adaptation = offer.adaptation;

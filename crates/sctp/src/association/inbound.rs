@@ -15,7 +15,7 @@ use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IData, IForwardTsn, InitAck,
-    Malformed, RawChunk, ReConfig, Sack, SackView, ShutdownComplete, Tsn, UnknownChunk,
+    Malformed, NrSack, NrSackView, RawChunk, ReConfig, Sack, SackView, ShutdownComplete, Tsn, UnknownChunk,
 };
 use anabranch_wire::sctp::{Asconf, AsconfAck, Auth};
 use std::net::SocketAddr;
@@ -84,6 +84,14 @@ impl Association {
                     Ok(sack) => {
                         if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
                             self.on_sack(ctx, &sack);
+                        }
+                    }
+                    Err(_) => self.ill_formed(ctx),
+                },
+                NrSack::KIND if self.extensions.nr_sack => match NrSackView::parse(raw) {
+                    Ok(nr) => {
+                        if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
+                            self.on_nr_sack(ctx, &nr);
                         }
                     }
                     Err(_) => self.ill_formed(ctx),
@@ -169,7 +177,7 @@ impl Association {
             Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
             // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
             Chunk::Init(_) => return false,
-            Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) => {}
+            Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) | Chunk::NrSack(_) => {}
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
             // Where the extension is switched off its chunk is not known.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
@@ -198,6 +206,7 @@ impl Association {
             Auth::KIND => self.extensions.auth,
             Asconf::KIND | AsconfAck::KIND => self.extensions.asconf,
             ReConfig::KIND => self.extensions.reconfig,
+            NrSack::KIND => self.extensions.nr_sack,
             _ => true,
         }
     }

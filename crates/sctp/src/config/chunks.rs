@@ -24,7 +24,7 @@ const NEVER: [u8; 4] = [1, 2, 14, 15];
 /// What can be listed, by name.
 const NAMES: &[(&str, &[u8])] = &[
     ("data", &[0x00, 0x40]),
-    ("sack", &[0x03]),
+    ("sack", &[0x03, 0x10]),
     ("heartbeat", &[0x04, 0x05]),
     ("abort", &[0x06]),
     ("shutdown", &[0x07, 0x08]),

@@ -238,6 +238,10 @@ pub(super) const KNOBS: &[Row] = &[
     ),
     switch!(partial_reliability, "messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496): yes or no"),
     switch!(interleaving, "large messages do not hold up others: I-DATA (RFC 8260): yes or no"),
+    switch!(
+        nr_sack,
+        "what has arrived behind a gap is acknowledged for good: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack): yes or no"
+    ),
     switch!(auth, "chunks can be authenticated: AUTH (RFC 4895): yes or no"),
     Row {
         key: "auth_chunks",

@@ -184,6 +184,8 @@ pub struct Config {
     pub partial_reliability: bool,
     /// Large messages do not hold up others: I-DATA (RFC 8260).
     pub interleaving: bool,
+    /// NR-SACK: nothing that was acknowledged is taken back, and its bytes go at once (draft-natarajan-tsvwg-sctp-nrsack).
+    pub nr_sack: bool,
     /// Messages can be read in the order in which they became readable, whatever their stream
     /// (`Endpoint::recv_next`). Sockets want that; it is no knob.
     pub track_arrivals: bool,
@@ -387,6 +389,7 @@ impl Config {
             pmtud: PathMtu::Icmp,
             partial_reliability: false,
             interleaving: false,
+            nr_sack: false,
             track_arrivals: false,
             auth: false,
             auth_chunks: ChunkSet::default(),

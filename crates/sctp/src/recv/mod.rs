@@ -23,7 +23,7 @@ use crate::endpoint::Received;
 use ack::{Ack, Due};
 use anabranch_base::Account;
 use anabranch_base::Batch;
-use anabranch_wire::sctp::{Data, GapBlock, IData, Sack, Tsn, packet};
+use anabranch_wire::sctp::{Data, GapBlock, IData, NrSack, Sack, Tsn, packet};
 use idata::Interleaved;
 pub(crate) use order::Upcoming;
 use order::{Delivery, Order};
@@ -63,6 +63,8 @@ pub(crate) struct RecvHalf {
     account: Option<Box<Account>>,
     /// The peer has given up something (RFC 3758).
     forgiving: bool,
+    /// Acknowledgements are NR-SACKs: nothing that was taken in is dropped again.
+    nr_sack: bool,
 }
 
 impl RecvHalf {
@@ -81,6 +83,7 @@ impl RecvHalf {
             granted: config.inbound_streams(),
             account: config.memory.as_ref().map(memory::account),
             forgiving: false,
+            nr_sack: false,
         }
     }
 
@@ -96,6 +99,17 @@ impl RecvHalf {
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaves = on;
         self.interleaved = None;
+    }
+
+    /// Acknowledgements go as NR-SACKs, or as SACKs.
+    pub(crate) fn set_nr_sack(&mut self, on: bool) {
+        self.nr_sack = on;
+    }
+
+    /// The size of an acknowledgement without blocks.
+    #[inline]
+    fn sack_fixed(&self) -> usize {
+        if self.nr_sack { NrSack::FIXED } else { Sack::FIXED }
     }
 
     /// What becomes of a chunk with these numbers; it is new only if it is to be put together.
@@ -276,7 +290,7 @@ impl RecvHalf {
     fn emit_sack_with<const MOST: usize>(&mut self, buffer: &mut Vec<u8>, room: usize) {
         // RFC 9260 §6.2: as many gap blocks as fit.
         let mut gaps = [GapBlock { start: 0, end: 0 }; MOST];
-        let fit = (room.saturating_sub(Sack::FIXED) / 4).min(gaps.len());
+        let fit = (room.saturating_sub(self.sack_fixed()) / 4).min(gaps.len());
         let mut told = 0;
         for (gap, place) in self.tracker.gap_blocks().zip(&mut gaps[..fit]) {
             *place = gap;
@@ -289,11 +303,17 @@ impl RecvHalf {
     fn emit_sack_of(&mut self, buffer: &mut Vec<u8>, room: usize, gaps: &[GapBlock]) {
         self.size_window();
         let begin = buffer.len();
-        let left = room.saturating_sub(Sack::FIXED) / 4 - gaps.len();
+        let left = room.saturating_sub(self.sack_fixed()) / 4 - gaps.len();
         let duplicates = self.tracker.duplicates();
         let duplicates = &duplicates[..duplicates.len().min(left)];
         let window = self.window.advertise();
-        Sack { cumulative: Tsn(self.tracker.cumulative()), window, gaps, duplicates }.emit(buffer);
+        let cumulative = Tsn(self.tracker.cumulative());
+        if self.nr_sack {
+            // draft-natarajan-tsvwg-sctp-nrsack §3.2: this side never drops what it has taken in.
+            NrSack { cumulative, window, gaps: &[], nr_gaps: gaps, duplicates }.emit(buffer);
+        } else {
+            Sack { cumulative, window, gaps, duplicates }.emit(buffer);
+        }
         self.tracker.clear_duplicates();
         self.ack.sent(packet::HEADER + buffer.len() - begin);
     }
@@ -302,10 +322,11 @@ impl RecvHalf {
     #[inline]
     pub(crate) fn sack_size(&self) -> usize {
         if !self.tracker.has_gaps() && self.tracker.duplicates().is_empty() {
-            return Sack::FIXED;
+            return self.sack_fixed();
         }
-        let all = Sack::FIXED + 4 * (self.tracker.gap_blocks().count() + self.tracker.duplicates().len());
-        all.min(self.ack.most_bytes(packet::HEADER).max(Sack::FIXED))
+        let fixed = self.sack_fixed();
+        let all = fixed + 4 * (self.tracker.gap_blocks().count() + self.tracker.duplicates().len());
+        all.min(self.ack.most_bytes(packet::HEADER).max(fixed))
     }
 
     /// The application reads.

@@ -398,7 +398,7 @@ impl SendHalf {
         let mut bytes = self.queue.outstanding_of(message);
         (first.max(self.outstanding.base())..self.outstanding.end())
             .filter_map(|offset| Some((offset, self.outstanding.get(offset)?)))
-            .filter(move |(_, entry)| entry.message == message)
+            .filter(move |(_, entry)| entry.message == message && entry.state != ChunkState::Freed)
             .take_while(move |(_, entry)| {
                 let more = bytes > 0;
                 bytes -= u32::from(entry.length).min(bytes);

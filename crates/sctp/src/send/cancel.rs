@@ -6,6 +6,7 @@
 
 use super::SendHalf;
 use super::abandon::Limits;
+use super::outstanding::ChunkState;
 use std::collections::BTreeMap;
 
 impl SendHalf {
@@ -21,7 +22,9 @@ impl SendHalf {
         }
         let mut firsts = BTreeMap::new();
         for offset in self.outstanding.base()..self.outstanding.end() {
-            if let Some(entry) = self.outstanding.get(offset) {
+            // What is freed may be of a message that has used the same number before.
+            if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
+            {
                 firsts.entry(entry.message).or_insert(offset);
             }
         }
@@ -29,7 +32,10 @@ impl SendHalf {
         self.limits.get_or_insert_with(|| Box::new(Limits::beginning_at(base)));
         self.queue.take_off(&messages);
         for message in messages {
-            self.queue.loosen(message);
+            let all = firsts.get(&message).copied().unwrap_or(self.outstanding.end())..self.outstanding.end();
+            let entries = all.filter_map(|offset| self.outstanding.get(offset));
+            let held = entries.filter(|entry| entry.message == message && entry.state != ChunkState::Freed);
+            self.queue.loosen(message, held.map(|entry| (entry.offset, entry.length)));
             let context = self.queue.message(message).context;
             if let Some(limits) = &mut self.limits {
                 limits.cancel(message, context, firsts.get(&message).copied());

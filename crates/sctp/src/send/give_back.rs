@@ -53,6 +53,8 @@ impl SendHalf {
                 ChunkState::InFlight => in_flight += run.bytes,
                 ChunkState::Lost(_) => lost += length,
                 ChunkState::Acked => {}
+                // Its bytes went when it was acknowledged.
+                ChunkState::Freed => continue,
                 ChunkState::Abandoned => {
                     outcome.skipped = true;
                     for offset in run.offsets {
@@ -153,7 +155,9 @@ impl SendHalf {
     #[cold]
     fn give_back_of(&mut self, most: usize) {
         for entry in self.outstanding.take_retired(most) {
-            self.queue.release_owed(entry.message, entry.length.into());
+            if entry.state != ChunkState::Freed {
+                self.queue.release_owed(entry.message, entry.offset, entry.length.into());
+            }
         }
         self.queue.release_now();
     }

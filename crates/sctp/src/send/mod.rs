@@ -13,6 +13,7 @@ mod effort;
 pub(crate) mod fragment;
 mod give_back;
 pub(crate) mod loss;
+mod nr_sack;
 pub(crate) mod outstanding;
 pub(crate) mod queue;
 pub(crate) mod rack;

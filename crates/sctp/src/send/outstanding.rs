@@ -26,6 +26,8 @@ pub(crate) enum ChunkState {
     InFlight,
     /// Acknowledged by a gap block, which may be taken back.
     Acked,
+    /// Acknowledged by an NR gap block, which is not taken back: its bytes are gone.
+    Freed,
     /// To be sent again, for this cause.
     Lost(SendCause),
     /// Given up (RFC 3758): never sent again. On its way all the same unless `fast` is set.
@@ -86,6 +88,8 @@ pub(crate) struct Outstanding {
     briefs: Briefs,
     /// What gap blocks acknowledge, ascending, beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
+    /// What NR gap blocks have acknowledged, ascending, beyond `base`, once there was an NR-SACK.
+    pub(super) freed: Option<Box<FreedRuns>>,
     /// Below this no chunk can be marked by miss indications any more.
     pub(super) miss_floor: u64,
     /// Below this no chunk is marked as lost.
@@ -98,6 +102,10 @@ pub(crate) struct Outstanding {
     /// Chunks that are marked as lost are noted down, as some of them may be given up.
     noted: Option<Box<Noted>>,
 }
+
+/// See [`Outstanding`]; most associations have none.
+#[derive(Debug, Default)]
+pub(super) struct FreedRuns(pub(super) Vec<Range<u64>>);
 
 /// See [`Outstanding`]; most associations have none.
 #[derive(Debug, Default)]
@@ -116,6 +124,7 @@ impl Outstanding {
             retired: 0,
             briefs: Briefs::default(),
             runs: Vec::new(),
+            freed: None,
             miss_floor: 0,
             lost_floor: 0,
             lost: 0,
@@ -232,7 +241,7 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Abandoned => {}
+            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
         }
         Some(entry)
     }
@@ -291,7 +300,7 @@ impl Outstanding {
         match entry.state {
             ChunkState::InFlight => self.in_flight -= u64::from(entry.length),
             ChunkState::Lost(_) => self.lost -= 1,
-            ChunkState::Acked | ChunkState::Abandoned => {}
+            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
         }
         match state {
             ChunkState::InFlight => self.in_flight += u64::from(entry.length),
@@ -302,7 +311,7 @@ impl Outstanding {
                     noted.0.push(offset);
                 }
             }
-            ChunkState::Acked | ChunkState::Abandoned => {}
+            ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
         }
         entry.state = state;
         self.briefs.put(offset, entry);

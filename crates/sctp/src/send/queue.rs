@@ -57,6 +57,8 @@ pub(crate) struct Stored {
     chunks: u32,
     /// Bytes that have been acknowledged for good.
     released: u32,
+    /// Those are not the first ones: some were acknowledged out of their order (NR-SACK).
+    scattered: bool,
     /// Whether it may be given up (RFC 3758).
     promise: Promise,
     /// Its bytes, if it may be: they can go at any time.
@@ -332,6 +334,7 @@ impl Queue {
         stored.cut = 0;
         stored.chunks = 0;
         stored.released = 0;
+        stored.scattered = false;
         stored.promise = Promise::Full;
         match &mut self.hold {
             Some(hold) if hold.ticket(message.stream).is_some() => hold.keep(index),
@@ -412,18 +415,18 @@ impl Queue {
     /// `length` more bytes of a message are acknowledged for good.
     #[inline]
     pub(crate) fn release(&mut self, message: u32, length: u32) {
-        self.release_later(message, length);
+        self.release_later(message, 0, length);
         self.release_now();
     }
 
     /// As [`release`](Self::release), with the memory given back by the next
     /// [`release_now`](Self::release_now): once for many messages.
     #[inline]
-    pub(crate) fn release_later(&mut self, message: u32, length: u32) {
+    pub(crate) fn release_later(&mut self, message: u32, offset: u32, length: u32) {
         if !matches!(self.messages[message as usize].promise, Promise::Abandoned(_)) {
             self.buffered -= u64::from(length);
         }
-        self.release_owed(message, length);
+        self.release_owed(message, offset, length);
     }
 
     /// So many bytes count no longer, though they are still here.
@@ -433,13 +436,14 @@ impl Queue {
 
     /// As [`release_later`](Self::release_later), of bytes that count no longer.
     #[inline]
-    pub(super) fn release_owed(&mut self, message: u32, length: u32) {
+    pub(super) fn release_owed(&mut self, message: u32, offset: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
         if stored.promise != Promise::Full {
             return self.release_limited(message, length);
         }
-        let from = stored.place + u64::from(stored.released);
+        let from = stored.place + u64::from(offset);
         let to = from + u64::from(length);
+        stored.scattered |= offset != stored.released;
         stored.released += length;
         let (slot, done) = (stored.slot, stored.released == stored.length);
         if done {
@@ -594,6 +598,7 @@ impl Stored {
             cut: 0,
             chunks: 0,
             released: 0,
+            scattered: false,
             promise: Promise::Full,
             own: None,
         }

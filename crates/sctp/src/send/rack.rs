@@ -30,7 +30,7 @@ fn is_open(entry: &Entry) -> bool {
     match entry.state {
         ChunkState::InFlight => true,
         ChunkState::Abandoned => !entry.fast,
-        ChunkState::Acked | ChunkState::Lost(_) => false,
+        ChunkState::Acked | ChunkState::Freed | ChunkState::Lost(_) => false,
     }
 }
 

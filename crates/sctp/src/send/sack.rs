@@ -130,15 +130,29 @@ impl SendHalf {
         waiting: impl Fn(usize) -> Waiting,
         outcome: &mut SackOutcome,
     ) -> Result<(), SackError> {
+        self.on_sack_of(now, sack, sack.gaps(), sack.gaps().len(), waiting, outcome)
+    }
+
+    /// The same of a SACK with these gap blocks.
+    #[inline]
+    pub(super) fn on_sack_of(
+        &mut self,
+        now: Instant,
+        sack: &SackView<'_>,
+        gaps: impl Iterator<Item = GapBlock>,
+        told: usize,
+        waiting: impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+    ) -> Result<(), SackError> {
         let count = self.begin(sack.cumulative, outcome)?;
         let mut newest = Newest::default();
         self.take_cumulative(now, count, &waiting, outcome, &mut newest);
-        let blocks = sack.gaps().len() + self.outstanding.runs.len();
+        let blocks = told + self.outstanding.runs.len();
         if blocks > 0 {
             if self.effort.compares(blocks) {
-                self.take_gaps(now, sack.gaps(), &waiting, outcome, &mut newest);
+                self.take_gaps(now, gaps, &waiting, outcome, &mut newest);
                 let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
-                self.horizon.note(sack.gaps().len(), highest);
+                self.horizon.note(told, highest);
             }
         } else {
             self.horizon.clear();
@@ -160,7 +174,8 @@ impl SendHalf {
         outcome.marked = marked > 0;
         outcome.spurious = self.count_spurious(sack);
         // RFC 9260 §6.2.1 D ii: a_rwnd less what is still outstanding.
-        self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight());
+        let untold = if self.outstanding.freed.is_some() { self.freed_untold() } else { 0 };
+        self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + untold);
         Ok(())
     }
 
@@ -188,7 +203,7 @@ impl SendHalf {
         for entry in entries {
             bytes += u64::from(entry.length);
             size += entry.size();
-            self.queue.release_later(entry.message, entry.length.into());
+            self.queue.release_later(entry.message, entry.offset, entry.length.into());
         }
         let begin = self.outstanding.base();
         self.outstanding.drop_lowest(count, bytes);
@@ -264,25 +279,25 @@ impl SendHalf {
             let Some(entry) = self.outstanding.pop() else {
                 break;
             };
-            if entry.state == ChunkState::Abandoned {
-                outcome.skipped = true;
-                land_skipped(offset, &entry, outcome);
-            } else if entry.state != ChunkState::Acked {
-                acknowledge(now, offset, &entry, false, waiting, outcome, newest);
-            }
-            self.queue.release_later(entry.message, entry.length.into());
             left -= 1;
+            match entry.state {
+                ChunkState::Abandoned => {
+                    outcome.skipped = true;
+                    land_skipped(offset, &entry, outcome);
+                }
+                ChunkState::Acked => {}
+                // Its bytes went when it was acknowledged.
+                ChunkState::Freed => continue,
+                _ => acknowledge(now, offset, &entry, false, waiting, outcome, newest),
+            }
+            self.queue.release_later(entry.message, entry.offset, entry.length.into());
         }
         self.queue.release_now();
         let base = self.outstanding.base();
         self.outstanding.miss_floor = self.outstanding.miss_floor.max(base);
-        let runs = &mut self.outstanding.runs;
-        if runs.first().is_some_and(|run| run.start < base) {
-            let gone = runs.partition_point(|run| run.end <= base);
-            runs.drain(..gone);
-            if let Some(first) = runs.first_mut() {
-                first.start = first.start.max(base);
-            }
+        clip(&mut self.outstanding.runs, base);
+        if let Some(freed) = &mut self.outstanding.freed {
+            clip(&mut freed.0, base);
         }
     }
 
@@ -312,7 +327,7 @@ impl SendHalf {
             bytes += u64::from(entry.length);
             size += entry.size();
             newest.sent_at = newest.sent_at.max(entry.sent_at);
-            self.queue.release_later(entry.message, entry.length.into());
+            self.queue.release_later(entry.message, entry.offset, entry.length.into());
         }
         if run == 0 {
             return 0;
@@ -425,7 +440,7 @@ impl SendHalf {
                 }
                 continue;
             }
-            if entry.state == ChunkState::Acked {
+            if matches!(entry.state, ChunkState::Acked | ChunkState::Freed) {
                 continue;
             }
             let landed = entry.state == ChunkState::InFlight;
@@ -441,7 +456,7 @@ impl SendHalf {
             let Some(entry) = self.outstanding.at(offset) else {
                 return;
             };
-            if entry.state == ChunkState::Abandoned {
+            if matches!(entry.state, ChunkState::Abandoned | ChunkState::Freed) {
                 continue;
             }
             entry.misses = entry.misses.saturating_add(1);
@@ -462,6 +477,17 @@ impl SendHalf {
             spurious += u64::from(self.outstanding.take_repeated(tsn.0));
         }
         spurious
+    }
+}
+
+/// Takes off what lies below `base`.
+fn clip(runs: &mut Vec<std::ops::Range<u64>>, base: u64) {
+    if runs.first().is_some_and(|run| run.start < base) {
+        let gone = runs.partition_point(|run| run.end <= base);
+        runs.drain(..gone);
+        if let Some(first) = runs.first_mut() {
+            first.start = first.start.max(base);
+        }
     }
 }
 

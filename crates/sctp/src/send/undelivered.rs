@@ -3,6 +3,7 @@
 //! Home of RFC 9260 §11.2.2 (Send Failure) as far as messages are concerned.
 
 use super::SendHalf;
+use super::outstanding::ChunkState;
 
 /// A message that is not acknowledged in full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +30,9 @@ impl SendHalf {
         let mut messages = self.queue.undelivered();
         let mut firsts = std::collections::BTreeMap::new();
         for offset in self.outstanding.base()..self.outstanding.end() {
-            if let Some(entry) = self.outstanding.get(offset) {
+            // What is freed may be of a message that has used the same number before.
+            if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
+            {
                 firsts.entry(entry.message).or_insert(offset);
             }
         }

@@ -26,6 +26,7 @@ mod interleaving;
 mod loss;
 mod messages;
 mod mtu;
+mod nr_sack;
 mod overheard;
 mod partial;
 mod paths;

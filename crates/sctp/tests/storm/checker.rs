@@ -13,7 +13,7 @@ use crate::net::{A, B, Flight, Net, Watch, network};
 use anabranch_base::Engine;
 use anabranch_sctp::{AssociationState, AssociationStats, PathState};
 use anabranch_wire::ladder::Side;
-use anabranch_wire::sctp::{Chunk, Data, IData, PacketView, ReConfigParam, SackView, Tsn};
+use anabranch_wire::sctp::{Chunk, Data, GapBlock, IData, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
 
 /// What one side has sent.
@@ -66,6 +66,12 @@ impl Sender {
 fn interleaves(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     end.ids.last().and_then(|&id| end.engine.info(id)).is_some_and(|info| info.extensions.interleaving)
+}
+
+/// NR-SACK was agreed on.
+fn acknowledges_for_good(net: &Net, side: Side) -> bool {
+    let end = &net.ends[side as usize];
+    end.ids.last().and_then(|&id| end.engine.info(id)).is_some_and(|info| info.extensions.nr_sack)
 }
 
 /// Watches one association.
@@ -130,7 +136,7 @@ impl Checker {
         }
     }
 
-    fn sack_sent(&mut self, from: Side, sack: &SackView<'_>) {
+    fn sack_sent(&mut self, from: Side, sack: &SackView<'_>, gaps: impl Iterator<Item = GapBlock>) {
         let peer_highest = self.sides[from.other() as usize].highest;
         let mine = &mut self.sides[from as usize];
         if let Some(promised) = mine.promised {
@@ -144,7 +150,7 @@ impl Checker {
         if let Some(highest) = peer_highest {
             assert!(highest.at_or_after(sack.cumulative), "{from:?}: acknowledges what was not sent");
             let mut end = 0;
-            for gap in sack.gaps() {
+            for gap in gaps {
                 assert!(gap.start > end + 1, "{from:?}: gap blocks ascend and stay apart: {sack}");
                 assert!(gap.end >= gap.start, "{from:?}: {sack}");
                 end = gap.end;
@@ -261,7 +267,8 @@ impl Checker {
         // RFC 9260 §3.3.7, §6.2: no DATA beside an ABORT, and one SACK at most.
         let data = has(|c| matches!(c, Chunk::Data(_) | Chunk::IData(_)));
         assert!(!data || !has(|c| matches!(c, Chunk::Abort(_))), "{from:?}: DATA beside an ABORT");
-        assert!(chunks.iter().filter(|c| matches!(c, Chunk::Sack(_))).count() <= 1, "{from:?}: two SACKs");
+        let sacks = chunks.iter().filter(|c| matches!(c, Chunk::Sack(_) | Chunk::NrSack(_)));
+        assert!(sacks.count() <= 1, "{from:?}: two SACKs");
         // RFC 9260 §5.4: an address that is not verified gets HEARTBEATs, and what answers.
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
@@ -274,7 +281,8 @@ impl Checker {
             for chunk in &chunks {
                 let allowed = match chunk {
                     Chunk::CookieEcho(_) | Chunk::CookieAck(_) => heartbeat,
-                    Chunk::Data(_) | Chunk::IData(_) | Chunk::Sack(_) | Chunk::Init(_) => false,
+                    Chunk::Data(_) | Chunk::IData(_) | Chunk::Sack(_) | Chunk::NrSack(_) => false,
+                    Chunk::Init(_) => false,
                     Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => false,
                     Chunk::Shutdown(_) | Chunk::ShutdownAck(_) => false,
                     _ => true,
@@ -371,7 +379,18 @@ impl Watch for Checker {
                 }
                 // RFC 9260 §6.10: control chunks come first.
                 other if data_seen.is_some() => panic!("{from:?}: {other} behind DATA"),
-                Chunk::Sack(sack) => self.sack_sent(from, &sack),
+                Chunk::Sack(sack) => {
+                    assert!(
+                        !acknowledges_for_good(net, from),
+                        "{from:?}: a SACK where NR-SACKs were agreed on"
+                    );
+                    self.sack_sent(from, &sack, sack.gaps());
+                }
+                Chunk::NrSack(nr) => {
+                    assert!(acknowledges_for_good(net, from), "{from:?}: {nr} where it was not agreed on");
+                    assert_eq!(nr.sack.gaps().len(), 0, "{from:?}: {nr}: nothing is dropped again");
+                    self.sack_sent(from, &nr.sack, nr.nr_gaps());
+                }
                 Chunk::ReConfig(chunk) => {
                     for param in chunk.params() {
                         if let ReConfigParam::Response { response, next: Some((_, next)), .. } = param {
@@ -400,14 +419,20 @@ impl Watch for Checker {
         let info = end.ids.last().and_then(|&id| end.engine.info(id));
         let asking = info.is_some_and(|info| info.state == AssociationState::CookieWait);
         for chunk in packet.chunks().flatten() {
+            let gaps: Vec<GapBlock> = match chunk {
+                Chunk::NrSack(nr) => nr.all_gaps().collect(),
+                Chunk::Sack(sack) => sack.gaps().collect(),
+                _ => Vec::new(),
+            };
+            let chunk = if let Chunk::NrSack(nr) = chunk { Chunk::Sack(nr.sack) } else { chunk };
             let (cumulative, window) = match chunk {
                 // Of the association before: its cookie was stale, and this side asks for another one.
                 Chunk::Sack(_) if asking => continue,
                 // What gap blocks report no longer counts as outstanding, and the window leaves it out.
                 Chunk::Sack(sack) => {
                     let mine = &self.sides[to as usize];
-                    let reported: usize = sack
-                        .gaps()
+                    let reported: usize = gaps
+                        .iter()
                         .flat_map(|gap| gap.start..=gap.end)
                         .filter_map(|n| mine.content.get(&sack.cumulative.plus(u32::from(n)).0))
                         .map(|(length, _)| length)
@@ -437,7 +462,7 @@ impl Watch for Checker {
                 let only = before.at_or_after(from)
                     && sack.cumulative.after(before)
                     && point.at_or_after(sack.cumulative);
-                if only && sack.says_no_more() {
+                if only && sack.says_no_more() && gaps.is_empty() {
                     mine.windows = end.ids.last().and_then(|&id| windows(net, to, id));
                 }
             }
@@ -474,9 +499,9 @@ impl Watch for Checker {
             if let Some(before) = self.sides[side as usize].windows.take() {
                 let losses = stats_of(net, side).fast_recoveries;
                 for ((of, before), path) in before.into_iter().zip(&info.paths) {
-                    // The answer to a probe of the tail may be a loss, too.
-                    let probing = self.probing[side as usize];
-                    let grew = !probing && of == (path.state, path.mtu, losses) && path.cwnd > before;
+                    // So may an echo or the answer to a probe of the tail.
+                    let least = 4 * u64::from(path.mtu);
+                    let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
                 }
             }

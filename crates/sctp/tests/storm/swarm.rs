@@ -80,6 +80,12 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             config.set(key, pick(&mut recovery, &["yes", "no"])).expect("a knob");
         }
     }
+    let mut for_good = root.fork("nr_sack");
+    if for_good.below(3) == 0 {
+        for config in &mut configs {
+            config.set("nr_sack", pick(&mut for_good, &["yes", "yes", "no"])).expect("a knob");
+        }
+    }
     let narrowing = Narrowing::of(root.fork("mtu"), &mut configs, networks);
     let mut reboot = Reboot::of(root.fork("reboot"), &mut configs);
     let unprotected = configs.iter().any(|config| config.zero_checksum);

@@ -28,8 +28,8 @@ pub mod tlv;
 pub use cause::Cause;
 pub use chunk::{
     Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, ForwardTsn, GapBlock, Heartbeat,
-    HeartbeatAck, IData, IForwardTsn, Init, InitAck, Pad, Sack, SackView, Shutdown, ShutdownAck,
-    ShutdownComplete, Skipped, SkippedMessage, UnknownChunk,
+    HeartbeatAck, IData, IForwardTsn, Init, InitAck, NrSack, NrSackView, Pad, Sack, SackView, Shutdown,
+    ShutdownAck, ShutdownComplete, Skipped, SkippedMessage, UnknownChunk,
 };
 pub use chunk::{Asconf, AsconfAck, Auth};
 pub use chunk::{ReConfig, ReConfigParam, StreamList};

@@ -18,7 +18,7 @@ pub(in crate::send) struct Brief {
 }
 
 impl Brief {
-    const AGAIN: u16 = 1 << 10;
+    const AGAIN: u16 = 1 << 11;
 
     pub(super) fn of(entry: &Entry) -> Self {
         let state = match entry.state {
@@ -26,6 +26,7 @@ impl Brief {
             ChunkState::Acked => 1 << 8,
             ChunkState::Lost(_) => 2 << 8,
             ChunkState::Abandoned => 3 << 8,
+            ChunkState::Freed => 4 << 8,
         };
         let again = if entry.again { Self::AGAIN } else { 0 };
         Self { length: entry.length, likeness: u16::from(entry.path) | again | state }

@@ -60,18 +60,29 @@ impl Queue {
     }
 
     /// A message that was to be delivered in full may be given up from now on, and is at once: its
-    /// bytes go.
-    pub(crate) fn loosen(&mut self, message: u32) {
+    /// bytes go. `held` says which of those in chunks are still there, where that is not all from one place on.
+    pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];
         if stored.promise != Promise::Full {
             return;
         }
         stored.promise = Promise::Limited;
-        let (slot, from) = (stored.slot as usize, stored.place + u64::from(stored.released));
-        let length = u64::from(stored.length - stored.released);
+        let (slot, place) = (stored.slot as usize, stored.place);
+        let (released, cut, length) = (stored.released, stored.cut, stored.length);
+        let scattered = stored.scattered;
         let bytes = &mut self.streams.at(slot).bytes;
-        bytes.free(from, length);
+        let mut free = |from: u32, to: u32| {
+            if from < to {
+                bytes.free(place + u64::from(from), u64::from(to - from));
+            }
+        };
+        if scattered {
+            held.for_each(|(offset, length)| free(offset, offset + u32::from(length)));
+            free(cut, length);
+        } else {
+            free(released, length);
+        }
         if bytes.is_empty() {
             self.rest(slot);
         }

@@ -15,6 +15,7 @@ mod forward_tsn;
 mod heartbeat;
 mod idata;
 mod init;
+mod nr_sack;
 mod pad;
 mod re_config;
 mod sack;
@@ -37,6 +38,7 @@ pub use forward_tsn::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage};
 pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use idata::IData;
 pub use init::{Init, InitAck};
+pub use nr_sack::{NrSack, NrSackView};
 pub use pad::Pad;
 pub use re_config::{ReConfig, ReConfigParam, StreamList};
 pub use sack::{GapBlock, Sack, SackView};
@@ -57,6 +59,7 @@ pub enum Chunk<'a> {
     Init(Init<'a>),
     InitAck(InitAck<'a>),
     Sack(SackView<'a>),
+    NrSack(NrSackView<'a>),
     Heartbeat(Heartbeat<'a>),
     HeartbeatAck(HeartbeatAck<'a>),
     Abort(Abort<'a>),
@@ -95,6 +98,7 @@ impl<'a> Chunk<'a> {
     fn parse_rare(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
             IData::KIND => Self::IData(IData::parse(raw)?),
+            NrSack::KIND => Self::NrSack(NrSackView::parse(raw)?),
             Init::KIND => Self::Init(Init::parse(raw)?),
             InitAck::KIND => Self::InitAck(InitAck::parse(raw)?),
             Heartbeat::KIND => Self::Heartbeat(Heartbeat::parse(raw)?),
@@ -128,6 +132,7 @@ impl<'a> Chunk<'a> {
             Self::Init(_) => Init::KIND,
             Self::InitAck(_) => InitAck::KIND,
             Self::Sack(_) => Sack::KIND,
+            Self::NrSack(_) => NrSack::KIND,
             Self::Heartbeat(_) => Heartbeat::KIND,
             Self::HeartbeatAck(_) => HeartbeatAck::KIND,
             Self::Abort(_) => Abort::KIND,
@@ -159,6 +164,7 @@ impl<'a> Chunk<'a> {
             Self::Init(_) => "INIT",
             Self::InitAck(_) => "INIT ACK",
             Self::Sack(_) => "SACK",
+            Self::NrSack(_) => "NR-SACK",
             Self::Heartbeat(_) => "HEARTBEAT",
             Self::HeartbeatAck(_) => "HEARTBEAT ACK",
             Self::Abort(_) => "ABORT",
@@ -189,6 +195,7 @@ impl<'a> Chunk<'a> {
             Self::Init(chunk) => chunk.emit(buffer),
             Self::InitAck(chunk) => chunk.emit(buffer),
             Self::Sack(chunk) => chunk.emit(buffer),
+            Self::NrSack(chunk) => chunk.emit(buffer),
             Self::Heartbeat(chunk) => chunk.emit(buffer),
             Self::HeartbeatAck(chunk) => chunk.emit(buffer),
             Self::Abort(chunk) => chunk.emit(buffer),
@@ -220,6 +227,7 @@ impl fmt::Display for Chunk<'_> {
             Self::Init(chunk) => chunk.fmt(f),
             Self::InitAck(chunk) => chunk.fmt(f),
             Self::Sack(chunk) => chunk.fmt(f),
+            Self::NrSack(chunk) => chunk.fmt(f),
             Self::Heartbeat(chunk) => chunk.fmt(f),
             Self::HeartbeatAck(chunk) => chunk.fmt(f),
             Self::Abort(chunk) => chunk.fmt(f),

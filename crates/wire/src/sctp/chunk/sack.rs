@@ -98,6 +98,15 @@ impl Sack<'_> {
     }
 }
 
+/// Blocks as the peer wrote them.
+#[inline]
+pub(super) fn blocks(raw: &[[u8; 4]]) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'_> {
+    raw.iter().map(|&[s0, s1, e0, e1]| GapBlock {
+        start: u16::from_be_bytes([s0, s1]),
+        end: u16::from_be_bytes([e0, e1]),
+    })
+}
+
 impl<'a> SackView<'a> {
     /// Reads a chunk of this type.
     ///
@@ -125,13 +134,20 @@ impl<'a> SackView<'a> {
         })
     }
 
+    /// What another chunk says that is to be read as a SACK.
+    pub(super) const fn of(
+        cumulative: Tsn,
+        window: u32,
+        gaps: &'a [[u8; 4]],
+        duplicates: &'a [[u8; 4]],
+    ) -> Self {
+        Self { cumulative, window, gaps, duplicates }
+    }
+
     /// The gap blocks, as written.
     #[inline]
     pub fn gaps(&self) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'a> {
-        self.gaps.iter().map(|&[s0, s1, e0, e1]| GapBlock {
-            start: u16::from_be_bytes([s0, s1]),
-            end: u16::from_be_bytes([e0, e1]),
-        })
+        blocks(self.gaps)
     }
 
     /// The duplicate TSNs, as written.
@@ -175,14 +191,33 @@ impl fmt::Display for SackView<'_> {
 impl SackView<'_> {
     /// Writes ` gaps=2-3,5 dups=7`, or nothing, with TSNs as `number` tells them.
     pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
-        for (i, GapBlock { start, end }) in self.gaps().enumerate() {
-            f.write_str(if i == 0 { " gaps=" } else { "," })?;
+        self.fmt_gaps(f, " gaps=", self.gaps(), &number)?;
+        self.fmt_duplicates(f, &number)
+    }
+
+    pub(super) fn fmt_gaps(
+        &self,
+        f: &mut impl fmt::Write,
+        name: &str,
+        gaps: impl Iterator<Item = GapBlock>,
+        number: &impl Fn(Tsn) -> i64,
+    ) -> fmt::Result {
+        for (i, GapBlock { start, end }) in gaps.enumerate() {
+            f.write_str(if i == 0 { name } else { "," })?;
             let tsn = |offset: u16| number(self.cumulative.plus(u32::from(offset)));
             write!(f, "{}", tsn(start))?;
             if end != start {
                 write!(f, "-{}", tsn(end))?;
             }
         }
+        Ok(())
+    }
+
+    pub(super) fn fmt_duplicates(
+        &self,
+        f: &mut impl fmt::Write,
+        number: &impl Fn(Tsn) -> i64,
+    ) -> fmt::Result {
         for (i, tsn) in self.duplicates().enumerate() {
             f.write_str(if i == 0 { " dups=" } else { "," })?;
             write!(f, "{}", number(tsn))?;

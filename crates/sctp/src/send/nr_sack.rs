@@ -1,0 +1,103 @@
+//! Reading an NR-SACK: the peer keeps what it reports in NR gap blocks, so that its bytes go at once.
+//!
+//! The chunk's place among the outstanding ones stays until it is acknowledged for good. A peer that takes back
+//! nevertheless what it was not to is not followed: the chunk has arrived, and its bytes are gone.
+//!
+//! Home of draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
+
+use super::SendHalf;
+use super::outstanding::ChunkState;
+use super::sack::{SackError, SackOutcome, Waiting};
+use anabranch_base::Instant;
+use anabranch_wire::sctp::NrSackView;
+use std::ops::Range;
+
+impl SendHalf {
+    /// Takes in an NR-SACK, as [`on_sack`](Self::on_sack) does a SACK.
+    #[cold]
+    pub(crate) fn on_nr_sack(
+        &mut self,
+        now: Instant,
+        nr: &NrSackView<'_>,
+        waiting: impl Fn(usize) -> Waiting,
+        outcome: &mut SackOutcome,
+    ) -> Result<(), SackError> {
+        let told = nr.sack.gaps().len() + nr.nr_gaps().len();
+        self.on_sack_of(now, &nr.sack, nr.all_gaps(), told, waiting, outcome)?;
+        if nr.nr_gaps().len() == 0 {
+            return Ok(());
+        }
+        self.give_all_back();
+        let (base, end) = (self.outstanding.base(), self.outstanding.end());
+        let mut freed = self.outstanding.freed.take().unwrap_or_default();
+        let known = freed.0.len();
+        let mut lowest = base;
+        for gap in nr.nr_gaps() {
+            // As in `take_gaps`: what is out of order, overlaps or was never sent is not believed.
+            let (from, to) = (base + u64::from(gap.start).saturating_sub(1), base + u64::from(gap.end));
+            if gap.start == 0 || from < lowest || from >= to || to > end {
+                continue;
+            }
+            lowest = to;
+            let mut at = from;
+            while at < to {
+                // What is known to be freed needs no look.
+                let run = freed.0[..known].partition_point(|run| run.end <= at);
+                let (start, stop) = freed.0[..known].get(run).map_or((to, to), |run| (run.start, run.end));
+                for offset in at..start.min(to) {
+                    self.free_chunk(offset);
+                }
+                if at < start {
+                    freed.0.push(at..start.min(to));
+                }
+                at = stop.max(at + 1);
+            }
+        }
+        if freed.0.len() > known {
+            freed.0.sort_unstable_by_key(|run| run.start);
+            let all = std::mem::take(&mut freed.0);
+            all.into_iter().for_each(|run| join(&mut freed.0, run));
+        }
+        self.queue.release_now();
+        self.outstanding.freed = Some(freed);
+        Ok(())
+    }
+
+    /// User bytes that have arrived for good and that the last SACK does not tell of: it was sent before they arrived, and
+    /// overtaken, so that its window still has room for them.
+    #[cold]
+    pub(super) fn freed_untold(&self) -> u64 {
+        let runs = &self.outstanding.runs;
+        // Up to where it tells of everything from `offset` on, if of that.
+        let told = |offset: u64| {
+            let run = runs.get(runs.partition_point(|run| run.end <= offset));
+            run.filter(|run| run.start <= offset).map(|run| run.end)
+        };
+        let freed = self.outstanding.freed.iter().flat_map(|freed| freed.0.iter().cloned());
+        freed
+            .filter(|run| told(run.start).is_none_or(|end| end < run.end))
+            .flatten()
+            .filter(|&offset| told(offset).is_none())
+            .filter_map(|offset| self.outstanding.get(offset))
+            .filter(|entry| entry.state == ChunkState::Freed)
+            .map(|entry| u64::from(entry.length))
+            .sum()
+    }
+
+    /// The bytes of a chunk that has arrived for good go. What the SACK was not believed of, or was given up, stays as it is.
+    fn free_chunk(&mut self, offset: u64) {
+        let Some(&entry) = self.outstanding.get(offset) else { return };
+        if entry.state == ChunkState::Acked {
+            self.outstanding.set(offset, ChunkState::Freed);
+            self.queue.release_later(entry.message, entry.offset, entry.length.into());
+        }
+    }
+}
+
+/// Puts a run behind others.
+fn join(runs: &mut Vec<Range<u64>>, run: Range<u64>) {
+    match runs.last_mut() {
+        Some(last) if last.end >= run.start => last.end = last.end.max(run.end),
+        _ => runs.push(run),
+    }
+}

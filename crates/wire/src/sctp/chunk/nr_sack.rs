@@ -1,0 +1,179 @@
+//! NR-SACK: a SACK whose receiver says of some TSNs that it will not drop them again.
+//!
+//! ```text
+//! +---------------+---------------+-------------------------------+
+//! |   type = 16   |     flags     |            length             |
+//! +---------------+---------------+-------------------------------+
+//! |                     cumulative TSN ack                        |
+//! +---------------------------------------------------------------+
+//! |             advertised receiver window (a_rwnd)               |
+//! +-------------------------------+-------------------------------+
+//! |    number of gap blocks       |   number of NR gap blocks     |
+//! +-------------------------------+-------------------------------+
+//! |    number of duplicates       |           reserved            |
+//! +-------------------------------+-------------------------------+
+//! |    gap block start (offset)   |     gap block end (offset)    | …
+//! +-------------------------------+-------------------------------+
+//! |   NR gap block start (offset) |   NR gap block end (offset)   | …
+//! +-------------------------------+-------------------------------+
+//! |                        duplicate TSN                          | …
+//! ```
+//!
+//! Home of draft-natarajan-tsvwg-sctp-nrsack §3.2, draft-tuexen-tsvwg-sctp-multipath §2.6.
+
+use super::sack::{GapBlock, SackView};
+use crate::sctp::Tsn;
+use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
+use std::fmt;
+
+/// An NR-SACK to be written, by a receiver that drops nothing again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NrSack<'a> {
+    /// Everything up to this TSN has arrived.
+    pub cumulative: Tsn,
+    /// Advertised receiver window in bytes.
+    pub window: u32,
+    /// Runs that arrived beyond gaps and may be dropped again, ascending.
+    pub gaps: &'a [GapBlock],
+    /// Runs that arrived beyond gaps and will not be dropped, ascending; apart from those.
+    pub nr_gaps: &'a [GapBlock],
+    /// TSNs that arrived again since the last SACK.
+    pub duplicates: &'a [Tsn],
+}
+
+/// A received NR-SACK. Blocks are as the peer wrote them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NrSackView<'a> {
+    /// What a SACK would say: of gap blocks those of which the TSNs may be dropped again.
+    pub sack: SackView<'a>,
+    nr_gaps: &'a [[u8; 4]],
+}
+
+impl NrSack<'_> {
+    /// Chunk type.
+    pub const KIND: u8 = 16;
+    /// Size without blocks, the chunk header included.
+    pub const FIXED: usize = 20;
+
+    /// Appends the chunk. More blocks than a chunk can count is a bug: the
+    /// caller keeps within its packet.
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
+        chunk.bytes(&self.cumulative.0.to_be_bytes());
+        chunk.bytes(&self.window.to_be_bytes());
+        for count in [self.gaps.len(), self.nr_gaps.len(), self.duplicates.len(), 0] {
+            chunk.bytes(&(count as u16).to_be_bytes());
+        }
+        for gap in self.gaps.iter().chain(self.nr_gaps) {
+            let [s0, s1] = gap.start.to_be_bytes();
+            let [e0, e1] = gap.end.to_be_bytes();
+            chunk.bytes(&[s0, s1, e0, e1]);
+        }
+        for tsn in self.duplicates {
+            chunk.bytes(&tsn.0.to_be_bytes());
+        }
+        // `close` asserts that the length fits, which bounds all counts.
+        chunk.close();
+    }
+}
+
+impl<'a> NrSackView<'a> {
+    /// Reads a chunk of this type.
+    ///
+    /// # Errors
+    /// The length is not what the three counts make it.
+    pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
+        let Some((&[t0, t1, t2, t3, w0, w1, w2, w3, g0, g1, n0, n1, d0, d1, _, _], blocks)) =
+            raw.value.split_first_chunk::<16>()
+        else {
+            return Err(raw.malformed());
+        };
+        let count = |high, low| usize::from(u16::from_be_bytes([high, low]));
+        let (gaps, nr_gaps, duplicates) = (count(g0, g1), count(n0, n1), count(d0, d1));
+        let (words, rest) = blocks.as_chunks::<4>();
+        if words.len() != gaps + nr_gaps + duplicates || !rest.is_empty() {
+            return Err(raw.malformed());
+        }
+        let (gaps, words) = words.split_at(gaps);
+        let (nr_gaps, duplicates) = words.split_at(nr_gaps);
+        let cumulative = Tsn(u32::from_be_bytes([t0, t1, t2, t3]));
+        let window = u32::from_be_bytes([w0, w1, w2, w3]);
+        Ok(Self { sack: SackView::of(cumulative, window, gaps, duplicates), nr_gaps })
+    }
+
+    /// The NR gap blocks, as written.
+    pub fn nr_gaps(&self) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'a> {
+        super::sack::blocks(self.nr_gaps)
+    }
+
+    /// Both kinds of gap blocks by their start, as written.
+    pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
+        let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
+        std::iter::from_fn(move || match (gaps.peek(), nr_gaps.peek()) {
+            (Some(gap), Some(nr_gap)) if nr_gap.start < gap.start => nr_gaps.next(),
+            (Some(_), _) => gaps.next(),
+            (None, _) => nr_gaps.next(),
+        })
+    }
+
+    /// Appends a chunk with this content.
+    pub fn emit(&self, buffer: &mut Vec<u8>) {
+        let gaps: Vec<GapBlock> = self.sack.gaps().collect();
+        let nr_gaps: Vec<GapBlock> = self.nr_gaps().collect();
+        let duplicates: Vec<Tsn> = self.sack.duplicates().collect();
+        let SackView { cumulative, window, .. } = self.sack;
+        NrSack { cumulative, window, gaps: &gaps, nr_gaps: &nr_gaps, duplicates: &duplicates }.emit(buffer);
+    }
+
+    /// Writes ` gaps=2-3 nr-gaps=5 dups=7`, or nothing, with TSNs as `number` tells them.
+    pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
+        self.sack.fmt_gaps(f, " gaps=", self.sack.gaps(), &number)?;
+        self.sack.fmt_gaps(f, " nr-gaps=", self.nr_gaps(), &number)?;
+        self.sack.fmt_duplicates(f, &number)
+    }
+}
+
+impl fmt::Display for NrSackView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NR-SACK cum={} rwnd={}", self.sack.cumulative, self.sack.window)?;
+        self.fmt_blocks(f, |tsn| i64::from(tsn.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sctp::Chunk;
+    use crate::sctp::chunk::tests::{one, round_trip};
+
+    #[test]
+    fn written_and_read_back() {
+        let gaps = [GapBlock { start: 5, end: 9 }, GapBlock { start: 20, end: 20 }];
+        let nr_gaps = [GapBlock { start: 2, end: 3 }, GapBlock { start: 11, end: 12 }];
+        let sack =
+            NrSack { cumulative: Tsn(100), window: 7, gaps: &gaps, nr_gaps: &nr_gaps, duplicates: &[Tsn(4)] };
+        let mut buffer = Vec::new();
+        sack.emit(&mut buffer);
+        assert_eq!(buffer[..20], [16, 0, 0, 40, 0, 0, 0, 100, 0, 0, 0, 7, 0, 2, 0, 2, 0, 1, 0, 0]);
+        let Chunk::NrSack(view) = one(&buffer) else { panic!("NR-SACK") };
+        assert!(
+            view.sack.gaps().eq(gaps) && view.nr_gaps().eq(nr_gaps) && view.sack.duplicates().eq([Tsn(4)])
+        );
+        assert!(view.all_gaps().eq([nr_gaps[0], gaps[0], nr_gaps[1], gaps[1]]));
+        assert_eq!(
+            view.to_string(),
+            "NR-SACK cum=100 rwnd=7 gaps=105-109,120 nr-gaps=102-103,111-112 dups=4"
+        );
+        round_trip(Chunk::NrSack(view));
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_the_length_are_malformed() {
+        for at in [9, 11, 13] {
+            let mut value = [0; 24];
+            (value[9], value[at]) = (1, 3);
+            let raw = RawChunk { kind: 16, flags: 0, value: &value, bytes: &[] };
+            assert_eq!(NrSackView::parse(raw), Err(Malformed::Chunk { kind: 16 }));
+        }
+    }
+}

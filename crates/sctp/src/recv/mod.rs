@@ -268,7 +268,7 @@ impl RecvHalf {
     /// least), and takes it for sent.
     #[inline]
     pub(crate) fn emit_sack(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        let room = room.min(self.ack.most_bytes(packet::HEADER).max(Sack::FIXED));
+        let room = room.min(self.ack.most_bytes(packet::HEADER).max(self.sack_fixed()));
         if self.tracker.has_gaps() {
             self.emit_sack_with_gaps(buffer, room);
         } else {

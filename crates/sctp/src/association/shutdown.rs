@@ -21,18 +21,37 @@ impl Association {
             State::CookieWait(_) | State::CookieEchoed(_) => self.shutdown_asked = true,
             State::Established => {
                 self.state = State::ShutdownPending;
-                self.advance_shutdown(ctx);
+                self.begin_shutdown(ctx);
             }
             // RFC 9260 §9.2: once the peer shuts down, the request changes nothing.
             _ => {}
         }
     }
 
-    /// Nothing is outstanding any more: the next step of the shutdown.
-    pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.send.is_idle() && !self.leaves_given_up() {
-            return;
+    /// One side has asked to close. RFC 3758 §3.5 A2: what was given up before, and the peer was told so, is not
+    /// outstanding: the shutdown waits for nothing of it.
+    fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
+        if self.send.is_given_up(0) {
+            self.leave_given_up();
+            self.go_on_shutting_down(ctx);
+        } else {
+            self.advance_shutdown(ctx);
         }
+    }
+
+    /// Nothing is outstanding any more: the next step of the shutdown. What was given up while the shutdown waited for it
+    /// has a second FORWARD TSN to be answered, as other stacks wait for that; longer the shutdown does not wait.
+    pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
+        let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
+        if self.send.is_idle() {
+            self.go_on_shutting_down(ctx);
+        } else if closing && self.send.is_given_up(2) {
+            self.leave_given_up();
+            self.go_on_shutting_down(ctx);
+        }
+    }
+
+    fn go_on_shutting_down(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
             State::ShutdownPending => {
                 self.state = State::ShutdownSent;
@@ -46,19 +65,13 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 A2: what was given up is no longer outstanding. Its FORWARD TSN has a second chance to be answered,
-    /// as other stacks wait for that; longer the shutdown does not wait.
-    fn leaves_given_up(&mut self) -> bool {
-        let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
-        if !closing || !self.send.is_given_up() {
-            return false;
-        }
+    /// Nobody waits any more for the answer to a FORWARD TSN.
+    fn leave_given_up(&mut self) {
         for index in 0..self.paths.len() {
             self.timers.stop(Timer::T3Rtx(index));
             self.timers.stop(Timer::Loss(index));
             self.paths.at(index).flight = 0;
         }
-        true
     }
 
     fn enter_shutdown_ack_sent(&mut self) {
@@ -137,7 +150,7 @@ impl Association {
             State::Established | State::ShutdownPending => {
                 self.state = State::ShutdownReceived;
                 ctx.events.push_back(Event::PeerShutdown { id: self.id });
-                self.advance_shutdown(ctx);
+                self.begin_shutdown(ctx);
             }
             // RFC 9260 §9.2: both shut down at once.
             State::ShutdownSent => self.enter_shutdown_ack_sent(),

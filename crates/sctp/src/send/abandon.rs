@@ -190,7 +190,7 @@ impl Limits {
     /// T3-rtx has run out `times` times while a FORWARD TSN was out that skips all there is.
     pub(super) fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.said == outstanding.end();
-        all && self.unanswered_at == outstanding.base() && self.unanswered >= times
+        all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
     fn forget(&mut self, message: u32) {

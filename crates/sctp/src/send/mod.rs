@@ -107,10 +107,10 @@ impl SendHalf {
     }
 
     /// Nothing is waiting, and all that is unacknowledged was given up (RFC 3758 §3.5 A2: finally acked); the peer has
-    /// been told so twice without an answer.
-    pub(crate) fn is_given_up(&self) -> bool {
-        let told_twice = |limits: &abandon::Limits| limits.is_unanswered_over(&self.outstanding, 2);
-        self.queue.unsent_bytes() == 0 && self.limits.as_deref().is_some_and(told_twice)
+    /// been told so, and T3-rtx has run out `times` times since.
+    pub(crate) fn is_given_up(&self, times: u32) -> bool {
+        let told = |limits: &abandon::Limits| limits.is_unanswered_over(&self.outstanding, times);
+        self.queue.unsent_bytes() == 0 && self.limits.as_deref().is_some_and(told)
     }
 
     /// Nothing is waiting and nothing is unacknowledged.

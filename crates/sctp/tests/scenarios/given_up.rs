@@ -186,6 +186,42 @@ fn a_shutdown_does_not_depend_on_the_answer_to_a_forward_tsn() {
     }
 }
 
+/// What was given up before the shutdown is asked for holds nothing up: it is not outstanding.
+#[test]
+fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
+    for peer_first in [false, true] {
+        let mut script = Script::warm(ON);
+        script.lose(A, "DATA tsn=2 ").lose_times(A, "FORWARD TSN", 99);
+        script.send_message(A, retransmissions(0, 0), 100).run(1_500);
+        script.shutdown(if peer_first { B } else { A }).run(60_000);
+        script.check(if peer_first {
+            expect![[r#"
+            2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+            3.000          A: gave up sid=0 len=100 context=3, sent, by Retransmissions
+            3.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+            3.500  A ◄── B   SHUTDOWN      cum=1
+            3.525          A: peer wants to shut down
+            3.525  A ──► B   SHUTDOWN ACK
+            3.550          B: closed: Shutdown
+            3.550  A ◄── B   SHUTDOWN COMPLETE
+            3.575          A: closed: Shutdown
+        "#]]
+        } else {
+            expect![[r#"
+            2.000  A ──► B   DATA          tsn=2 sid=0 ssn=1 len=100 BE     ✗ lost
+            3.000          A: gave up sid=0 len=100 context=3, sent, by Retransmissions
+            3.000  A ──► B   FORWARD TSN   cum=2 sid:ssn=0:1     ✗ lost
+            3.500  A ──► B   SHUTDOWN      cum=1
+            3.525          B: peer wants to shut down
+            3.525  A ◄── B   SHUTDOWN ACK
+            3.550          A: closed: Shutdown
+            3.550  A ──► B   SHUTDOWN COMPLETE
+            3.575          B: closed: Shutdown
+        "#]]
+        });
+    }
+}
+
 /// An answer that comes late ends the wait as before: SHUTDOWN says nothing that a SACK would have to.
 #[test]
 fn a_shutdown_waits_for_a_second_forward_tsn() {

@@ -193,8 +193,8 @@ fn keys_that_would_not_be_in_force_are_refused() {
         ("--messages 5/s --transport sctp:lifetime=1s,partial_reliability=no", "partial_reliability=no"),
         ("--messages 5/s --transport sctp:per-object=yes", "per-object"),
         ("--messages 5/s --transport tcp:pipeline=no", "pipeline"),
-        ("--bulk 1MB --transport sctp:when-full=rr", "when-full"),
-        ("--bulk 1MB --transport tcp:objects-per-connection=3", "objects-per-connection"),
+        ("--messages 5/s --transport sctp:when-full=rr", "when-full"),
+        ("--messages 5/s --transport tcp:objects-per-connection=3", "objects-per-connection"),
     ] {
         let line = refused(line);
         assert!(line.contains(told) && line.contains("leave"), "{line}");

@@ -106,11 +106,10 @@ impl Plan {
                                 byte, in order";
                     return Err(PlanError::at(&arm.place, what));
                 }
-                if (point.workload.bulk.is_some() || point.workload.messages.is_some())
+                if point.workload.messages.is_some()
                     && let Some(key) = arm.fetch_keys().first()
                 {
-                    let what =
-                        format!("{key} is about requests, and bulk and messages have none; leave it out");
+                    let what = format!("{key} is about requests, and messages have none; leave it out");
                     return Err(PlanError::at(&arm.place, what));
                 }
                 if let Some(size) = point.workload.bulk.filter(|_| point.workload.messages.is_none())

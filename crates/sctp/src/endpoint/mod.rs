@@ -108,7 +108,9 @@ impl Endpoint {
     pub fn new(config: Config, addresses: Vec<SocketAddr>, rng: Rng) -> Self {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
-        let rng = rng.fork("endpoint");
+        let mut rng = rng.fork("endpoint");
+        // A seed's first number was the first port once; its tags and TSNs stay what they are.
+        let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
         let ephemeral = Ephemeral::new(rng.fork("ports"));
         Self {

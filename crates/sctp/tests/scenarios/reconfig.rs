@@ -458,7 +458,7 @@ fn hostile_requests() {
     // Nobody has asked for this.
     inject(&mut script, 3, |response| vec![ReConfigParam::Response { response, result: 1, next: None }]);
     script.check(expect![[r#"
-         2.000  A ──► B   RE-CONFIG reset-out(#1 re=#162616796 last=242670371 sid=9)     injected
+         2.000  A ──► B   RE-CONFIG reset-out(#1 re=#1789646930 last=-887563335 sid=9)     injected
          2.025  A ◄── B   RE-CONFIG response(#1 wrong-ssn); SACK cum=2 rwnd=64k
          3.000  A ──► B   RE-CONFIG reset-in(#2 sid=9)     injected
          3.025  A ◄── B   RE-CONFIG response(#2 wrong-ssn); SACK cum=2 rwnd=64k
@@ -473,7 +473,7 @@ fn hostile_requests() {
          8.025  A ◄── B   RE-CONFIG response(#3 denied); SACK cum=2 rwnd=64k
          9.000  A ──► B   RE-CONFIG add-out(#4 +0)     injected
          9.025  A ◄── B   RE-CONFIG response(#4 nothing-to-do); SACK cum=2 rwnd=64k
-        10.000  A ──► B   RE-CONFIG response(#-80053571 performed)     injected
+        10.000  A ──► B   RE-CONFIG response(#-1617757027 performed)     injected
     "#]]);
 }
 
@@ -495,9 +495,9 @@ fn a_last_tsn_that_never_comes() {
         Data { tsn: last.next(), stream: 1, begin: true, end: true, payload: b"early", ..Data::default() };
     script.inject(A, tag, |b| data.emit(b)).run(1_000);
     script.check(expect![[r#"
-        2.000  A ──► B   RE-CONFIG reset-out(#1 re=#162616796 last=3 sid=1)     injected
+        2.000  A ──► B   RE-CONFIG reset-out(#1 re=#1789646930 last=3 sid=1)     injected
         2.025  A ◄── B   RE-CONFIG response(#1 in-progress); SACK cum=2 rwnd=64k
-        3.000  A ──► B   RE-CONFIG reset-out(#2 re=#162616796 last=3 sid=1)     injected
+        3.000  A ──► B   RE-CONFIG reset-out(#2 re=#1789646930 last=3 sid=1)     injected
         3.025  A ◄── B   RE-CONFIG response(#2 already-in-progress); SACK cum=2 rwnd=64k
         4.000  A ──► B   DATA          tsn=4 sid=1 ssn=0 len=5 BE     injected
         4.025  A ◄── B   SACK          cum=2 rwnd=64k

@@ -336,7 +336,7 @@ impl Sockets {
         for (&association, member) in &socket.associations {
             self.owners.remove(&association);
             // RFC 6458 §4.1.2: what nobody has accepted is not wanted any more.
-            let unwanted = socket.pending.contains(&association) || socket.settings.abort_on_close;
+            let unwanted = socket.pending.contains(&association) || socket.settings.linger == Some(0);
             if member.closed || unwanted {
                 self.endpoint.release(now, association);
             } else {

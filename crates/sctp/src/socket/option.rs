@@ -180,8 +180,8 @@ pub enum SocketOption {
     AssocInfo(AssocInfo),
     /// `SCTP_INITMSG` (§8.1.3).
     InitMsg(InitMsg),
-    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort; other times mean nothing here, for
-    /// `close` never waits.
+    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort; other times are kept and mean nothing
+    /// here, for `close` never waits.
     Linger(Option<u32>),
     /// `SCTP_NODELAY` (§8.1.5): true turns Nagle's rule off.
     NoDelay(bool),

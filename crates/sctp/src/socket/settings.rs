@@ -11,8 +11,8 @@ pub(super) struct Settings {
     pub(super) default_snd: SndInfo,
     pub(super) default_pr: PrInfo,
     pub(super) autoclose: Option<Duration>,
-    /// `SO_LINGER` with a time of zero: `close` aborts.
-    pub(super) abort_on_close: bool,
+    /// `SO_LINGER`, seconds; with 0 `close` aborts.
+    pub(super) linger: Option<u32>,
     pub(super) recv_nxtinfo: bool,
     pub(super) recv_rcvinfo: bool,
     pub(super) context: u32,

@@ -45,7 +45,7 @@ impl Sockets {
         let socket = self.socket_at(id)?;
         let settings = &mut socket.settings;
         match option {
-            SocketOption::Linger(seconds) => settings.abort_on_close = seconds == Some(0),
+            SocketOption::Linger(seconds) => settings.linger = seconds,
             SocketOption::Autoclose(span) => {
                 settings.autoclose = span.filter(|span| !span.is_zero());
                 for member in socket.associations.values_mut() {
@@ -223,7 +223,7 @@ impl Sockets {
                 attempts: Some(config.init_max_retrans),
                 max_timeout: Some(settings.max_init_timeout.unwrap_or(config.rto_max)),
             }),
-            OptionName::Linger => SocketOption::Linger(settings.abort_on_close.then_some(0)),
+            OptionName::Linger => SocketOption::Linger(settings.linger),
             OptionName::NoDelay => SocketOption::NoDelay(!config.nagle),
             OptionName::ReceiveBuffer => SocketOption::ReceiveBuffer(config.rcvbuf),
             OptionName::SendBuffer => SocketOption::SendBuffer(config.sndbuf),

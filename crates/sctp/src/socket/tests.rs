@@ -116,7 +116,12 @@ fn messages_tell_their_numbers() {
 fn an_abort_shows_in_the_error_once() {
     let mut ends = pair();
     let (client, server) = connected(&mut ends);
-    ends[0].set_option(NOW, client, Scope::Future, SocketOption::Linger(Some(0))).expect("an option");
+    // RFC 6458 §8.1.4: what was set is read; only 0 aborts.
+    for linger in [Some(5), None, Some(0)] {
+        ends[0].set_option(NOW, client, Scope::Future, SocketOption::Linger(linger)).expect("an option");
+        let read = ends[0].option(client, Scope::Future, OptionName::Linger);
+        assert_eq!(read, Ok(SocketOption::Linger(linger)));
+    }
     ends[0].close(NOW, client).expect("open");
     settle(&mut ends, NOW);
     assert!(ends[1].poll(server).expect("open").error);

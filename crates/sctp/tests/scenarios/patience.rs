@@ -31,7 +31,7 @@ fn refused_data_asks_again() {
         2.025  A ──► B   SACK          cum=1 rwnd=64k
         2.150  A ◄── B   DATA          tsn=2 sid=1 ssn=1 len=100 BE
         2.175  A ──► B   RE-CONFIG reset-tsn(#1); SACK cum=1 rwnd=64k
-        2.200  A ◄── B   RE-CONFIG response(#1 denied); SACK cum=1 rwnd=64k
+        2.200  A ◄── B   RE-CONFIG response(#1 denied) next=3/2; SACK cum=1 rwnd=64k
         2.225          A: association not reset: Denied
         2.450  A ◄── B   DATA          tsn=2 sid=1 ssn=1 len=100 BE
         2.475          A: received sid=1 len=100

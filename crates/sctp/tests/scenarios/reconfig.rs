@@ -305,7 +305,7 @@ fn the_association_is_not_reset_over_data() {
     script.check(expect![[r#"
         2.000  A ──► B   RE-CONFIG reset-tsn(#1)
         2.000  A ◄── B   DATA          tsn=2 sid=1 ssn=1 len=100 BE
-        2.025  A ◄── B   RE-CONFIG response(#1 denied); SACK cum=2 rwnd=64k
+        2.025  A ◄── B   RE-CONFIG response(#1 denied) next=3/3; SACK cum=2 rwnd=64k
         2.025  A ──► B   SACK          cum=1 rwnd=64k
         2.050          A: association not reset: Denied
         2.050  A ──► B   DATA          tsn=3 sid=1 ssn=1 len=100 BE
@@ -465,9 +465,9 @@ fn hostile_requests() {
          4.000  A ──► B   RE-CONFIG reset-in(#2 sid=9)     injected
          4.025  A ◄── B   RE-CONFIG response(#2 wrong-ssn); SACK cum=2 rwnd=64k
          5.000  A ──► B   RE-CONFIG reset-tsn(#1)     injected
-         5.025  A ◄── B   RE-CONFIG response(#1 bad-sequence-number); SACK cum=2 rwnd=64k
+         5.025  A ◄── B   RE-CONFIG response(#1 bad-sequence-number) next=2/3; SACK cum=2 rwnd=64k
          6.000  A ──► B   RE-CONFIG reset-tsn(#8)     injected
-         6.025  A ◄── B   RE-CONFIG response(#8 bad-sequence-number); SACK cum=2 rwnd=64k
+         6.025  A ◄── B   RE-CONFIG response(#8 bad-sequence-number) next=2/3; SACK cum=2 rwnd=64k
          7.000  A ──► B   RE-CONFIG reset-tsn(#3) reset-tsn(#3)     injected
          8.000  A ──► B   RE-CONFIG add-out(#3 +65532)     injected
          8.025  A ◄── B   RE-CONFIG response(#3 denied); SACK cum=2 rwnd=64k

@@ -96,7 +96,7 @@ impl Association {
             let (result, next) = said.unwrap_or((result::IN_PROGRESS, None));
             self.reconfig().answered.push(Answer { number, result, next });
             if said.is_some() {
-                self.reply(arrived.path, number, result, next);
+                self.reply(arrived.path, number, result, self.next_tsns(param, next));
             }
             return;
         }
@@ -107,11 +107,20 @@ impl Association {
                 let asked = reconfig.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
                 reconfig.send |= asked;
                 if !asked || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
-                    self.reply(arrived.path, number, answer.result, answer.next);
+                    self.reply(arrived.path, number, answer.result, self.next_tsns(param, answer.next));
                 }
             }
-            None => self.reply(arrived.path, number, result::BAD_NUMBER, None),
+            None => self.reply(arrived.path, number, result::BAD_NUMBER, self.next_tsns(param, None)),
         }
+    }
+
+    /// RFC 6525 §5.1.7 D3, D4: the answer to an SSN/TSN reset has both TSNs, whatever its result: where nothing is renumbered
+    /// those that come next.
+    fn next_tsns(&self, param: &ReConfigParam<'_>, next: Option<(Tsn, Tsn)>) -> Option<(Tsn, Tsn)> {
+        let outstanding = &self.send.outstanding;
+        let as_they_are = || (outstanding.tsn(outstanding.end()), self.recv.cumulative().0.wrapping_add(1));
+        let asked = matches!(param, ReConfigParam::ResetTsn { .. });
+        next.or_else(|| asked.then(as_they_are).map(|(ours, theirs)| (Tsn(ours), Tsn(theirs))))
     }
 
     fn reply(&mut self, path: usize, number: u32, result: u32, next: Option<(Tsn, Tsn)>) {

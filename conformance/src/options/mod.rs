@@ -15,7 +15,7 @@ use anabranch_sctp::socket::{
     AssocInfo, DelayedSack, Errno, Extension, Fragmented, KeyRequest, PeerAddrParams, RtoInfo, Scope,
     SendInfo, SocketOption, StreamRequest,
 };
-use anabranch_sctp::{Direction, Hmacs, SchedulerKind};
+use anabranch_sctp::{Direction, Hmacs, ReconfigRequests, SchedulerKind};
 
 /// The options that have a structure. All others are numbers.
 const STRUCTURES: &[(&str, &str)] = &[
@@ -178,10 +178,18 @@ impl Machine {
             "SCTP_RECVNXTINFO" => told.next = plain(value)? != 0,
             "SCTP_I_WANT_MAPPED_V4_ADDR" => told.mapped = plain(value)? != 0,
             "SCTP_ENABLE_STREAM_RESET" => {
-                let requests = assoc_value(value)?.1;
+                let (asked, requests) = assoc_value(value)?;
                 if !(0..=7).contains(&requests) {
                     return Err(Errno::Invalid.into());
                 }
+                let granted = ReconfigRequests {
+                    streams: requests & 1 != 0,
+                    association: requests & 2 != 0,
+                    change: requests & 4 != 0,
+                };
+                let scope = self.fds.scope(fd, asked)?;
+                let option = SocketOption::EnableStreamReset(granted);
+                self.sockets.set_option(self.now, fd.socket, scope, option)?;
                 told.resets = requests;
             }
             "SCTP_AUTO_ASCONF" => told.fixed_addresses = plain(value)? == 0,

@@ -72,7 +72,8 @@ mod tests;
 
 pub use association::extensions::Extensions;
 pub use config::{
-    ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, SchedulerKind, SharedKeys, SharedKeysError,
+    ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, ReconfigRequests, SchedulerKind, SharedKeys,
+    SharedKeysError,
 };
 pub use endpoint::{Associate, AssociationId, Claim, Endpoint, Message, Neighbours, Received, Shard};
 pub use error::AddressError;

@@ -2,7 +2,8 @@
 //! value is written and read. Most are of a few kinds; a macro makes a row of each.
 
 use super::{
-    Algorithm, ChunkSet, Config, Hmacs, InitialWindow, PathMtu, RetransmitPath, SackPath, SchedulerKind,
+    Algorithm, ChunkSet, Config, Hmacs, InitialWindow, PathMtu, ReconfigRequests, RetransmitPath, SackPath,
+    SchedulerKind,
 };
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
@@ -268,6 +269,12 @@ pub(super) const KNOBS: &[Row] = &[
     },
     switch!(asconf, "addresses come and go: ASCONF (RFC 5061); needs auth=yes: yes or no"),
     switch!(reconfig, "streams are reset and added: RE-CONFIG (RFC 6525): yes or no"),
+    Row {
+        key: "reconfig_requests",
+        help: "what the peer may ask for by RE-CONFIG: none, all, or streams, association and change joined by +; the rest is denied",
+        print: |c| c.reconfig_requests.to_string(),
+        parse: |c, text| ReconfigRequests::parse(text).map(|set| c.reconfig_requests = set),
+    },
     count!(
         max_streams,
         1,

@@ -9,10 +9,12 @@
 mod chunks;
 mod knobs;
 mod profiles;
+mod requests;
 mod shared_keys;
 
 pub use chunks::ChunkSet;
 pub use profiles::PROFILES;
+pub use requests::ReconfigRequests;
 pub use shared_keys::{SharedKeys, SharedKeysError};
 
 use anabranch_base::Budget;
@@ -201,6 +203,8 @@ pub struct Config {
     pub asconf: bool,
     /// Streams are reset and added: RE-CONFIG (RFC 6525).
     pub reconfig: bool,
+    /// What the peer's RE-CONFIG may ask for; the rest is answered "Denied" (RFC 6525 §6.3.1).
+    pub reconfig_requests: ReconfigRequests,
     /// Most streams in each direction that the peer's RE-CONFIG may lead to.
     pub max_streams: u16,
     /// Packets without a checksum are accepted where a lower layer protects them (RFC 9653).
@@ -397,6 +401,7 @@ impl Config {
             adaptation: None,
             asconf: false,
             reconfig: false,
+            reconfig_requests: ReconfigRequests::ALL,
             max_streams: u16::MAX,
             zero_checksum: false,
             address_types: true,

@@ -144,6 +144,7 @@ pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Er
             }
         }
         SocketOption::Adaptation(code) => config.adaptation = code,
+        SocketOption::EnableStreamReset(granted) => config.reconfig_requests = granted,
         _ => return Err(Errno::NotSupported),
     }
     Ok(())

@@ -4,7 +4,7 @@
 
 use super::extensions::{Extension, PeerAddrThresholds};
 use super::{Errno, EventKind, EventSet, PrInfo, SndInfo};
-use crate::config::{ChunkSet, Hmacs, SchedulerKind};
+use crate::config::{ChunkSet, Hmacs, ReconfigRequests, SchedulerKind};
 use crate::endpoint::AssociationId;
 use crate::stats::{AssociationState, PathInfo, PathState};
 use anabranch_base::time::Duration;
@@ -238,6 +238,9 @@ pub enum SocketOption {
     /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that the peer is told. It is heard where
     /// [`Extension::Asconf`] is on.
     Adaptation(Option<u32>),
+    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): what the peer may ask for; the rest is denied. Other than there,
+    /// everything is granted until this is set.
+    EnableStreamReset(ReconfigRequests),
     /// `SCTP_STATUS` (§8.2.1); read only.
     Status(Status),
     /// `SCTP_GET_PEER_ADDR_INFO` (§8.2.2); read only.
@@ -284,6 +287,7 @@ pub enum OptionName {
     HmacIdents,
     LocalAuthChunks,
     Adaptation,
+    EnableStreamReset,
     Status,
     /// Of this destination.
     PeerAddrInfo(IpAddr),

@@ -270,6 +270,7 @@ impl Sockets {
             OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
             OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.auth_chunks),
             OptionName::Adaptation => SocketOption::Adaptation(config.adaptation),
+            OptionName::EnableStreamReset => SocketOption::EnableStreamReset(config.reconfig_requests),
             OptionName::Status => {
                 let association = association.ok_or(Errno::Invalid)?;
                 let info = info.ok_or(Errno::NotConnected)?;

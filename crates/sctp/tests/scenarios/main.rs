@@ -38,6 +38,7 @@ mod reconfig;
 mod reconfig_again;
 mod restart;
 mod rules_of_faults;
+mod rules_of_reconfig;
 mod rules_of_setup;
 mod rules_of_transfer;
 mod scope;

@@ -138,6 +138,9 @@ impl Association {
     }
 
     fn perform(&mut self, ctx: &mut Ctx<'_>, number: u32, param: &ReConfigParam<'_>) -> Said {
+        if !self.is_granted(param) {
+            return say(result::DENIED);
+        }
         match *param {
             ReConfigParam::ResetOutgoing { response, last, streams, .. } => {
                 self.acknowledged_by(ctx, response);
@@ -148,6 +151,28 @@ impl Association {
             ReConfigParam::AddOutgoing { streams, .. } => self.add_incoming(ctx, streams),
             ReConfigParam::AddIncoming { streams, .. } => self.add_outgoing(number, streams),
             ReConfigParam::Response { .. } => None,
+        }
+    }
+
+    /// RFC 6525 §5.2.1, §6.3.1: whether the application lets the peer ask for this. What it has itself asked the peer to
+    /// ask for, it lets it (§5.2.2 E1, §5.2.6).
+    fn is_granted(&self, param: &ReConfigParam<'_>) -> bool {
+        let granted = self.config.reconfig_requests;
+        let flying = self.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
+        match *param {
+            ReConfigParam::ResetOutgoing { response, .. } => {
+                let parked = self.reconfig.as_deref().and_then(|reconfig| reconfig.parked.as_ref());
+                granted.streams
+                    || parked.is_some_and(|(number, _)| *number == response)
+                    || flying.and_then(|flying| flying.awaits(Kind::ResetIncoming)) == Some(response)
+            }
+            ReConfigParam::ResetIncoming { .. } => granted.streams,
+            ReConfigParam::ResetTsn { .. } => granted.association,
+            ReConfigParam::AddOutgoing { .. } => {
+                granted.change || flying.is_some_and(|flying| flying.awaits(Kind::AddIncoming).is_some())
+            }
+            ReConfigParam::AddIncoming { .. } => granted.change,
+            ReConfigParam::Response { .. } => true,
         }
     }
 

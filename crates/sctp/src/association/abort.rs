@@ -5,8 +5,11 @@
 
 use super::{Association, Ctx, LastWords, State};
 use crate::event::{CloseReason, Event};
-use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, packet};
+use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn, packet};
 use std::net::SocketAddr;
+
+/// RFC 3758 §3.1: the type of Forward-TSN-Supported.
+const FORWARD_TSN_SUPPORTED: [u8; 2] = [0xc0, 0x00];
 
 impl Association {
     /// The application wants no more of it.
@@ -90,8 +93,20 @@ impl Association {
                 }
                 continue;
             }
-            if let Cause::UnrecognizedChunk(chunk) = cause {
-                self.on_unrecognized(chunk);
+            match cause {
+                Cause::UnrecognizedChunk(chunk) => {
+                    self.on_unrecognized(chunk);
+                    if matches!(chunk.first(), Some(&ForwardTsn::KIND | &IForwardTsn::KIND)) {
+                        self.forward_not_known(ctx);
+                    }
+                }
+                Cause::UnrecognizedParams(params) if params.starts_with(&FORWARD_TSN_SUPPORTED) => {
+                    self.forward_not_known(ctx);
+                }
+                _ => {}
+            }
+            if matches!(self.state, State::Closed) {
+                return;
             }
             if turn < MOST {
                 let mut bytes = Vec::new();

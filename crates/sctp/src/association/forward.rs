@@ -7,7 +7,7 @@ use super::inbound::Arrived;
 use super::recover::LONGEST_ACK_DELAY;
 use super::timers::Timer;
 use super::{Association, Ctx};
-use crate::event::Event;
+use crate::event::{CloseReason, Event};
 use crate::recv::forward::Forwarded;
 use crate::recv::reassembly::Violation;
 use crate::reliability::{Abandoned, Policy};
@@ -45,6 +45,27 @@ impl Association {
             Ok(Forwarded::New) => {}
             Ok(Forwarded::Old) => self.stats.duplicates_received += 1,
             Err(violation) => self.violated(ctx, violation.0),
+        }
+    }
+
+    /// RFC 3758 §3.3.3: the peer has said of itself that it can skip, and now that it knows no such thing: from here on
+    /// nothing is given up that it may wait for. What has been given up already can neither be sent nor skipped.
+    #[cold]
+    pub(super) fn forward_not_known(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.extensions.partial_reliability {
+            return;
+        }
+        self.extensions.partial_reliability = false;
+        let outstanding = &self.send.outstanding;
+        let is_given_up = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::Abandoned);
+        if (outstanding.base()..outstanding.end()).any(is_given_up) {
+            let reason =
+                CloseReason::PeerIncompatible("RFC 3758 3.3.3: the peer knows no FORWARD TSN after all");
+            self.abort_with(
+                ctx,
+                &Cause::ProtocolViolation(b"RFC 3758 3.3.3: FORWARD TSN was agreed on"),
+                reason,
+            );
         }
     }
 

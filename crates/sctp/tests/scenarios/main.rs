@@ -40,6 +40,7 @@ mod restart;
 mod rules_of_faults;
 mod rules_of_reconfig;
 mod rules_of_setup;
+mod rules_of_skipping;
 mod rules_of_transfer;
 mod scope;
 mod shutdown;

@@ -254,6 +254,13 @@ pub enum Event {
         /// What the cause says, without its header.
         cause: Vec<u8>,
     },
+    /// The peer's application has aborted it and says why (RFC 9260 §11.2.5). `Closed` follows.
+    AbortReason {
+        /// Which.
+        id: AssociationId,
+        /// The Upper Layer Abort Reason, 512 bytes of it at most.
+        reason: Vec<u8>,
+    },
     /// The association has ended: its last event. What arrived and was not yet
     /// read can still be read.
     Closed {

@@ -11,11 +11,15 @@ use std::net::SocketAddr;
 /// RFC 3758 §3.1: the type of Forward-TSN-Supported.
 const FORWARD_TSN_SUPPORTED: [u8; 2] = [0xc0, 0x00];
 
+/// Bytes of an Upper Layer Abort Reason: what fits any packet.
+const LONGEST_REASON: usize = 512;
+
 impl Association {
     /// The application wants no more of it.
-    pub(crate) fn abort(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §9.1: with the User-Initiated Abort cause.
-        self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
+    pub(crate) fn abort(&mut self, ctx: &mut Ctx<'_>, reason: &[u8]) {
+        // RFC 9260 §9.1: with the User-Initiated Abort cause; §11.1.4: with the application's reason, if it has one.
+        let reason = &reason[..reason.len().min(LONGEST_REASON)];
+        self.abort_with(ctx, &Cause::UserAbort(reason), CloseReason::Local);
     }
 
     /// The peer has broken a rule.
@@ -78,6 +82,15 @@ impl Association {
         // RFC 9260 §9.1: no answer to an ABORT.
         let mut causes = abort.causes;
         let first = causes.next().and_then(Result::ok).map(|cause| cause.code());
+        // RFC 9260 §9.1, §11.2.5: what the peer's application has given as its reason.
+        let reason = abort.causes.flatten().find_map(|cause| match cause {
+            Cause::UserAbort(reason) if !reason.is_empty() => Some(reason),
+            _ => None,
+        });
+        if let Some(reason) = reason {
+            let reason = reason[..reason.len().min(LONGEST_REASON)].to_vec();
+            ctx.events.push_back(Event::AbortReason { id: self.id, reason });
+        }
         self.close(ctx, CloseReason::Aborted(first));
     }
 

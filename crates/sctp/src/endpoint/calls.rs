@@ -456,7 +456,23 @@ impl Endpoint {
     /// ```
     pub fn abort(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.find(id) {
-            self.with(now, slot, |association, ctx| association.abort(ctx));
+            self.with(now, slot, |association, ctx| association.abort(ctx, &[]));
+        }
+    }
+
+    /// The same with the application's reason, of which the peer gets 512 bytes at most (RFC 9260 §11.1.4).
+    ///
+    /// ```
+    /// # use anabranch_sctp::{testing::*, Config, Event};
+    /// # let (mut pair, id, there) = Pair::associated(&Config::default());
+    /// pair.a.abort_because(pair.now, id, b"enough");
+    /// pair.settle();
+    /// let told = Event::AbortReason { id: there, reason: b"enough".to_vec() };
+    /// assert!(pair.events(Side::B).contains(&told));
+    /// ```
+    pub fn abort_because(&mut self, now: Instant, id: AssociationId, reason: &[u8]) {
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, ctx| association.abort(ctx, reason));
         }
     }
 
@@ -473,7 +489,7 @@ impl Endpoint {
     /// ```
     pub fn release(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.find(id) {
-            self.with(now, slot, |association, ctx| association.abort(ctx));
+            self.with(now, slot, |association, ctx| association.abort(ctx, &[]));
             if self.slots[slot as usize].association.is_some() {
                 self.forget(slot);
             }

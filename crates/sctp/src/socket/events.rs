@@ -44,6 +44,7 @@ impl Sockets {
         | Event::Key { id, .. }
         | Event::Adaptation { id, .. }
         | Event::PeerError { id, .. }
+        | Event::AbortReason { id, .. }
         | Event::Closed { id, .. }) = event;
         if let Event::Accepted { port, outbound_streams, inbound_streams, .. } = event {
             self.take_accepted(now, id, port, (outbound_streams, inbound_streams));
@@ -184,6 +185,8 @@ impl Sockets {
                 member.peer_shutdown = true;
                 socket.notify(Notification::Shutdown { association: id });
             }
+            // No notification here has room for it.
+            Event::AbortReason { .. } => {}
             Event::Closed { reason, .. } => socket.ended(id, reason),
         }
         let gone = matches!(event, Event::Closed { .. }) && socket.style == Style::OneToMany;

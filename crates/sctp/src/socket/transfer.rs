@@ -122,7 +122,8 @@ impl Sockets {
     ) -> Result<usize, Errno> {
         let SendInfo { snd, pr, auth } = info;
         if snd.abort {
-            self.endpoint.abort(now, association);
+            // RFC 6458 §5.3.4: the data, if there is any, is the reason.
+            self.endpoint.abort_because(now, association, payload);
             self.take_events(now);
             return Ok(payload.len());
         }

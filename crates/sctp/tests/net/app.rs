@@ -306,7 +306,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
         Event::Adaptation { code, .. } => format!("adaptation {code}"),
         // The ERROR itself is drawn.
-        Event::PeerError { .. } => return None,
+        Event::PeerError { .. } | Event::AbortReason { .. } => return None,
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
     })
 }

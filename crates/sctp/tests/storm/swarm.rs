@@ -343,6 +343,7 @@ fn net_id(event: &Event) -> anabranch_sctp::AssociationId {
         | Event::Key { id, .. }
         | Event::Adaptation { id, .. }
         | Event::PeerError { id, .. }
+        | Event::AbortReason { id, .. }
         | Event::Closed { id, .. } => *id,
     }
 }

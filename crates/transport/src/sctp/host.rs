@@ -325,7 +325,10 @@ impl Shared {
                 self.not_begun_anew(id, direction.unwrap_or(Direction::Both), &streams);
             }
             // Nor which keys sign what they send.
-            Event::Key { .. } | Event::Adaptation { .. } | Event::PeerError { .. } => {}
+            Event::Key { .. }
+            | Event::Adaptation { .. }
+            | Event::PeerError { .. }
+            | Event::AbortReason { .. } => {}
             // Nor from where to where, while the addresses change.
             Event::PathAdded { .. }
             | Event::PathRemoved { .. }

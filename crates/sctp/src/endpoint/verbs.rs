@@ -42,7 +42,11 @@ impl Endpoint {
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports =
             association.local_port == header.target_port && association.peer_port == header.source_port;
-        let Some(path) = known.filter(|_| ports) else {
+        // RFC 9260 §8.4: an association is between two ports.
+        if !ports {
+            return self.on_stray(now, packet, view);
+        }
+        let Some(path) = known else {
             self.totals.discarded += 1;
             return;
         };

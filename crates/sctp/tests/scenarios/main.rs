@@ -41,6 +41,7 @@ mod rules_of_faults;
 mod rules_of_reconfig;
 mod rules_of_setup;
 mod rules_of_skipping;
+mod rules_of_the_end;
 mod rules_of_transfer;
 mod scope;
 mod shutdown;

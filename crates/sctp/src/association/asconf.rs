@@ -442,8 +442,8 @@ impl Association {
         for ((_, request), done) in outstanding.requests.into_iter().zip(done) {
             // RFC 5061 §5.1 A7, A8: silence is consent, until something was refused.
             let result = done.unwrap_or(if failed { Err(0) } else { Ok(()) });
+            self.on_result(ctx, request, result, failed);
             failed |= result.is_err();
-            self.on_result(ctx, request, result);
         }
         self.timers.stop(Timer::Asconf);
         self.errors = 0;
@@ -453,8 +453,8 @@ impl Association {
         self.locals_changed(ctx);
     }
 
-    /// What has become of one request; a failure with its cause code.
-    fn on_result(&mut self, ctx: &mut Ctx<'_>, request: Request, result: Result<(), u16>) {
+    /// What has become of one request; a failure with its cause code. `behind`: one before it in the same ASCONF has failed.
+    fn on_result(&mut self, ctx: &mut Ctx<'_>, request: Request, result: Result<(), u16>, behind: bool) {
         /// RFC 9260 §3.3.10.8: unrecognized parameters.
         const UNRECOGNIZED: u16 = 8;
         let Some(asconf) = &mut self.asconf else {
@@ -478,7 +478,10 @@ impl Association {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                asconf.stuck.push(address);
+                // RFC 5061 §5.3 F11: behind one that failed it had to fail, and may be asked for again.
+                if !behind {
+                    asconf.stuck.push(address);
+                }
                 (address, AddressChange::Refused(cause))
             }
             (Request::Primary(address), Err(cause)) => (address, AddressChange::Refused(cause)),
@@ -497,8 +500,15 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing.
-    pub(crate) fn is_deleting(&self, address: IpAddr) -> bool {
+    /// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing; nor does one that comes late,
+    /// to what the peer has given up and this association leaves alone.
+    pub(crate) fn is_leaving(&self, address: IpAddr) -> bool {
+        let left = |asconf: &Asconf| !asconf.known.contains(&address) && asconf.withheld.contains(&address);
+        self.is_deleting(address) || self.asconf.as_deref().is_some_and(left)
+    }
+
+    /// The peer has been asked to give it up.
+    fn is_deleting(&self, address: IpAddr) -> bool {
         let outstanding = self.asconf.as_ref().and_then(|asconf| asconf.outstanding.as_ref());
         outstanding.is_some_and(|o| o.requests.iter().any(|(_, r)| *r == Request::Delete(address)))
     }

@@ -42,14 +42,20 @@ impl Endpoint {
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports =
             association.local_port == header.target_port && association.peer_port == header.source_port;
-        // RFC 9260 §8.4: an association is between two ports.
-        if !ports {
+        // RFC 9260 §8.4: an association is between two ports; RFC 5061 §5.3 F13: what the peer has given up is no address of
+        // it. From an address that was never told of, nothing counts, but the peer may have more than are kept here.
+        if !ports || known.is_none() && association.paths.had(packet.source.ip()) {
             return self.on_stray(now, packet, view);
         }
         let Some(path) = known else {
             self.totals.discarded += 1;
             return;
         };
+        // RFC 5061 §5.3 F4: it has been sent to who is not known by that address any more.
+        if association.is_leaving(packet.target.ip()) && has_abort(view.chunks()) {
+            self.totals.discarded += 1;
+            return;
+        }
         let (mut first, mut rest) = (first, rest);
         if stranger {
             // Of such a packet only what is authenticated counts.
@@ -173,6 +179,12 @@ impl Endpoint {
             },
         }
     }
+}
+
+/// An ABORT is among them.
+#[cold]
+fn has_abort(chunks: Chunks<'_>) -> bool {
+    chunks.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_)))
 }
 
 /// It came from a group, or from nowhere, or was sent to a group. (What a host was sent to may not be known.)

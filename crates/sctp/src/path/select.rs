@@ -94,6 +94,11 @@ impl Paths {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)
     }
 
+    /// It was an address of the peer, which has given it up (RFC 5061 §5.3 F13).
+    pub(crate) fn had(&self, address: IpAddr) -> bool {
+        self.list.iter().any(|path| path.removed && path.address.ip() == address)
+    }
+
     #[inline]
     pub(crate) fn primary(&self) -> usize {
         self.primary

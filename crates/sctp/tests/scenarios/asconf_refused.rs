@@ -64,6 +64,29 @@ impl Known {
         self.ask_by(at(1), n, requests);
     }
 
+    /// An ASCONF ACK of B's, signed, for A's first ASCONF and `later` more. What B itself answers comes no more.
+    pub fn answer(&mut self, later: u32, results: &[Param<'_>]) {
+        let (source, target) = self.script.ports(B);
+        let first = self.script.net.ladder.numbers().first(A).expect("a TSN");
+        let mut bytes = Vec::new();
+        let start = packet::begin(&mut bytes, source, target, self.script.tag(A));
+        let at = bytes.len();
+        Auth { key: 0, hmac: 1, mac: &[0; 20] }.emit(&mut bytes);
+        let serial = first.wrapping_add(later);
+        let mut chunk = AsconfAck { serial, params: Default::default() }.open(&mut bytes);
+        for result in results {
+            result.emit(&mut chunk);
+        }
+        chunk.close();
+        let mut mac = Hmac::<Sha1>::new_from_slice(&self.key).expect("any length");
+        mac.update(&bytes[at..]);
+        bytes[at + 8..at + 28].copy_from_slice(&mac.finalize().into_bytes());
+        packet::finish(&mut bytes, start);
+        self.script.net.rules.clear();
+        self.script.net.inject(B, 1, bytes);
+        self.script.run(30).lose_times(B, "ASCONF ACK", 99);
+    }
+
     /// The same with this address to find the association by (RFC 5061 §4.1.1).
     pub fn ask_by(&mut self, address: IpAddr, n: usize, requests: &[Param<'_>]) {
         let (source, target) = self.script.ports(A);

@@ -37,6 +37,7 @@ mod rack;
 mod reconfig;
 mod reconfig_again;
 mod restart;
+mod rules_of_addresses;
 mod rules_of_faults;
 mod rules_of_reconfig;
 mod rules_of_setup;

@@ -1,0 +1,231 @@
+//! Rules of RFC 5061 §4 and §5 that no other scenario would see broken (`conformance/rules/rfc5061-4.toml`,
+//! `rfc5061-5.toml`).
+
+use crate::asconf_refused::Known;
+use crate::net::{self, A, B, PORT};
+use crate::script::Script;
+use anabranch_sctp::{AddressError, AssociationState, CloseReason, Event};
+use anabranch_wire::ladder::Side;
+use anabranch_wire::sctp::*;
+use expect_test::expect;
+use std::net::IpAddr;
+
+const ON: &[(&str, &str)] = &[("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
+
+fn at(n: usize) -> IpAddr {
+    net::address(A, n).ip()
+}
+
+fn state(script: &Script, side: Side) -> Option<AssociationState> {
+    script.net.ends[side as usize].engine.info(script.id(side)).map(|info| info.state)
+}
+
+/// That a request is not known, as an ASCONF ACK says it.
+const NOT_KNOWN: &[u8] = &[0, 8, 0, 4];
+
+/// A leaves its second address to others.
+fn withhold(script: &mut Script) {
+    let (id, now) = (script.id(A), script.net.now);
+    script.net.end(A).engine.use_address(now, id, at(2), false).expect("dynamic");
+}
+
+/// A packet from B to A's address `n`: an ABORT.
+fn abort(script: &mut Script, n: usize, tag: u32, reflected: bool) {
+    let (source, target) = script.ports(B);
+    let mut bytes = Vec::new();
+    let start = packet::begin(&mut bytes, source, target, tag);
+    Abort { reflected, ..Abort::default() }.emit(&mut bytes);
+    packet::finish(&mut bytes, start);
+    script.net.inject(B, n, bytes);
+    script.run(100);
+}
+
+/// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing, with whichever tag it comes.
+#[test]
+fn an_abort_to_an_address_that_goes() {
+    let mut known = Known::with(2);
+    let script = &mut known.script;
+    withhold(script);
+    script.run(200);
+    let (own, peers) = (script.tag(A), script.tag(B));
+    abort(script, 2, own, false);
+    abort(script, 2, peers, true);
+    assert_eq!(state(script, A), Some(AssociationState::Established));
+    abort(script, 1, own, false);
+    assert!(script.net.ends[0].events.iter().any(|event| matches!(event, Event::Closed { .. })));
+    script.forget();
+}
+
+/// RFC 5061 §5.3.1: nor does one that comes after the answer, to an address that others of this host have.
+#[test]
+fn an_abort_to_an_address_that_has_gone() {
+    let mut script = Script::multi_homed(&[25, 25], ON);
+    script.associate().run(3_000);
+    withhold(&mut script);
+    script.run(1_000);
+    let (own, peers) = (script.tag(A), script.tag(B));
+    abort(&mut script, 2, own, false);
+    abort(&mut script, 2, peers, true);
+    assert_eq!(state(&script, A), Some(AssociationState::Established));
+    script.send(A, 0, 100).send(B, 0, 100).run(1_000);
+    assert_eq!((script.app(A).messages, script.app(B).messages), (1, 1));
+    script.forget();
+}
+
+/// RFC 5061 §5.3 F13: packets from an address that was deleted are out of the blue.
+#[test]
+fn packets_from_an_address_that_has_gone() {
+    let mut known = Known::with(2);
+    known.ask(1, &[Param::DeleteAddress { id: 1, address: at(2) }]);
+    known.script.lose_times(B, "ABORT", 9).forget();
+    let (tag, (source, target)) = (known.script.tag(B), known.script.ports(A));
+    let mut bytes = Vec::new();
+    let start = packet::begin(&mut bytes, source, target, tag);
+    Data { tsn: Tsn(9), begin: true, end: true, payload: b"late", ..Data::default() }.emit(&mut bytes);
+    packet::finish(&mut bytes, start);
+    known.script.net.inject(A, 2, bytes);
+    known.script.run(100);
+    let drawn = known.script.net.ladder.take();
+    assert!(drawn.lines().any(|line| line.contains("A.2 ◄── B.2   ABORT T")), "{drawn}");
+    known.lives(1);
+}
+
+/// RFC 5061 §5.3 F11: once an address cannot come or go, none that follows in the same ASCONF does; §4.2.1, §4.2.2: a group
+/// is no address of a host.
+#[test]
+fn all_that_follows_fails() {
+    let group = IpAddr::from([224, 0, 0, 9]);
+    let broadcast = IpAddr::from([255, 255, 255, 255]);
+    let delete = |id: u32| Param::DeleteAddress { id, address: at(2) };
+    for first in [
+        Param::AddAddress { id: 1, address: group },
+        Param::AddAddress { id: 1, address: broadcast },
+        Param::DeleteAddress { id: 1, address: group },
+        Param::DeleteAddress { id: 1, address: at(1) },
+    ] {
+        let mut known = Known::with(2);
+        known.ask(1, &[first, delete(2), Param::AddAddress { id: 3, address: at(9) }]);
+        let drawn = known.script.net.ladder.take();
+        assert!(!drawn.contains("gives") && !drawn.contains("peer has"), "{drawn}");
+        assert_eq!(drawn.matches("no-room-for-address").count(), 2, "{drawn}");
+        known.lives(2);
+    }
+    // What came before is done, and a primary may be chosen all the same.
+    let mut known = Known::with(2);
+    known.ask(
+        1,
+        &[
+            delete(1),
+            Param::AddAddress { id: 2, address: group },
+            Param::SetPrimary { id: 3, address: at(1) },
+        ],
+    );
+    known.script.check(expect![[r#"
+        3.035  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 delete=10.0.2.1 add=224.0.0.9 primary=10.0.1.1     injected
+        3.060          B: peer gives 10.0.2.1 up
+        3.060  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1 failed=unresolvable-address done     ✗ lost
+    "#]]);
+    known.lives(1);
+}
+
+/// RFC 5061 §5.3 F3b: a peer that does not know Set Primary is not asked for it again; F3a: nor for addresses, if it does not
+/// know those.
+#[test]
+fn what_the_peer_does_not_know_is_not_asked_again() {
+    let mut known = Known::with(2);
+    let (id, now) = (known.script.id(A), known.script.net.now);
+    known.script.net.end(A).engine.set_peer_primary(now, id, at(2)).expect("dynamic");
+    known.script.run(30);
+    known.answer(0, &[Param::RequestFailed { id: 1, causes: NOT_KNOWN }]);
+    known.script.run(2_000);
+    known.script.check(expect![[r#"
+        3.035  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 primary=10.0.2.1
+        3.060          B: peer wants 10.0.2.1 first
+        3.060  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1     ✗ lost
+        3.065  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1 failed=unrecognized-params     injected
+        3.090          A: 10.0.2.1: Refused(8)
+    "#]]);
+    let now = known.script.net.now;
+    let asked = known.script.net.end(A).engine.set_peer_primary(now, id, at(1));
+    assert_eq!(asked, Err(AddressError::NotDynamic));
+    // Addresses may come and go still.
+    withhold(&mut known.script);
+    known.script.run(30);
+    known.answer(1, &[Param::RequestFailed { id: 2, causes: NOT_KNOWN }]);
+    known.script.run(2_000);
+    let drawn = known.script.net.ladder.take();
+    assert_eq!(drawn.matches("ASCONF serial=2 ").count(), 1, "{drawn}");
+    let (id, now) = (known.script.id(A), known.script.net.now);
+    known.script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
+    withhold(&mut known.script);
+    known.script.run(2_000);
+    assert_eq!(known.script.net.ladder.take(), "");
+}
+
+/// RFC 5061 §5.1 A9, §5.1.1: who reports the chunk itself is sent no ASCONF any more; T4 does not run.
+#[test]
+fn a_peer_that_does_not_know_the_chunk() {
+    let mut known = Known::with(2);
+    let script = &mut known.script;
+    withhold(script);
+    script.run(30);
+    let tag = script.tag(A);
+    script.inject(B, tag, |b| {
+        let mut chunk = Error::default().open(b);
+        Cause::UnrecognizedChunk(&[0xc1, 0, 0, 4]).emit(&mut chunk);
+        chunk.close();
+    });
+    script.run(100).forget();
+    let (id, now) = (script.id(A), script.net.now);
+    script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
+    withhold(script);
+    script.run(20_000);
+    assert_eq!(script.net.ladder.take(), "");
+    assert_eq!(state(script, A), Some(AssociationState::Established));
+}
+
+/// RFC 5061 §5.3 F0: the answer to an ASCONF that was never sent ends the association; an old one means nothing.
+#[test]
+fn an_answer_to_nothing() {
+    let mut known = Known::with(2);
+    known.answer(u32::MAX, &[]);
+    assert_eq!(state(&known.script, A), Some(AssociationState::Established));
+    known.script.forget();
+    known.answer(0, &[]);
+    let script = &mut known.script;
+    let closed = script.net.ends[0]
+        .events
+        .iter()
+        .any(|event| matches!(event, Event::Closed { reason: CloseReason::PeerViolated(_), .. }));
+    let drawn = script.net.ladder.take();
+    assert!(closed && drawn.contains("ABORT illegal-asconf-ack"), "{drawn}");
+}
+
+/// RFC 5061 §5.1.1 C4: in SHUTDOWN-ACK-SENT an ASCONF is not answered.
+#[test]
+fn nothing_is_asked_or_answered_at_the_end() {
+    let mut known = Known::with(2);
+    known.script.lose_times(B, "SHUTDOWN ACK", 9).shutdown(A).run(30);
+    assert_eq!(state(&known.script, B), Some(AssociationState::ShutdownAckSent));
+    known.script.net.rules.retain(|rule| rule.pattern != "ASCONF ACK");
+    known.ask(1, &[Param::DeleteAddress { id: 1, address: at(2) }]);
+    let drawn = known.script.net.ladder.take();
+    assert!(!drawn.contains("ASCONF ACK") && !drawn.contains("gives"), "{drawn}");
+}
+
+/// RFC 5061 §4.2: a request that stands in an INIT is passed over.
+#[test]
+fn requests_in_an_init() {
+    let mut script = Script::multi_homed(&[25, 25], ON);
+    script.inject_between(A, 999, PORT, 0, |b| {
+        let init = Init { tag: 7, window: 65_536, outbound: 3, inbound: 3, tsn: Tsn(1), ..Init::default() };
+        let mut chunk = init.open(b);
+        Param::AddAddress { id: 1, address: at(2) }.emit(&mut chunk);
+        Param::DeleteAddress { id: 2, address: at(1) }.emit(&mut chunk);
+        chunk.close();
+    });
+    script.run(100);
+    let drawn = script.net.ladder.take();
+    let answer = drawn.lines().find(|line| line.contains("B.1   INIT ACK")).expect("an answer");
+    assert!(!answer.contains("unrecognized"), "{drawn}");
+}

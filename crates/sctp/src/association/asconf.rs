@@ -43,6 +43,8 @@ pub(crate) struct Asconf {
     outstanding: Option<Outstanding>,
     /// The peer does not do such things.
     refused: bool,
+    /// It knows no Set Primary Address.
+    primary_refused: bool,
     answers: answer::Answers,
 }
 
@@ -89,6 +91,7 @@ impl Asconf {
             wish: None,
             outstanding: None,
             refused: false,
+            primary_refused: false,
             answers: answer::Answers::new(peer_tsn),
         }
     }
@@ -165,7 +168,8 @@ impl Association {
 
     /// The application wants the peer to send to `address` first.
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Ctx<'_>, address: IpAddr) -> bool {
-        let Some(asconf) = &mut self.asconf else {
+        // RFC 5061 §5.3 F3b: who does not know the request is not asked again.
+        let Some(asconf) = self.asconf.as_mut().filter(|asconf| !asconf.primary_refused) else {
             return false;
         };
         asconf.wish = Some(address);
@@ -256,7 +260,7 @@ impl Association {
         // RFC 5061 §5.3 F5: what is added stands before what is deleted, so that something is left.
         let adds = wanted.iter().filter(|address| !asconf.known.contains(address)).map(|&a| Request::Add(a));
         let known = |address: &IpAddr| asconf.known.contains(address) || wanted.contains(address);
-        let primary = asconf.wish.filter(known).map(Request::Primary);
+        let primary = asconf.wish.filter(known).filter(|_| !asconf.primary_refused).map(Request::Primary);
         let gone = asconf.known.iter().filter(|a| !wanted.contains(a) && !asconf.stuck.contains(a));
         let requests: Vec<Request> =
             adds.chain(primary).chain(gone.map(|&a| Request::Delete(a))).take(MOST_REQUESTS).collect();
@@ -461,7 +465,10 @@ impl Association {
             return;
         };
         // RFC 5061 §5.3 F3a: who does not know the request is not asked again.
-        asconf.refused |= result == Err(UNRECOGNIZED) && !matches!(request, Request::Primary(_));
+        match request {
+            Request::Primary(_) => asconf.primary_refused |= result == Err(UNRECOGNIZED),
+            Request::Add(_) | Request::Delete(_) => asconf.refused |= result == Err(UNRECOGNIZED),
+        }
         let (address, change) = match (request, result) {
             (Request::Add(address), Ok(())) => {
                 asconf.known.push(address);

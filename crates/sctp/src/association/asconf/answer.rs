@@ -25,6 +25,9 @@ const MOST_BYTES: usize = 1_000;
 /// Answers that are kept, and that wait to be sent.
 const KEPT: usize = 8;
 
+/// The types of Add IP Address and Delete IP Address (RFC 5061 §4.2).
+const ADD_OR_DELETE: [u16; 2] = [0xc001, 0xc002];
+
 /// What is remembered of the peer's ASCONFs.
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -141,13 +144,13 @@ impl Association {
     fn do_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &Arrived) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut answer = AsconfAck { serial: chunk.serial, params: Params::default() }.open(&mut bytes);
-        // RFC 5061 §5.3 F11: after an address had no room no other comes or goes.
-        let mut full = false;
+        // RFC 5061 §5.3 F11: once an address could not come or go, no other does.
+        let mut closed = false;
         let mut failed = false;
         for (n, raw) in Tlvs::new(chunk.params.rest()).flatten().enumerate() {
             let (id, result) = match Param::parse(raw) {
                 _ if n == MOST_REQUESTS => (correlation(raw), Err(Cause::NoRoomForAddress(raw.bytes))),
-                Ok(Param::AddAddress { id, .. } | Param::DeleteAddress { id, .. }) if full => {
+                Ok(Param::AddAddress { id, .. } | Param::DeleteAddress { id, .. }) if closed => {
                     (id, Err(Cause::NoRoomForAddress(raw.bytes)))
                 }
                 Ok(Param::AddAddress { id, address }) => (id, self.on_add(ctx, address, raw, arrived)),
@@ -175,7 +178,7 @@ impl Association {
                 Ok(()) if failed => _ = Param::RequestDone(id).emit(&mut answer),
                 Ok(()) => {}
                 Err(cause) => {
-                    full |= matches!(cause, Cause::NoRoomForAddress(_));
+                    closed |= ADD_OR_DELETE.contains(&raw.kind) || n == MOST_REQUESTS;
                     failed |= fail(&mut answer, id, &cause);
                 }
             }

@@ -122,8 +122,14 @@ mod handle {
         /// # Errors
         /// There is nothing, or a link is on the way.
         pub fn look_again(&self, below: &Path, full: &Path) -> io::Result<Metadata> {
-            // Of a single name only the name itself could be a link.
-            if below.parent().is_none_or(|parent| parent.as_os_str().is_empty()) {
+            // Where the way is short, to look at each of its directories costs less than a handle.
+            let depth = below.components().count();
+            if depth <= SHORT {
+                for way in full.ancestors().skip(1).take(depth.saturating_sub(1)) {
+                    if !way.symlink_metadata()?.is_dir() {
+                        return Err(io::ErrorKind::NotADirectory.into());
+                    }
+                }
                 return full.symlink_metadata();
             }
             let root = self.root()?;
@@ -273,6 +279,8 @@ mod handle {
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
     /// As often a name is resolved anew that changes meanwhile.
     const TRIES: u32 = 16;
+    /// Names of a way that is looked at one by one: a file in a directory in a directory.
+    const SHORT: usize = 3;
     /// Links on one way, as the kernel counts.
     const MOST_LINKS: u32 = 40;
 }

@@ -300,6 +300,24 @@ fn what_was_served_before_is_not_once_it_lies_outside() {
     fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
     symlink("../away", root.join("sub")).expect("a link");
     assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
+    // However deep it lies.
+    let deep = "a/b/c/d/e";
+    fs::create_dir_all(root.join(deep)).expect("directories");
+    for depth in 1..=5 {
+        let way: Vec<&str> = deep.split('/').take(depth).collect();
+        let target = format!("/{}/f", way.join("/"));
+        fs::write(root.join(&target[1..]), "f").expect("a file");
+        assert_eq!((ask(&site, &target).0, ask(&site, &target).0), (200, 200), "{target}");
+        for cut in 1..=depth {
+            let (from, to) = (root.join(way[..cut].join("/")), scratch.0.join("cut"));
+            fs::rename(&from, &to).expect("renamed");
+            symlink(&to, &from).expect("a link");
+            assert_eq!(ask(&site, &target).0, 404, "{target}, {cut}");
+            fs::remove_file(&from).expect("removed");
+            fs::rename(&to, &from).expect("renamed");
+            assert_eq!((ask(&site, &target).0, ask(&site, &target).0), (200, 200), "{target}");
+        }
+    }
     // A whole site that takes the place of another is the site.
     assert_eq!(ask(&site, "/ten").0, 200);
     fs::rename(&root, scratch.0.join("old")).expect("renamed");

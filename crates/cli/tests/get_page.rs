@@ -379,7 +379,7 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
     place.file("site/index.html", html);
     let root = format!("{}/site", place.text());
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
-    let server = Running::start(&[&["serve", &root, "-q"], &listen[..]].concat());
+    let server = Running::start(&[&["serve", &root, "-q", "--dotfiles"], &listen[..]].concat());
     for scheme in ["http", "http+sctp"] {
         let mine = |name: &str| format!("{scheme}-mine/{name}");
         let home = |name: &str| format!("{scheme}/{name}");

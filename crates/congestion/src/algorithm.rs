@@ -1,7 +1,7 @@
 //! The controllers as one closed set, so that a transport can hold any of them
 //! without a trait object or a type parameter.
 
-use crate::{Acked, Controller, Cubic, InitialWindow, Reno, Sctp, cubic, reno, sctp};
+use crate::{Acked, Controller, Cubic, InitialWindow, Linux, Reno, Sctp, cubic, linux, reno, sctp};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
@@ -34,6 +34,8 @@ pub enum Kind {
     Sctp(sctp::Config),
     /// CUBIC (RFC 9438).
     Cubic(cubic::Config),
+    /// Reno or CUBIC in whole segments, as Linux counts.
+    Linux(linux::Config),
 }
 
 /// Any controller.
@@ -45,6 +47,8 @@ pub enum Algorithm {
     Sctp(Sctp),
     /// CUBIC (RFC 9438). It remembers much, and is in a box so that the others need no room for it.
     Cubic(Box<Cubic>),
+    /// Reno or CUBIC in whole segments, as Linux counts.
+    Linux(Box<Linux>),
 }
 
 impl Algorithm {
@@ -55,6 +59,7 @@ impl Algorithm {
             Kind::Reno(config) => Self::Reno(Reno::new(config, params)),
             Kind::Sctp(config) => Self::Sctp(Sctp::new(config, params)),
             Kind::Cubic(config) => Self::Cubic(Box::new(Cubic::new(config, params))),
+            Kind::Linux(config) => Self::Linux(Box::new(Linux::new(config, params))),
         }
     }
 }
@@ -65,6 +70,7 @@ macro_rules! each {
             Algorithm::Reno($controller) => $call,
             Algorithm::Sctp($controller) => $call,
             Algorithm::Cubic($controller) => $call,
+            Algorithm::Linux($controller) => $call,
         }
     };
 }
@@ -81,6 +87,14 @@ impl Controller for Algorithm {
 
     fn on_timeout(&mut self, now: Instant, flight: u64) {
         each!(self, c => c.on_timeout(now, flight));
+    }
+
+    fn on_failed_recovery(&mut self, now: Instant, flight: u64) {
+        each!(self, c => c.on_failed_recovery(now, flight));
+    }
+
+    fn on_remaining(&mut self, pipe: u64) {
+        each!(self, c => c.on_remaining(pipe));
     }
 
     fn on_idle(&mut self, idle: Duration, rto: Duration) {

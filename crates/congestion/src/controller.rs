@@ -39,6 +39,16 @@ pub trait Controller: std::fmt::Debug {
     /// The retransmission timer ran out with `flight` bytes outstanding.
     fn on_timeout(&mut self, now: Instant, flight: u64);
 
+    /// The retransmission timer ran out while a loss of the same window was being repaired.
+    fn on_failed_recovery(&mut self, now: Instant, flight: u64) {
+        self.on_timeout(now, flight);
+    }
+
+    /// After a timeout: `pipe` bytes are not taken for lost and may still arrive.
+    fn on_remaining(&mut self, pipe: u64) {
+        let _ = pipe;
+    }
+
     /// Nothing was sent for `idle`, while the RTO is `rto`.
     fn on_idle(&mut self, idle: Duration, rto: Duration);
 

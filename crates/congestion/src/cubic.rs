@@ -302,7 +302,7 @@ fn ticks(span: Duration) -> u64 {
 }
 
 /// The largest integer whose cube is at most `n`.
-fn cube_root(n: u128) -> u64 {
+pub(crate) fn cube_root(n: u128) -> u64 {
     if n == 0 {
         return 0;
     }

@@ -16,14 +16,16 @@
 //! ```
 //!
 //! [`rack`] and [`tlp`] find losses by time, [`prr`] meters what leaves in a
-//! recovery, [`hystart`] ends slow start before the queue overflows, [`pacer`]
+//! recovery, [`hystart`] and [`hystart_linux`] end slow start before the queue overflows, [`pacer`]
 //! spreads packets over the round trip: each is one path's state, driven by
 //! whichever transport has it.
 
 pub mod controller;
 pub mod cubic;
 pub mod hystart;
+pub mod hystart_linux;
 pub mod initial;
+pub mod linux;
 pub mod pacer;
 pub mod prr;
 pub mod rack;
@@ -33,16 +35,20 @@ pub mod sctp;
 pub mod tlp;
 
 mod algorithm;
+mod slow_start;
 
 pub use algorithm::{Algorithm, Kind, Params};
 pub use controller::{Acked, Controller};
 pub use cubic::Cubic;
 pub use hystart::{HyStart, SlowStart};
+pub use hystart_linux::HyStartLinux;
 pub use initial::InitialWindow;
+pub use linux::Linux;
 pub use pacer::Pacer;
 pub use prr::Prr;
 pub use rack::{Delivered, Rack, Verdict};
 pub use reno::Reno;
 pub use rtt::{RttConfig, RttEstimator};
 pub use sctp::Sctp;
+pub use slow_start::{Progress, SlowStartEnd, SlowStartExit};
 pub use tlp::LossProbe;

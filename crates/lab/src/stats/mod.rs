@@ -2,11 +2,13 @@
 //!
 //! Owns the arithmetic alone: [`summary`] describes one contestant's values,
 //! [`interval`] the t-interval both use, [`paired`] compares two contestants
-//! seed by seed, [`rank`] two sets of runs, [`agreement`] two worlds. [`metrics`] says which number of a
+//! seed by seed, [`rank`] two sets of runs, [`agreement`] two worlds, [`equivalence`] two worlds seed by
+//! seed. [`metrics`] says which number of a
 //! run each metric is. A value is a run's (a seed's), never an object's: objects of one run share
 //! their luck and are not independent.
 
 pub mod agreement;
+pub mod equivalence;
 pub mod interval;
 pub mod metrics;
 pub mod paired;

@@ -11,7 +11,7 @@ pub use profiles::PROFILES;
 
 use anabranch_base::time::{Duration, nanos};
 use anabranch_congestion::reno::{AfterIdle, Counting};
-use anabranch_congestion::{InitialWindow, Kind, RttConfig, cubic, reno};
+use anabranch_congestion::{InitialWindow, Kind, RttConfig, SlowStartExit, cubic, linux, reno};
 use text::*;
 
 /// Which congestion controller a connection gets.
@@ -21,6 +21,24 @@ pub enum Cc {
     Reno,
     /// CUBIC (RFC 9438).
     Cubic,
+}
+
+/// What the congestion window is counted in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CwndUnit {
+    /// Bytes, as the RFCs do.
+    Bytes,
+    /// Whole segments, whatever their length, with the arithmetic of Linux.
+    Segments,
+}
+
+/// What the slow-start threshold after a loss is a share of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ssthresh {
+    /// What was in flight (RFC 5681 §3.1 eq. 4).
+    Flight,
+    /// The congestion window, as Linux and the BSDs take it.
+    Window,
 }
 
 /// How a loss that acknowledgements betray is repaired.
@@ -72,6 +90,10 @@ pub struct Config {
     pub cc: Cc,
     /// Initial congestion window.
     pub iw: InitialWindow,
+    /// What the window is counted in.
+    pub cwnd_unit: CwndUnit,
+    /// What the threshold after a loss is a share of.
+    pub ssthresh: Ssthresh,
     /// How acknowledgements make the window grow.
     pub abc: Counting,
     /// What idleness does to the window.
@@ -92,8 +114,8 @@ pub struct Config {
     pub rack: bool,
     /// RFC 8985 §7: probes of the tail, where losses are found by time.
     pub tlp: bool,
-    /// RFC 9406: slow start ends when round trips grow.
-    pub hystart: bool,
+    /// What ends slow start before a loss does.
+    pub hystart: Option<SlowStartExit>,
     /// Segments are spread over the round trip.
     pub pacing: bool,
     /// Undo the reduction of a loss that was none (RFC 3522 by timestamps, RFC 3708 by DSACK).
@@ -128,6 +150,10 @@ pub struct Config {
     pub ack_every: u32,
     /// Segments that are acknowledged at once when a connection begins, until data is answered with data within `delack`.
     pub quickack: u32,
+    /// What was pushed is acknowledged once it has been read, and what widens the window at once, as Linux does.
+    pub ack_push: bool,
+    /// PSH is set on the last segment of a burst, too, not of a write alone.
+    pub push_bursts: bool,
     /// Largest segment, bytes of payload and options; `None` takes what the MTU allows.
     pub mss: Option<u32>,
     /// Receive buffer in bytes: the largest window offered.
@@ -256,6 +282,13 @@ impl Config {
     /// The controller's settings.
     #[must_use]
     pub(crate) fn controller(&self) -> Kind {
+        if self.cwnd_unit == CwndUnit::Segments {
+            return Kind::Linux(linux::Config {
+                cubic: self.cc == Cc::Cubic,
+                after_idle: self.idle_restart,
+                grow_unused: !self.cwnd_validation,
+            });
+        }
         match self.cc {
             Cc::Reno => Kind::Reno(reno::Config {
                 counting: self.abc,
@@ -282,6 +315,8 @@ impl Config {
         Self {
             cc: Cc::Reno,
             iw: InitialWindow::Rfc5681,
+            cwnd_unit: CwndUnit::Bytes,
+            ssthresh: Ssthresh::Flight,
             abc: Counting::Acks,
             idle_restart: AfterIdle::Restart,
             cwnd_validation: true,
@@ -292,7 +327,7 @@ impl Config {
             prr: false,
             rack: false,
             tlp: false,
-            hystart: false,
+            hystart: None,
             pacing: false,
             undo: false,
             rto_initial: Duration::from_secs(1),
@@ -310,6 +345,8 @@ impl Config {
             delack: Duration::from_millis(200),
             ack_every: 2,
             quickack: 0,
+            ack_push: false,
+            push_bursts: false,
             mss: None,
             rcvbuf: 65_535,
             rcvbuf_auto: false,
@@ -352,11 +389,25 @@ macro_rules! knob {
     };
 }
 
-const KNOB_COUNT: usize = 44;
+const KNOB_COUNT: usize = 48;
 
 const KNOBS: [Spec; KNOB_COUNT] = [
     knob!("cc", cc, read_cc, show_cc, "congestion control: reno or cubic"),
     knob!("iw", iw, read_iw, show_iw, "initial window: segments (1 to 64), rfc5681 or rfc6928"),
+    knob!(
+        "cwnd_unit",
+        cwnd_unit,
+        read_cwnd_unit,
+        show_cwnd_unit,
+        "the window counts bytes, or (segments) whole segments with the arithmetic of Linux, which goes without abc"
+    ),
+    knob!(
+        "ssthresh",
+        ssthresh,
+        read_ssthresh,
+        show_ssthresh,
+        "the threshold after a loss is a share of what was in flight (RFC 5681), or of the window: flight or window"
+    ),
     knob!(
         "abc",
         abc,
@@ -418,9 +469,9 @@ const KNOBS: [Spec; KNOB_COUNT] = [
     knob!(
         "hystart",
         hystart,
-        read_switch,
-        show_switch,
-        "slow start ends when round trips grow, HyStart++ (RFC 9406): yes or no"
+        read_hystart,
+        show_hystart,
+        "slow start ends when round trips grow: yes (HyStart++, RFC 9406), linux (HyStart, with cc=cubic) or no"
     ),
     knob!("pacing", pacing, read_switch, show_switch, "segments are spread over the round trip: yes or no"),
     knob!("undo", undo, read_switch, show_switch, "undo the reduction of a loss that was none: yes or no"),
@@ -474,6 +525,20 @@ const KNOBS: [Spec; KNOB_COUNT] = [
         read_number,
         show_number,
         "first segments that are acknowledged at once: a number"
+    ),
+    knob!(
+        "ack_push",
+        ack_push,
+        read_switch,
+        show_switch,
+        "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no"
+    ),
+    knob!(
+        "push",
+        push_bursts,
+        read_push,
+        show_push,
+        "PSH marks the end of each write, or of each burst, too: write or burst"
     ),
     knob!(
         "mss",

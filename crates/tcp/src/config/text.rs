@@ -2,11 +2,11 @@
 //!
 //! Every reader says in one line what would have been right.
 
-use super::{Cc, Nagle, RecoveryKind, RttSampling, SynCookies};
+use super::{Cc, CwndUnit, Nagle, RecoveryKind, RttSampling, Ssthresh, SynCookies};
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{UnitError, format_span, parse_span};
-use anabranch_congestion::InitialWindow;
+use anabranch_congestion::{InitialWindow, SlowStartExit};
 use anabranch_congestion::reno::{AfterIdle, Counting};
 
 pub(super) type Parsed<T> = Result<T, String>;
@@ -38,6 +38,11 @@ const IDLE: [(&str, AfterIdle); 3] =
 const SYNCOOKIES: [(&str, SynCookies); 3] =
     [("yes", SynCookies::Yes), ("no", SynCookies::No), ("auto", SynCookies::Auto)];
 const NAGLE: [(&str, Nagle); 3] = [("yes", Nagle::Yes), ("no", Nagle::No), ("minshall", Nagle::Minshall)];
+const CWND_UNIT: [(&str, CwndUnit); 2] = [("bytes", CwndUnit::Bytes), ("segments", CwndUnit::Segments)];
+const SSTHRESH: [(&str, Ssthresh); 2] = [("flight", Ssthresh::Flight), ("window", Ssthresh::Window)];
+const PUSH: [(&str, bool); 2] = [("write", false), ("burst", true)];
+const HYSTART: [(&str, Option<SlowStartExit>); 3] =
+    [("no", None), ("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux))];
 const SAMPLING: [(&str, RttSampling); 2] = [("every", RttSampling::Every), ("once", RttSampling::Once)];
 
 pub(super) fn read_switch(text: &str) -> Parsed<bool> {
@@ -76,6 +81,31 @@ pub(super) fn read_syncookies(text: &str) -> Parsed<SynCookies> {
 }
 pub(super) fn show_syncookies(value: &SynCookies) -> String {
     name_of(value, &SYNCOOKIES)
+}
+
+pub(super) fn read_cwnd_unit(text: &str) -> Parsed<CwndUnit> {
+    one_of(text, &CWND_UNIT)
+}
+pub(super) fn show_cwnd_unit(value: &CwndUnit) -> String {
+    name_of(value, &CWND_UNIT)
+}
+pub(super) fn read_ssthresh(text: &str) -> Parsed<Ssthresh> {
+    one_of(text, &SSTHRESH)
+}
+pub(super) fn show_ssthresh(value: &Ssthresh) -> String {
+    name_of(value, &SSTHRESH)
+}
+pub(super) fn read_push(text: &str) -> Parsed<bool> {
+    one_of(text, &PUSH)
+}
+pub(super) fn show_push(value: &bool) -> String {
+    name_of(value, &PUSH)
+}
+pub(super) fn read_hystart(text: &str) -> Parsed<Option<SlowStartExit>> {
+    one_of(text, &HYSTART)
+}
+pub(super) fn show_hystart(value: &Option<SlowStartExit>) -> String {
+    name_of(value, &HYSTART)
 }
 
 pub(super) fn read_nagle(text: &str) -> Parsed<Nagle> {

@@ -70,7 +70,8 @@ impl Connection {
         if self.agreed.ecn && self.state.receives() && !segment.payload.is_empty() {
             self.note_ecn(ecn, flags);
         }
-        self.take_data(now, (start, segment.payload, flags.has(Flags::FIN)), tag, out);
+        let ends = (flags.has(Flags::FIN), flags.has(Flags::PSH));
+        self.take_data(now, (start, segment.payload, ends), tag, out);
     }
 
     /// RFC 7323 §5.3: timestamps must be there once agreed on, and not run backwards.
@@ -320,12 +321,12 @@ impl Connection {
         (count, duplicate)
     }
 
-    /// Seventh and eighth: the data from this position on, and whether a FIN is behind it.
+    /// Seventh and eighth: the data from this position on, and whether a FIN is behind it, and whether it is pushed.
     #[inline(never)]
     pub(super) fn take_data(
         &mut self,
         now: Instant,
-        (start, payload, fin): (i64, &[u8], bool),
+        (start, payload, (fin, pushed)): (i64, &[u8], (bool, bool)),
         tag: u64,
         out: &mut Outbox,
     ) {
@@ -348,7 +349,7 @@ impl Connection {
         if !data.is_empty() {
             self.recv.duty.on_arrival(now);
         }
-        let arrival = self.recv.on_data(position, data, fin, |units| {
+        let arrival = self.recv.on_data(position, data, (fin, pushed), |units| {
             out.record(now, key, || TraceEvent::Received { units, packet: tag });
         });
         self.stats.bytes_received += arrival.kept;

@@ -222,7 +222,7 @@ impl Connection {
             flags = flags.with(Flags::FIN);
         }
         // RFC 9293 §3.9.1.2: the last of what was written is pushed.
-        if length > 0 && range.end == self.send.buffer.end() {
+        if length > 0 && (range.end == self.send.buffer.end() || fresh && self.send.ends_burst()) {
             flags = flags.with(Flags::PSH);
         }
         let mut ecn = Ecn::NotEct;

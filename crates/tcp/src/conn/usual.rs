@@ -91,8 +91,8 @@ impl Connection {
             self.note_ecn(ecn, Flags::ACK);
         }
         let (start, length) = (self.recv.next(), plain.payload.len() as u64);
-        let Some(delay) = self.recv.take_next(length) else {
-            return self.take_data(now, (start as i64, plain.payload, false), tag, out);
+        let Some(delay) = self.recv.take_next(length, plain.pushed) else {
+            return self.take_data(now, (start as i64, plain.payload, (false, plain.pushed)), tag, out);
         };
         self.recv.duty.on_arrival(now);
         let key = self.key();

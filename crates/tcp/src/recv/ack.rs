@@ -1,7 +1,10 @@
 //! When to acknowledge.
 //!
 //! Owns how much is owed to the peer; the delay itself is a timer of the
-//! connection. Home of RFC 9293 §3.8.6.3, RFC 5681 §4.2.
+//! connection. Home of RFC 9293 §3.8.6.3, RFC 5681 §4.2. What Linux
+//! acknowledges sooner is `ack_push`'s: what was pushed, once it is read
+//! (tcp_cleanup_rbuf), what widens the window (tcp_grow_window), and all
+//! for a while after a duplicate or a silence.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -23,8 +26,19 @@ pub(crate) struct AckDuty {
     owed: u32,
     /// A duplicate to report by SACK.
     pub(crate) duplicate: Option<Range<u64>>,
+    /// What was pushed is acknowledged once it has been read, as Linux does: the bytes of a full segment. 0: it is not.
+    full: u64,
+    /// As `waiting`, in bytes.
+    waiting_bytes: u64,
+    /// How much of what waits was pushed, for all that Linux tells apart: nothing, a segment, more than one.
+    pushed: u8,
+    /// How many segments are acknowledged at once when that begins; it has not yet.
+    most_quick: u32,
+    fresh: bool,
 }
 
+/// What is taken for a full segment before one has come (Linux: TCP_MSS_DEFAULT).
+const FIRST_FULL: u64 = 536;
 /// More would be a burst that tells nothing.
 const MOST_OWED: u32 = 64;
 
@@ -33,12 +47,69 @@ impl AckDuty {
         Self {
             delay: config.delack,
             every: config.ack_every,
-            quick: config.quickack,
+            // As Linux has them they begin with the first data.
+            quick: if config.ack_push { 0 } else { config.quickack },
             in_turn: false,
             arrived: None,
             waiting: 0,
             owed: 0,
             duplicate: None,
+            full: if config.ack_push { FIRST_FULL } else { 0 },
+            fresh: config.ack_push,
+            waiting_bytes: 0,
+            pushed: 0,
+            most_quick: config.quickack,
+        }
+    }
+
+    /// New data of `bytes` arrived in order, with PSH or without. Returns the delay after which it must be
+    /// acknowledged, if it may wait.
+    #[inline]
+    pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool) -> Option<Duration> {
+        if self.full > 0 { self.on_segment_pushed(bytes, pushed) } else { self.on_in_order() }
+    }
+
+    /// The same as Linux does it: __tcp_ack_snd_check, and tcp_measure_rcv_mss for what is pushed.
+    fn on_segment_pushed(&mut self, bytes: u64, pushed: bool) -> Option<Duration> {
+        if std::mem::take(&mut self.fresh) {
+            self.quick = self.quick.max(self.most_quick);
+        }
+        self.waiting += 1;
+        self.waiting_bytes += bytes;
+        if bytes < self.full {
+            // A small one counts as pushed, whatever it says.
+            self.pushed = (self.pushed + 1).min(2);
+        } else {
+            self.full = bytes;
+            self.pushed = self.pushed.max(u8::from(pushed));
+        }
+        let quick = self.quick > 0 && !self.in_turn;
+        if quick || self.waiting_bytes > self.full || self.delay.is_zero() {
+            self.owed = self.owed.max(1);
+        }
+        (self.owed == 0).then_some(self.delay)
+    }
+
+    /// The application has read all there was.
+    #[inline]
+    pub(crate) fn on_read(&mut self) {
+        if self.pushed > 0 && (self.pushed > 1 || !self.in_turn) {
+            self.at_once();
+        }
+    }
+
+    /// The window that may be offered has grown: the segment that made it grow is acknowledged at once.
+    pub(crate) fn on_growth(&mut self) {
+        if self.full > 0 {
+            self.quick = self.quick.max(1);
+        }
+    }
+
+    /// The peer has sent again what had come: it is told at once what comes next.
+    pub(crate) fn on_duplicate(&mut self) {
+        if self.full > 0 {
+            self.quick = self.quick.max(self.most_quick);
+            self.in_turn = false;
         }
     }
 
@@ -77,7 +148,7 @@ impl AckDuty {
     /// Linux' tcp_event_data_sent (net/ipv4/tcp_output.c).
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
-        self.in_turn |= self.quick > 0 && self.arrived.is_some_and(|at| now.since(at) < self.delay);
+        self.in_turn |= (self.quick > 0 || self.full > 0) && self.arrived.is_some_and(|at| now.since(at) < self.delay);
     }
 
     /// The delay is over.
@@ -98,6 +169,10 @@ impl AckDuty {
     /// A segment with the acknowledgement left.
     #[inline]
     pub(crate) fn on_sent(&mut self) {
+        if self.full > 0 {
+            self.quick = self.quick.saturating_sub(1);
+            (self.waiting_bytes, self.pushed) = (0, 0);
+        }
         self.waiting = 0;
         self.owed = self.owed.saturating_sub(1);
         self.duplicate = None;
@@ -108,6 +183,41 @@ impl AckDuty {
 mod tests {
     use super::*;
 
+    /// tcp_cleanup_rbuf of Linux: a segment that was pushed is acknowledged once it has been read, unless both ends
+    /// talk in turn; a small one counts as pushed, and two of them are acknowledged whoever talks.
+    #[test]
+    fn what_was_pushed_is_acknowledged_when_it_is_read() {
+        let mut config = Config::default();
+        (config.quickack, config.ack_push) = (0, true);
+        let mut duty = AckDuty::new(&config);
+        let mut read = |bytes, pushed| {
+            let delay = duty.on_segment(bytes, pushed);
+            duty.on_read();
+            let due = duty.is_due();
+            if due {
+                duty.on_sent();
+            }
+            (delay.is_none(), due)
+        };
+        assert_eq!(read(1000, false), (false, false));
+        assert_eq!(read(1000, false), (true, true), "two full segments");
+        assert_eq!(read(1000, true), (false, true), "pushed and read");
+        assert_eq!(read(200, false), (false, true), "a small one");
+        duty.in_turn = true;
+        let mut read = |bytes, pushed| {
+            duty.on_segment(bytes, pushed);
+            duty.on_read();
+            duty.is_due()
+        };
+        assert!(!read(1000, true) && read(200, false));
+        // Without the knob two segments or the delay, whatever is pushed.
+        config.ack_push = false;
+        let mut duty = AckDuty::new(&config);
+        duty.on_segment(1000, true);
+        duty.on_read();
+        assert!(!duty.is_due());
+    }
+
     /// As Linux does: what begins with acknowledgements at once goes over to delayed ones with the first answer, until
     /// an acknowledgement had to go without one.
     #[test]
@@ -115,6 +225,7 @@ mod tests {
         let delay = Duration::from_millis(40);
         let mut config = Config::default();
         (config.quickack, config.delack, config.ack_every) = (16, delay, 2);
+        config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut duty = AckDuty::new(&config);
         // A request that is sent before anything has come answers nothing.

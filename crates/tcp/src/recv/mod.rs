@@ -118,7 +118,7 @@ impl RecvHalf {
         &mut self,
         position: u64,
         data: &[u8],
-        fin: bool,
+        (fin, pushed): (bool, bool),
         mut fresh: impl FnMut(Range<u64>),
     ) -> Arrival {
         let end = position + data.len() as u64;
@@ -145,7 +145,8 @@ impl RecvHalf {
                 self.next = stop;
                 arrival.kept = stop - start;
                 fresh(start..stop);
-                arrival.delay = self.duty.on_in_order();
+                self.widen(stop - start);
+                arrival.delay = self.duty.on_segment(stop - start, pushed);
             } else {
                 self.on_beyond_hole(start..stop, data, &mut arrival, fresh);
             }
@@ -154,6 +155,7 @@ impl RecvHalf {
             // RFC 9293 §3.10.7.4: what is old or beyond the window is answered with what is expected.
             if end <= self.next {
                 self.note_duplicate(position..end);
+                self.duty.on_duplicate();
             }
             self.duty.at_once();
         }
@@ -178,14 +180,23 @@ impl RecvHalf {
     /// delay they must be acknowledged, if they may wait. `None`: [`on_data`](Self::on_data) is to
     /// be asked, and nothing has been done.
     #[inline(always)]
-    pub(crate) fn take_next(&mut self, length: u64) -> Option<Option<Duration>> {
+    pub(crate) fn take_next(&mut self, length: u64, pushed: bool) -> Option<Option<Duration>> {
         let usual = self.read == self.next && self.assembler.is_empty() && self.fin.is_none();
         if !usual || length < WORTH_HOLDING as u64 {
             return None;
         }
         self.held.expected = length as usize;
         self.next += length;
-        Some(self.duty.on_in_order())
+        self.widen(length);
+        Some(self.duty.on_segment(length, pushed))
+    }
+
+    /// A segment may widen the window that is offered.
+    #[inline(always)]
+    fn widen(&mut self, length: u64) {
+        if self.tuning.is_behind() && self.tuning.widen(length) {
+            self.duty.on_growth();
+        }
     }
 
     fn on_beyond_hole(
@@ -260,6 +271,7 @@ impl RecvHalf {
     /// Data that arrived long ago arrived again.
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
         self.note_duplicate(range);
+        self.duty.on_duplicate();
         self.duty.at_once();
     }
 
@@ -281,6 +293,9 @@ impl RecvHalf {
             self.held.unread.start += count;
         }
         self.read += count as u64;
+        if count > 0 && self.read == self.next {
+            self.duty.on_read();
+        }
         count
     }
 
@@ -387,7 +402,7 @@ mod tests {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                if half.on_data(start, &data, false, |_| {}).expectant {
+                if half.on_data(start, &data, (false, false), |_| {}).expectant {
                     // A buffer as the virtual world hands it over: something lies before the payload.
                     batch.put_buffer([&[0; 88], &data[..]].concat(), 48);
                     if rng.below(2) == 0 {

@@ -10,9 +10,12 @@ use anabranch_base::time::{Duration, nanos};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    /// What to offer now, and at most.
+    /// What may be offered now, and at most.
     limit: u64,
     most: u64,
+    /// What is offered, where it follows `limit` segment by segment (Linux: rcv_ssthresh).
+    offered: u64,
+    by_segment: bool,
     /// The round trip as the receiver sees it, nanoseconds; 0 while unknown.
     rtt: u64,
     /// The running measurement: its beginning, and what had been read then.
@@ -26,6 +29,8 @@ pub(super) struct Tuning {
 const FIRST_WINDOW: u64 = 65_535;
 /// Segments beyond what was read, for a sender that grows (TCP_INIT_CWND and as many again, rounded down by Linux).
 const AHEAD: u64 = 16;
+/// Shorter segments widen no window (Linux: tcp_event_data_recv).
+const LEAST_WIDENING: u64 = 128;
 /// What is taken for granted at the beginning (Linux: TCP_INIT_CWND).
 const FIRST_READ: u64 = 10;
 
@@ -33,12 +38,27 @@ impl Tuning {
     pub(super) fn new(config: &Config) -> Self {
         let most = config.rcvbuf;
         let limit = if config.rcvbuf_auto { most.min(FIRST_WINDOW) } else { most };
-        Self { limit, most, rtt: 0, since: Instant::ZERO, mark: 0, best: 0 }
+        Self { limit, most, offered: limit, by_segment: config.ack_push, rtt: 0, since: Instant::ZERO, mark: 0, best: 0 }
     }
 
     #[inline]
     pub(super) fn limit(&self) -> u64 {
-        self.limit
+        self.offered
+    }
+
+    /// Less is offered than may be.
+    #[inline]
+    pub(super) fn is_behind(&self) -> bool {
+        self.offered < self.limit
+    }
+
+    /// A segment of so many bytes arrived: twice as much more is offered (tcp_grow_window). True when that is so.
+    pub(super) fn widen(&mut self, length: u64) -> bool {
+        let wide = length >= LEAST_WIDENING;
+        if wide {
+            self.offered = self.limit.min(self.offered + 2 * length);
+        }
+        wide
     }
 
     /// The window may still grow.
@@ -76,6 +96,9 @@ impl Tuning {
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.most));
             self.best = copied;
+            if !self.by_segment {
+                self.offered = self.limit;
+            }
         }
         (self.since, self.mark) = (now, read);
     }
@@ -91,6 +114,9 @@ mod tests {
         let mut tuning = Tuning::new(&Config::default());
         let (mut read, mut flight) = (0, 14_600);
         for round in 1..12 {
+            for _ in 0..flight / 1460 {
+                tuning.widen(1460);
+            }
             assert!(tuning.limit() >= flight.min(6_291_456), "round {round}: {flight} of {}", tuning.limit());
             read += flight;
             tuning.on_read(Instant::from_millis(100 * round), read, Some(Duration::from_millis(100)), 1460);

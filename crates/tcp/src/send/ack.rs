@@ -11,7 +11,7 @@ use crate::config::RttSampling;
 use crate::stats::Stats;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_congestion::{Acked, Controller, SlowStart};
+use anabranch_congestion::{Acked, Controller, Progress, SlowStart, SlowStartEnd};
 
 /// What an acknowledgement says, in positions.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,11 @@ impl SendHalf {
         if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
             // Nothing is amiss, and it moves on: of all that follows only this has something to do.
             let mut outcome = AckOutcome::default();
+            let arrived = self.board.arrived();
             self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
+            if self.usage.is_some() {
+                self.grow_by_segments(now, self.board.arrived() - arrived);
+            }
             self.on_progress_by_time(now);
             return outcome;
         }
@@ -72,7 +76,8 @@ impl SendHalf {
     fn on_any_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let mut outcome = AckOutcome::default();
         let flight_before = self.board.flight();
-        let (delivered_before, edge_before) = (self.board.delivered(), self.board.lost_edge());
+        let (arrived_before, edge_before) = (self.board.arrived(), self.board.lost_edge());
+        let losses_before = self.board.losses();
         let newly_sacked = if self.recovery.by_sack() {
             ack.sacks.iter().map(|&(start, end)| self.board.sack(start, end)).sum()
         } else {
@@ -101,9 +106,18 @@ impl SendHalf {
             outcome.restart_timer = true;
         }
         self.on_delivery_by_time(now, ack, repairing, stats, &mut outcome);
-        let (delivered, edge) = (self.board.delivered() - delivered_before, self.board.lost_edge());
-        let safe = progress && edge <= edge_before.max(self.board.una());
+        let (delivered, edge) = (self.board.arrived() - arrived_before, self.board.lost_edge());
+        let safe = progress
+            && if self.usage.is_some() {
+                self.board.losses() == losses_before
+            } else {
+                edge <= edge_before.max(self.board.una())
+            };
         self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
+        if self.usage.is_some() && progress && self.recovery.phase() != Phase::Fast {
+            // tcp_cong_control: after it is known whether a repair has begun, or is over.
+            self.grow_by_segments(now, delivered);
+        }
         if let Some(start) = ack.duplicate
             && self.recovery.is_disproved_by_dsack(start)
         {
@@ -116,11 +130,12 @@ impl SendHalf {
     pub(super) fn begin_recovery(&mut self, now: Instant, stats: &mut Stats) {
         stats.fast_recoveries += 1;
         self.forget_probe();
+        let window = self.usage.is_some().then(|| self.controller.window());
         // RFC 3168 §6.1.2: one reduction for the marks and losses of one window.
         if self.board.una() >= self.cwr_until {
             self.reduce(now);
         }
-        self.recovery.enter_fast(self.mss, &mut self.board);
+        self.recovery.enter_fast(self.mss, window, &mut self.board);
         // RFC 3168 §6.1.2: whatever the reason of a reduction, CWR tells of it, and
         // marks of the same window ask for no other.
         self.ecn_point = Some(self.board.next());
@@ -129,25 +144,54 @@ impl SendHalf {
 
     /// A loss counts: the window shrinks.
     pub(super) fn reduce(&mut self, now: Instant) {
-        let flight = self.recovery.flight(&self.board);
+        let flight = if self.threshold_of_window {
+            self.controller.window()
+        } else {
+            self.recovery.flight(&self.board)
+        };
         self.controller.on_loss(now, flight, false);
         self.end_hystart();
     }
 
     fn end_hystart(&mut self) {
         if let Some(hystart) = &mut self.hystart {
-            hystart.end();
+            hystart.on_reduced();
+        }
+    }
+
+    /// A window of segments grows by what an acknowledgement of new data delivered.
+    fn grow_by_segments(&mut self, now: Instant, bytes: u64) {
+        let (window, ssthresh) = (self.controller.window(), self.controller.ssthresh());
+        let Some(usage) = &self.usage else { return };
+        let rtt = self.hystart.as_ref().and_then(SlowStartEnd::least_rtt).or_else(|| self.rtt.smoothed());
+        let acked = Acked {
+            bytes,
+            flight_before: bytes,
+            cumulative: true,
+            in_recovery: false,
+            window_limited: usage.allows_growth(window, ssthresh),
+            conservative: false,
+            rtt,
+        };
+        self.controller.on_acked(now, acked);
+        if self.grows_buffer {
+            self.buffer.grow_to(2 * self.controller.window());
         }
     }
 
     /// RFC 9406 §4.2: how slow start goes on after an acknowledgement of new data.
     fn watch_slow_start(&mut self, now: Instant) -> bool {
         let Some(hystart) = &mut self.hystart else { return false };
-        if hystart.is_over() || self.controller.window() >= self.controller.ssthresh() {
-            return false;
-        }
-        let rtt = self.board.fresh().sample(now);
-        match hystart.on_ack(self.board.una(), self.board.next(), rtt) {
+        let window = self.controller.window();
+        let progress = Progress {
+            acked: self.board.una(),
+            next: self.board.next(),
+            rtt: self.board.fresh().sample(now),
+            window,
+            mss: self.mss,
+            slow_start: window < self.controller.ssthresh(),
+        };
+        match hystart.on_ack(now, &progress) {
             SlowStart::Full => false,
             SlowStart::Conservative => true,
             SlowStart::Leave => {
@@ -179,6 +223,10 @@ impl SendHalf {
         }
         let phase = self.recovery.phase();
         let conservative = self.hystart.is_some() && self.watch_slow_start(now);
+        if self.usage.is_some() {
+            outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
+            return;
+        }
         let cwnd = self.controller.window();
         let window_limited = una_before < self.limited_until
             || flight_before + self.mss > cwnd
@@ -230,7 +278,8 @@ impl SendHalf {
         self.cwr_until = self.board.next();
         self.cwr_due = true;
         stats.ecn_reductions += 1;
-        self.controller.on_loss(now, self.board.flight(), true);
+        let flight = if self.threshold_of_window { self.controller.window() } else { self.board.flight() };
+        self.controller.on_loss(now, flight, true);
         self.end_hystart();
     }
 
@@ -246,13 +295,24 @@ impl SendHalf {
 
     /// The retransmission timer ran out.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
-        // RFC 5681 §3.1 allows no more than half of what is out. In a recovery that counts much that
-        // has arrived or is lost, and the window says better what the path was thought to hold.
-        let flight = self.recovery.flight(&self.board).min(self.controller.window());
-        self.controller.on_timeout(now, flight);
-        self.end_hystart();
+        let flight = if self.threshold_of_window {
+            self.controller.window()
+        } else {
+            // RFC 5681 §3.1 allows no more than half of what is out. In a recovery that counts much that
+            // has arrived or is lost, and the window says better what the path was thought to hold.
+            self.recovery.flight(&self.board).min(self.controller.window())
+        };
+        if self.recovery.is_repairing(&self.board) {
+            self.controller.on_failed_recovery(now, flight);
+        } else {
+            self.controller.on_timeout(now, flight);
+        }
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_timeout();
+        }
         self.on_timeout_by_time(now);
         self.recovery.enter_timeout(&mut self.board);
+        self.controller.on_remaining(self.board.pipe());
         // RFC 6298 §5.5.
         self.rtt.back_off();
         self.timed = None;

@@ -96,6 +96,7 @@ impl SendHalf {
         }
         self.limit = Limit::Congestion;
         self.limited_until = self.board.next();
+        self.note_usage(true);
         true
     }
 
@@ -111,7 +112,7 @@ impl SendHalf {
 
     /// What the congestion window leaves.
     #[inline(always)]
-    fn room(&self) -> i64 {
+    pub(super) fn room(&self) -> i64 {
         self.recovery.room(self.controller.window(), self.mss, &self.board)
     }
 
@@ -171,12 +172,14 @@ impl SendHalf {
         let length = data.min(self.mss).min(window);
         if length == 0 && data > 0 {
             self.limit = Limit::Receiver;
+            self.note_usage(false);
             return None;
         }
         let idle = self.board.flight() == 0;
         if room < length as i64 && !(idle && room > 0) {
             self.limit = blocked;
             self.limited_until = next;
+            self.note_usage(true);
             return None;
         }
         let last = length == data;
@@ -211,6 +214,8 @@ impl SendHalf {
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
         let length = choice.range.end - choice.range.start;
+        // In a window of segments each counts whole.
+        let counted = if self.usage.is_some() { self.mss } else { length };
         self.last_sent = Some(now);
         self.burst_left = self.burst_left.saturating_sub(1);
         if let Some(pacer) = &mut self.pacer {
@@ -219,10 +224,13 @@ impl SendHalf {
         }
         if choice.cause == SendCause::New {
             self.board.push(choice.range.end, now);
+            if self.usage.is_some() && !self.has_unsent() {
+                self.note_usage(false);
+            }
             if length < self.mss {
                 self.small_until = choice.range.end;
             }
-            self.recovery.on_sent(length);
+            self.recovery.on_sent(counted);
             if self.sampling == RttSampling::Once && self.timed.is_none() {
                 self.timed = Some((choice.range.end, now));
             }
@@ -233,10 +241,10 @@ impl SendHalf {
         }
         self.board.repair(&choice.range, now);
         if choice.probe {
-            self.recovery.on_probed(length);
+            self.recovery.on_probed(counted);
             self.note_probe(true);
         } else {
-            self.recovery.on_repaired(stamp, length);
+            self.recovery.on_repaired(stamp, counted);
             self.note_repair(choice.range.start, now);
         }
         // Karn: what is sent again is not timed.

@@ -7,10 +7,12 @@
 
 mod ack;
 mod buffer;
+mod burst;
 mod choose;
 mod rack;
 mod recovery;
 mod scoreboard;
+mod usage;
 
 pub(crate) use ack::{Ack, AckOutcome};
 pub(crate) use buffer::SendBuffer;
@@ -19,12 +21,16 @@ pub(crate) use rack::LossTimer;
 pub(crate) use recovery::{Phase, Recovery};
 pub(crate) use scoreboard::Scoreboard;
 
-use crate::config::{Config, Nagle, RecoveryKind, RttSampling};
+use crate::config::{Cc, Config, CwndUnit, Nagle, RecoveryKind, RttSampling, Ssthresh};
 use anabranch_base::Instant;
 use anabranch_base::trace::Limit;
-use anabranch_congestion::{Algorithm, Controller, HyStart, InitialWindow, Pacer, Params, RttEstimator};
+use anabranch_congestion::{
+    Algorithm, Controller, InitialWindow, Pacer, Params, RttEstimator, SlowStartEnd, SlowStartExit,
+};
+use burst::Bursts;
 use rack::ByTime;
 use std::ops::Range;
+use usage::Usage;
 
 /// The sending half of a connection.
 #[derive(Debug)]
@@ -70,7 +76,13 @@ pub(crate) struct SendHalf {
     /// Losses are found by time.
     by_time: Option<Box<ByTime>>,
     /// Watches slow start.
-    hystart: Option<HyStart>,
+    hystart: Option<SlowStartEnd>,
+    /// The window is one of segments: whether it is used, and what was before the last reduction.
+    usage: Option<Box<Usage>>,
+    /// After a loss the threshold is a share of the window, not of what was in flight.
+    threshold_of_window: bool,
+    /// The last segment of a burst is pushed.
+    bursts: Option<Box<Bursts>>,
     /// Spreads segments.
     pacer: Option<Pacer>,
     max_burst: Option<u32>,
@@ -111,6 +123,9 @@ impl SendHalf {
             grows_buffer: config.sndbuf_auto,
             by_time: None,
             hystart: None,
+            usage: None,
+            threshold_of_window: config.ssthresh == Ssthresh::Window,
+            bursts: None,
             pacer: None,
             max_burst: config.max_burst,
             burst_left: config.max_burst.unwrap_or(u32::MAX),
@@ -136,7 +151,15 @@ impl SendHalf {
         };
         self.recovery = Recovery::new(kind, config);
         self.by_time = self.recovery.by_time().then(|| Box::new(ByTime::new(config.tlp)));
-        self.hystart = config.hystart.then(HyStart::default);
+        // Linux's is a part of its CUBIC.
+        let exit = config.hystart.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Cc::Cubic);
+        self.hystart = exit.map(SlowStartEnd::new);
+        let by_segment = config.cwnd_unit == CwndUnit::Segments;
+        self.usage = by_segment.then(Box::default);
+        self.bursts = config.push_bursts.then(Box::default);
+        if by_segment && self.board.flight() == 0 {
+            self.board = Scoreboard::counting(mss);
+        }
         self.pacer = config.pacing.then(Pacer::default);
         if self.by_time.is_some() || self.hystart.is_some() {
             self.board.note_deliveries();
@@ -200,6 +223,9 @@ impl SendHalf {
         if let Some(limit) = self.max_burst {
             self.burst_left = limit;
         }
+        if let Some(bursts) = &mut self.bursts {
+            bursts.begin();
+        }
     }
 
     /// RFC 5961 §5.2: the oldest acknowledgement that an honest peer may still send.
@@ -214,6 +240,7 @@ impl SendHalf {
         }
         self.mss = mss;
         self.controller.set_mss(mss);
+        self.board.set_segment(mss);
         // RFC 1191 §6.5: no congestion, so the window stays as it is and no recovery begins.
         self.board.lose_larger_than(mss);
         self.too_big = self.board.flight() > 0;

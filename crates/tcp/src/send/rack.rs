@@ -10,7 +10,7 @@ use super::{Ack, AckOutcome, Phase, SendHalf};
 use crate::stats::Stats;
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_congestion::{LossProbe, Rack, Verdict};
+use anabranch_congestion::{Controller, LossProbe, Rack, Verdict};
 use std::collections::VecDeque;
 
 /// The state of RACK-TLP.
@@ -89,6 +89,10 @@ impl SendHalf {
             }
             if self.recovery.phase() == Phase::Open && self.board.has_missing() {
                 self.begin_recovery(now, stats);
+                if self.usage.is_some() {
+                    // tcp_rack_reo_timeout: as if a segment had been delivered.
+                    self.recovery.on_delivered(self.mss, false, self.controller.ssthresh(), self.mss, &self.board);
+                }
             }
             return false;
         }

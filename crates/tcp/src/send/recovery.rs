@@ -111,6 +111,11 @@ impl Recovery {
         self.urgent
     }
 
+    /// A loss of the window that is out has reduced the window already, and is being repaired.
+    pub(crate) fn is_repairing(&self, board: &Scoreboard) -> bool {
+        self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
+    }
+
     /// What was outstanding, for the next threshold.
     pub(crate) fn flight(&self, board: &Scoreboard) -> u64 {
         // RFC 5681 §3.2 step 2: data that limited transmit sent does not count.
@@ -122,7 +127,7 @@ impl Recovery {
     pub(crate) fn room(&self, cwnd: u64, mss: u64, board: &Scoreboard) -> i64 {
         let (cwnd, flight) = (cwnd as i64, board.flight() as i64);
         if let (Phase::Fast, Some(prr)) = (self.phase, &self.prr) {
-            return prr.allowance();
+            return prr.room(board.pipe());
         }
         match (self.phase, self.by_sack()) {
             // RFC 5681 §3.2 step 4: each duplicate stands for a segment that has left.
@@ -206,7 +211,8 @@ impl Recovery {
     }
 
     /// A fast recovery begins (the controller has been told of the loss).
-    pub(crate) fn enter_fast(&mut self, mss: u64, board: &mut Scoreboard) {
+    /// `window`: what the congestion window was, where it is one of segments.
+    pub(crate) fn enter_fast(&mut self, mss: u64, window: Option<u64>, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());
         self.after_timeout = false;
@@ -214,7 +220,9 @@ impl Recovery {
         self.limited_bytes = 0;
         // RFC 5681 §3.2 step 3.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
-        self.prr = self.reduces_in_proportion.then(|| Prr::new(board.flight()));
+        self.prr = self
+            .reduces_in_proportion
+            .then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
         // The recovery that just ended may have repaired the head already, as data it had sent itself was
         // lost. That repair has not been answered: it is not repeated (RFC 6675 §4, NextSeg rule 1), and its
         // answer, older than any repair of this recovery, says nothing against this reduction.

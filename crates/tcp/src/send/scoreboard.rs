@@ -58,13 +58,13 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<Sent>,
     una: u64,
     next: u64,
-    /// Bytes that SACK reported.
+    /// Units that SACK reported: bytes, or segments where those count alike.
     sacked: u64,
-    /// Bytes lost and not SACKed.
+    /// Units lost and not SACKed.
     lost: u64,
-    /// Bytes sent again and not SACKed.
+    /// Units sent again and not SACKed.
     repaired: u64,
-    /// Bytes lost, not sent again and not SACKed.
+    /// Units lost, not sent again and not SACKed.
     missing: u64,
     /// The end of the highest segment that SACK reported.
     high_sacked: u64,
@@ -78,9 +78,62 @@ pub(crate) struct Scoreboard {
     notes: bool,
     /// What the acknowledgements since it was last asked for have newly delivered.
     fresh: Delivered,
+    /// Bytes that a segment counts for, whatever its length: the window is one of segments. 0: each counts for its own.
+    segment: u64,
+    /// Counted up: delivered by any report, and taken for lost, sent once or again.
+    arrived: u64,
+    losses: u64,
 }
 
 impl Scoreboard {
+    /// A board on which every segment counts for `segment` bytes; 0: each for its own.
+    pub(crate) fn counting(segment: u64) -> Self {
+        Self { segment, ..Self::default() }
+    }
+
+    /// From now on every segment counts for so many bytes, if they count alike.
+    pub(crate) fn set_segment(&mut self, segment: u64) {
+        if self.segment > 0 {
+            self.segment = segment;
+        }
+    }
+
+    /// What so many units are in bytes: units are segments where those count alike, else bytes.
+    #[inline]
+    fn bytes(&self, units: u64) -> u64 {
+        if self.segment > 0 { units * self.segment } else { units }
+    }
+
+    /// The units of a segment.
+    #[inline]
+    fn weight(&self, segment: &Sent) -> u64 {
+        if self.segment > 0 { 1 } else { segment.len() }
+    }
+
+    /// Units sent and not cumulatively acknowledged.
+    #[inline]
+    fn out(&self) -> u64 {
+        if self.segment > 0 { self.segments.len() as u64 } else { self.flight() }
+    }
+
+    /// As the window counts them, bytes sent and not cumulatively acknowledged.
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        self.bytes(self.out())
+    }
+
+    /// The same of what has been delivered so far, by any report.
+    #[inline]
+    pub(crate) fn arrived(&self) -> u64 {
+        self.bytes(self.arrived)
+    }
+
+    /// How often something was taken for lost, counted up.
+    #[inline]
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses
+    }
+
     /// From now on [`take_fresh`](Self::take_fresh) tells of what arrives.
     pub(crate) fn note_deliveries(&mut self) {
         self.notes = true;
@@ -100,7 +153,7 @@ impl Scoreboard {
 
     /// Bytes that SACK reported.
     pub(crate) fn sacked(&self) -> u64 {
-        self.sacked
+        self.bytes(self.sacked)
     }
 
     /// Something is lost and has not been sent again.
@@ -126,12 +179,6 @@ impl Scoreboard {
         self.next - self.una
     }
 
-    /// Bytes that the receiver has, by any report.
-    #[inline]
-    pub(crate) fn delivered(&self) -> u64 {
-        self.una + self.sacked
-    }
-
     /// Everything before it is SACKed or lost.
     #[inline]
     pub(crate) fn lost_edge(&self) -> u64 {
@@ -141,7 +188,7 @@ impl Scoreboard {
     /// RFC 6675 §4, SetPipe: an estimate of what is in the network.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
-        self.flight() - self.sacked - self.lost + self.repaired
+        self.bytes(self.out() - self.sacked - self.lost + self.repaired)
     }
 
     /// New positions up to `end` are sent.
@@ -164,6 +211,11 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
+            // A part of a segment that counts whole is none.
+            let units = if self.segment == 0 { gone } else { u64::from(whole) };
+            if marks & SACKED == 0 {
+                self.arrived += units;
+            }
             if marks & AMBIGUOUS != 0 {
                 freed.ambiguous = true;
             } else if marks & SACKED == 0 && freed.sample.is_none() {
@@ -179,7 +231,7 @@ impl Scoreboard {
                 front.start = position;
             }
             if marks != 0 {
-                self.discount(marks, gone);
+                self.discount(marks, units);
             }
         }
         if freed.ambiguous {
@@ -232,6 +284,7 @@ impl Scoreboard {
             let segment = self.segments[index];
             if !segment.has(SACKED) {
                 newly += segment.len();
+                self.arrived += self.weight(&segment);
                 if self.notes {
                     self.fresh.add(segment.at, segment.end, segment.has(AMBIGUOUS));
                 }
@@ -467,6 +520,9 @@ impl Scoreboard {
             if segment.start < position && position < segment.end {
                 self.segments[index].end = position;
                 self.segments.insert(index + 1, Sent { start: position, ..segment });
+                if self.segment > 0 {
+                    self.count(segment.marks, 1);
+                }
                 return;
             }
         }
@@ -491,44 +547,45 @@ impl Scoreboard {
     /// Gives a segment other marks and keeps the counts right.
     #[inline]
     fn mark(&mut self, index: usize, marks: u8) {
-        let segment = &mut self.segments[index];
-        let before = std::mem::replace(&mut segment.marks, marks);
-        let len = segment.len();
-        self.discount(before, len);
-        self.count(marks, len);
+        let units = self.weight(&self.segments[index]);
+        let before = std::mem::replace(&mut self.segments[index].marks, marks);
+        let missing = self.missing;
+        self.discount(before, units);
+        self.count(marks, units);
+        self.losses += self.missing.saturating_sub(missing);
     }
 
     #[inline]
-    fn count(&mut self, marks: u8, len: u64) {
+    fn count(&mut self, marks: u8, units: u64) {
         if marks & SACKED != 0 {
-            self.sacked += len;
+            self.sacked += units;
             return;
         }
         if marks & LOST != 0 {
-            self.lost += len;
+            self.lost += units;
         }
         if marks & (LOST | REPAIRED) == LOST {
-            self.missing += len;
+            self.missing += units;
         }
         if marks & REPAIRED != 0 {
-            self.repaired += len;
+            self.repaired += units;
         }
     }
 
     #[inline]
-    fn discount(&mut self, marks: u8, len: u64) {
+    fn discount(&mut self, marks: u8, units: u64) {
         if marks & SACKED != 0 {
-            self.sacked -= len;
+            self.sacked -= units;
             return;
         }
         if marks & LOST != 0 {
-            self.lost -= len;
+            self.lost -= units;
         }
         if marks & (LOST | REPAIRED) == LOST {
-            self.missing -= len;
+            self.missing -= units;
         }
         if marks & REPAIRED != 0 {
-            self.repaired -= len;
+            self.repaired -= units;
         }
     }
 
@@ -536,13 +593,13 @@ impl Scoreboard {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn check_invariants(&self) {
         let sum = |keep: &dyn Fn(&Sent) -> bool| {
-            self.segments.iter().filter(|s| keep(s)).map(Sent::len).sum::<u64>()
+            self.segments.iter().filter(|s| keep(s)).map(|s| self.weight(s)).sum::<u64>()
         };
         let open = |s: &Sent| !s.has(SACKED);
-        assert_eq!(self.sacked, sum(&|s| s.has(SACKED)), "SACKed bytes");
-        assert_eq!(self.lost, sum(&|s| open(s) && s.has(LOST)), "lost bytes");
-        assert_eq!(self.repaired, sum(&|s| open(s) && s.has(REPAIRED)), "bytes sent again");
-        assert_eq!(self.missing, sum(&|s| open(s) && s.marks & (LOST | REPAIRED) == LOST), "missing bytes");
+        assert_eq!(self.sacked, sum(&|s| s.has(SACKED)), "SACKed");
+        assert_eq!(self.lost, sum(&|s| open(s) && s.has(LOST)), "lost");
+        assert_eq!(self.repaired, sum(&|s| open(s) && s.has(REPAIRED)), "sent again");
+        assert_eq!(self.missing, sum(&|s| open(s) && s.marks & (LOST | REPAIRED) == LOST), "missing");
         let mut at = self.una;
         for segment in &self.segments {
             assert!(segment.start == at && segment.end > at, "segments follow each other");

@@ -15,6 +15,11 @@ pub fn plain() -> Config {
     with(&[
         ("cc", "reno"),
         ("iw", "4"),
+        ("cwnd_unit", "bytes"),
+        ("ssthresh", "flight"),
+        ("hystart", "no"),
+        ("ack_push", "no"),
+        ("push", "write"),
         ("abc", "2"),
         ("recovery", "newreno"),
         ("sack", "no"),

@@ -24,6 +24,8 @@ pub struct Plain<'a> {
     pub ack: Seq,
     /// Window field, unscaled.
     pub window: u16,
+    /// PSH is set.
+    pub pushed: bool,
     /// The timestamps, the only option there may be.
     pub stamps: Option<Timestamps>,
     /// What follows the header.
@@ -53,6 +55,7 @@ impl<'a> Plain<'a> {
             seq: Seq(u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]])),
             ack: Seq(u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]])),
             window: u16::from_be_bytes([fixed[14], fixed[15]]),
+            pushed: Flags(fixed[13]) != Flags::ACK,
             stamps,
             payload,
         })

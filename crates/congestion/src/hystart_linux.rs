@@ -1,0 +1,178 @@
+//! HyStart as Linux's CUBIC has it: slow start ends when acknowledgements have come in a train for half a round
+//! trip, or when round trips grow.
+//!
+//! Owns the round that runs and the least round trip; the window is the controller's. [`HyStart`](crate::HyStart)
+//! (RFC 9406) came of it, and differs: it knows no trains, and goes on at a quarter of the pace for a while.
+//!
+//! Home of no RFC: S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011 (doi
+//! 10.1016/j.comnet.2011.01.014), with the numbers of net/ipv4/tcp_cubic.c of Linux 6.
+
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+/// The state of Linux's HyStart for one path. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HyStartLinux {
+    /// Slow start has been ended.
+    found: bool,
+    begun: bool,
+    /// When the round began, what will have been sent when it ends, and the last acknowledgement of a train.
+    round_start: Instant,
+    round_end: u64,
+    train: Instant,
+    /// The least round trip of this round, 0 while unknown, and of how many.
+    current: u64,
+    samples: u32,
+    /// The least round trip since the beginning or the last timeout, 0 while unknown.
+    least: u64,
+}
+
+/// hystart_low_window: with fewer segments nothing is looked for.
+const LOW_WINDOW: u64 = 16;
+/// hystart_ack_delta_us: acknowledgements closer than this are a train.
+const TRAIN_GAP: Duration = Duration::from_millis(2);
+/// HYSTART_MIN_SAMPLES.
+const SAMPLES: u32 = 8;
+/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX.
+const LEAST_RISE: u64 = 4_000_000;
+const MOST_RISE: u64 = 16_000_000;
+/// hystart_ack_delay: what segments that leave together take, at most; four times the largest
+/// of them (64 KiB) at the pace of slow start, twice the window a round trip.
+const MOST_AGGREGATION: u64 = 1_000_000;
+const AGGREGATED: u64 = 4 * 65_536;
+
+impl HyStartLinux {
+    /// A round trip was measured by what was sent only once, in slow start or not.
+    #[inline]
+    pub fn on_round_trip(&mut self, rtt: Duration) {
+        let rtt = nanos(rtt).max(1);
+        if self.least == 0 || rtt < self.least {
+            self.least = rtt;
+        }
+    }
+
+    /// The least round trip, once one was measured.
+    #[inline]
+    #[must_use]
+    pub fn least_rtt(&self) -> Option<Duration> {
+        (self.least > 0).then(|| Duration::from_nanos(self.least))
+    }
+
+    /// It has ended slow start.
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.found
+    }
+
+    /// The retransmission timer has run out: all is measured anew (tcp_cubic.c, TCP_CA_Loss).
+    pub fn on_timeout(&mut self) {
+        *self = Self::default();
+    }
+
+    /// An acknowledgement up to `acked`, while everything up to `next` has been sent, brought a round trip. Call in
+    /// slow start, after [`on_round_trip`](Self::on_round_trip). True when slow start is over. `window` in bytes.
+    pub fn on_ack(
+        &mut self,
+        now: Instant,
+        (acked, next): (u64, u64),
+        rtt: Duration,
+        (window, mss): (u64, u64),
+    ) -> bool {
+        if self.found {
+            return false;
+        }
+        if !self.begun || acked > self.round_end {
+            self.begun = true;
+            (self.round_start, self.train) = (now, now);
+            self.round_end = next;
+            (self.current, self.samples) = (0, 0);
+        }
+        if window < LOW_WINDOW * mss {
+            return false;
+        }
+        if now.since(self.train) <= TRAIN_GAP {
+            self.train = now;
+            // Of a window sent at once, what the link carries in half a round trip is half of what it holds.
+            let apart = u128::from(AGGREGATED) * u128::from(self.least) / u128::from(2 * window.max(1));
+            let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MOST_AGGREGATION);
+            let longest = self.least.saturating_add(aggregation) / 2;
+            self.found |= nanos(now.since(self.round_start)) > longest;
+        }
+        let rtt = nanos(rtt).max(1);
+        if self.current == 0 || rtt < self.current {
+            self.current = rtt;
+        }
+        if self.samples < SAMPLES {
+            self.samples += 1;
+        } else {
+            let rise = (self.least / 8).clamp(LEAST_RISE, MOST_RISE);
+            self.found |= self.current > self.least.saturating_add(rise);
+        }
+        self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+    const MSS: u64 = 1000;
+
+    /// A round of `n` acknowledgements of a segment each, `gap` apart, which begins at `start`: when slow start ended.
+    fn round(
+        hystart: &mut HyStartLinux,
+        start: Instant,
+        first: u64,
+        (n, gap): (u64, Duration),
+        rtt: Duration,
+    ) -> Option<u64> {
+        (0..n).find(|&i| {
+            hystart.on_round_trip(rtt);
+            let now = start + gap * i as u32;
+            hystart.on_ack(now, (first + i + 1, first + n), rtt, (n * MSS, MSS))
+        })
+    }
+
+    #[test]
+    fn a_train_of_half_a_round_trip_ends_it() {
+        let mut hystart = HyStartLinux::default();
+        let at = Instant::from_millis;
+        assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None, "a train of 20 ms");
+        assert_eq!(round(&mut hystart, at(200), 20, (40, MS(1)), MS(100)), None, "of 40 ms");
+        // Half of 100 ms and of the millisecond that segments sent together may take.
+        assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
+        assert!(hystart.is_over());
+    }
+
+    #[test]
+    fn what_comes_farther_apart_is_no_train() {
+        let mut hystart = HyStartLinux::default();
+        assert_eq!(
+            round(&mut hystart, Instant::from_millis(100), 0, (30, Duration::from_micros(2_001)), MS(100)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_round_whose_first_nine_round_trips_are_all_longer_ends_it() {
+        let at = Instant::from_millis;
+        let far = (20, MS(3));
+        let mut hystart = HyStartLinux::default();
+        assert_eq!(round(&mut hystart, at(100), 0, far, MS(100)), None);
+        assert_eq!(round(&mut hystart, at(200), 20, far, MS(112)), None, "less than an eighth");
+        assert_eq!(round(&mut hystart, at(300), 40, far, MS(113)), Some(8));
+        hystart.on_timeout();
+        assert!(!hystart.is_over() && hystart.least_rtt().is_none());
+    }
+
+    #[test]
+    fn a_small_window_is_left_alone() {
+        let mut hystart = HyStartLinux::default();
+        let at = Instant::from_millis;
+        assert_eq!(round(&mut hystart, at(100), 0, (15, MS(1)), MS(10)), None);
+        assert_eq!(round(&mut hystart, at(200), 15, (15, MS(1)), MS(60)), None);
+        assert!(round(&mut hystart, at(300), 30, (16, MS(1)), MS(60)).is_some());
+    }
+}

@@ -1,0 +1,388 @@
+//! Reno and CUBIC as Linux counts them: in whole segments.
+//!
+//! Owns window and threshold as numbers of segments; the transport is told both in bytes, multiples of the
+//! segment size, and reports what was delivered the same way. What differs from [`Reno`](crate::Reno) and
+//! [`Cubic`](crate::Cubic), which follow the RFCs: the window grows by whole segments, what slow start does
+//! not need counts towards congestion avoidance, Reno's share in CUBIC never rises from 9/17 to 1, a CUBIC
+//! that has not met a loss yet grows by at least a twentieth a round trip, and a timeout leaves room for one
+//! segment more than is believed to be on its way.
+//!
+//! Home of no RFC: net/ipv4/tcp_cong.c, tcp_cubic.c and tcp_input.c (tcp_enter_loss) of Linux 6.
+
+use crate::cubic::cube_root;
+use crate::reno::AfterIdle;
+use crate::{Acked, Controller, Params};
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+
+/// The settings of a [`Linux`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// CUBIC, else Reno.
+    pub cubic: bool,
+    /// What idleness does.
+    pub after_idle: AfterIdle,
+    /// The window grows also while the sender does not fill it.
+    pub grow_unused: bool,
+}
+
+/// One stage of CUBIC's congestion avoidance. Times are in 1/1024 s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Epoch {
+    start: Instant,
+    /// When the curve reaches its plateau, after `start`, and how high that is.
+    k: u64,
+    plateau: u64,
+    /// What Reno's window would be, and the segments counted towards its next one.
+    friendly: u64,
+    counted: u64,
+}
+
+/// What CUBIC remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Curve {
+    epoch: Option<Epoch>,
+    /// The window at the last loss; 0 before any.
+    max: u64,
+    /// Segments that make the window grow by one, and for which window that was computed, and when.
+    pace: u64,
+    window: u64,
+    computed: Instant,
+}
+
+/// The windows of Linux.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    config: Config,
+    mss: u64,
+    /// All in segments.
+    initial: u64,
+    window: u64,
+    ssthresh: u64,
+    /// Segments counted towards the next one of congestion avoidance.
+    counted: u64,
+    curve: Curve,
+    /// Window and threshold before the last reduction.
+    before: Option<(u64, u64)>,
+    /// Timed out, and nothing new has been acknowledged since.
+    timed_out: bool,
+}
+
+/// Far more than any window: keeps all products in range.
+const LARGEST: u64 = 1 << 30;
+/// β of CUBIC, as Linux has it: 717/1024.
+const BETA: (u64, u64) = (717, 1024);
+/// (1 + β)/(1 - β)/3, the inverse of α, in eighths: 8/3·(1024 + 717)/(1024 - 717), rounded down.
+const INVERSE_ALPHA_EIGHTHS: u64 = 15;
+/// C of CUBIC, 0.4, as Linux has it: 410/1024.
+const C: u64 = 410;
+/// Before a loss the window grows by one for at most so many segments.
+const LONGEST_UNKNOWN_PACE: u64 = 20;
+/// The window never grows by more than one for so many segments.
+const SHORTEST_PACE: u64 = 2;
+/// How long a pace holds while the window stays as it is: HZ/32.
+const PACE_HOLDS: Duration = Duration::from_micros(31_250);
+
+impl Linux {
+    /// A controller that has seen nothing yet.
+    #[must_use]
+    pub fn new(config: Config, params: Params) -> Self {
+        let mss = params.mss.max(1);
+        let initial = (params.initial_window / mss).clamp(1, LARGEST);
+        let ssthresh = if params.initial_ssthresh == u64::MAX { LARGEST } else { params.initial_ssthresh / mss };
+        Self {
+            config,
+            mss,
+            initial,
+            window: initial,
+            ssthresh,
+            counted: 0,
+            curve: Curve::default(),
+            before: None,
+            timed_out: false,
+        }
+    }
+
+    /// A loss: the threshold, of what the transport says was in use.
+    fn reduce(&mut self, used: u64) {
+        self.before = Some((self.window, self.ssthresh));
+        let used = (used / self.mss).min(LARGEST);
+        if self.config.cubic {
+            // Fast convergence: where losses come at a smaller window than last time, make room.
+            self.curve.max = if self.window < self.curve.max {
+                self.window * (BETA.1 + BETA.0) / (2 * BETA.1)
+            } else {
+                self.window
+            };
+            self.curve.epoch = None;
+            self.ssthresh = used * BETA.0 / BETA.1;
+        } else {
+            self.ssthresh = used / 2;
+        }
+        self.ssthresh = self.ssthresh.max(2);
+        self.counted = 0;
+    }
+
+    /// After a timeout everything is measured anew.
+    fn collapse(&mut self) {
+        self.window = 1;
+        self.counted = 0;
+        self.curve = Curve::default();
+        self.timed_out = true;
+    }
+
+    /// How many segments make CUBIC's window grow by one, after `n` more were delivered.
+    fn pace(&mut self, now: Instant, n: u64, rtt: Option<Duration>) -> u64 {
+        let window = self.window;
+        let curve = &mut self.curve;
+        if let Some(epoch) = &mut curve.epoch {
+            epoch.counted += n;
+        }
+        let fresh = curve.window == window && now.since(curve.computed) <= PACE_HOLDS;
+        if fresh && curve.pace > 0 {
+            return curve.pace;
+        }
+        (curve.window, curve.computed) = (window, now);
+        let mut epoch = curve.epoch.unwrap_or_else(|| {
+            let rise = curve.max.saturating_sub(window);
+            // K = cbrt(rise / C) in 1/1024 s: cbrt(rise · 2^10 / 410 · 2^30).
+            let k = cube_root((u128::from(rise) << 40) / u128::from(C));
+            Epoch { start: now, k, plateau: curve.max.max(window), friendly: window, counted: n }
+        });
+        let ahead = nanos(now.since(epoch.start)).saturating_add(rtt.map_or(0, nanos));
+        let t = (ahead.min(1 << 43) << 10) / 1_000_000_000;
+        let away = u128::from(t.abs_diff(epoch.k).min(1 << 24));
+        let rise = ((u128::from(C) * away * away * away) >> 40) as u64;
+        let target = if t < epoch.k {
+            epoch.plateau.saturating_sub(rise)
+        } else {
+            epoch.plateau.saturating_add(rise)
+        };
+        let mut pace = if target > window { window / (target - window) } else { 100 * window };
+        if curve.max == 0 {
+            pace = pace.min(LONGEST_UNKNOWN_PACE);
+        }
+        // No slower than Reno, which gains a segment for so many.
+        let each = (window * INVERSE_ALPHA_EIGHTHS / 8).max(1);
+        let gained = epoch.counted.saturating_sub(1) / each;
+        epoch.counted -= gained * each;
+        epoch.friendly += gained;
+        if epoch.friendly > window {
+            pace = pace.min(window / (epoch.friendly - window));
+        }
+        curve.epoch = Some(epoch);
+        curve.pace = pace.max(SHORTEST_PACE);
+        curve.pace
+    }
+
+    /// One segment more for every `pace` delivered.
+    fn avoid(&mut self, pace: u64, n: u64) {
+        // What was counted while the pace was slower counts no more than one segment.
+        if self.counted >= pace {
+            self.counted = 0;
+            self.window += 1;
+        }
+        self.counted += n;
+        if self.counted >= pace {
+            self.window += self.counted / pace;
+            self.counted %= pace;
+        }
+        self.window = self.window.min(LARGEST);
+    }
+}
+
+impl Controller for Linux {
+    fn on_acked(&mut self, now: Instant, acked: Acked) {
+        if acked.bytes > 0 && acked.cumulative {
+            self.timed_out = false;
+        }
+        let mut n = (acked.bytes / self.mss).min(LARGEST);
+        if n == 0 || acked.in_recovery || !(acked.window_limited || self.config.grow_unused) {
+            return;
+        }
+        if self.window < self.ssthresh {
+            let window = self.window.saturating_add(n).min(self.ssthresh);
+            n -= window - self.window;
+            self.window = window;
+            if n == 0 {
+                return;
+            }
+        }
+        let pace = if self.config.cubic { self.pace(now, n, acked.rtt) } else { self.window };
+        self.avoid(pace, n);
+    }
+
+    fn on_loss(&mut self, _now: Instant, flight: u64, _ecn: bool) {
+        self.reduce(flight);
+        self.window = self.ssthresh;
+    }
+
+    fn on_timeout(&mut self, _now: Instant, flight: u64) {
+        if !self.timed_out {
+            self.reduce(flight);
+        }
+        self.collapse();
+    }
+
+    fn on_failed_recovery(&mut self, _now: Instant, _flight: u64) {
+        // tcp_enter_loss: the window has been reduced for this loss already.
+        self.collapse();
+    }
+
+    fn on_remaining(&mut self, pipe: u64) {
+        self.window = (pipe / self.mss + 1).min(LARGEST);
+    }
+
+    fn on_idle(&mut self, idle: Duration, rto: Duration) {
+        if let Some(epoch) = &mut self.curve.epoch {
+            // tcp_cubic.c, CA_EVENT_TX_START: the curve stands still while nothing is sent.
+            epoch.start += idle;
+        }
+        if idle > rto {
+            let (window, ssthresh) =
+                self.config.after_idle.apply((self.window, self.ssthresh), self.initial, idle, rto);
+            (self.window, self.ssthresh) = (window, ssthresh);
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        if let Some((window, ssthresh)) = self.before.take() {
+            self.window = self.window.max(window);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+            self.timed_out = false;
+        }
+    }
+
+    fn leave_slow_start(&mut self) {
+        self.ssthresh = self.ssthresh.min(self.window);
+    }
+
+    fn set_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+    }
+
+    fn window(&self) -> u64 {
+        self.window * self.mss
+    }
+
+    fn ssthresh(&self) -> u64 {
+        if self.ssthresh >= LARGEST { u64::MAX } else { self.ssthresh * self.mss }
+    }
+
+    fn name(&self) -> &'static str {
+        if self.config.cubic { "cubic" } else { "reno" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InitialWindow;
+
+    const MSS: u64 = 1000;
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn controller(cubic: bool) -> Linux {
+        let config = Config { cubic, after_idle: AfterIdle::Decay, grow_unused: false };
+        Linux::new(config, Params::new(MSS, InitialWindow::Packets(10)))
+    }
+
+    fn acked(segments: u64) -> Acked {
+        Acked {
+            bytes: segments * MSS,
+            flight_before: segments * MSS,
+            cumulative: true,
+            in_recovery: false,
+            window_limited: true,
+            conservative: false,
+            rtt: Some(RTT),
+        }
+    }
+
+    /// A window delivered in pairs, over one round trip, for so many rounds: the windows in segments.
+    fn rounds(controller: &mut Linux, now: &mut Instant, count: u64) -> Vec<u64> {
+        let mut windows = Vec::new();
+        for _ in 0..count {
+            let pairs = controller.window / 2;
+            for _ in 0..pairs {
+                *now += RTT / pairs as u32;
+                controller.on_acked(*now, acked(2));
+            }
+            windows.push(controller.window);
+        }
+        windows
+    }
+
+    #[test]
+    fn windows_are_whole_segments_and_slow_start_ends_on_the_threshold() {
+        let (mut reno, mut now) = (controller(false), Instant::ZERO);
+        assert_eq!(rounds(&mut reno, &mut now, 3), [20, 40, 80]);
+        reno.on_loss(now, reno.window() + 700, false);
+        assert_eq!((reno.window, reno.ssthresh()), (40, 40 * MSS));
+        assert_eq!(rounds(&mut reno, &mut now, 3), [41, 41, 42], "what comes in pairs makes 40 of 41");
+        reno.on_timeout(now, reno.window());
+        reno.on_remaining(4 * MSS);
+        assert_eq!((reno.window, reno.ssthresh), (5, 21));
+        reno.window = 20;
+        // One of the three fills slow start, the other two count towards the next segment.
+        reno.on_acked(now, acked(3));
+        assert_eq!((reno.window, reno.counted), (21, 2));
+    }
+
+    /// tcp_enter_loss: a timer that runs out while a loss is repaired, or again, does not reduce once more.
+    #[test]
+    fn a_repair_that_fails_does_not_reduce_again() {
+        for cubic in [false, true] {
+            let mut window = controller(cubic);
+            window.window = 100;
+            window.on_loss(Instant::ZERO, window.window(), false);
+            let ssthresh = window.ssthresh();
+            window.on_failed_recovery(Instant::ZERO, window.window());
+            assert_eq!((window.window, window.ssthresh()), (1, ssthresh));
+            window.on_timeout(Instant::ZERO, window.window());
+            assert_eq!(window.ssthresh(), ssthresh);
+            window.on_spurious(Instant::ZERO);
+            assert_eq!(window.window, 100);
+        }
+    }
+
+    /// tcp_cubic.c: as long as no loss has told how much the path holds, a twentieth a round trip at least.
+    #[test]
+    fn before_a_loss_the_window_grows_by_a_twentieth() {
+        let (mut cubic, mut now) = (controller(true), Instant::ZERO);
+        (cubic.window, cubic.ssthresh) = (100, 100);
+        assert_eq!(rounds(&mut cubic, &mut now, 4), [105, 110, 115, 121]);
+    }
+
+    /// RFC 9438 would let Reno's share grow by a segment a round trip once it has made good the loss: Linux keeps 9/17.
+    #[test]
+    fn reno_s_share_of_cubic_stays_as_it_is() {
+        let (mut cubic, mut now) = (controller(true), Instant::ZERO);
+        cubic.window = 20;
+        cubic.ssthresh = 20;
+        cubic.on_loss(now, cubic.window(), false);
+        assert_eq!(cubic.window, 14);
+        // At 10 ms, far below the curve: it is Reno's share that counts.
+        for _ in 0..40 {
+            for _ in 0..cubic.window / 2 {
+                now += Duration::from_millis(20) / cubic.window as u32;
+                cubic.on_acked(now, Acked { rtt: Some(Duration::from_millis(10)), ..acked(2) });
+            }
+        }
+        assert!((30..=36).contains(&cubic.window), "{}: 40 rounds of 9/17 are 21 segments", cubic.window);
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let mut cubic = controller(true);
+        cubic.on_acked(Instant::MAX, Acked { bytes: u64::MAX, rtt: Some(Duration::MAX), ..acked(1) });
+        cubic.on_acked(Instant::MAX, Acked { bytes: u64::MAX, rtt: Some(Duration::MAX), ..acked(1) });
+        cubic.on_loss(Instant::MAX, u64::MAX, false);
+        cubic.on_idle(Duration::MAX, Duration::ZERO);
+        cubic.on_acked(Instant::MAX, acked(2));
+        cubic.on_timeout(Instant::MAX, u64::MAX);
+        cubic.on_remaining(u64::MAX / 2);
+        cubic.on_spurious(Instant::MAX);
+        assert!(cubic.window() > 0);
+    }
+}

@@ -26,6 +26,10 @@ pub struct Config {
     pub after_idle: AfterIdle,
     /// The window grows also while the sender does not fill it.
     pub grow_unused: bool,
+    /// RFC 9438 §4.3: Reno's share rises to a segment a round trip once it has made good the last loss. Linux keeps it.
+    pub alpha_rises: bool,
+    /// The threshold is a share of the window, as Linux has it (and RFC 9260 §7.2.3), not of what was in flight.
+    pub threshold_of_window: bool,
 }
 
 impl Default for Config {
@@ -36,6 +40,8 @@ impl Default for Config {
             least_packets: 2,
             after_idle: AfterIdle::Restart,
             grow_unused: false,
+            alpha_rises: true,
+            threshold_of_window: false,
         }
     }
 }
@@ -161,7 +167,8 @@ impl Cubic {
         // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each window acknowledged, by one
         // segment once it has made good the last loss.
         let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
-        let (times, over) = if epoch.friendly >= self.state.prior { (1, 1) } else { ALPHA };
+        let risen = self.config.alpha_rises && epoch.friendly >= self.state.prior;
+        let (times, over) = if risen { (1, 1) } else { ALPHA };
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
@@ -179,8 +186,13 @@ impl Cubic {
         self.state.epoch = Some(epoch);
     }
 
+    /// What the threshold is a share of.
+    fn used(&self, flight: u64) -> u64 {
+        if self.config.threshold_of_window { self.window() } else { flight }
+    }
+
     /// RFC 9438 §4.6, §4.7: what a loss and a timeout have in common.
-    fn reduce(&mut self, flight: u64) {
+    fn reduce(&mut self, used: u64) {
         self.before = Some(self.state);
         let state = &mut self.state;
         state.prior = state.window;
@@ -190,7 +202,7 @@ impl Cubic {
         } else {
             state.window
         };
-        let reduced = flight.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
+        let reduced = used.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
         state.ssthresh = reduced.max(self.config.least_packets.max(1) * self.mss);
         state.epoch = None;
     }
@@ -220,8 +232,9 @@ impl Controller for Cubic {
     }
 
     fn on_loss(&mut self, _now: Instant, flight: u64, ecn: bool) {
-        let reduced = flight.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
-        self.reduce(flight);
+        let used = self.used(flight);
+        let reduced = used.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
+        self.reduce(used);
         // RFC 9438 §4.6: by ECN the window itself may fall to one segment.
         let window = if ecn { reduced.max(self.mss) } else { self.state.ssthresh };
         self.state.window = window << FIXED_BITS;
@@ -231,7 +244,7 @@ impl Controller for Cubic {
     fn on_timeout(&mut self, _now: Instant, flight: u64) {
         // RFC 5681 §3.1: when the same segment times out again, ssthresh stays.
         if !self.timed_out {
-            self.reduce(flight);
+            self.reduce(self.used(flight));
         }
         self.state.window = self.mss << FIXED_BITS;
         self.state.epoch = None;
@@ -331,6 +344,18 @@ mod tests {
                 assert_eq!(cube_root(n - 1), root - 1);
             }
         }
+    }
+
+    /// A window of which little was in use: RFC 9438 takes what was in flight, Linux the window.
+    #[test]
+    fn the_threshold_is_of_what_the_setting_says() {
+        let after = |threshold_of_window| {
+            let params = Params { mss: 1000, initial_window: 100_000, initial_ssthresh: 100_000 };
+            let mut cubic = Cubic::new(Config { threshold_of_window, ..Config::default() }, params);
+            cubic.on_loss(Instant::ZERO, 20_000, false);
+            cubic.ssthresh()
+        };
+        assert_eq!((after(false), after(true)), (14_000, 70_000));
     }
 
     /// RFC 5681 §4.1, RFC 2861 §3: what idleness leaves of the window is the sender's choice.

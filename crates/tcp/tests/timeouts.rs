@@ -150,6 +150,7 @@ fn the_variation_has_a_floor() {
             ("tlp", "no"),
             ("delack", "150ms"),
             ("quickack", "100"),
+            ("ack_push", "no"),
             ("tick", "1ms"),
         ]));
         for _ in 0..60 {

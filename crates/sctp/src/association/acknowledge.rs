@@ -44,7 +44,7 @@ impl Association {
         let recovers_until = self.send.recovery.exit;
         let was_in_recovery = recovers_until.is_some();
         let mut outcome = self.outcome.take().unwrap_or_default();
-        outcome.fit(self.paths.len(), self.config.rack || self.config.hystart);
+        outcome.fit(self.paths.len(), self.config.rack || self.config.hystart.is_some());
         let paths = &self.paths;
         let waiting = |path: usize| {
             let path = paths.get(path);

@@ -8,6 +8,7 @@ use super::{
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
+use anabranch_congestion::SlowStartExit;
 
 /// One line of the table.
 pub(super) struct Row {
@@ -154,7 +155,11 @@ pub(super) const KNOBS: &[Row] = &[
     count!(dupthresh, 1, 100, "miss indications that trigger a fast retransmit, from 1 to 100"),
     switch!(rack, "losses are found by time, not by miss indications (RFC 8985): yes or no"),
     switch!(tlp, "with rack=yes, tail loss probes (RFC 8985 §7): yes or no"),
-    switch!(hystart, "slow start ends when round trips grow, HyStart++ (RFC 9406): yes or no"),
+    names!(
+        hystart,
+        "slow start ends when round trips grow: yes (HyStart++, RFC 9406), linux (HyStart, with cc=cubic) or no",
+        [("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux)), ("no", None)]
+    ),
     switch!(pacing, "packets are spread over the round trip: yes or no"),
     switch!(prr, "proportional rate reduction in fast recovery (RFC 6937): yes or no"),
     switch!(nagle, "hold back a small packet while data is unacknowledged: yes or no"),

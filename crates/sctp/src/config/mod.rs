@@ -20,6 +20,7 @@ pub use shared_keys::{SharedKeys, SharedKeysError};
 use anabranch_base::Budget;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
+use anabranch_congestion::SlowStartExit;
 use knobs::{KNOBS, position};
 
 /// Which congestion controller a path gets.
@@ -140,8 +141,8 @@ pub struct Config {
     pub rack: bool,
     /// RFC 8985 §7: probes of the tail, where losses are found by time.
     pub tlp: bool,
-    /// RFC 9406: slow start ends when round trips grow.
-    pub hystart: bool,
+    /// What ends slow start before a loss does.
+    pub hystart: Option<SlowStartExit>,
     /// Packets are spread over the round trip.
     pub pacing: bool,
     /// RFC 6937: in fast recovery, what leaves follows what arrives.
@@ -370,7 +371,7 @@ impl Config {
             dupthresh: 3,
             rack: false,
             tlp: false,
-            hystart: false,
+            hystart: None,
             pacing: false,
             prr: false,
             nagle: false,

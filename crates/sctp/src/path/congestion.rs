@@ -16,7 +16,12 @@ pub(super) fn begin(config: &Config, chunk: u64, v6: bool) -> Algorithm {
         Choice::Rfc2960 => variant(Variant::Rfc2960),
         Choice::Rfc4960 => variant(Variant::Rfc4960),
         Choice::Rfc9260 => variant(Variant::Rfc9260),
-        Choice::Cubic => Kind::Cubic(cubic::Config::default()),
+        // RFC 9260 §7.2.3: the threshold is a share of cwnd; and of Linux's CUBIC what does not count segments.
+        Choice::Cubic => Kind::Cubic(cubic::Config {
+            threshold_of_window: true,
+            alpha_rises: false,
+            ..cubic::Config::default()
+        }),
     };
     let initial = match config.iw {
         InitialWindow::Packets(n) => congestion::InitialWindow::Packets(n),

@@ -6,9 +6,11 @@
 //! them to chunks, `association::recover` to timers and windows.
 
 use super::Path;
-use crate::config::Config;
+use crate::config::{Algorithm, Config};
 use anabranch_base::Instant;
-use anabranch_congestion::{Controller, Delivered, HyStart, LossProbe, Pacer, Prr, Rack, SlowStart};
+use anabranch_congestion::{
+    Controller, Delivered, LossProbe, Pacer, Progress, Prr, Rack, SlowStart, SlowStartEnd, SlowStartExit,
+};
 use std::collections::VecDeque;
 
 /// The state of one path.
@@ -27,8 +29,8 @@ pub(crate) struct Control {
     pub(crate) probe: LossProbe,
     /// One packet of new data goes as a probe, whatever the congestion window says.
     pub(crate) tail: bool,
-    /// RFC 9406.
-    pub(crate) hystart: Option<HyStart>,
+    /// What ends slow start before a loss does.
+    pub(crate) hystart: Option<SlowStartEnd>,
     pub(crate) pacer: Option<Pacer>,
     /// The pace, not the window, held back what follows this offset.
     pub(crate) held_until: u64,
@@ -39,7 +41,10 @@ pub(crate) struct Control {
 
 impl Control {
     pub(super) fn new(config: &Config) -> Option<Box<Self>> {
-        let any = config.rack || config.hystart || config.pacing || config.prr;
+        let any = config.rack || config.hystart.is_some() || config.pacing || config.prr;
+        // Linux's is a part of its CUBIC.
+        let exit = config.hystart;
+        let exit = exit.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Algorithm::Cubic);
         any.then(|| {
             Box::new(Self {
                 rack: config.rack.then(Rack::default),
@@ -49,7 +54,7 @@ impl Control {
                 probes: config.rack && config.tlp,
                 probe: LossProbe::default(),
                 tail: false,
-                hystart: config.hystart.then(HyStart::default),
+                hystart: exit.map(SlowStartEnd::new),
                 pacer: config.pacing.then(Pacer::default),
                 held_until: 0,
                 proportional: config.prr,
@@ -68,7 +73,9 @@ impl Control {
 
     /// T3-rtx has run out: what was suspected is known.
     pub(crate) fn on_timeout(&mut self) {
-        self.end_hystart();
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_timeout();
+        }
         self.probe.forget();
         self.tail = false;
         self.reorder_at = None;
@@ -78,7 +85,7 @@ impl Control {
 
     pub(crate) fn end_hystart(&mut self) {
         if let Some(hystart) = &mut self.hystart {
-            hystart.end();
+            hystart.on_reduced();
         }
     }
 }
@@ -92,13 +99,13 @@ impl Path {
         next: u64,
         fresh: Option<&Delivered>,
     ) -> bool {
+        let (window, mss) = (self.congestion.window(), self.chunk_limit() as u64);
+        let slow_start = window < self.congestion.ssthresh();
         let Some(hystart) = self.control.as_mut().and_then(|control| control.hystart.as_mut()) else {
             return false;
         };
-        if hystart.is_over() || self.congestion.window() >= self.congestion.ssthresh() {
-            return false;
-        }
-        match hystart.on_ack(acked, next, fresh.and_then(|fresh| fresh.sample(now))) {
+        let rtt = fresh.and_then(|fresh| fresh.sample(now));
+        match hystart.on_ack(now, &Progress { acked, next, rtt, window, mss, slow_start }) {
             SlowStart::Full => false,
             SlowStart::Conservative => true,
             SlowStart::Leave => {

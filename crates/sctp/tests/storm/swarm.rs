@@ -77,7 +77,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut recovery = root.fork("recovery");
     for config in &mut configs {
         for key in ["rack", "tlp", "hystart", "pacing", "prr"] {
-            config.set(key, pick(&mut recovery, &["yes", "no"])).expect("a knob");
+            let values: &[&str] = if key == "hystart" { &["yes", "no", "linux"] } else { &["yes", "no"] };
+            config.set(key, pick(&mut recovery, values)).expect("a knob");
         }
     }
     let mut for_good = root.fork("nr_sack");

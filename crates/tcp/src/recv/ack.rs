@@ -62,15 +62,15 @@ impl AckDuty {
         }
     }
 
-    /// New data of `bytes` arrived in order, with PSH or without. Returns the delay after which it must be
-    /// acknowledged, if it may wait.
+    /// New data of `bytes` arrived in order, with PSH or without; `unread` bytes wait for the application, with it.
+    /// Returns the delay after which it must be acknowledged, if it may wait.
     #[inline]
-    pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool) -> Option<Duration> {
-        if self.full > 0 { self.on_segment_pushed(bytes, pushed) } else { self.on_in_order() }
+    pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
+        if self.full > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
     }
 
     /// The same as Linux does it: __tcp_ack_snd_check, and tcp_measure_rcv_mss for what is pushed.
-    fn on_segment_pushed(&mut self, bytes: u64, pushed: bool) -> Option<Duration> {
+    fn on_segment_pushed(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if std::mem::take(&mut self.fresh) {
             self.quick = self.quick.max(self.most_quick);
         }
@@ -84,7 +84,9 @@ impl AckDuty {
             self.pushed = self.pushed.max(u8::from(pushed));
         }
         let quick = self.quick > 0 && !self.in_turn;
-        if quick || self.waiting_bytes > self.full || self.delay.is_zero() {
+        // More than a full segment, if the window moves on with it: else the application is slow, and its reading tells.
+        let enough = self.waiting_bytes > self.full && unread <= self.waiting_bytes;
+        if quick || enough || self.delay.is_zero() {
             self.owed = self.owed.max(1);
         }
         (self.owed == 0).then_some(self.delay)
@@ -93,7 +95,8 @@ impl AckDuty {
     /// The application has read all there was.
     #[inline]
     pub(crate) fn on_read(&mut self) {
-        if self.pushed > 0 && (self.pushed > 1 || !self.in_turn) {
+        let more = self.full > 0 && self.waiting_bytes > self.full;
+        if more || (self.pushed > 0 && (self.pushed > 1 || !self.in_turn)) {
             self.at_once();
         }
     }
@@ -191,7 +194,7 @@ mod tests {
         (config.quickack, config.ack_push) = (0, true);
         let mut duty = AckDuty::new(&config);
         let mut read = |bytes, pushed| {
-            let delay = duty.on_segment(bytes, pushed);
+            let delay = duty.on_segment(bytes, pushed, bytes);
             duty.on_read();
             let due = duty.is_due();
             if due {
@@ -205,15 +208,20 @@ mod tests {
         assert_eq!(read(200, false), (false, true), "a small one");
         duty.in_turn = true;
         let mut read = |bytes, pushed| {
-            duty.on_segment(bytes, pushed);
+            duty.on_segment(bytes, pushed, bytes);
             duty.on_read();
             duty.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
+        // Nobody reads: two segments wait like one.
+        duty.on_sent();
+        assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
+        duty.on_read();
+        assert!(duty.is_due());
         // Without the knob two segments or the delay, whatever is pushed.
         config.ack_push = false;
         let mut duty = AckDuty::new(&config);
-        duty.on_segment(1000, true);
+        duty.on_segment(1000, true, 1000);
         duty.on_read();
         assert!(!duty.is_due());
     }

@@ -146,7 +146,7 @@ impl RecvHalf {
                 arrival.kept = stop - start;
                 fresh(start..stop);
                 self.widen(stop - start);
-                arrival.delay = self.duty.on_segment(stop - start, pushed);
+                arrival.delay = self.duty.on_segment(stop - start, pushed, stop - self.read);
             } else {
                 self.on_beyond_hole(start..stop, data, &mut arrival, fresh);
             }
@@ -188,7 +188,7 @@ impl RecvHalf {
         self.held.expected = length as usize;
         self.next += length;
         self.widen(length);
-        Some(self.duty.on_segment(length, pushed))
+        Some(self.duty.on_segment(length, pushed, length))
     }
 
     /// A segment may widen the window that is offered.

@@ -174,9 +174,7 @@ impl SendHalf {
             rtt,
         };
         self.controller.on_acked(now, acked);
-        if self.grows_buffer {
-            self.buffer.grow_to(2 * self.controller.window());
-        }
+        self.grow_buffer();
     }
 
     /// RFC 9406 §4.2: how slow start goes on after an acknowledgement of new data.
@@ -243,9 +241,7 @@ impl SendHalf {
                 rtt: self.rtt.smoothed(),
             },
         );
-        if self.grows_buffer {
-            self.buffer.grow_to(2 * self.controller.window());
-        }
+        self.grow_buffer();
         outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
     }
 

@@ -141,10 +141,7 @@ impl SendHalf {
         self.mss = mss;
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
         self.controller = Algorithm::new(config.controller(), Params::new(mss, window));
-        if self.grows_buffer {
-            // As Linux sizes it: twice the window, no less than twice the usual first one.
-            self.buffer.grow_to(2 * self.controller.window().max(10 * mss));
-        }
+        self.grow_buffer();
         let kind = match config.recovery {
             RecoveryKind::Sack if !sack => RecoveryKind::NewReno,
             kind => kind,
@@ -163,6 +160,14 @@ impl SendHalf {
         self.pacer = config.pacing.then(Pacer::default);
         if self.by_time.is_some() || self.hystart.is_some() {
             self.board.note_deliveries();
+        }
+    }
+
+    /// As Linux sizes the buffer: twice the window, no less than twice the usual first one.
+    #[inline]
+    fn grow_buffer(&mut self) {
+        if self.grows_buffer {
+            self.buffer.grow_to(2 * self.controller.window().max(10 * self.mss));
         }
     }
 

@@ -72,9 +72,13 @@ fn settings(rng: &mut Rng) -> Config {
     {
         flip(key, &switch);
     }
-    for key in ["prr", "rack", "tlp", "hystart", "pacing"] {
+    for key in ["prr", "rack", "tlp", "pacing", "ack_push"] {
         flip(key, &switch);
     }
+    flip("hystart", &["yes", "no", "linux"]);
+    flip("cwnd_unit", &["bytes", "segments"]);
+    flip("ssthresh", &["flight", "window"]);
+    flip("push", &["write", "burst"]);
     flip("cc", &["reno", "cubic"]);
     flip("nagle", &["yes", "no", "minshall"]);
     flip("cwnd_validation", &switch);

@@ -1,0 +1,202 @@
+//! What profile `modern` does as Linux does it, and the RFCs do not ask for: each by itself.
+
+mod common;
+
+use anabranch_tcp::testing::{Fate, Pair};
+use common::*;
+use expect_test::expect;
+use std::time::Duration;
+
+/// An open connection that repairs by SACK, and finds losses by time.
+fn sacked(changes: &[(&str, &str)]) -> Pair {
+    let mut config =
+        plain_with(&[("sack", "yes"), ("recovery", "sack"), ("rack", "yes"), ("prr", "yes"), ("iw", "10")]);
+    change(&mut config, changes);
+    opened(&config)
+}
+
+/// Of a large window only three segments are out when one is lost: RFC 5681 §3.1 takes two of them for the
+/// threshold, Linux half of the window.
+#[test]
+fn the_threshold_is_of_the_window() {
+    for (unit, ssthresh) in [("bytes", "flight"), ("bytes", "window"), ("segments", "window")] {
+        let mut pair = sacked(&[("cwnd_unit", unit), ("ssthresh", ssthresh), ("abc", "1000")]);
+        pair.write(Left, &pattern(10_000));
+        pair.settle();
+        let window = pair.info(Left).cwnd;
+        assert!(window >= 14_000, "{unit}: {window}");
+        let expected = if ssthresh == "window" { window / 2 } else { 2_000 };
+        pair.lose_data(Left, &[11], 1000);
+        pair.write(Left, &pattern(3_000));
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.stats(Left).fast_recoveries, 1, "{}", pair.ladder());
+        assert_eq!(pair.info(Left).ssthresh, expected, "cwnd_unit={unit}, ssthresh={ssthresh}");
+        pair.settle();
+    }
+}
+
+/// Every segment counts whole in a window of segments: of twenty small ones ten leave at once, where a window of
+/// bytes lets all of them go.
+#[test]
+fn a_small_segment_counts_whole() {
+    for (unit, expected) in [("bytes", 20), ("segments", 10)] {
+        let mut pair = sacked(&[("cwnd_unit", unit)]);
+        for _ in 0..20 {
+            pair.write(Left, &pattern(100));
+        }
+        let sent = pair.ladder().lines().filter(|line| line.contains("len=100 ")).count();
+        assert_eq!(sent, expected, "cwnd_unit={unit}");
+        pair.settle();
+        assert_eq!(pair.received[1].len(), 2_000);
+    }
+}
+
+/// tcp_cwnd_reduction: a repair in a window of segments lets go a whole segment or none.
+#[test]
+fn a_repair_in_a_window_of_segments() {
+    let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window")]);
+    check_on(
+        "a repair in a window of segments",
+        &mut pair,
+        |pair| {
+            // The n-th packet comes n milliseconds late, and the second is lost.
+            let mut n = 0;
+            pair.judge(move |_, side, _, bytes| {
+                let full = side == Left && bytes.len() > 1000;
+                n += u32::from(full);
+                match n {
+                    2 if full => Fate::Lose,
+                    n if full => Fate::Late(Duration::from_millis(u64::from(n))),
+                    _ => Fate::Arrive,
+                }
+            });
+            pair.write(Left, &pattern(16_000));
+            pair.run_for(Duration::from_secs(2));
+        },
+        expect![[r#"
+            scenario: a repair in a window of segments
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000     late by 1ms
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     ✗ lost
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000     late by 3ms
+               0.150  A ──► B   ACK           seq=3001 len=1000 ack=1 win=60000     late by 4ms
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000     late by 5ms
+               0.150  A ──► B   ACK           seq=5001 len=1000 ack=1 win=60000     late by 6ms
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000     late by 7ms
+               0.150  A ──► B   ACK           seq=7001 len=1000 ack=1 win=60000     late by 8ms
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000     late by 9ms
+               0.150  A ──► B   ACK           seq=9001 len=1000 ack=1 win=60000     late by 10ms
+               0.201  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.203  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-3000
+               0.204  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-4000
+               0.205  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-5000
+               0.206  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-6000
+               0.207  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-7000
+               0.208  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-8000
+               0.209  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-9000
+               0.210  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-10000
+               0.251  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000     late by 11ms
+               0.251  A ──► B   ACK           seq=11001 len=1000 ack=1 win=60000     late by 12ms
+               0.253  A ──► B   ACK           seq=12001 len=1000 ack=1 win=60000     late by 13ms
+               0.254  A ──► B   ACK           seq=13001 len=1000 ack=1 win=60000     late by 14ms
+               0.255  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000     late by 15ms
+               0.259  A ──► B   ACK           seq=14001 len=1000 ack=1 win=60000     late by 16ms
+               0.312  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-11000
+               0.313  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-12000
+               0.316  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-13000
+               0.318  A ◄── B   ACK           seq=1 ack=1001 win=60000 sack=2001-14000
+               0.320  A ◄── B   ACK           seq=1 ack=14001 win=60000
+               0.325  A ◄── B   ACK           seq=1 ack=15001 win=60000
+               0.363  A ──► B   PSH ACK       seq=15001 len=1000 ack=1 win=60000     late by 17ms
+               0.430  A ◄── B   ACK           seq=1 ack=16001 win=60000
+        "#]],
+    );
+    assert_eq!(pair.received[1], pattern(16_000));
+    assert_eq!(pair.info(Left).ssthresh, 5_000);
+}
+
+/// Linux pushes the end of a burst of more than one segment: two by two far from the peer.
+#[test]
+fn the_end_of_a_burst_is_pushed() {
+    let mut pair = sacked(&[("push", "burst")]);
+    check_on(
+        "the end of a burst is pushed",
+        &mut pair,
+        |pair| {
+            pair.write(Left, &pattern(12_000));
+            pair.run_for(Duration::from_millis(110));
+        },
+        expect![[r#"
+            scenario: the end of a burst is pushed
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=2001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=3001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=4001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=5001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=6001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=7001 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=8001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=9001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=1001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=4001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=5001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=6001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=7001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=8001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=9001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=10001 win=60000
+               0.250  A ──► B   ACK           seq=10001 len=1000 ack=1 win=60000
+               0.250  A ──► B   PSH ACK       seq=11001 len=1000 ack=1 win=60000
+        "#]],
+    );
+    pair.settle();
+}
+
+/// A pushed segment is acknowledged as soon as it is read, though acknowledgements are delayed.
+#[test]
+fn a_pushed_segment_is_acknowledged_when_it_is_read() {
+    let mut pair = sacked(&[("ack_push", "yes"), ("delack", "40ms")]);
+    check_on(
+        "a pushed segment is acknowledged when it is read",
+        &mut pair,
+        |pair| {
+            pair.write(Left, &pattern(3_000));
+            pair.run_for(Duration::from_millis(300));
+        },
+        expect![[r#"
+            scenario: a pushed segment is acknowledged when it is read
+               0.150  A ──► B   ACK           seq=1 len=1000 ack=1 win=60000
+               0.150  A ──► B   ACK           seq=1001 len=1000 ack=1 win=60000
+               0.150  A ──► B   PSH ACK       seq=2001 len=1000 ack=1 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=2001 win=60000
+               0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
+        "#]],
+    );
+    // Without it the third waits for the delay.
+    let mut pair = sacked(&[("delack", "40ms")]);
+    pair.write(Left, &pattern(3_000));
+    pair.run_for(Duration::from_millis(60));
+    assert!(!pair.ladder().contains("ack=3001"));
+}
+
+/// HyStart ends slow start before the queue is full; it is Linux's CUBIC's, not its Reno's.
+#[test]
+fn slow_start_ends_before_the_queue_is_full() {
+    use anabranch_base::{BitRate, Instant, Ratio};
+    use anabranch_tcp::testing::{Link, flow};
+    let lost = |cc: &str, hystart: &str| {
+        let config = with(&[("rcvbuf", "4MiB"), ("cc", cc), ("hystart", hystart)]);
+        let link = Link {
+            rate: BitRate::from_bits_per_second(10_000_000).expect("a rate"),
+            delay: Duration::from_millis(40),
+            queue: 400_000,
+            loss: Ratio::ZERO,
+        };
+        flow(&config, link, 2_000_000, Instant::from_millis(60_000), 1).sender.retransmitted_fast
+    };
+    assert_eq!(lost("cubic", "linux"), 0);
+    assert!(lost("cubic", "no") > 20, "{}", lost("cubic", "no"));
+    assert!(lost("reno", "linux") > 20, "{}", lost("reno", "linux"));
+}

@@ -89,7 +89,8 @@ impl Linux {
     pub fn new(config: Config, params: Params) -> Self {
         let mss = params.mss.max(1);
         let initial = (params.initial_window / mss).clamp(1, LARGEST);
-        let ssthresh = if params.initial_ssthresh == u64::MAX { LARGEST } else { params.initial_ssthresh / mss };
+        let ssthresh =
+            if params.initial_ssthresh == u64::MAX { LARGEST } else { params.initial_ssthresh / mss };
         Self {
             config,
             mss,
@@ -153,11 +154,8 @@ impl Linux {
         let t = (ahead.min(1 << 43) << 10) / 1_000_000_000;
         let away = u128::from(t.abs_diff(epoch.k).min(1 << 24));
         let rise = ((u128::from(C) * away * away * away) >> 40) as u64;
-        let target = if t < epoch.k {
-            epoch.plateau.saturating_sub(rise)
-        } else {
-            epoch.plateau.saturating_add(rise)
-        };
+        let target =
+            if t < epoch.k { epoch.plateau.saturating_sub(rise) } else { epoch.plateau.saturating_add(rise) };
         let mut pace = if target > window { window / (target - window) } else { 100 * window };
         if curve.max == 0 {
             pace = pace.min(LONGEST_UNKNOWN_PACE);

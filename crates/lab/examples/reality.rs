@@ -90,8 +90,11 @@ fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<S
             let time = equivalence(&pairs);
             let (lost, resent) = (packets(seen), packets(said));
             let ((lost, sent_again), (our_lost, our_again)) = (lost, resent);
-            let verdicts =
-                [("time", time.holds), ("lost", near(lost, our_lost)), ("sent again", near(sent_again, our_again))];
+            let verdicts = [
+                ("time", time.holds),
+                ("lost", near(lost, our_lost)),
+                ("sent again", near(sent_again, our_again)),
+            ];
             let wrong: Vec<_> = verdicts.iter().filter(|(_, holds)| !holds).map(|(what, _)| *what).collect();
             let verdict = if wrong.is_empty() { "equivalent".to_owned() } else { wrong.join(", ") };
             let kernel_ms = quantile(&pairs.iter().map(|(seen, _)| seen / 1e6).collect::<Vec<_>>(), 500);
@@ -200,7 +203,7 @@ fn main() -> ExitCode {
     let seeds = (2 * runs.parse::<u64>().unwrap_or(5)).max(4);
     let (mut missed, mut pairs) = (Vec::new(), 0);
     // A page's time hangs on which packets are lost: it takes more seeds to tell.
-    for (name, grid, seeds) in [("bulk", &BULK[..], seeds), ("page", &PAGE[..], 6 * seeds)] {
+    for (name, grid, seeds) in [("bulk", &BULK[..], seeds), ("page", &PAGE[..], 10 * seeds)] {
         if shown(name) {
             let plan = plan(grid, &narrowed, &seeds.to_string());
             pairs += compare_tcp(name, &emulate(&plan), &model(&plan), &mut missed);

@@ -30,7 +30,7 @@ fn a_thousand_losses_are_repaired_once() {
         ("rtt", "100ms"),
         ("bulk", "10MB"),
         ("runs", "1"),
-        ("transport", "tcp:profile=modern"),
+        ("transport", "tcp:profile=modern,hystart=no"),
         ("transport", "sctp:profile=modern,hystart=no"),
     ];
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn so_are_those_of_the_narrower_interval() {
-        for (degrees, printed) in [(1, 6.314), (2, 2.920), (3, 2.353), (7, 1.895), (29, 1.699), (120, 1.658)] {
+        for (degrees, printed) in [(1, 6.314), (2, 2.920), (3, 2.353), (7, 1.895), (29, 1.699), (120, 1.658)]
+        {
             let t = t_quantile_90(degrees);
             assert!((t / printed - 1.0).abs() < 0.01, "t({degrees}) = {t}, tables print {printed}");
         }

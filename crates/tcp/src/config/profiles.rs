@@ -155,7 +155,11 @@ static NS2: Profile = [
     ("cc", "reno", "ns-2.35 Agent/TCP/Sack1"),
     ("iw", "2", "ns-2.35 Agent/TCP windowInit_ 2"),
     ("cwnd_unit", "bytes", "ns-2.35 counts packets of one size"),
-    ("ssthresh", "flight", "ns-2.35 TcpAgent::slowdown takes windowd(), which is in flight where the sender is never idle"),
+    (
+        "ssthresh",
+        "flight",
+        "ns-2.35 TcpAgent::slowdown takes windowd(), which is in flight where the sender is never idle",
+    ),
     ("abc", "off", "ns-2.35 TcpAgent::opencwnd counts acknowledgements"),
     ("idle_restart", "yes", "ns-2.35 Agent/TCP slow_start_restart_ true"),
     ("cwnd_validation", "no", "ns-2.35 Agent/TCP QOption_ 0"),

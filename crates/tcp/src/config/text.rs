@@ -6,8 +6,8 @@ use super::{Cc, CwndUnit, Nagle, RecoveryKind, RttSampling, Ssthresh, SynCookies
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{UnitError, format_span, parse_span};
-use anabranch_congestion::{InitialWindow, SlowStartExit};
 use anabranch_congestion::reno::{AfterIdle, Counting};
+use anabranch_congestion::{InitialWindow, SlowStartExit};
 
 pub(super) type Parsed<T> = Result<T, String>;
 

@@ -151,7 +151,8 @@ impl AckDuty {
     /// Linux' tcp_event_data_sent (net/ipv4/tcp_output.c).
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
-        self.in_turn |= (self.quick > 0 || self.full > 0) && self.arrived.is_some_and(|at| now.since(at) < self.delay);
+        self.in_turn |=
+            (self.quick > 0 || self.full > 0) && self.arrived.is_some_and(|at| now.since(at) < self.delay);
     }
 
     /// The delay is over.

@@ -38,7 +38,16 @@ impl Tuning {
     pub(super) fn new(config: &Config) -> Self {
         let most = config.rcvbuf;
         let limit = if config.rcvbuf_auto { most.min(FIRST_WINDOW) } else { most };
-        Self { limit, most, offered: limit, by_segment: config.ack_push, rtt: 0, since: Instant::ZERO, mark: 0, best: 0 }
+        Self {
+            limit,
+            most,
+            offered: limit,
+            by_segment: config.ack_push,
+            rtt: 0,
+            since: Instant::ZERO,
+            mark: 0,
+            best: 0,
+        }
     }
 
     #[inline]

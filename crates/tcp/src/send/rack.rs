@@ -91,7 +91,13 @@ impl SendHalf {
                 self.begin_recovery(now, stats);
                 if self.usage.is_some() {
                     // tcp_rack_reo_timeout: as if a segment had been delivered.
-                    self.recovery.on_delivered(self.mss, false, self.controller.ssthresh(), self.mss, &self.board);
+                    self.recovery.on_delivered(
+                        self.mss,
+                        false,
+                        self.controller.ssthresh(),
+                        self.mss,
+                        &self.board,
+                    );
                 }
             }
             return false;

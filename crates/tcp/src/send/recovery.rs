@@ -220,9 +220,8 @@ impl Recovery {
         self.limited_bytes = 0;
         // RFC 5681 §3.2 step 3.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
-        self.prr = self
-            .reduces_in_proportion
-            .then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
+        self.prr =
+            self.reduces_in_proportion.then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
         // The recovery that just ended may have repaired the head already, as data it had sent itself was
         // lost. That repair has not been answered: it is not repeated (RFC 6675 §4, NextSeg rule 1), and its
         // answer, older than any repair of this recovery, says nothing against this reduction.

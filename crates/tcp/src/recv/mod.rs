@@ -336,7 +336,7 @@ impl RecvHalf {
     /// segment or half the buffer.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
-        let capacity = self.tuning.limit();
+        let capacity = self.tuning.offered();
         let possible = (self.read + capacity).min(self.next + most);
         // RFC 9293 §3.8.6.2.2.
         let worthwhile = mss.min(capacity / 2);
@@ -346,7 +346,7 @@ impl RecvHalf {
     /// The application has read so much that the peer should hear of it:
     /// half the buffer, or twice what it thinks is left (as Linux does).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
-        let capacity = self.tuning.limit();
+        let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
         let left = self.edge.saturating_sub(self.next);
         gain >= capacity / 2 || (gain >= 2 * mss && gain >= left)

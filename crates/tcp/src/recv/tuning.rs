@@ -51,7 +51,7 @@ impl Tuning {
     }
 
     #[inline]
-    pub(super) fn limit(&self) -> u64 {
+    pub(super) fn offered(&self) -> u64 {
         self.offered
     }
 
@@ -126,12 +126,12 @@ mod tests {
             for _ in 0..flight / 1460 {
                 tuning.widen(1460);
             }
-            assert!(tuning.limit() >= flight.min(6_291_456), "round {round}: {flight} of {}", tuning.limit());
+            assert!(tuning.offered() >= flight.min(6_291_456), "round {round}: {flight} of {}", tuning.offered());
             read += flight;
             tuning.on_read(Instant::from_millis(100 * round), read, Some(Duration::from_millis(100)), 1460);
             flight *= 2;
         }
-        assert_eq!(tuning.limit(), 6_291_456);
+        assert_eq!(tuning.offered(), 6_291_456);
 
         let mut tuning = Tuning::new(&Config::default());
         for round in 1..100 {
@@ -142,6 +142,6 @@ mod tests {
                 1460,
             );
         }
-        assert_eq!(tuning.limit(), 65_535);
+        assert_eq!(tuning.offered(), 65_535);
     }
 }

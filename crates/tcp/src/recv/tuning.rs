@@ -126,7 +126,11 @@ mod tests {
             for _ in 0..flight / 1460 {
                 tuning.widen(1460);
             }
-            assert!(tuning.offered() >= flight.min(6_291_456), "round {round}: {flight} of {}", tuning.offered());
+            assert!(
+                tuning.offered() >= flight.min(6_291_456),
+                "round {round}: {flight} of {}",
+                tuning.offered()
+            );
             read += flight;
             tuning.on_read(Instant::from_millis(100 * round), read, Some(Duration::from_millis(100)), 1460);
             flight *= 2;

@@ -14,7 +14,7 @@
 use crate::sctp::param::{Param, Params};
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// An ASCONF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,11 @@ impl<'a> Asconf<'a> {
         let Some(Ok(first)) = Tlvs::new(rest).next() else {
             return Err(raw.malformed());
         };
-        let address = Param::parse(first).ok().and_then(|param| param.address()).ok_or(raw.malformed())?;
+        let address = match Param::parse(first) {
+            // RFC 5061 §4.1.1: a host name is ignored: it tells no address.
+            Ok(Param::HostName(_)) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            other => other.ok().and_then(|param| param.address()).ok_or(raw.malformed())?,
+        };
         let params = Params::new(rest.get(padded(first.bytes.len())..).unwrap_or(&[]));
         Ok(Self { serial: u32::from_be_bytes(serial), address, params })
     }
@@ -143,6 +147,17 @@ mod tests {
         round_trip(chunk);
         round_trip(one(&[0x80, 0, 0, 8, 0, 0, 0, 7]));
         round_trip(one(&[0x80, 0, 0, 16, 0, 0, 0, 7, 0xc0, 5, 0, 8, 1, 2, 3, 4]));
+    }
+
+    /// RFC 5061 §4.1.1: it is ignored, and what is asked for stands behind it all the same.
+    #[test]
+    fn a_host_name_stands_for_no_address() {
+        let mut bytes = vec![0, 0, 0, 7, 0, 11, 0, 7, b'a', b'.', 0, 0];
+        bytes.extend_from_slice(&[0xc0, 1, 0, 16, 0, 0, 0, 1, 0, 5, 0, 8, 10, 0, 0, 9]);
+        let raw = RawChunk { kind: Asconf::KIND, flags: 0, value: &bytes, bytes: &bytes };
+        let read = Asconf::parse(raw).expect("an ASCONF");
+        assert!(read.serial == 7 && read.address.is_unspecified(), "{read:?}");
+        assert_eq!(read.params.flatten().count(), 1);
     }
 
     #[test]

@@ -19,6 +19,13 @@ const FILES: &[(&str, &str)] = &[
     ("rfc9260-6.toml", include_str!("../rules/rfc9260-6.toml")),
     ("rfc9260-7.toml", include_str!("../rules/rfc9260-7.toml")),
     ("rfc9260-8.toml", include_str!("../rules/rfc9260-8.toml")),
+    ("rfc9260-9.toml", include_str!("../rules/rfc9260-9.toml")),
+    ("rfc9260-10.toml", include_str!("../rules/rfc9260-10.toml")),
+    ("rfc9260-11.toml", include_str!("../rules/rfc9260-11.toml")),
+    ("rfc3758-3.toml", include_str!("../rules/rfc3758-3.toml")),
+    ("rfc5061-4.toml", include_str!("../rules/rfc5061-4.toml")),
+    ("rfc5061-5.toml", include_str!("../rules/rfc5061-5.toml")),
+    ("rfc6525-5.toml", include_str!("../rules/rfc6525-5.toml")),
 ];
 
 /// How a rule is worded.

@@ -116,7 +116,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                     break;
                 }
             }
-            // An extension that is known by name and not supported is reported as any unknown one.
+            // RFC 3758 §3.3.2: an extension that is known by name and not supported is reported as any unknown one.
             Param::ForwardTsnSupported if offer.unrecognized.len() < 16 => {
                 offer.unrecognized.push(raw.bytes.to_vec());
             }

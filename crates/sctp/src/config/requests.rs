@@ -1,6 +1,6 @@
 //! Which requests of the peer's RE-CONFIG are done and which are denied.
 //!
-//! Home of RFC 6525 §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
+//! Home of RFC 6525 §5.2.1 (what is denied) and §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
 
 use std::fmt;
 

@@ -368,10 +368,11 @@ fn a_peer_draws_three_times_its_bytes_at_most() {
         ("unknown chunks to report, 300", 1, |_, b| {
             (0..300).for_each(|_| b.extend_from_slice(&[0xfe, 0, 0, 4]));
         }),
-        ("RE-CONFIG, 1 request", 2, |n, b| {
+        // RFC 6525 §5.1.7 D3, D4: the answer has two TSNs, whatever it says.
+        ("RE-CONFIG, 1 request", 3, |n, b| {
             ReConfig::write(b, &[ReConfigParam::ResetTsn { request: 1 + n }]);
         }),
-        ("RE-CONFIG, an old request", 2, |_, b| {
+        ("RE-CONFIG, an old request", 3, |_, b| {
             ReConfig::write(b, &[ReConfigParam::ResetTsn { request: 0 }]);
         }),
         ("RE-CONFIG, 60 requests", 1, |n, b| {

@@ -137,13 +137,13 @@ fn the_cumulative_tsn_moves_on_by_itself() {
 fn only_one_side_supports_it() {
     let mut script = Script::with(configured(&[]), configured(ON), &[25]);
     script.associate().run(1_000).forget();
-    let tag = script.tag(B);
-    script.inject(A, tag, |b| ForwardTsn::write(b, Tsn(7), [])).run(100);
+    let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
+    script.inject(A, tag, |b| ForwardTsn::write(b, Tsn(first), [])).run(100);
     script.lose(B, "DATA").send_message(B, lifetime(0, 100), 100).run(3_000);
     let info = script.net.ends[1].engine.info(script.id(B)).expect("it lives");
     assert_eq!((info.state, info.extensions.partial_reliability), (AssociationState::Established, false));
     script.check(expect![[r#"
-        1.000  A ──► B   FORWARD TSN   cum=242670378     injected
+        1.000  A ──► B   FORWARD TSN   cum=1     injected
         1.025  A ◄── B   ERROR unrecognized-chunk(192)
         1.100  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
         2.100  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE

@@ -133,7 +133,7 @@ mod handle {
                 return full.symlink_metadata();
             }
             let root = self.root()?;
-            Ok(File::from(self.resolve(&root, below, LOOK, false)?).metadata()?)
+            File::from(self.resolve(&root, below, LOOK, false)?).metadata()
         }
 
         /// Opens the file `below` to be read, without waiting for whoever would have to write it.

@@ -86,14 +86,13 @@ impl Reserved {
                 Err(why) => return Err(failed(why.into())),
             }
         }
-        match statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(there) => match FileType::from_raw_mode(there.st_mode) {
+        if let Ok(there) = statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW) {
+            match FileType::from_raw_mode(there.st_mode) {
                 FileType::RegularFile => {}
                 FileType::Symlink => return Err(refused("a symbolic link has that name")),
                 FileType::Directory => return Err(refused("a directory has that name")),
                 _ => return Err(refused("what has that name is no file")),
-            },
-            Err(_) => {}
+            }
         }
         let parent = Parent(parent);
         let target = root.path().join(way).join(last);

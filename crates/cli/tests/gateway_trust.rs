@@ -1,7 +1,6 @@
 //! Whom a gateway reaches for its clients, and what it tells an origin of them.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
 mod running;
 

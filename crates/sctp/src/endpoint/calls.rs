@@ -307,7 +307,8 @@ impl Endpoint {
     /// ```
     /// use anabranch_sctp::{testing::Pair, Config, Message};
     ///
-    /// let config = Config { track_arrivals: true, ..Config::default() };
+    /// let mut config = Config::default();
+    /// config.track_arrivals = true;
     /// let (mut pair, here, there) = Pair::associated(&config);
     /// for (stream, text) in [(3, b"first"), (1, b"then.")] {
     ///     pair.a.send(pair.now, here, Message { stream, ..Message::default() }, text)?;

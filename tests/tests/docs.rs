@@ -43,6 +43,7 @@ fn tests_named(text: &str) -> Vec<(&str, &str)> {
 fn is_test(source: &str, name: &str) -> bool {
     source.match_indices(&format!("fn {name}(")).any(|(at, _)| {
         source[..at]
+            .trim_end()
             .lines()
             .rev()
             .take_while(|line| !line.trim().is_empty() && !line.contains('}'))
@@ -74,6 +75,7 @@ fn each_promise_of_the_security_page_names_its_test() {
 #[test]
 fn a_function_that_is_no_test_does_not_count() {
     assert!(is_test("#[test]\nfn a() {\n}\n", "a"));
+    assert!(is_test("    #[test]\n    fn a() {\n    }\n", "a"));
     assert!(!is_test("#[test]\nfn b() {\n}\nfn a() {\n}\n", "a"));
     assert!(!is_test("#[test]\nfn ab() {\n}\n", "a"));
     assert_eq!(tests_named("so (`x/y.rs::z`, `no::path`)"), [("x/y.rs", "z")]);

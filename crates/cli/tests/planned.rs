@@ -94,8 +94,10 @@ fn clients_tell_what_they_would_fetch_and_send() {
     let text = said("get --page http://nosuch.invalid/ --timeout 3s -n");
     has(&text, &["output: nowhere", "page: true", "timeout: 3s for a connection, then 3s"]);
     assert!(!text.contains("set:"), "{text}");
-    let text = said("bulk tcp://nosuch.invalid:5201 --reverse --size 1MB --set cc=reno -n");
-    has(&text, &["size: 1000000B", "messages: 65536B, in order, the server sends", "set: cc=reno"]);
+    let text = said("bulk tcp://nosuch.invalid:5201 --reverse --size 1MB -n");
+    has(&text, &["size: 1000000B", "messages: 65536B, in order, the server sends"]);
+    let text = said("bulk tcp://nosuch.invalid:5201 --size 1MB --set cc=reno -n");
+    has(&text, &["size: 1000000B", "set: cc=reno"]);
     let text = said("bulk --listen sctp://*:5201 --listen tcp://*:5201 --once -n");
     has(&text, &["listen: sctp://*:5201, tcp://*:5201", "once: true"]);
     for wrong in ["get http://10.0.0.1,10.0.1.1/ -n", "bulk tcp://10.0.0.1,10.0.1.1:1 -n", "get --page x -n"]

@@ -124,9 +124,9 @@ fn sctp_by_hand() {
     // Every packet is acknowledged; the window begins at 4404 bytes (RFC 9260 §7.2.1: 3 packets of 1468) and grows by what an
     // acknowledgement covers while it is full.
     let run = run("sctp:delack=0", &on(WIDE, &[("objects", "1x10kB")]));
-    // INIT is 60 bytes, INIT ACK with our cookie 160; the COOKIE ECHO takes the request along: 556.
-    let usable = wire(60) + WAY + wire(160) + WAY;
-    let written = usable + wire(556) + WAY;
+    // INIT is 60 bytes, INIT ACK with our cookie 104; the COOKIE ECHO takes the request along: 500.
+    let usable = wire(60) + WAY + wire(104) + WAY;
+    let written = usable + wire(500) + WAY;
     // COOKIE ACK and SACK (52), the head (348), three full packets: 300 + 3 x 1452 reach past 4404. The SACK of the
     // head sends TSN 4; that of TSN 1, a full packet later, TSNs 5 and 6; that of TSN 2 the last.
     let first_sack = written + wire(52) + wire(348) + WAY + wire(48) + WAY;

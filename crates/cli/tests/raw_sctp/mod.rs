@@ -136,15 +136,14 @@ impl Raw {
         let word = |from: usize| u32::from_be_bytes(value[from..from + 4].try_into().expect("four bytes"));
         let one = &mut self.associations[at];
         match kind {
-            0 => {
-                if word(0) == one.cumulative.wrapping_add(1) {
-                    one.cumulative = word(0);
-                    one.received += (value.len() - 12) as u64;
-                    if one.received >= one.allowed {
-                        one.window = 0;
-                    }
+            0 if word(0) == one.cumulative.wrapping_add(1) => {
+                one.cumulative = word(0);
+                one.received += (value.len() - 12) as u64;
+                if one.received >= one.allowed {
+                    one.window = 0;
                 }
             }
+            0 => {}
             2 if !one.established => {
                 one.peer_tag = word(0);
                 one.peer_window = word(4);

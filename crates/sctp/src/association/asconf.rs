@@ -17,10 +17,18 @@ use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{AddressChange, CloseReason, Event};
 use crate::path::select::source_for;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::{Asconf as Chunk, AsconfAck, Cause, Param, Params, cause::Causes};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+
+/// Addresses remembered that the peer has let go of.
+const MAX_GONE: usize = 32;
+
+/// How long a packet and its answer may be under way.
+const UNDER_WAY: Duration = Duration::from_secs(30);
 
 /// Requests in one ASCONF; the rest waits for the next.
 const MOST_REQUESTS: usize = 12;
@@ -38,6 +46,8 @@ pub(crate) struct Asconf {
     withheld: Vec<IpAddr>,
     /// Addresses that the peer does not let go of.
     stuck: Vec<IpAddr>,
+    /// Addresses that the peer has let go of, the last ones, and since when each is back.
+    gone: VecDeque<(IpAddr, Option<Instant>)>,
     /// Where this side wants to be reached.
     wish: Option<IpAddr>,
     outstanding: Option<Outstanding>,
@@ -88,12 +98,18 @@ impl Asconf {
             known,
             withheld: Vec::new(),
             stuck: Vec::new(),
+            gone: VecDeque::new(),
             wish: None,
             outstanding: None,
             refused: false,
             primary_refused: false,
             answers: answer::Answers::new(peer_tsn),
         }
+    }
+
+    /// The peer has been asked for this and has not answered.
+    fn asks(&self, request: Request) -> bool {
+        self.outstanding.as_ref().is_some_and(|o| o.requests.iter().any(|(_, other)| *other == request))
     }
 }
 
@@ -472,10 +488,18 @@ impl Association {
         let (address, change) = match (request, result) {
             (Request::Add(address), Ok(())) => {
                 asconf.known.push(address);
+                for (_, back) in asconf.gone.iter_mut().filter(|(other, _)| *other == address) {
+                    *back = Some(ctx.now);
+                }
                 (address, AddressChange::Added)
             }
             (Request::Delete(address), Ok(())) => {
                 asconf.known.retain(|other| *other != address);
+                asconf.gone.retain(|(other, _)| *other != address);
+                if asconf.gone.len() >= MAX_GONE {
+                    asconf.gone.pop_front();
+                }
+                asconf.gone.push_back((address, None));
                 (address, AddressChange::Removed)
             }
             (Request::Primary(address), Ok(())) => (address, AddressChange::Primary),
@@ -507,17 +531,18 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing; nor does one that comes late,
-    /// to what the peer has given up and this association leaves alone.
-    pub(crate) fn is_leaving(&self, address: IpAddr) -> bool {
-        let left = |asconf: &Asconf| !asconf.known.contains(&address) && asconf.withheld.contains(&address);
-        self.is_deleting(address) || self.asconf.as_deref().is_some_and(left)
+    /// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing; nor, by the end of §5.3, does one
+    /// to an address that the peer has let go of: it answers what left from there before. It may still be under way when
+    /// the address is back.
+    pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
+        let late = |back: Option<Instant>| back.is_none_or(|back| now.since(back) < UNDER_WAY);
+        let gone = |asconf: &Asconf| asconf.gone.iter().any(|&(other, back)| other == address && late(back));
+        self.is_deleting(address) || self.asconf.as_deref().is_some_and(gone)
     }
 
-    /// The peer has been asked to give it up.
+    /// The peer has been asked to let go of it.
     fn is_deleting(&self, address: IpAddr) -> bool {
-        let outstanding = self.asconf.as_ref().and_then(|asconf| asconf.outstanding.as_ref());
-        outstanding.is_some_and(|o| o.requests.iter().any(|(_, r)| *r == Request::Delete(address)))
+        self.asconf.as_deref().is_some_and(|asconf| asconf.asks(Request::Delete(address)))
     }
 }
 

@@ -77,7 +77,9 @@ impl Endpoint {
         });
         match first {
             // RFC 5061 §5.3.1: the peer does not know the address any more; this side has not heard yet.
-            Some(Chunk::Abort(_)) if association.is_leaving(packet.target.ip()) => self.totals.discarded += 1,
+            Some(Chunk::Abort(_)) if association.is_leaving(now, packet.target.ip()) => {
+                self.totals.discarded += 1
+            }
             // RFC 4895 §6.3: one that counts only authenticated cannot come from who has lost the keys.
             Some(Chunk::Abort(_)) if association.guards(Abort::KIND) => self.totals.discarded += 1,
             Some(Chunk::Abort(abort)) if abort.reflected && reflected => {

@@ -52,7 +52,7 @@ impl Endpoint {
             return;
         };
         // RFC 5061 §5.3 F4: it has been sent to who is not known by that address any more.
-        if association.is_leaving(packet.target.ip()) && has_abort(view.chunks()) {
+        if association.is_leaving(now, packet.target.ip()) && has_abort(view.chunks()) {
             self.totals.discarded += 1;
             return;
         }

@@ -66,8 +66,8 @@ fn everything_is_signed() {
     script.associate().send(A, 0, 100).run(1_000);
     script.shutdown(A).run(1_000);
     script.check(expect![[r#"
-        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 extensions=15 random chunks=0,3,4,5,6,7,8,9,10,11,64,130,192,194 hmac=sha256,sha1 families=v4
-        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie extensions=15 random chunks=0,3,4,5,6,7,8,9,10,11,64,130,192,194 hmac=sha256,sha1
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 extensions=15 random chunks=0,3,4,5,6,7,8,9,10,11,16,64,130,192,194 hmac=sha256,sha1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie extensions=15 random chunks=0,3,4,5,6,7,8,9,10,11,16,64,130,192,194 hmac=sha256,sha1
         0.050  A ──► B   AUTH key=0 hmac=sha256; COOKIE ECHO; DATA tsn=1 sid=0 ssn=0 len=100 BE
         0.075          B: accepted, 10 streams out, 10 in
         0.075          B: received sid=0 len=100

@@ -91,6 +91,8 @@ pub struct Checker {
     /// Probes of the tail that each side has sent so far, and which packet the last was: they go out
     /// whatever the window says, also one that was halved below what is in flight.
     probes: [(u64, u64); 2],
+    /// An NR-SACK was sent that reports more than its cumulative TSN: the peer has forgotten messages that wait for others.
+    pub forgotten: bool,
 }
 
 /// Of a path what its congestion window depends on beside acknowledgements, and the window. A loss counts: it sets the
@@ -133,6 +135,7 @@ impl Checker {
             proportional: [false; 2],
             probing: [false; 2],
             probes: [(0, 0); 2],
+            forgotten: false,
         }
     }
 
@@ -389,6 +392,7 @@ impl Watch for Checker {
                 Chunk::NrSack(nr) => {
                     assert!(acknowledges_for_good(net, from), "{from:?}: {nr} where it was not agreed on");
                     assert_eq!(nr.sack.gaps().len(), 0, "{from:?}: {nr}: nothing is dropped again");
+                    self.forgotten |= nr.nr_gaps().len() > 0;
                     self.sack_sent(from, &nr.sack, nr.nr_gaps());
                 }
                 Chunk::ReConfig(chunk) => {

@@ -297,7 +297,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            if !again && !rebooted && reasons[side.other() as usize].is_some() {
+            // Whoever has reported for good what it cannot deliver yet, and ends, loses it, and nobody can tell.
+            if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let told = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !told(number)).collect();
                 assert!(

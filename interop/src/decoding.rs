@@ -55,7 +55,7 @@ impl Rule {
                 "ours refuses: last chunk without padding (RFC 9260 §3.2: the sender must pad)"
             }
             Self::ChunkOnlyOurs => {
-                "ours refuses: form of a chunk that dcsctp does not know (AUTH, ASCONF, ECNE, …)"
+                "ours refuses: form of a chunk that dcsctp does not know (AUTH, ASCONF, ECNE, NR-SACK, …)"
             }
             Self::ParamOnlyOurs => "ours refuses: form of a parameter or cause that dcsctp does not know",
             Self::HeartbeatInfo => {
@@ -264,7 +264,7 @@ fn explain(bytes: &[u8], ours: Result<(), Option<Malformed>>) -> Option<Rule> {
         }
         Err(Some(Malformed::Chunk { kind: 4 | 5 })) => Some(Rule::HeartbeatInfo),
         Err(Some(Malformed::Chunk { kind: 0x82 })) => Some(Rule::ReConfigForm),
-        Err(Some(Malformed::Chunk { kind: 0x0c | 0x0d | 0x0f | 0x80 | 0xc1 | 0x84 })) => {
+        Err(Some(Malformed::Chunk { kind: 0x0c | 0x0d | 0x0f | 0x10 | 0x80 | 0xc1 | 0x84 })) => {
             Some(Rule::ChunkOnlyOurs)
         }
         Err(Some(Malformed::Tlv { kind })) => {

@@ -46,20 +46,22 @@ impl StreamBytes {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload`; how much more memory is held for it.
+    /// Appends `payload` to a ring that holds up to `most` bytes as a rule; how much more memory is held for it.
     #[inline]
-    pub(super) fn push(&mut self, payload: &[u8]) -> u64 {
+    pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
         let fits = self.ring.capacity() - self.ring.len() >= payload.len();
-        let grown = if fits { 0 } else { self.grow(payload.len()) };
+        let grown = if fits { 0 } else { self.grow(payload.len(), most) };
         self.ring.extend(payload);
         grown
     }
 
     /// Makes room for `more` bytes. Doubled while it is small, later by a quarter: what is not used of it is memory, too.
+    /// Beyond `most` nothing is kept ready: a ring that is larger is given back whenever it is empty.
     #[cold]
-    fn grow(&mut self, more: usize) -> u64 {
+    fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
         let ahead = if capacity < DOUBLED { 2 * capacity } else { capacity + capacity / 4 };
+        let ahead = ahead.min(usize::try_from(most).unwrap_or(usize::MAX));
         self.ring.reserve_exact((length + more).max(ahead) - length);
         (self.ring.capacity() - capacity) as u64
     }
@@ -184,7 +186,7 @@ mod tests {
                 if held.len() < 12 && rng.below(2) == 0 {
                     let (from, length) = (bytes.end(), 1 + rng.below(300));
                     let payload: Vec<u8> = (from..from + length).map(byte).collect();
-                    bytes.push(&payload);
+                    bytes.push(&payload, u64::MAX);
                     held.push((from, length));
                 } else if !held.is_empty() {
                     // Mostly in order.
@@ -208,7 +210,7 @@ mod tests {
     #[test]
     fn what_is_gone_is_not_asked_for() {
         let mut bytes = StreamBytes::default();
-        bytes.push(&vec![7; 2 * SHORT as usize]);
+        bytes.push(&vec![7; 2 * SHORT as usize], u64::MAX);
         bytes.free(0, 1_000);
         bytes.approach(10);
         assert_eq!(bytes.near, 10 + AHEAD);

@@ -298,7 +298,7 @@ impl Queue {
         if bytes.is_empty() {
             self.resting -= bytes.capacity();
         }
-        self.stored += bytes.push(payload);
+        self.stored += bytes.push(payload, self.limit);
     }
 
     /// A place for one more message.

@@ -169,6 +169,7 @@ mod linux {
         "rack",
         "tlp",
         "hystart",
+        "hystart_min_rtt",
         "pacing",
         "prr",
         "nagle",

@@ -112,8 +112,12 @@ impl Association {
         };
         self.timers.stop(Timer::T1Init);
         let path = self.paths.find(from.ip()).unwrap_or(self.handshake_path());
-        if let Some(sent) = self.outbox.handshake_sent.filter(|_| !self.outbox.handshake_repeated) {
-            self.sample(path, ctx.now - sent);
+        match self.outbox.handshake_sent.filter(|_| !self.outbox.handshake_repeated) {
+            Some(sent) => self.sample(path, ctx.now - sent),
+            // RFC 9260 §6.3.1 C5: of an INIT that was repeated it is no measurement, but the peer has answered: T1-cookie
+            // does not begin with the back-off of T1-init (nor does Linux's), or the peer, which has begun to send, might
+            // give up before a lost COOKIE ACK is asked for again.
+            None => (0..self.paths.len()).for_each(|path| self.paths.at(path).rtt.forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
         // RFC 9260 §5.4: an address that is only now known to be the peer's is not verified.

@@ -160,6 +160,12 @@ pub(super) const KNOBS: &[Row] = &[
         "slow start ends when round trips grow: yes (HyStart++, RFC 9406), linux (HyStart, with cc=cubic) or no",
         [("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux)), ("no", None)]
     ),
+    Row {
+        key: "hystart_min_rtt",
+        help: "with hystart=linux, the least round trip of a path that it watches, such as 1ms; 0 = any",
+        print: |c| format_span(c.hystart_min_rtt),
+        parse: |c, text| parse_span(text).map(|span| c.hystart_min_rtt = span).map_err(|e| e.to_string()),
+    },
     switch!(pacing, "packets are spread over the round trip: yes or no"),
     switch!(prr, "proportional rate reduction in fast recovery (RFC 6937): yes or no"),
     switch!(nagle, "hold back a small packet while data is unacknowledged: yes or no"),

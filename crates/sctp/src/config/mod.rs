@@ -143,6 +143,8 @@ pub struct Config {
     pub tlp: bool,
     /// What ends slow start before a loss does.
     pub hystart: Option<SlowStartExit>,
+    /// Linux's HyStart watches paths whose least round trip is not below this.
+    pub hystart_min_rtt: Duration,
     /// Packets are spread over the round trip.
     pub pacing: bool,
     /// RFC 6937: in fast recovery, what leaves follows what arrives.
@@ -372,6 +374,7 @@ impl Config {
             rack: false,
             tlp: false,
             hystart: None,
+            hystart_min_rtt: Duration::ZERO,
             pacing: false,
             prr: false,
             nagle: false,

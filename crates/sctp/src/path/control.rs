@@ -8,6 +8,7 @@
 use super::Path;
 use crate::config::{Algorithm, Config};
 use anabranch_base::Instant;
+use anabranch_base::time::Duration;
 use anabranch_congestion::{
     Controller, Delivered, LossProbe, Pacer, Progress, Prr, Rack, SlowStart, SlowStartEnd, SlowStartExit,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Control {
     pub(crate) tail: bool,
     /// What ends slow start before a loss does.
     pub(crate) hystart: Option<SlowStartEnd>,
+    /// Linux's watches no path with a shorter round trip.
+    hystart_min_rtt: Duration,
     pub(crate) pacer: Option<Pacer>,
     /// The pace, not the window, held back what follows this offset.
     pub(crate) held_until: u64,
@@ -55,6 +58,7 @@ impl Control {
                 probe: LossProbe::default(),
                 tail: false,
                 hystart: exit.map(SlowStartEnd::new),
+                hystart_min_rtt: config.hystart_min_rtt,
                 pacer: config.pacing.then(Pacer::default),
                 held_until: 0,
                 proportional: config.prr,
@@ -100,10 +104,10 @@ impl Path {
         fresh: Option<&Delivered>,
     ) -> bool {
         let (window, mss) = (self.congestion.window(), self.chunk_limit() as u64);
-        let slow_start = window < self.congestion.ssthresh();
-        let Some(hystart) = self.control.as_mut().and_then(|control| control.hystart.as_mut()) else {
-            return false;
-        };
+        let Some(control) = self.control.as_mut() else { return false };
+        let Some(hystart) = control.hystart.as_mut() else { return false };
+        let long = hystart.least_rtt().is_none_or(|least| least >= control.hystart_min_rtt);
+        let slow_start = window < self.congestion.ssthresh() && long;
         let rtt = fresh.and_then(|fresh| fresh.sample(now));
         match hystart.on_ack(now, &Progress { acked, next, rtt, window, mss, slow_start }) {
             SlowStart::Full => false,

@@ -141,12 +141,14 @@ impl Lane {
     }
 
     /// Gives memory back that holds nothing: a stream whose turn came late had all that waited behind a lost packet, and
-    /// one that is used once and never again must not keep any. What all keep together is less than a receive buffer.
+    /// one that is used once and never again must not keep any. The first stream keeps what a bulk transfer fills between
+    /// two reads, or the allocator would take and clear pages for each message.
     #[inline]
     fn rest(&mut self, slot: usize, shared: bool) {
         let most = match slot {
             _ if shared => return self.rest_little(),
-            0..16 => 128 << 10,
+            0 => 512 << 10,
+            1..16 => 128 << 10,
             16..256 => 16 << 10,
             _ => 0,
         };
@@ -660,7 +662,7 @@ mod tests {
     /// What a lost packet made wait comes at once, and then not again.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
-        for (slot, most) in [(0, 128 << 10), (16, 16 << 10), (256, 0)] {
+        for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {
             let mut lane = Lane::default();
             let to = Delivery { stream: 0, ssn: 0, ppid: 0, tsn: 1, unordered: false };
             for _ in 0..100_000 {

@@ -25,6 +25,8 @@ pub struct App {
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
     /// All that was ever owed by the peer's present association: stream, unordered, what.
     owed_so_far: Vec<(u16, bool, Expected)>,
+    /// What the peer owed when its host rebooted: what had arrived, and could not be read yet, may still be read.
+    before_reboot: BTreeSet<(u16, bool, Expected)>,
     /// Messages that did not come: those behind them have.
     pub missing: BTreeSet<u64>,
     /// Messages this side's engine has given up (their numbers are their contexts).
@@ -86,11 +88,19 @@ impl App {
         format!("ordered {ordered:?}, unordered {unordered:?}, and {:?} did not come", self.missing)
     }
 
-    /// Forgets what is owed: the peer has rebooted. What this side has read of a message it is told the end of.
+    /// Forgets what is owed: the peer has rebooted. What this side has read of a message it is told the end of, and what
+    /// it has received in full behind that can still be read (RFC 9260 §5.2.4 A).
     pub fn forgive_rebooted(&mut self) {
         let partial = std::mem::take(&mut self.partial);
+        let mut before = std::mem::take(&mut self.before_reboot);
+        before.extend(
+            self.ordered.iter().flat_map(|(&stream, owed)| owed.iter().map(move |&e| (stream, false, e))),
+        );
+        before.extend(
+            self.unordered.iter().flat_map(|(&stream, owed)| owed.iter().map(move |&e| (stream, true, e))),
+        );
         self.forgive();
-        self.partial = partial;
+        (self.partial, self.before_reboot) = (partial, before);
     }
 
     /// Numbers of messages that are owed.
@@ -108,6 +118,7 @@ impl App {
         self.partial.clear();
         self.readable.clear();
         self.owed_so_far.clear();
+        self.before_reboot.clear();
     }
 
     /// The peer begins another association: what it says in it is counted from here.
@@ -158,6 +169,14 @@ impl App {
         }
         let whole = std::mem::take(whole);
         self.messages += 1;
+        let old = self.before_reboot.iter().find(|(of, kind, expected)| {
+            (*of, *kind, expected.ppid) == (stream, unordered, ppid)
+                && whole == content(expected.number, expected.length)
+        });
+        if let Some(&old) = old {
+            self.before_reboot.remove(&old);
+            return Some(whole.len());
+        }
         let expected = if unordered {
             let number = u64::from_be_bytes(whole[..8].try_into().expect("eight bytes"));
             let owed = self.unordered.entry(stream).or_default();

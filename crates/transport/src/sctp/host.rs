@@ -393,22 +393,21 @@ impl Association {
     #[inline]
     pub(super) fn lane(&mut self, stream: u16) -> &mut Lane {
         let index = usize::from(stream);
-        if self.lanes.len() <= index {
-            if index >= NEAR {
-                return self.others.entry(stream).or_default();
-            }
-            self.make_lanes(index);
-        }
-        &mut self.lanes[index]
+        if index < self.lanes.len() { &mut self.lanes[index] } else { self.new_lane(stream) }
     }
 
     #[cold]
-    fn make_lanes(&mut self, last: usize) {
-        if last < 4 {
-            // Thousands of associations may use no more.
-            self.lanes.reserve_exact(last + 1 - self.lanes.len());
+    fn new_lane(&mut self, stream: u16) -> &mut Lane {
+        let index = usize::from(stream);
+        if index >= NEAR {
+            return self.others.entry(stream).or_default();
         }
-        self.lanes.resize_with(last + 1, Lane::default);
+        if index < 4 {
+            // Thousands of associations may use no more.
+            self.lanes.reserve_exact(index + 1 - self.lanes.len());
+        }
+        self.lanes.resize_with(index + 1, Lane::default);
+        &mut self.lanes[index]
     }
 
     /// What a read or an accept that finds nothing more should say; `None`: wait.

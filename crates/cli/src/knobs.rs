@@ -155,7 +155,7 @@ mod linux {
         SENDERS.contains(&key)
     }
 
-    const SENDERS: [&str; 19] = [
+    const SENDERS: [&str; 20] = [
         "profile",
         "cc",
         "iw",

@@ -151,7 +151,11 @@ impl Checker {
         }
         mine.promised = Some(sack.cumulative);
         if let Some(highest) = peer_highest {
-            assert!(highest.at_or_after(sack.cumulative), "{from:?}: acknowledges what was not sent");
+            assert!(
+                highest.at_or_after(sack.cumulative),
+                "{from:?}: acknowledges {}, and {highest} was the last sent",
+                sack.cumulative
+            );
             let mut end = 0;
             for gap in gaps {
                 assert!(gap.start > end + 1, "{from:?}: gap blocks ascend and stay apart: {sack}");

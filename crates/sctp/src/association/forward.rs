@@ -36,7 +36,19 @@ impl Association {
         if self.reconfig.is_some() && self.may_be_renumbered() {
             return self.refuse_early(ctx.now, arrived);
         }
-        let forwarded = match Chunk::parse(raw) {
+        let chunk = Chunk::parse(raw);
+        let cumulative = match &chunk {
+            Ok(Chunk::ForwardTsn(forward)) => Some(forward.cumulative),
+            Ok(Chunk::IForwardTsn(forward)) => Some(forward.cumulative),
+            _ => None,
+        };
+        // RFC 6525 §5.2.4 G1: the numbering before lies 2^31 away. A late copy would skip that much.
+        let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
+        if far && self.renumbered_lately(ctx.now) {
+            self.stats.duplicates_received += 1;
+            return;
+        }
+        let forwarded = match chunk {
             Ok(Chunk::ForwardTsn(forward)) => self.recv.on_forward(forward.cumulative, forward.streams()),
             Ok(Chunk::IForwardTsn(forward)) => self.recv.on_iforward(forward.cumulative, forward.streams()),
             _ => Err(Violation("3.3: a chunk does not have the form of its type")),

@@ -46,8 +46,10 @@ impl SendHalf {
         let room = u64::try_from(self.room()).unwrap_or(0);
         let next = self.board.next();
         let peers = self.edge.saturating_sub(next);
-        let data = self.buffer.end().saturating_sub(next).div_ceil(mss);
-        let quota = (room.min(window / 2) / mss).min(peers / mss).min(data);
+        let data = self.buffer.end().saturating_sub(next);
+        let allowed = room.min(window / 2).min(peers);
+        // The last segment of what there is may be short.
+        let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.most == 0 || self.board.una() >= bursts.known_until {
             bursts.known_until = next + 1;

@@ -100,6 +100,7 @@ impl Association {
         // or to another path (RFC 5681 §4.3: a loss of what was sent again is one more sign of congestion).
         let reduces = !in_recovery;
         let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
+        let (polls, more) = (self.polls, self.send.queue.unsent_bytes() > 0);
         let mut lost_on_any = false;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
@@ -107,8 +108,8 @@ impl Association {
                 continue;
             }
             let path = self.paths.at(index);
-            let flight_before = path.flight;
-            path.flight = flight_before.saturating_sub(ack.landed);
+            let flight_before = path.flight_before(polls, more);
+            path.flight = path.flight.saturating_sub(ack.landed);
             if ack.timed {
                 path.timed = None;
             }
@@ -120,12 +121,14 @@ impl Association {
                 let revived = path.is_shown_by(base) && path.on_answer(ctx.now);
                 let fresh = outcome.fresh.get(index);
                 let conservative = path.control.is_some() && path.watch_slow_start(ctx.now, base, end, fresh);
+                let full = path.fills_window(flight_before, base);
+                path.full_at = full.then_some(polls);
                 let acked = Acked {
                     bytes: ack.acked,
                     flight_before,
                     cumulative: outcome.cumulative,
                     in_recovery: was_in_recovery,
-                    window_limited: path.fills_window(flight_before, base),
+                    window_limited: full,
                     conservative,
                     rtt: path.rtt.smoothed(),
                 };

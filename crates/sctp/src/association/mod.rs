@@ -188,6 +188,8 @@ pub(crate) struct Association {
     /// RFC 9260 §6.1 D: packets that may still be sent at this instant.
     burst_left: u32,
     burst_at: Instant,
+    /// Chances to send so far: calls of `poll_transmit`.
+    polls: u64,
     limit: Option<Limit>,
     /// The one of the last SACK, kept for its memory.
     outcome: Option<Box<SackOutcome>>,
@@ -250,6 +252,7 @@ impl Association {
             largest: 0,
             burst_left: 0,
             burst_at: Instant::MAX,
+            polls: 0,
             limit: None,
             outcome: None,
             shutdown_asked: false,

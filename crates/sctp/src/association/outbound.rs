@@ -93,6 +93,7 @@ impl Association {
     /// Appends packets to `out`; false when nothing is to be sent.
     #[inline]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
+        self.polls = self.polls.wrapping_add(1);
         self.send_plainly(ctx, out, tag) || self.transmit_any(ctx, out, tag)
     }
 

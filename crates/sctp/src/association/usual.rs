@@ -130,9 +130,10 @@ impl Association {
         }
         let index = usize::from(taken.path);
         let base = self.send.outstanding.base();
+        let (polls, more) = (self.polls, self.send.queue.unsent_bytes() > 0);
         let path = self.paths.at(index);
-        let flight_before = path.flight;
-        path.flight = flight_before.saturating_sub(taken.size);
+        let flight_before = path.flight_before(polls, more);
+        path.flight = path.flight.saturating_sub(taken.size);
         if let Some((timed, at)) = path.timed
             && timed >= taken.begin
             && timed < base
@@ -143,12 +144,14 @@ impl Association {
         }
         path.one_packet = false;
         let revived = path.is_shown_by(base) && path.on_answer(ctx.now);
+        let full = path.fills_window(flight_before, base);
+        path.full_at = full.then_some(polls);
         let acked = Acked {
             bytes: taken.size,
             flight_before,
             cumulative: true,
             in_recovery: false,
-            window_limited: path.fills_window(flight_before, base),
+            window_limited: full,
             conservative: false,
             rtt: path.rtt.smoothed(),
         };

@@ -119,6 +119,18 @@ impl Path {
         }
     }
 
+    /// RFC 9260 §7.2.1, "fully utilized": a window that a SACK found full stays full until the association may
+    /// send again (`polls` counts its chances), if there is `more` to send. A host that reads several SACKs at
+    /// once would otherwise grow the window by the first of them alone.
+    #[inline]
+    pub(crate) fn flight_before(&self, polls: u64, more: bool) -> u64 {
+        if more && self.full_at == Some(polls) {
+            self.flight.max(self.congestion.window())
+        } else {
+            self.flight
+        }
+    }
+
     /// The sender used its window, with `flight` bytes out before a SACK up to `acked`.
     ///
     /// RFC 9260 §7.2.1 asks for a window that is full. With one of the newer mechanisms it counts

@@ -57,6 +57,8 @@ pub(crate) struct Path {
     pub(crate) congestion: Algorithm,
     /// Bytes of DATA chunks in flight, their headers and padding included.
     pub(crate) flight: u64,
+    /// The last SACK found the window full, after so many chances to send (`Association::polls`).
+    pub(crate) full_at: Option<u64>,
     /// The lowest offset in flight here, at or after which the search for it begins.
     pub(crate) earliest: u64,
     /// It is not below that, but was not found: there was too much to look at.
@@ -110,6 +112,7 @@ impl Path {
             rtt,
             congestion: congestion::begin(config, u64::from(mtu), address.is_ipv6()),
             flight: 0,
+            full_at: None,
             earliest: 0,
             earliest_unsure: false,
             timed: None,

@@ -2,6 +2,7 @@
 
 use crate::net::{A, B};
 use crate::script::Script;
+use anabranch_base::{Batch, Engine, Instant};
 use anabranch_sctp::Message;
 use anabranch_wire::sctp::*;
 use expect_test::expect;
@@ -162,4 +163,36 @@ fn a_sack_for_the_future() {
            1.025  A ◄── B   ABORT protocol-violation(6.2.1: a SACK acknowledges what was never sent)
            1.050          A: closed: Aborted(Some(13))
     "#]]);
+}
+
+/// RFC 9260 §7.2.1: "fully utilized" is judged by the last chance to send. A host that reads two SACKs at once grows its
+/// window as one that sends between them; what has nothing more to send does not.
+#[test]
+fn sacks_read_at_once_grow_the_window_as_one_by_one() {
+    let grown = |bytes: usize, at_once: bool| {
+        let mut script = Script::established(&[]);
+        script.send(A, 0, bytes).run_to(1_040);
+        let sacks: Vec<_> = script.net.flying.values().cloned().collect();
+        assert_eq!(sacks.len(), 2, "a SACK of the first packet, and of the next two");
+        script.net.flying.clear();
+        let (id, now) = (script.id(A), Instant::from_millis(1_050));
+        let engine = &mut script.net.end(A).engine;
+        let (mut batch, mut out) = (Batch::new(2), Batch::new(1));
+        for sack in &sacks {
+            (batch.source, batch.target) = (sack.source, sack.target);
+            batch.push(&sack.bytes);
+            if !at_once {
+                engine.handle_batch(now, &mut batch);
+                batch.clear();
+                while engine.poll_transmit(now, &mut out) {
+                    out.clear();
+                }
+            }
+        }
+        engine.handle_batch(now, &mut batch);
+        engine.info(id).expect("it lives").paths[0].cwnd
+    };
+    assert_eq!(grown(20_000, false), 4_404 + 2 * 1_468);
+    assert_eq!(grown(20_000, true), 4_404 + 2 * 1_468);
+    assert_eq!(grown(3 * 1_452, true), 4_404 + 1_468, "nothing more to send");
 }

@@ -8,9 +8,12 @@ use crate::{children_cpu, median};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The command that starts a peer.
+type Start = dyn Fn(u32, &str, bool) -> Command;
+
 /// A simulator that does the same transfer.
 pub struct Peer {
-    command: Box<dyn Fn(u32, &str, bool) -> Command>,
+    command: Box<Start>,
     /// CPU seconds of its start-up.
     startup: f64,
 }

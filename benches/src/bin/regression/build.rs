@@ -5,6 +5,8 @@ use std::process::Command;
 
 /// The built programs of one tree.
 pub struct Tree {
+    /// Where its sources are.
+    pub root: PathBuf,
     /// `anabranch` itself.
     pub anabranch: PathBuf,
     /// The folder with the benchmarks' programs.
@@ -12,8 +14,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The project as it was at a commit, checked out below `target/regression`.
-    pub fn of_commit(revision: &str) -> Result<Self, String> {
+    /// The project as it was at a commit, checked out below `target/regression`, with these programs of the benchmarks.
+    pub fn of_commit(revision: &str, programs: &[&str]) -> Result<Self, String> {
         let root = root();
         let id = run(Command::new("git")
             .current_dir(&root)
@@ -28,15 +30,15 @@ impl Tree {
                 .arg(&checkout)
                 .arg(id.trim()))?;
         }
-        Self::build(&checkout)
+        Self::build(&checkout, programs)
     }
 
     /// The project as it lies around this program.
-    pub fn of_this_checkout() -> Result<Self, String> {
-        Self::build(&root())
+    pub fn of_this_checkout(programs: &[&str]) -> Result<Self, String> {
+        Self::build(&root(), programs)
     }
 
-    fn build(root: &Path) -> Result<Self, String> {
+    fn build(root: &Path, programs: &[&str]) -> Result<Self, String> {
         eprintln!("building {}", root.display());
         let cargo = |folder: &Path, words: &[&str]| {
             run(Command::new("cargo")
@@ -46,8 +48,12 @@ impl Tree {
                 .args(words))
         };
         cargo(root, &["-p", "anabranch-cli"])?;
-        cargo(&root.join("benches"), &["--bin", "speed", "--bin", "memory"])?;
+        if !programs.is_empty() {
+            let words: Vec<&str> = programs.iter().flat_map(|program| ["--bin", program]).collect();
+            cargo(&root.join("benches"), &words)?;
+        }
         Ok(Self {
+            root: root.to_owned(),
             anabranch: root.join("target/release/anabranch"),
             benches: root.join("benches/target/release"),
         })

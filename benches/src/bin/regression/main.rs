@@ -8,6 +8,7 @@
 //! the machine alone makes of equal programs) and of tree/base, each with its 95 % t-interval. A workload has become
 //! slower when the lower bound of tree/base exceeds 1.02: the exit code is 1 then.
 
+#[expect(dead_code, reason = "`identical` looks at the sources")]
 mod build;
 #[path = "../network/net.rs"]
 #[expect(dead_code, reason = "the `network` benchmark uses the rest of it")]
@@ -21,6 +22,9 @@ use workload::Workload;
 
 /// The lower bound of a ratio above which a workload counts as slower.
 const SLOWER: f64 = 1.02;
+
+/// The benchmarks that are workloads.
+const PROGRAMS: [&str; 2] = ["speed", "memory"];
 
 fn main() -> ExitCode {
     match measure() {
@@ -47,7 +51,7 @@ fn measure() -> Result<ExitCode, String> {
     if workloads.is_empty() {
         return Err("--only: speed, memory or network".to_owned());
     }
-    let (base, tree) = (Tree::of_commit(&base)?, Tree::of_this_checkout()?);
+    let (base, tree) = (Tree::of_commit(&base, &PROGRAMS)?, Tree::of_this_checkout(&PROGRAMS)?);
     let net = Net::make(false);
     eprintln!("{}; {pairs} rounds of {} workloads", net.told(), workloads.len());
     let mut seconds = vec![[const { Vec::new() }; 3]; workloads.len()];

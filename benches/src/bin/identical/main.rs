@@ -1,0 +1,145 @@
+//! Whether this tree prints and writes the same bytes as an earlier commit.
+//!
+//!     cargo run --release --bin identical -- --base REV [--only WORD] [--rename OLD=NEW].. [--keep DIR]
+//!
+//! Checks the earlier commit out below `target/regression`, builds `anabranch` of both trees, and runs each command of
+//! `commands.txt` with both in an empty folder. Exit codes, standard output, standard error and every file that was
+//! written (captures, results.json, reports) have to be equal. Then each golden text of the earlier tree's tests
+//! (`expect![..]`) has to stand somewhere in this one's. `--rename` says that a word was renamed in text: it is replaced
+//! in what the earlier commit printed (never in JSON or captures). `--keep` leaves the files of both for a look.
+//!
+//! Prints a line for each command; the exit code is 1 when one differs.
+
+#[path = "../regression/build.rs"]
+#[expect(dead_code, reason = "`regression` runs the benchmarks")]
+mod build;
+mod golden;
+
+use build::Tree;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// The commands: a line each, words apart by spaces; ` ; ` parts those that run in one folder, one after the other; `#`
+/// begins a comment.
+const COMMANDS: &str = include_str!("commands.txt");
+
+fn main() -> ExitCode {
+    match compare() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("identical: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn compare() -> Result<bool, String> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let values = |flag: &str| -> Vec<String> {
+        args.windows(2).filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
+    };
+    let base = values("--base").pop().ok_or("--base REV: the commit to compare with")?;
+    let only = values("--only").pop().unwrap_or_default();
+    let renamed: Vec<(String, String)> = values("--rename")
+        .iter()
+        .map(|pair| pair.split_once('=').map(|(old, new)| (old.to_owned(), new.to_owned())))
+        .collect::<Option<_>>()
+        .ok_or("--rename OLD=NEW: a word of the earlier commit, and what it is called now")?;
+    let (base, tree) = (Tree::of_commit(&base, &[])?, Tree::of_this_checkout(&[])?);
+    let kept = values("--keep").pop().map(PathBuf::from);
+    let folder = kept
+        .clone()
+        .unwrap_or_else(|| std::env::temp_dir().join(format!("anabranch-identical-{}", std::process::id())));
+    let (mut same, mut count) = (0, 0);
+    let lines = COMMANDS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for (number, line) in lines.filter(|line| line.contains(&only)).enumerate() {
+        let run = |tree: &Tree, name: &str| {
+            outcome(&tree.anabranch, line, &folder.join(format!("{number}-{name}")))
+        };
+        let mut before = run(&base, "base")?;
+        for (name, bytes) in &mut before {
+            if is_text(name) {
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                *bytes = renamed.iter().fold(text, |text, (old, new)| text.replace(old, new)).into_bytes();
+            }
+        }
+        let difference = difference(&before, &run(&tree, "tree")?);
+        count += 1;
+        same += usize::from(difference.is_none());
+        println!("{}  {line}", if difference.is_none() { "same   " } else { "DIFFERS" });
+        if let Some(difference) = difference {
+            println!("         {difference}");
+        }
+    }
+    if kept.is_none() {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    let lost = golden::lost(&base.root, &tree.root)?;
+    for text in &lost {
+        println!("GONE     {text}");
+    }
+    println!("{same} of {count} commands print and write the same; {} golden texts are gone", lost.len());
+    Ok(same == count && lost.is_empty())
+}
+
+/// Runs a command in an empty folder: all that came of it, by name.
+fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).map_err(wrong)?;
+    }
+    std::fs::create_dir_all(folder).map_err(wrong)?;
+    let mut all = BTreeMap::<String, Vec<u8>>::new();
+    for command in line.split(" ; ") {
+        let output = Command::new(program)
+            .args(command.split_whitespace())
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let code = format!("{:?}", output.status.code()).into_bytes();
+        for (name, bytes) in [("exit code", code), ("stdout", output.stdout), ("stderr", output.stderr)] {
+            all.entry(name.to_owned()).or_default().extend(bytes);
+        }
+    }
+    files(folder, folder, &mut all).map_err(wrong)?;
+    Ok(all)
+}
+
+fn files(root: &Path, folder: &Path, all: &mut BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files(root, &path, all)?;
+        } else {
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            all.insert(name, std::fs::read(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Whether what has this name is read by people alone.
+fn is_text(name: &str) -> bool {
+    matches!(name, "stdout" | "stderr") || name.ends_with(".html")
+}
+
+/// The first thing that is not equal, and where.
+fn difference(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<u8>>) -> Option<String> {
+    for name in before.keys().chain(after.keys()) {
+        let (Some(old), Some(new)) = (before.get(name), after.get(name)) else {
+            return Some(format!("{name}: written by one of them alone"));
+        };
+        if old != new {
+            let at = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+            let around = |bytes: &[u8]| {
+                let part = &bytes[at.saturating_sub(30)..bytes.len().min(at + 50)];
+                String::from_utf8_lossy(part).escape_debug().to_string()
+            };
+            return Some(format!("{name}, byte {at}: '{}' was '{}'", around(new), around(old)));
+        }
+    }
+    None
+}

@@ -47,6 +47,7 @@ mod rules_of_transfer;
 mod scope;
 mod shutdown;
 mod silence;
+mod slow_start;
 mod strays;
 mod suspects;
 mod undelivered;

@@ -1,0 +1,37 @@
+//! What ends slow start before a loss does.
+
+use crate::net::{A, B, Flight};
+use crate::script::Script;
+use anabranch_base::Instant;
+use anabranch_base::time::Duration;
+
+/// Where slow start is after 400 kB over a link of a packet a millisecond and 50 ms round trip: cwnd and ssthresh.
+fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
+    let link = [("iw", "10"), ("max_burst", "0"), ("rcvbuf", "1MiB"), ("sndbuf", "1MiB"), ("delack", "0")];
+    let mut script = Script::established(&[&link, changes].concat());
+    script.send(A, 0, 400_000);
+    let mut free = Instant::ZERO;
+    let mut fate = |now: Instant, from, flight: &Flight| {
+        let mut wait = Duration::ZERO;
+        if from == A && flight.bytes.len() > 1_000 {
+            wait = free.since(now);
+            free = now + wait + Duration::from_millis(1);
+        }
+        vec![(wait, flight.clone())]
+    };
+    let until = script.net.now + Duration::from_secs(2);
+    script.net.run_until(until, &mut fate, None);
+    assert_eq!(script.net.ends[1].engine.stats(script.id(B)).expect("up").messages_received, 1);
+    let path = &script.net.ends[0].engine.info(script.id(A)).expect("up").paths[0];
+    (path.cwnd, path.ssthresh)
+}
+
+/// Linux's HyStart ends slow start by a train of acknowledgements of half a round trip. With `hystart_min_rtt` it watches
+/// only paths whose least round trip is not below that; the RFC's rule knows no such limit.
+#[test]
+fn hystart_of_linux_leaves_shorter_paths_alone() {
+    let linux =
+        |least| after_a_transfer(&[("cc", "cubic"), ("hystart", "linux"), ("hystart_min_rtt", least)]);
+    let ended = (98_684, 96_888);
+    assert_eq!([linux("0ms"), linux("50ms"), linux("51ms")], [ended, ended, (280_388, u64::MAX)]);
+}

@@ -33,6 +33,7 @@ mod paths;
 mod patience;
 mod peers;
 mod plpmtud;
+mod profiles;
 mod rack;
 mod reconfig;
 mod reconfig_again;

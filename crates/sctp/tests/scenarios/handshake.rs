@@ -236,6 +236,51 @@ fn the_rto_after_a_stale_cookie() {
     }
 }
 
+/// RFC 9260 §6.3.1 C4: the INIT that follows a stale cookie is new: its answer is measured.
+#[test]
+fn the_new_init_measures_the_round_trip() {
+    let mut script = Script::new(&[("cookie_life", "60ms"), ("rto_min", "10ms"), ("rto_var_min", "0")]);
+    script.delay(A, "COOKIE ECHO", 80).associate();
+    script.lose_times(A, "COOKIE ECHO", 2).run(9_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        0.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.050  A ──► B   COOKIE ECHO     delayed 80 ms
+        0.155  A ◄── B   ERROR stale-cookie(70000us)
+        0.180  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=200ms families=v4
+        0.205  A ◄── B   INIT ACK      tag=B2 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.230  A ──► B   COOKIE ECHO     ✗ lost
+        0.415  A ──► B   COOKIE ECHO     ✗ lost
+        0.785  A ──► B   COOKIE ECHO
+        0.810  A ◄── B   ERROR stale-cookie(345000us)
+        0.835  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 preserve=395ms families=v4
+        0.860  A ◄── B   INIT ACK      tag=B3 rwnd=64k os=10 is=10 tsn=1 …cookie
+        0.885  A ──► B   COOKIE ECHO
+        0.910          B: accepted, 10 streams out, 10 in
+        0.910  A ◄── B   COOKIE ACK
+        0.935          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
+/// RFC 9260 §6.3.1 C5: the answer to an INIT that was repeated measures nothing, but T1-cookie does not begin with the
+/// back-off of T1-init.
+#[test]
+fn the_cookie_echo_does_not_wait_as_the_init_did() {
+    let mut script = Script::new(&[("rto_initial", "1s")]);
+    script.lose_times(A, "INIT", 2).lose(A, "COOKIE ECHO").associate().run(9_000);
+    script.check(expect![[r#"
+        0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+        1.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4     ✗ lost
+        3.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1 families=v4
+        3.025  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
+        3.050  A ──► B   COOKIE ECHO     ✗ lost
+        4.050  A ──► B   COOKIE ECHO
+        4.075          B: accepted, 10 streams out, 10 in
+        4.075  A ◄── B   COOKIE ACK
+        4.100          A: established, 10 streams out, 10 in
+    "#]]);
+}
+
 /// RFC 9260 §5.1.1: each side sends on no more streams than the other takes.
 #[test]
 fn streams_are_negotiated() {

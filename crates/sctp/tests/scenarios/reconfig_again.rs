@@ -3,7 +3,7 @@
 use crate::net::{A, B};
 use crate::script::{Script, configured};
 use anabranch_base::time::Duration;
-use anabranch_sctp::{Direction, Event, Message};
+use anabranch_sctp::{Direction, Event, Message, Reliability};
 use expect_test::expect;
 
 fn used(changes: &[(&str, &str)]) -> Script {
@@ -263,5 +263,42 @@ fn promises_and_wishes_about_the_same_streams() {
         23.025          A: received sid=3 len=20
         23.225  A ──► B   SACK          cum=7 rwnd=64k
         23.225  A ◄── B   SACK          cum=8 rwnd=64k
+    "#]]);
+}
+
+/// RFC 6525 §5.2.4 G1: a renumbering moves the TSNs by 2^31. A late copy of a FORWARD TSN of the numbering before lies as far
+/// ahead then: it skips nothing, and what is sent by the new numbers arrives.
+#[test]
+fn a_late_forward_tsn_of_the_numbering_before() {
+    let mut script = used(&[("partial_reliability", "yes"), ("iw", "10")]);
+    let reliability = Reliability::Lifetime(Duration::from_millis(10));
+    script.lose(A, "DATA tsn=3 ").duplicate_late(A, "FORWARD TSN", 3_000);
+    script.send_message(A, Message { stream: 1, reliability, ..Message::default() }, 100).run(1_500);
+    for _ in 0..3 {
+        script.send(A, 2, 10).run(300);
+    }
+    script.reset_association(A).expect("taken");
+    script.run(2_000).send(A, 1, 20).run(1_000);
+    script.check(expect![[r#"
+        2.000  A ──► B   DATA          tsn=3 sid=1 ssn=1 len=100 BE     ✗ lost
+        3.000          A: gave up sid=1 len=100 context=4, sent, by Lifetime
+        3.000  A ──► B   FORWARD TSN   cum=3 sid:ssn=1:1     duplicated
+        3.225  A ◄── B   SACK          cum=3 rwnd=64k
+        3.500  A ──► B   DATA          tsn=4 sid=2 ssn=1 len=10 BE
+        3.525          B: received sid=2 len=10
+        3.725  A ◄── B   SACK          cum=4 rwnd=64k
+        3.800  A ──► B   DATA          tsn=5 sid=2 ssn=2 len=10 BE
+        3.825          B: received sid=2 len=10
+        4.025  A ◄── B   SACK          cum=5 rwnd=64k
+        4.100  A ──► B   DATA          tsn=6 sid=2 ssn=3 len=10 BE
+        4.125          B: received sid=2 len=10
+        4.325  A ◄── B   SACK          cum=6 rwnd=64k
+        4.400  A ──► B   RE-CONFIG reset-tsn(#1)
+        4.425          B: association reset
+        4.425  A ◄── B   RE-CONFIG response(#1 performed) next=2/-2147483641; SACK cum=-2147483642 rwnd=64k
+        4.450          A: association reset
+        6.400  A ──► B   DATA          tsn=-2147483641 sid=1 ssn=0 len=20 BE
+        6.425          B: received sid=1 len=20
+        6.625  A ◄── B   SACK          cum=-2147483641 rwnd=64k
     "#]]);
 }

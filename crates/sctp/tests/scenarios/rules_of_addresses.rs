@@ -72,6 +72,31 @@ fn an_abort_to_an_address_that_has_gone() {
     script.forget();
 }
 
+/// RFC 5061 §5.3.1: an ABORT may answer what left from an address before it went, while that comes back and for a while
+/// then: it means nothing. One that comes much later does.
+#[test]
+fn an_abort_to_an_address_that_is_back() {
+    let mut script = Script::multi_homed(&[25, 25], ON);
+    script.associate().run(3_000);
+    withhold(&mut script);
+    script.run(1_000);
+    let (id, now) = (script.id(A), script.net.now);
+    script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
+    let (own, peers) = (script.tag(A), script.tag(B));
+    // Before the answer and after it, up to half a minute.
+    for wait in [0, 200, 29_000] {
+        script.run(wait);
+        abort(&mut script, 2, own, false);
+        abort(&mut script, 2, peers, true);
+        assert_eq!(state(&script, A), Some(AssociationState::Established), "{wait} ms later");
+    }
+    script.send(A, 0, 100).send(B, 0, 100).run(2_000);
+    assert_eq!((script.app(A).messages, script.app(B).messages), (1, 1));
+    abort(&mut script, 2, own, false);
+    assert!(script.net.ends[0].events.iter().any(|event| matches!(event, Event::Closed { .. })));
+    script.forget();
+}
+
 /// RFC 5061 §5.3 F13: packets from an address that was deleted are out of the blue.
 #[test]
 fn packets_from_an_address_that_has_gone() {
@@ -160,6 +185,35 @@ fn what_the_peer_does_not_know_is_not_asked_again() {
     withhold(&mut known.script);
     known.script.run(2_000);
     assert_eq!(known.script.net.ladder.take(), "");
+}
+
+/// RFC 5061 §5.3 F11: a deletion that failed behind another request had to fail, and is asked for again; one that failed for
+/// itself is not.
+#[test]
+fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
+    for behind in [true, false] {
+        let mut known = Known::with(2);
+        let id = known.script.id(A);
+        let primary = |known: &mut Known, n: usize| {
+            let now = known.script.net.now;
+            known.script.net.end(A).engine.set_peer_primary(now, id, at(n)).expect("dynamic");
+        };
+        // While the first ASCONF waits for its answer both requests of the second are wished for.
+        primary(&mut known, 2);
+        known.script.run(30);
+        primary(&mut known, 1);
+        withhold(&mut known.script);
+        known.answer(0, &[]);
+        known.script.run(30);
+        known.script.forget();
+        // RFC 5061 §4.3.5: this side is not authorized to ask for it.
+        let failed = |id| Param::RequestFailed { id, causes: &[0, 0xa3, 0, 4] };
+        let first = if behind { failed(2) } else { Param::RequestDone(2) };
+        known.answer(1, &[first, failed(3)]);
+        known.script.run(200);
+        let drawn = known.script.net.ladder.take();
+        assert_eq!(drawn.contains("ASCONF serial=3 from=10.0.1.1 delete=10.0.2.1"), behind, "{drawn}");
+    }
 }
 
 /// RFC 5061 §5.1 A9, §5.1.1: who reports the chunk itself is sent no ASCONF any more; T4 does not run.

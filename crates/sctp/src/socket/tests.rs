@@ -442,6 +442,24 @@ fn messages_that_die_with_their_association_have_failed() {
     }
 }
 
+/// RFC 6458 §5.3.4: the data of a message with `SCTP_ABORT` is the reason, which the peer gets in the ABORT.
+#[test]
+fn the_data_of_an_abort_is_its_reason() {
+    for reason in [&b"enough of this"[..], b""] {
+        let mut ends = pair();
+        let (client, _) = connected(&mut ends);
+        ends[0].send(NOW, client, reason, SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
+        let mut batch = Batch::new(1);
+        assert!(ends[0].poll_transmit(NOW, &mut batch));
+        let packet = batch.packets().next().expect("an ABORT").payload.to_vec();
+        // RFC 9260 §3.3.7, §3.3.10.12: the chunk, and the cause of a user-initiated abort.
+        let (chunk, cause) = packet[12..].split_at(4);
+        let length = |header: &[u8]| usize::from(u16::from_be_bytes([header[2], header[3]]));
+        assert_eq!((chunk[0], &cause[..2], length(cause)), (6, &[0, 12][..], 4 + reason.len()));
+        assert_eq!(&cause[4..length(cause)], reason);
+    }
+}
+
 /// RFC 6458 §6.1.8: who would authenticate is told of a peer that does not.
 #[test]
 fn a_peer_without_auth_is_told() {

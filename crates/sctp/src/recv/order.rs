@@ -659,6 +659,23 @@ impl Order {
 mod tests {
     use super::*;
 
+    /// The first stream keeps what a bulk transfer fills between two reads; a buffer that is larger it gives back.
+    #[test]
+    fn the_first_stream_keeps_its_buffer() {
+        for (slot, filled, keeps) in
+            [(0, 300 << 10, true), (0, 600 << 10, false), (1, 100 << 10, true), (1, 300 << 10, false)]
+        {
+            let mut lane = Lane::default();
+            lane.bytes.reserve_exact(filled);
+            let to = Delivery { stream: 0, ssn: 0, ppid: 0, tsn: 1, unordered: false };
+            lane.push(&vec![1; filled], to);
+            let capacity = lane.bytes.capacity();
+            assert!(lane.read(&mut vec![0; filled], false, None).is_some_and(|read| read.bytes == filled));
+            lane.rest(slot, false);
+            assert_eq!(lane.bytes.capacity(), if keeps { capacity } else { 0 }, "{slot}: {filled}");
+        }
+    }
+
     /// What a lost packet made wait comes at once, and then not again.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {

@@ -207,6 +207,35 @@ mod tests {
         }
     }
 
+    /// A ring that takes what it may hold as a rule has no more memory than that, so it is kept when it is empty.
+    #[test]
+    fn a_ring_grows_to_what_it_may_hold() {
+        for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {
+            let mut bytes = StreamBytes::default();
+            while bytes.end() + 1_000 <= most {
+                bytes.push(&[7; 1_000], most);
+            }
+            assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
+            // What is more than it may hold goes in all the same.
+            bytes.push(&vec![7; 2 * most as usize], most);
+            assert!(bytes.capacity() >= 2 * most);
+        }
+    }
+
+    /// What a ring has ready beyond what it holds is memory, too: of a large one a quarter.
+    #[test]
+    fn a_large_ring_grows_by_a_quarter() {
+        let mut bytes = StreamBytes::default();
+        let mut before = 0;
+        for _ in 0..4_000 {
+            let grown = bytes.push(&[7; 1_000], u64::MAX);
+            assert_eq!(grown, bytes.capacity() - before);
+            let held = bytes.end();
+            assert!(held < 2 * DOUBLED as u64 || bytes.capacity() <= held + held / 4 + 1_000, "{held}");
+            before = bytes.capacity();
+        }
+    }
+
     #[test]
     fn what_is_gone_is_not_asked_for() {
         let mut bytes = StreamBytes::default();

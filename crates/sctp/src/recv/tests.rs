@@ -1,8 +1,9 @@
 //! The receiving half against a plain model: fragments in any order come out
 //! as messages, whole, once, in order per stream.
 
+use super::reassembly::Pool;
 use super::*;
-use anabranch_base::Rng;
+use anabranch_base::{Budget, Rng};
 use anabranch_wire::sctp::Ssn;
 
 struct Sent {
@@ -171,5 +172,32 @@ fn tiny_messages_that_wait_are_bounded() {
             let data = Data { tsn, ssn, begin: true, end: true, payload: b"x", ..Data::default() };
             assert!(matches!(half.on_data(&data), Ok(Taken::New(_))));
         }
+    }
+}
+
+/// RFC 9260 §3.3.2: the first a_rwnd is what may be had of the memory that associations share, and 1500 at least.
+#[test]
+fn the_first_window_is_what_may_be_had() {
+    let budget = Budget::new(16 << 20, 1_000);
+    let mut config = Config::default();
+    config.rcvbuf = 4 << 20;
+    assert_eq!(first_window(&config), 4 << 20);
+    config.memory = Some(budget.clone());
+    // A third of a quarter of 8,388 bytes and of an eighth of the other half.
+    assert_eq!(first_window(&config), 350_249);
+    let mut others = Account::new(&budget, 1);
+    others.holds(16 << 20);
+    assert_eq!(first_window(&config), 1_500);
+}
+
+/// Buffers that are used again are bounded by their bytes, and none is kept where memory is shared.
+#[test]
+fn a_pool_keeps_so_many_bytes() {
+    for (shared, kept) in [(false, 4), (true, 0)] {
+        let mut pool = Pool::new(shared);
+        for _ in 0..100 {
+            pool.put(Vec::with_capacity(64 << 10));
+        }
+        assert_eq!((0..100).filter(|_| pool.take().capacity() > 0).count(), kept, "shared {shared}");
     }
 }

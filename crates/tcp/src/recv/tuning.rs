@@ -117,6 +117,25 @@ impl Tuning {
 mod tests {
     use super::*;
 
+    /// tcp_grow_window: with `ack_push` more is offered as segments come, twice as much as each brings, and a small one widens
+    /// nothing; without it all at once.
+    #[test]
+    fn more_is_offered_segment_by_segment() {
+        for by_segment in [true, false] {
+            let mut config = Config::default();
+            config.ack_push = by_segment;
+            let mut tuning = Tuning::new(&config);
+            tuning.on_read(Instant::from_millis(100), 50_000, Some(Duration::from_millis(100)), 1460);
+            assert_eq!(tuning.offered() == 65_535, by_segment, "{}", tuning.offered());
+            if by_segment {
+                let widened =
+                    [1460, LEAST_WIDENING - 1].map(|length| (tuning.widen(length), tuning.offered()));
+                assert_eq!(widened, [(true, 68_455), (false, 68_455)]);
+                assert!(tuning.is_behind());
+            }
+        }
+    }
+
     /// A sender in slow start is never held back, one that sends little is offered little.
     #[test]
     fn the_window_stays_ahead_of_slow_start() {

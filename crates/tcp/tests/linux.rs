@@ -200,3 +200,54 @@ fn slow_start_ends_before_the_queue_is_full() {
     assert!(lost("cubic", "no") > 20, "{}", lost("cubic", "no"));
     assert!(lost("reno", "linux") > 20, "{}", lost("reno", "linux"));
 }
+
+/// tcp_enter_loss: what left less than a round trip before a timeout is not taken for lost, and the window is that and a
+/// segment more.
+#[test]
+fn after_a_timeout_the_window_is_what_may_still_arrive() {
+    let lost_after_a_round_trip = |unit| {
+        let mut pair = sacked(&[("cwnd_unit", unit), ("tlp", "no")]);
+        pair.write(Left, &pattern(1_000));
+        pair.settle();
+        pair.lose_data(Left, &[2, 3], 1000);
+        pair.write(Left, &pattern(2_000));
+        pair
+    };
+    for (unit, expected) in [("bytes", 1_000), ("segments", 4_000)] {
+        let (mut pair, mut wait) = (lost_after_a_round_trip(unit), Duration::ZERO);
+        while pair.stats(Left).timeouts == 0 && wait < Duration::from_secs(5) {
+            wait += Duration::from_millis(1);
+            pair.run_for(Duration::from_millis(1));
+        }
+        // The same again, with more written shortly before the timeout.
+        let mut pair = lost_after_a_round_trip(unit);
+        pair.run_for(wait - Duration::from_millis(20));
+        pair.write(Left, &pattern(3_000));
+        pair.run_for(Duration::from_millis(25));
+        assert_eq!((pair.stats(Left).timeouts, pair.info(Left).cwnd), (1, expected), "{}", pair.ladder());
+        pair.settle();
+    }
+}
+
+/// tcp_enter_loss: a timeout amid the repair of a loss is of the same loss: in a window of segments the threshold is not
+/// halved again.
+#[test]
+fn a_timeout_in_a_repair_halves_nothing_again() {
+    for (unit, thresholds) in [("bytes", [5_500, 2_750]), ("segments", [5_000, 5_000])] {
+        let mut pair = sacked(&[("cwnd_unit", unit), ("ssthresh", "window"), ("tlp", "no")]);
+        // The second of ten is lost, and so are its repairs.
+        let mut n = 0;
+        pair.judge(move |_, side, _, bytes| {
+            let full = side == Left && bytes.len() > 1000;
+            n += u32::from(full);
+            if full && (n == 2 || n > 10) { Fate::Lose } else { Fate::Arrive }
+        });
+        pair.write(Left, &pattern(10_000));
+        pair.run_for(Duration::from_millis(150));
+        let in_the_repair = (pair.stats(Left).timeouts, pair.info(Left).ssthresh);
+        pair.run_for(Duration::from_secs(1));
+        let after_the_timeout = (pair.stats(Left).timeouts, pair.info(Left).ssthresh);
+        assert_eq!([in_the_repair, after_the_timeout], [(0, thresholds[0]), (1, thresholds[1])], "{unit}");
+        assert_eq!(pair.stats(Left).fast_recoveries, 1);
+    }
+}

@@ -185,6 +185,26 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
+/// An arrival that fills a connection has one of its own: its objects are not spread over others.
+#[test]
+fn arrivals_that_fill_a_connection_share_it() {
+    let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
+    let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
+    for together in found.points[0].arms[0].runs[0].objects.chunks(4) {
+        let connections: Vec<_> = together.iter().map(|object| object.connection).collect();
+        assert!(connections.iter().all(|one| one.is_some() && *one == connections[0]), "{connections:?}");
+    }
+}
+
+/// The parts of a bulk transfer are requested like objects, so that keys about requests are in force there.
+#[test]
+fn bulk_transfers_take_keys_about_requests() {
+    for keys in ["tcp:per-object=yes", "sctp:when-full=rr", "tcp:objects-per-connection=3,connections=2"] {
+        let found = race(&format!("--bulk 600kB --loss 0 --runs 1 --transport {keys}"));
+        assert_eq!(found.points[0].arms[0].runs[0].outcome, Outcome::Done, "{keys}");
+    }
+}
+
 #[test]
 fn keys_that_would_not_be_in_force_are_refused() {
     for (line, told) in [

@@ -374,6 +374,24 @@ mod tests {
         }
     }
 
+    /// What cannot become an answer is told at its first bytes, whoever sends it waits for us; a status that is none, or that
+    /// nobody has asked for, is no interim answer (RFC 9110 §15).
+    #[test]
+    fn what_cannot_become_an_answer_is_not_waited_for() {
+        for begun in [&b"S"[..], b"SSH-2.0", b"HTTP/2", b"\r\nHTTPS", b"HTTP/0."] {
+            let version = ResponseError::Head(httparse::Error::Version);
+            assert_eq!(read(begun, begun.len()), Err(version), "{}", begun.escape_ascii());
+        }
+        for begun in [&b"H"[..], b"HTTP/1.", b"\r\nHTTP/1.1 2"] {
+            assert_eq!(read(begun, begun.len()), Ok(Vec::new()), "{}", begun.escape_ascii());
+        }
+        for status in ["000", "099", "101"] {
+            let head = format!("HTTP/1.1 {status} x\r\n\r\n");
+            let none = ResponseError::Head(httparse::Error::Status);
+            assert_eq!(read(head.as_bytes(), head.len()), Err(none), "{status}");
+        }
+    }
+
     #[test]
     fn odd_input_is_an_error() {
         let head = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n").into_bytes();

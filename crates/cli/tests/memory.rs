@@ -12,7 +12,7 @@ mod running;
 use raw_sctp::{BEGIN, Raw, WHOLE};
 use running::{LONG, Running, Scratch, anabranch, noise, run};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -58,13 +58,19 @@ impl Rig {
         let mut target = Running::start(if gateway { &origin } else { &words });
         let mut behind = None;
         if gateway {
-            // Memory is to be what bounds exchanges.
-            let words = ["gateway", "-q", "--origin", target.url("http")];
-            let words = [&words[..], &["--exchanges", "30000", "--connect-timeout", "1min"]].concat();
-            let words = [&words, &EVERYWHERE[..], &PATIENT[..], &more].concat();
-            let gateway = Running::start(&words);
+            let gateway = before(target.url("http"), &more);
             behind = Some(std::mem::replace(&mut target, gateway));
         }
+        Self::around(site, behind, target, memory)
+    }
+
+    /// A `gateway` before this origin.
+    fn behind(name: &str, origin: impl FnOnce() -> SocketAddr) -> Self {
+        let target = before(&format!("http://{}/", origin()), &[]);
+        Self::around(Scratch::new(name), None, target, MEMORY)
+    }
+
+    fn around(site: Scratch, behind: Option<Running>, target: Running, memory: u64) -> Self {
         let hurry = Arc::new(AtomicBool::new(false));
         let (told, urls) =
             (hurry.clone(), [target.url("http+sctp").to_owned(), target.url("http").to_owned()]);
@@ -89,16 +95,23 @@ impl Rig {
         took.sort();
         let peak = self.target.peak();
         println!(
-            "{what}: peak {peak} KiB, now {}; honest: {} gets, p50 {:?}, p99 {:?}",
+            "{what}: peak {peak} KiB, now {}; honest: {} gets, p50 {:?}, p99 {:?}, longest {:?}",
             self.target.resident(),
             took.len(),
             took[took.len() / 2],
             took[(took.len() * 99 / 100).min(took.len() - 1)],
+            took.last(),
         );
         assert!(self.target.still_runs());
         assert!(took.last().is_some_and(|longest| *longest < LONG / 4));
         assert!(peak < (self.memory << 10) + BASE, "{what}: {peak} KiB");
     }
+}
+
+/// A gateway before `origin`, whose exchanges memory is to bound.
+fn before(origin: &str, more: &[&str]) -> Running {
+    let words = ["gateway", "-q", "--origin", origin, "--exchanges", "30000", "--connect-timeout", "1min"];
+    Running::start(&[&words, &EVERYWHERE[..], &PATIENT[..], more].concat())
 }
 
 /// How long an attack goes on.
@@ -196,6 +209,70 @@ fn serve_requests_at_a_shut_window() {
 #[test]
 fn gateway_requests_at_a_shut_window() {
     requests_at_a_shut_window(true);
+}
+
+/// Requests whose heads are as large as they may be, and nothing is taken.
+#[test]
+fn gateway_requests_with_large_heads() {
+    let rig = Rig::new("memory-heads", true);
+    let mut raw = Raw::associate(&rig.target, 295, 1500);
+    let request = format!("GET /big?{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(15_000));
+    for at in 0..raw.associations.len() {
+        raw.associations[at].window = 0;
+        for stream in 0..30 {
+            raw.say(at, stream, 0, request.as_bytes());
+        }
+        raw.listen(Duration::from_millis(2));
+    }
+    raw.listen(time(5));
+    println!("{} are there", raw.alive());
+    rig.holds("large heads");
+}
+
+/// An origin that has conspired with its clients: heads of answers as large as they may be, complete or not.
+fn answers_with_large_heads(whole: bool) {
+    let rig = Rig::behind(&format!("memory-answers-{whole}"), move || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+        let address = listener.local_addr().expect("an address");
+        thread::spawn(move || {
+            let field = format!("X: {}\r\n", "x".repeat(60_000));
+            let end = if whole { "Content-Length: 10\r\n\r\n" } else { "" };
+            let conspires = format!("HTTP/1.1 200 OK\r\n{field}{end}");
+            let mut held = Vec::new();
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut request = [0; 4096];
+                let read = stream.read(&mut request).unwrap_or(0);
+                let is_big = request[..read].starts_with(b"GET /big");
+                let honest = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\n<p>home";
+                let _ = stream.write_all(if is_big { &conspires } else { honest }.as_bytes());
+                if is_big {
+                    held.push(stream);
+                }
+            }
+        });
+        address
+    });
+    let mut raw = Raw::associate(&rig.target, 295, 1500);
+    for at in 0..raw.associations.len() {
+        raw.associations[at].window = 0;
+        for stream in 0..30 {
+            raw.say(at, stream, 0, BIG);
+        }
+        raw.listen(Duration::from_millis(2));
+    }
+    raw.listen(time(5));
+    println!("{} are there", raw.alive());
+    rig.holds("answers with large heads");
+}
+
+#[test]
+fn gateway_answers_with_large_heads() {
+    answers_with_large_heads(true);
+}
+
+#[test]
+fn gateway_answers_whose_heads_do_not_end() {
+    answers_with_large_heads(false);
 }
 
 /// What can never be delivered: the first chunk is missing for ever, of the association or of its streams.

@@ -38,13 +38,13 @@ pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
 use crate::closing::{self, CLOSING, Uptake};
-use crate::room::{Begun, Entrance, Memory, Seat, Share, Spot};
+use crate::room::{Begun, Entrance, Hold, Memory, Seat, Share, Spot};
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Timer, World};
-use conn::{Conn, NoHead, Scratch};
+use conn::{Conn, HEAD_BYTES, NO_MEMORY, NoHead, Scratch};
 use exchange::{After, own_answer, own_body};
 use head::{Refusal, Request};
 use http::Version;
@@ -290,13 +290,13 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     let connection = service.options.half_close;
     let after = loop {
         match next_request(&service, &conn, &stop).await {
-            Next::Request(request) => {
+            Next::Request(mut request, _held) => {
                 let under_way = UnderWay::begin(&activity);
                 let mut access = Access {
                     peer: activity.peer,
                     stream: number,
                     method: request.method.clone(),
-                    target: request.written.clone(),
+                    target: std::mem::take(&mut request.written),
                     version: if request.minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 },
                     status: 0,
                     bytes: 0,
@@ -384,7 +384,8 @@ async fn end<W: World, U, N: Session>(
 
 /// What came where a request was expected.
 enum Next {
-    Request(Request),
+    /// One, and what it takes of its session's memory.
+    Request(Request, Option<Hold>),
     /// Nothing, or not in time to begin one.
     Ended,
     Refused(Refusal),
@@ -413,7 +414,16 @@ async fn next_request<W: World, U, T: Stream>(
     }
     match within(&service.world, options.head_timeout, conn.head(options.max_head)).await {
         None => Next::Refused(Refusal::new(408, "the request did not become complete")),
-        Some(Ok(head)) => Request::parse(&head).map_or_else(Next::Refused, Next::Request),
+        Some(Ok(head)) => match Request::parse(&head) {
+            Ok(request) => {
+                let bytes = request.bytes().saturating_sub(HEAD_BYTES);
+                match conn.fits(bytes) {
+                    true => Next::Request(request, conn.holding(bytes)),
+                    false => Next::Refused(Refusal::new(503, NO_MEMORY)),
+                }
+            }
+            Err(refusal) => Next::Refused(refusal),
+        },
         Some(Err(NoHead::Ended)) => Next::Ended,
         Some(Err(NoHead::Refused(refusal))) => Next::Refused(refusal),
         Some(Err(NoHead::Lost(reason))) => Next::Lost(reason == CloseReason::Cancelled),

@@ -14,7 +14,7 @@ mod share;
 
 pub(crate) use clients::Client;
 pub(crate) use entrance::Entrance;
-pub(crate) use memory::{Begun, Memory};
+pub(crate) use memory::{Begun, Hold, Memory};
 pub(crate) use seats::{Seat, Spot};
 pub(crate) use share::{Pace, Portion, Share};
 

@@ -7,7 +7,7 @@
 use super::body::{Broken, Decoder, Framing, LAST_CHUNK, write_chunk};
 use super::head::{Refusal, begins_answer, end_of_head};
 use super::upstream::{Crowd, Lease};
-use crate::room::{Memory, Spot};
+use crate::room::{Hold, Memory, Spot};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
@@ -31,6 +31,8 @@ pub(super) struct Conn<T> {
 struct Held {
     bytes: Vec<u8>,
     at: usize,
+    /// Where what is beyond [`HEAD_BYTES`] of it counts.
+    hold: Option<Hold>,
 }
 
 impl Held {
@@ -42,7 +44,24 @@ impl Held {
         self.at += count;
         if self.at == self.bytes.len() {
             // An idle connection holds no memory.
-            *self = Self::default();
+            (self.bytes, self.at) = (Vec::new(), 0);
+            self.count();
+        }
+    }
+
+    /// There is memory to read more behind it.
+    fn admits_more(&mut self) -> bool {
+        let beyond = self.bytes.len().saturating_sub(HEAD_BYTES);
+        let admits = self.hold.as_ref().is_none_or(|hold| hold.fits(beyond));
+        if admits {
+            self.count();
+        }
+        admits
+    }
+
+    fn count(&mut self) {
+        if let Some(hold) = &mut self.hold {
+            hold.set(self.bytes.len().saturating_sub(HEAD_BYTES));
         }
     }
 }
@@ -94,13 +113,32 @@ pub(super) enum NoHead {
 }
 
 impl<T: Stream> Conn<T> {
-    pub(super) fn new(stream: T) -> Self {
-        Self { stream: RefCell::new(stream), held: RefCell::default(), meter: None, memory: None }
+    /// A stream of the other side: what is held of it is the client's.
+    pub(super) fn new(stream: T, memory: Rc<Memory>) -> Self {
+        let held = Held { hold: Some(memory.holding()), ..Held::default() };
+        Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory: Some(memory) }
     }
 
-    /// The same of a client's stream: what is read and written counts for its session.
+    /// A client's stream: what is read and written counts for its session, too.
     pub(super) fn metered(stream: T, meter: Spot, memory: Rc<Memory>) -> Self {
-        Self { meter: Some(meter), memory: Some(memory), ..Self::new(stream) }
+        Self { meter: Some(meter), ..Self::new(stream, memory) }
+    }
+
+    /// There is memory for so many bytes more.
+    pub(super) fn fits(&self, bytes: usize) -> bool {
+        self.memory.as_ref().is_none_or(|memory| memory.holding().fits(bytes))
+    }
+
+    /// So many bytes that were made of what came, which counts for as long as this is there.
+    pub(super) fn holding(&self, bytes: usize) -> Option<Hold> {
+        let mut hold = self.memory.as_ref()?.holding();
+        hold.set(bytes);
+        Some(hold)
+    }
+
+    /// There is memory for more than is held.
+    pub(super) fn admits_more(&self) -> bool {
+        self.held.borrow_mut().admits_more()
     }
 
     fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
@@ -190,6 +228,9 @@ impl<T: Stream> Conn<T> {
                 }
                 if held.rest().len() > limit {
                     return Err(NoHead::Refused(Refusal::new(431, "the head is too large")));
+                }
+                if !held.admits_more() {
+                    return Err(NoHead::Refused(Refusal::new(503, NO_MEMORY)));
                 }
             }
             match poll_fn(|cx| self.poll_fill(cx)).await {
@@ -428,7 +469,9 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
         // What comes after the body is for the next head.
         if !input.is_empty() {
-            self.source.held.borrow_mut().bytes.extend_from_slice(input);
+            let mut held = self.source.held.borrow_mut();
+            held.bytes.extend_from_slice(input);
+            held.count();
         }
         Poll::Ready(Ok(()))
     }
@@ -436,8 +479,10 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
 
 /// Bytes of one read of a body.
 const READ_BYTES: usize = 64 * 1024;
-/// Bytes of one read of a head.
-const HEAD_BYTES: usize = 4096;
+/// Why a head is refused that would otherwise do.
+pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
+/// Bytes of one read of a head, and of a head that counts with its exchange.
+pub(super) const HEAD_BYTES: usize = 4096;
 /// Memory a pump keeps while it waits to read.
 const MOST_KEPT: usize = 4096;
 /// Reads before others have their turn.

@@ -7,7 +7,7 @@
 //! a part for the whole.
 
 use super::body::Framing;
-use super::conn::{Conn, Moved, NoHead, Pump, Stopped, Told};
+use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped, Told};
 use super::forwarded::Forwarded;
 use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::{Authority, Target};
@@ -19,6 +19,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Timer, World};
 use http::StatusCode;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
 use std::task::Poll;
@@ -47,6 +48,8 @@ pub(super) enum Failed {
     Peer(CloseReason),
     /// What it says is no answer.
     Answer(&'static str),
+    /// There is no memory for the head of its answer.
+    Memory,
     /// Nothing has moved for too long.
     Timeout,
     /// It waits behind a stream that is not read, and has not begun.
@@ -84,10 +87,10 @@ enum Got {
 }
 
 /// Where a request goes, and as what.
-pub(super) struct Onward {
+pub(super) struct Onward<'a> {
     pub(super) to: Authority,
     host: String,
-    target: String,
+    target: Cow<'a, str>,
 }
 
 /// Carries out one exchange with the client at `down`, who has `others` streams in use.
@@ -117,7 +120,8 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         };
         let tunnel_here = request.is_tunnel() && !service.upstream.is_gateway();
         if tunnel_here {
-            return tunnel::relay(service, down, Conn::new(lease), others, access).await;
+            return tunnel::relay(service, down, Conn::new(lease, others.memory.clone()), others, access)
+                .await;
         }
         let reused = lease.reused;
         let progress = Progress { movable: request.can_be_repeated() && !moved_on, ..Progress::default() };
@@ -155,6 +159,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
         let refusal = match failed {
             Failed::Body => Refusal::new(400, "the body of the request is malformed"),
             Failed::Answer(why) => Refusal::new(502, why),
+            Failed::Memory => Refusal::new(503, NO_MEMORY),
             Failed::Timeout if !progress.up.done.get() && !progress.up.stuck.get() => {
                 Refusal::new(408, "the request did not become complete")
             }
@@ -168,7 +173,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
 }
 
 /// Where `request` goes, if it goes on.
-fn onward<W, U: Upstream>(service: &Service<W, U>, request: &Request) -> Result<Onward, Refusal> {
+fn onward<'a, W, U: Upstream>(service: &Service<W, U>, request: &'a Request) -> Result<Onward<'a>, Refusal> {
     if request.came_by(&service.options.name) {
         return Err(Refusal::new(508, "the request goes round in circles"));
     }
@@ -178,26 +183,22 @@ fn onward<W, U: Upstream>(service: &Service<W, U>, request: &Request) -> Result<
     if request.max_forwards() == Some(0) {
         return Err(Refusal::new(200, "a gateway"));
     }
-    let onward = |to: &Authority, host: String, target: &str| Onward {
-        to: to.clone(),
-        host,
-        target: target.to_owned(),
-    };
+    let onward = |to: &Authority, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
     match (&service.options.route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "there are no tunnels here")),
         (Route::Origin(origin), Target::Origin(path) | Target::Absolute(_, path)) => {
-            Ok(onward(origin, origin.written(80), path))
+            Ok(onward(origin, origin.written(80), path.into()))
         }
-        (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.written(80), "*")),
-        (Route::Any, Target::Tunnel(to)) => Ok(onward(to, to.to_string(), &to.to_string())),
+        (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.written(80), "*".into())),
+        (Route::Any, Target::Tunnel(to)) => Ok(onward(to, to.to_string(), to.to_string().into())),
         (Route::Any, Target::Absolute(to, path)) => {
             let host = to.written(80);
             let target = match (service.upstream.is_gateway(), path.as_str()) {
-                (false, _) => path.clone(),
-                (true, "*") => format!("http://{host}"),
-                (true, _) => format!("http://{host}{path}"),
+                (false, _) => path.into(),
+                (true, "*") => format!("http://{host}").into(),
+                (true, _) => format!("http://{host}{path}").into(),
             };
-            Ok(onward(to, host, &target))
+            Ok(onward(to, host, target))
         }
         (Route::Any, Target::Origin(_) | Target::Server) => {
             Err(Refusal::new(400, "this is a proxy: ask it for http://HOST/PATH, or CONNECT"))
@@ -224,13 +225,13 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
     request: &Request,
-    onward: &Onward,
+    onward: &Onward<'_>,
     lease: Lease<U::Stream>,
     others: &Activity,
     progress: &Progress,
     access: &mut Access,
 ) -> (Result<Got, Failed>, Conn<Lease<U::Stream>>) {
-    let up = Conn::new(lease);
+    let up = Conn::new(lease, others.memory.clone());
     let crowd = up.crowd();
     let moved = Moved::new(&service.world);
     let forwarded = matches!(service.options.route, Route::Origin(_))
@@ -270,7 +271,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
 /// Waits until the client is gone. What it sends meanwhile is kept, within bounds.
 async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     loop {
-        if down.held_bytes() >= MOST_PIPELINED {
+        if down.held_bytes() >= MOST_PIPELINED || !down.admits_more() {
             return pending().await;
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
@@ -298,18 +299,22 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             up.answer_head(service.options.max_head.max(LEAST_HEAD)).await.map_err(|why| match why {
                 NoHead::Ended => Failed::Peer(CloseReason::Finished),
                 NoHead::Lost(reason) => Failed::Peer(reason),
+                NoHead::Refused(refusal) if refusal.status == 503 => Failed::Memory,
                 NoHead::Refused(_) => Failed::Answer("the head of the answer is malformed or too large"),
             })?;
         progress.answered.set(true);
         moved.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
+        let head_bytes = head.len();
+        // Else it would be kept for as long as the body.
+        drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {
             return Err(Failed::Answer("the answer changes the protocol unasked"));
         }
         if response.is_interim() {
             interim += 1;
-            interim_bytes += head.len();
+            interim_bytes += head_bytes;
             if interim > MOST_INTERIM || interim_bytes > MOST_INTERIM_BYTES {
                 return Err(Failed::Answer("there are too many interim answers, and no final one"));
             }
@@ -317,6 +322,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             if request.minor > 0 {
                 let mut head = response.back(Framing::Empty, false, name, None);
                 head.extend_from_slice(b"\r\n");
+                drop(response);
+                let _held = down.holding(head.len());
                 down.write_all(&head).await.map_err(Failed::Client)?;
             }
             continue;
@@ -351,14 +358,16 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         progress.begun.set(true);
         let told = (moved, &service.scratch, &progress.down);
         let chunked = framing == Framing::Chunked;
-        return match Pump::new((up, down), told, head, response.framing, chunked).run().await {
+        let (framing, again) = (response.framing, !response.close);
+        drop(response);
+        return match Pump::new((up, down), told, head, framing, chunked).run().await {
             Ok(()) => {
                 let after = match close {
                     _ if parts => After::Part,
                     true => After::Close,
                     false => After::Again,
                 };
-                Ok(Got::All { again: !response.close, after })
+                Ok(Got::All { again, after })
             }
             Err(Stopped::Source(reason)) => Err(Failed::Peer(reason)),
             Err(Stopped::Framing) => Err(Failed::Answer("the answer ended early")),

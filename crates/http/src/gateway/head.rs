@@ -17,6 +17,8 @@ use super::target::{Authority, Target};
 
 /// The most fields a head may have.
 const MAX_FIELDS: usize = 128;
+/// What a field takes beside its name and its value: itself, and what an allocator adds to each.
+const FIELD: usize = size_of::<Field>() + 32;
 
 /// A request that is refused, or a response that is none.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,6 +200,14 @@ impl Request {
         write_framing(&mut out, self.framing);
         write_field(&mut out, "Via", format!("1.{} {via}", self.minor).as_bytes());
         out
+    }
+
+    /// Bytes of memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let fields: usize =
+            self.fields.iter().map(|field| field.name.len() + field.value.len() + FIELD).sum();
+        // The target is there as it was written, too.
+        fields + 2 * self.written.len()
     }
 
     /// RFC 9110 §7.6.2: how many hops are left to a question about the way.

@@ -60,6 +60,11 @@ impl Memory {
         left.saturating_sub(self.bytes()).min(most).max(LEAST_PIECE)
     }
 
+    /// What is held of one thing from now on: nothing at first.
+    pub(crate) fn holding(self: &Rc<Self>) -> Hold {
+        Hold { memory: self.clone(), bytes: 0 }
+    }
+
     /// So many bytes of bodies are held more.
     pub(crate) fn hold(&self, bytes: usize) {
         self.held.set(self.held.get() + bytes);
@@ -107,6 +112,38 @@ impl Drop for Begun {
     }
 }
 
+/// Bytes of one thing, beside what every exchange is counted with; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    memory: Rc<Memory>,
+    bytes: usize,
+}
+
+impl Hold {
+    /// There is memory for it to be so many bytes. What has become fewer always fits.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let fits =
+            |account: &RefCell<Account>| (self.memory.bytes() + more) as u64 <= account.borrow().limit();
+        more == 0 || self.memory.account.as_ref().is_none_or(fits)
+    }
+
+    /// It is so many bytes now.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        if before != bytes {
+            self.memory.held.set(self.memory.held.get() - before + bytes);
+            self.memory.settle();
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 /// One part of a session's floor is that of its exchanges.
 const PART: u64 = 4;
 /// What an exchange takes: two buffers of hyper's, its task, and what is read of a body at least.
@@ -139,6 +176,23 @@ mod tests {
         assert!(sessions.iter().all(|session| may_begin(session)));
         let none = Memory::new(None);
         assert_eq!((fill(&none).len(), none.piece(100_000), none.is_short()), (1000, 100_000, false));
+    }
+
+    #[test]
+    fn what_is_held_of_a_thing_fits_and_is_given_back() {
+        let budget = Budget::new(4 << 20, 10);
+        let before = budget.room();
+        let (one, other) = (Memory::new(Some(&budget)), Memory::new(Some(&budget)));
+        let (mut greedy, mut modest) = (one.holding(), other.holding());
+        assert!(greedy.fits(200 << 10) && !greedy.fits(1 << 20));
+        greedy.set(200 << 10);
+        assert!(budget.room() < before && greedy.fits(200 << 10) && greedy.fits(0));
+        assert!(modest.fits(100 << 10), "another has its own share");
+        modest.set(100 << 10);
+        modest.set(1);
+        drop((greedy, modest));
+        assert_eq!(budget.room(), before);
+        assert!(Memory::new(None).holding().fits(usize::MAX));
     }
 
     #[test]

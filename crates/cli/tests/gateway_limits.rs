@@ -5,12 +5,14 @@
 #![expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 
 mod peer;
+mod raw_sctp;
 mod running;
 
 use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use peer::{associate, host, in_a_world};
+use raw_sctp::Raw;
 use running::{Running, anabranch, errors, run};
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -159,4 +161,31 @@ fn one_session_leaves_exchanges_to_others() {
 #[test]
 fn an_exchange_that_stands_still_makes_room() {
     held_by_one(8, 8, 260);
+}
+
+/// What is asked by a client with many sessions, of an origin that answers it never.
+#[test]
+fn one_client_leaves_exchanges_to_others_however_many_sessions_it_has() {
+    let waits = origin(|mut stream| {
+        let mut request = [0; 4096];
+        while let Ok(1..) = stream.read(&mut request) {
+            if request.starts_with(b"GET / ") {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        }
+    });
+    let url = format!("http://{waits}/");
+    let words = ["gateway", "--origin", &url, "--exchanges", "64", "--idle", "10min"];
+    let target = Running::start(&[&words, &BOTH[..]].concat());
+    let mut raw = Raw::associate_from([127, 0, 0, 9], &target, 40, 100_000);
+    for at in 0..raw.associations.len() {
+        for stream in 0..10 {
+            raw.say(at, stream, 0, b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+    }
+    raw.listen(Duration::from_millis(1500));
+    for _ in 0..10 {
+        let answer = target.ask("GET / HTTP/1.0\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "one client has all exchanges: {answer}");
+    }
 }

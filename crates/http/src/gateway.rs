@@ -38,7 +38,7 @@ pub use target::Authority;
 pub use upstream::{Ending, Lease, ReachError, Upstream, connect_any, connect_in_turn};
 
 use crate::closing::{self, CLOSING, Uptake};
-use crate::room::{Begun, Entrance, Hold, Memory, Seat, Share, Spot};
+use crate::room::{Begun, Client, Entrance, Hold, Memory, Seat, Share, Spot};
 use crate::serve::{Access, Log, Stop, Tasks, Waiting};
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
@@ -48,7 +48,8 @@ use conn::{Conn, HEAD_BYTES, NO_MEMORY, NoHead, Scratch};
 use exchange::{After, own_answer, own_body};
 use head::{Refusal, Request};
 use http::Version;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -88,8 +89,8 @@ pub struct Options {
     /// sent next to nothing for longest, and for 5 s at least. While there is none it is turned away.
     pub sessions: Room,
     /// Exchanges and tunnels at a time, of all listeners that have a clone of it; more are answered with 503. One session
-    /// has at most eight times what it leaves. Where next to nothing is left, one that its client has held up for 5 s
-    /// ends for each that was turned away.
+    /// has at most eight times what it leaves, and all of a client (an address, of IPv6 a /64) 31 times what they leave.
+    /// Where next to nothing is left, one that its client has held up for 5 s ends for each that was turned away.
     pub room: Room,
     /// What all sessions may hold together of heads and bodies, beside the transport; it may be shared with that. Requests
     /// wait in the transport where there is no memory for them.
@@ -106,6 +107,20 @@ struct Service<W, U> {
     upstream: Rc<U>,
     options: Options,
     scratch: Scratch,
+    /// What each client has of the exchanges there can be.
+    clients: RefCell<BTreeMap<Client, Rc<Share>>>,
+}
+
+impl<W, U> Service<W, U> {
+    /// A session's share of its client's.
+    fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
+        let room = &self.options.room;
+        let mut clients = self.clients.borrow_mut();
+        clients.retain(|_, share| Rc::strong_count(share) > 1);
+        let client = clients.entry(Client::at(peer.map(|peer| peer.ip())));
+        let client = client.or_insert_with(|| Share::new(room.clone(), TIMES_LEFT_OF_ALL));
+        Share::within(client.clone(), TIMES_LEFT)
+    }
 }
 
 /// What the streams of a session tell it.
@@ -141,7 +156,13 @@ where
     L: Listener,
     U: Upstream,
 {
-    let service = Rc::new(Service { world: world.clone(), upstream, options, scratch: conn::scratch() });
+    let service = Rc::new(Service {
+        world: world.clone(),
+        upstream,
+        options,
+        scratch: conn::scratch(),
+        clients: RefCell::default(),
+    });
     let tasks = Tasks::new(world);
     let mut entrance = Entrance::new(&service.world, service.options.sessions.clone());
     let stop = service.options.stop.wait();
@@ -176,7 +197,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     let world = &service.world;
     let tasks = Tasks::new(world.clone());
     let peer = session.peer();
-    let share = Share::new(service.options.room.clone(), TIMES_LEFT);
+    let share = service.share(peer);
     let (active, since) = (Cell::new(0), Cell::new(world.now()));
     let (spot, under_way) = (seat.spot(), Cell::new(0));
     let memory = Memory::new(service.options.memory.as_ref());
@@ -432,6 +453,8 @@ async fn next_request<W: World, U, T: Stream>(
 
 /// A session may have as often as many exchanges as are left.
 const TIMES_LEFT: usize = 8;
+/// And all of a client's together: more than one of them, so that who is behind one address with others is not left out.
+const TIMES_LEFT_OF_ALL: usize = 31;
 /// How long a client that was told to go may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
 /// And how much.

@@ -53,11 +53,16 @@ pub const WHOLE: u8 = BEGIN | END;
 impl Raw {
     /// So many associations with the SCTP listener of `target`, each with all the streams that it grants.
     pub fn associate(target: &Running, count: usize, window: u32) -> Self {
+        Self::associate_from([127, 0, 0, 1], target, count, window)
+    }
+
+    /// The same, of the client at this address.
+    pub fn associate_from(from: [u8; 4], target: &Running, count: usize, window: u32) -> Self {
         let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
         let _ = socket.set_recv_buffer_size(8 << 20);
         let _ = socket.set_send_buffer_size(8 << 20);
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bound");
+        socket.bind(&SocketAddr::from((from, 0)).into()).expect("bound");
         let socket = UdpSocket::from(socket);
         socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
         let associations = (0..count)

@@ -16,6 +16,8 @@ pub(crate) struct Share {
     /// It may hold as often what is left.
     times: usize,
     held: Cell<usize>,
+    /// That which it is a part of.
+    of: Option<Rc<Share>>,
 }
 
 /// A place out of a share; given back on drop.
@@ -24,20 +26,40 @@ pub(crate) struct Portion(Rc<Share>, Option<Place>);
 impl Share {
     /// At most `times` what is left is one's own.
     pub(crate) fn new(room: Room, times: usize) -> Rc<Self> {
-        Rc::new(Self { room, times, held: Cell::new(0) })
+        Rc::new(Self { room, times, held: Cell::new(0), of: None })
+    }
+
+    /// The same within another: what is held here is held there, too.
+    pub(crate) fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
+        Rc::new(Self { room: of.room.clone(), times, held: Cell::new(0), of: Some(of) })
+    }
+
+    fn may_take(&self) -> bool {
+        let has_room = self.held.get() < self.room.left().saturating_mul(self.times);
+        has_room && self.of.as_ref().is_none_or(|of| of.may_take())
+    }
+
+    fn add(&self) {
+        self.held.set(self.held.get() + 1);
+        self.of.iter().for_each(|of| of.add());
+    }
+
+    fn remove(&self) {
+        self.held.set(self.held.get() - 1);
+        self.of.iter().for_each(|of| of.remove());
     }
 
     /// A place, while there is one for this one.
     pub(crate) fn take(self: &Rc<Self>) -> Option<Portion> {
         let room = &self.room;
-        let place = (self.held.get() < room.left().saturating_mul(self.times)).then(|| room.take()).flatten();
+        let place = self.may_take().then(|| room.take()).flatten();
         match &place {
             Some(_) if !room.is_scarce() => room.forget_wishes(),
             None if room.is_scarce() => room.wish(),
             _ => {}
         }
         let place = place?;
-        self.held.set(self.held.get() + 1);
+        self.add();
         Some(Portion(self.clone(), Some(place)))
     }
 
@@ -54,7 +76,7 @@ impl Share {
 
 impl Drop for Portion {
     fn drop(&mut self) {
-        self.0.held.set(self.0.held.get() - 1);
+        self.0.remove();
         drop(self.1.take());
     }
 }
@@ -115,6 +137,21 @@ mod tests {
         // Few are for whoever comes.
         let (few, share) = (Room::new(2), |room: &Room| Share::new(room.clone(), 8));
         assert_eq!(fill(&share(&few)).len(), 2);
+    }
+
+    #[test]
+    fn however_many_sessions_a_client_has_some_is_left() {
+        let room = Room::new(4096);
+        let fill = |share: &Rc<Share>| std::iter::from_fn(|| share.take()).collect::<Vec<_>>();
+        let (greedy, modest) = (Share::new(room.clone(), 31), Share::new(room.clone(), 31));
+        let sessions: Vec<_> = (0..300).map(|_| Share::within(greedy.clone(), 8)).collect();
+        let held: Vec<_> = sessions.iter().map(fill).collect();
+        let counts: Vec<usize> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts[..3], [3641, 327, 0], "the second has some, too");
+        assert_eq!(counts.iter().sum::<usize>(), 4096 - room.left());
+        assert!(fill(&Share::within(modest.clone(), 8)).len() > 100, "another client's");
+        drop(held);
+        assert!(greedy.is_idle() && modest.is_idle() && room.left() == 4096);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! - `target`, `head`, `body`: HTTP/1.1, read strictly and written anew; `forwarded`: what an origin is told of the client
 //! - [`allow`]: who may be reached
 //! - `conn`: streams, and pumps between them
-//! - `upstream`, `origins`, `lookups`, `associations`: how the other side is reached
+//! - `upstream`, `origins`, `lookups`, `turns`, `associations`: how the other side is reached
 //! - `exchange`, `tunnel`: what goes on between the two
 
 pub mod allow;
@@ -28,6 +28,7 @@ mod lookups;
 mod origins;
 mod target;
 mod tunnel;
+mod turns;
 mod upstream;
 
 pub use crate::room::Room;

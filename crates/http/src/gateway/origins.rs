@@ -3,13 +3,15 @@
 use super::allow::Rules;
 use super::lookups::Lookups;
 use super::target::Authority;
-use super::upstream::{Ending, Lease, ReachError, Upstream, connect_any, within};
+use super::turns::{Turn, Turns};
+use super::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any, within};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::kernel::{KernelConnector, KernelSession, KernelStream};
 use anabranch_transport::{Session, Stream};
+use anabranch_world::Detach;
 use anabranch_world::kernel::KernelTcp;
 use anabranch_world::names::Names;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -31,6 +33,7 @@ struct Pool<W: KernelTcp + Names> {
     configured: Option<Authority>,
     rules: Rules,
     lookups: Rc<Lookups<W>>,
+    turns: Rc<Turns>,
     timeout: Duration,
     /// Connections that wait for an exchange, the longest unused first.
     kept: RefCell<BTreeMap<Authority, Vec<Kept<W>>>>,
@@ -40,8 +43,8 @@ impl<W: KernelTcp + Names> Origins<W> {
     /// Reaches `configured`, and what `rules` allow; gives up on one that does not answer for `timeout`.
     #[must_use]
     pub fn new(world: &W, configured: Option<Authority>, rules: Rules, timeout: Duration) -> Self {
-        let (lookups, kept) = (Lookups::new(world), RefCell::default());
-        let pool = Rc::new(Pool { world: world.clone(), configured, rules, lookups, timeout, kept });
+        let (lookups, turns, kept) = (Lookups::new(world), Rc::default(), RefCell::default());
+        let pool = Rc::new(Pool { world: world.clone(), configured, rules, lookups, turns, timeout, kept });
         let swept = Rc::downgrade(&pool);
         let sweeper = world.spawn("gateway sweeper", sweep(world.clone(), swept));
         Self { pool, _sweeper: sweeper }
@@ -114,6 +117,21 @@ fn lend<W: KernelTcp + Names>(
     Lease::new(stream, connection, reused, None, Box::new(back))
 }
 
+/// Ends the turn of a new connection with what the origin says first, and where it says nothing for a while: by then it has
+/// taken the connection, or never will.
+fn begins<W: KernelTcp + Names>(world: &W, turn: Turn) -> Begins {
+    let turn = Rc::new(Cell::new(Some(turn)));
+    let (late, clock) = (Rc::downgrade(&turn), world.clone());
+    let ends = async move {
+        clock.sleep_until(clock.now() + NEW_FOR).await;
+        if let Some(turn) = late.upgrade() {
+            drop(turn.take());
+        }
+    };
+    world.spawn("gateway new connection", ends).detach();
+    Box::new(move || drop(turn.take()))
+}
+
 impl<W: KernelTcp + Names> Upstream for Origins<W> {
     type Stream = KernelStream<W>;
 
@@ -149,6 +167,8 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);
         }
+        let turn = within(&pool.world, pool.timeout, pool.turns.next(to, client)).await;
+        let turn = turn.ok_or(ReachError::Timeout)?;
         let count = addresses.len();
         let connector = KernelConnector::new(pool.world.clone(), addresses);
         let session = connect_any(&pool.world, &connector, count, pool.timeout).await?;
@@ -156,11 +176,13 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
             anabranch_transport::OpenError::Closed(reason) => ReachError::Closed(reason),
             _ => ReachError::Timeout,
         })?;
-        Ok(lend(pool, to, session, stream, false))
+        Ok(lend(pool, to, session, stream, false).that_begins(begins(&pool.world, turn)))
     }
 }
 
 /// How long a connection waits for another exchange.
 const KEPT_FOR: Duration = Duration::from_secs(20);
+/// How long a connection on which the origin has said nothing counts as new.
+const NEW_FOR: Duration = Duration::from_secs(1);
 /// Connections that wait at a time.
 const MOST_KEPT: usize = 256;

@@ -86,7 +86,12 @@ pub struct Lease<T: Stream> {
     /// With whom it shares the session's receive window; `None`: with nobody.
     pub(super) crowd: Option<Rc<Crowd>>,
     back: Option<Back<T>>,
+    /// Is told when something is read for the first time, or nothing will be.
+    begins: Option<Begins>,
 }
+
+/// What wants to know that the peer says something.
+pub(super) type Begins = Box<dyn FnOnce()>;
 
 /// Takes a stream back; `false`: in a drop, where nothing can be waited for.
 type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
@@ -100,7 +105,13 @@ impl<T: Stream> Lease<T> {
         crowd: Option<Rc<Crowd>>,
         back: Back<T>,
     ) -> Self {
-        Self { stream: Some(stream), connection, reused, crowd, back: Some(back) }
+        Self { stream: Some(stream), connection, reused, crowd, back: Some(back), begins: None }
+    }
+
+    /// `begins` is told of the first that is read.
+    pub(super) fn that_begins(mut self, begins: Begins) -> Self {
+        self.begins = Some(begins);
+        self
     }
 
     /// [`Session::id`] of its session.
@@ -160,7 +171,13 @@ impl<T: Stream> Stream for Lease<T> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
-        self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_read(cx, into))
+        let read = self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_read(cx, into));
+        if read.is_ready()
+            && let Some(begins) = self.begins.take()
+        {
+            begins();
+        }
+        read
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {

@@ -1,0 +1,185 @@
+//! New connections to an origin, of which no client has all.
+//!
+//! A host keeps so many connections for a server that has not taken them yet, and drops what comes beyond: a SYN is then sent
+//! again after 1 s, 3 s, 7 s and 15 s. A client that asks for thousands of connections at once would make all others wait
+//! for as long. So there are never more new ones than a server's queue takes; of these a client has at most as many as it
+//! leaves (the dynamic threshold of Choudhury and Hahne, 1998), and who has fewest is next. A connection is new until
+//! the origin has said something on it, or has had time to take it.
+
+use super::target::Authority;
+use crate::room::Client;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// The new connections of a gateway.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    origins: RefCell<BTreeMap<Authority, Origin>>,
+}
+
+/// Those to one origin.
+#[derive(Debug, Default)]
+struct Origin {
+    new: usize,
+    clients: BTreeMap<Client, Line>,
+    /// Turns that were granted, ever.
+    granted: u64,
+}
+
+/// What a client has and would like.
+#[derive(Debug, Default)]
+struct Line {
+    new: usize,
+    /// How many were granted when it came, or had its last.
+    last: u64,
+    waiting: VecDeque<Rc<Place>>,
+}
+
+/// A place in a line, and whether it was granted.
+#[derive(Debug, Default)]
+struct Place {
+    granted: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// A new connection, or one that waits to be begun; the next may begin on drop.
+#[derive(Debug)]
+pub(super) struct Turn {
+    turns: Rc<Turns>,
+    to: Authority,
+    client: Client,
+    place: Rc<Place>,
+}
+
+impl Turns {
+    /// Waits until `client` may begin a connection to the origin `to`.
+    pub(super) async fn next(self: &Rc<Self>, to: &Authority, client: Option<IpAddr>) -> Turn {
+        let turn = self.enter(to, Client::at(client));
+        poll_fn(|cx| {
+            if turn.place.granted.get() {
+                return Poll::Ready(());
+            }
+            *turn.place.waker.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        turn
+    }
+
+    fn enter(self: &Rc<Self>, to: &Authority, client: Client) -> Turn {
+        let place = Rc::<Place>::default();
+        let mut origins = self.origins.borrow_mut();
+        let origin = origins.entry(to.clone()).or_default();
+        let line = Line { last: origin.granted, ..Line::default() };
+        origin.clients.entry(client).or_insert(line).waiting.push_back(place.clone());
+        origin.grant();
+        drop(origins);
+        Turn { turns: self.clone(), to: to.clone(), client, place }
+    }
+}
+
+impl Origin {
+    /// Grants all that can be.
+    fn grant(&mut self) {
+        while self.new < MOST {
+            let left = MOST - self.new;
+            let may = self.clients.values_mut().filter(|line| !line.waiting.is_empty() && line.new < left);
+            let Some(line) = may.min_by_key(|line| (line.new, line.last)) else { return };
+            let Some(place) = line.waiting.pop_front() else { return };
+            (self.new, self.granted) = (self.new + 1, self.granted + 1);
+            (line.new, line.last) = (line.new + 1, self.granted);
+            place.granted.set(true);
+            if let Some(waker) = place.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut origins = self.turns.origins.borrow_mut();
+        let Some(origin) = origins.get_mut(&self.to) else { return };
+        let Some(line) = origin.clients.get_mut(&self.client) else { return };
+        if self.place.granted.get() {
+            line.new -= 1;
+            origin.new -= 1;
+        } else {
+            line.waiting.retain(|place| !Rc::ptr_eq(place, &self.place));
+        }
+        if line.new == 0 && line.waiting.is_empty() {
+            origin.clients.remove(&self.client);
+        }
+        origin.grant();
+        if origin.clients.is_empty() {
+            origins.remove(&self.to);
+        }
+    }
+}
+
+/// New connections to an origin at a time: common servers have a queue for 511.
+const MOST: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(port: u16) -> Authority {
+        Authority { host: "a.example".to_owned(), port }
+    }
+
+    fn client(last: u8) -> Client {
+        Client::at(Some(IpAddr::from([192, 0, 2, last])))
+    }
+
+    fn granted(turns: &[Turn]) -> usize {
+        turns.iter().filter(|turn| turn.place.granted.get()).count()
+    }
+
+    #[test]
+    fn who_asks_for_thousands_leaves_some_to_others() {
+        let turns = Rc::<Turns>::default();
+        let enter = |port, last, count| -> Vec<Turn> {
+            (0..count).map(|_| turns.enter(&origin(port), client(last))).collect()
+        };
+        let mut greedy = enter(80, 1, 5000);
+        assert_eq!(granted(&greedy), MOST / 2);
+        // Who comes next need not wait, and another origin has nothing to do with it.
+        let modest = enter(80, 2, 10);
+        assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
+        let second = enter(80, 3, 5000);
+        assert!(granted(&second) > MOST / 8 && granted(&greedy) + granted(&second) + 10 < MOST);
+        // Each that is over makes room for one; all get on in their order.
+        let before = granted(&greedy);
+        drop(greedy.drain(..100));
+        assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MOST);
+        while !greedy.is_empty() {
+            let first = greedy.remove(0);
+            assert!(first.place.granted.get(), "{} wait", greedy.len());
+        }
+        // Those who wait no more are forgotten, whether they had a turn or not.
+        drop((modest, second));
+        assert!(turns.origins.borrow().is_empty());
+    }
+
+    #[test]
+    fn who_has_fewest_is_next() {
+        let (turns, to) = (Rc::<Turns>::default(), origin(80));
+        let all = (0..20).flat_map(|last| (0..300).map(move |_| last));
+        let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
+        assert_eq!(granted(&held), MOST);
+        let late = turns.enter(&to, client(250));
+        // Before him are ten that have none either.
+        let mut over = 0;
+        while !late.place.granted.get() {
+            assert!(held[0].place.granted.get() && held[0].client == client(0), "{over}");
+            held.remove(0);
+            over += 1;
+        }
+        assert!((1..=11).contains(&over), "{over}");
+    }
+}

@@ -79,7 +79,7 @@ const HOST: &str = "X-Forwarded-Host";
 const PROTO: &str = "X-Forwarded-Proto";
 
 /// Names under which proxies tell an origin of the client, beside those that begin with `x-forwarded`.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 30] = [
     "forwarded",
     "x-real-ip",
     "x-client-ip",
@@ -89,6 +89,28 @@ const NAMES: [&str; 9] = [
     "cf-connecting-ip",
     "fastly-client-ip",
     "x-original-forwarded-for",
+    "x-remote-ip",
+    "x-remote-addr",
+    "remote-addr",
+    "x-originating-ip",
+    "x-proxyuser-ip",
+    "proxy-client-ip",
+    "wl-proxy-client-ip",
+    "x-envoy-external-address",
+    "x-azure-clientip",
+    "x-azure-socketip",
+    "x-appengine-user-ip",
+    "x-appengine-remote-addr",
+    "fly-client-ip",
+    "cf-connecting-ipv6",
+    "x-host",
+    "x-original-host",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-scheme",
+    "front-end-https",
+    // Not of the client: programs that are run for a request take it for their own proxy.
+    "proxy",
 ];
 
 #[cfg(test)]
@@ -129,6 +151,15 @@ mod tests {
             "True-Client-IP",
             "Client-IP",
             "CF-Connecting-IP",
+            "cf-connecting-ipv6",
+            "Fly-Client-IP",
+            "WL-Proxy-Client-IP",
+            "X-Envoy-External-Address",
+            "X_Original_URL",
+            "X-Rewrite-URL",
+            "X-Host",
+            "Front-End-Https",
+            "Proxy",
         ] {
             for more in ["", "Connection: x-forwarded-for, forwarded\r\n"] {
                 let fields = format!("{more}{name}: 127.0.0.1\r\n{name}: 10.0.0.1\r\n");
@@ -136,6 +167,7 @@ mod tests {
             }
         }
         assert_eq!(onward("192.0.2.7", &[], "X-Forwarder: a\r\n"), format!("X-Forwarder: a\r\n{own}"));
+        assert_eq!(onward("192.0.2.7", &[], "X-Proxy: a\r\n"), format!("X-Proxy: a\r\n{own}"));
         let v6 = onward("2001:db8::1", &[], "");
         assert!(v6.starts_with("Forwarded: for=\"[2001:db8::1]\";host="), "{v6}");
         assert!(v6.contains("\r\nX-Forwarded-For: 2001:db8::1\r\n"), "{v6}");

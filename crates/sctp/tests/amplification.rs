@@ -294,7 +294,39 @@ fn addresses_are_listed_as_far_as_they_fit() {
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// The same from an address and port that have an association: what starts it anew is twelve bytes more at most.
+/// RFC 5061 §4.2.7: an INIT ACK lists the extensions, also where the INIT had no list, as far as it may be so large;
+/// addresses come first.
+#[test]
+fn extensions_are_listed_where_there_is_room() {
+    let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {
+        let mut server = Server::new(config("modern", set), servers, "192.0.2.7:0");
+        let answers = server.ask(server.peer, &init(write));
+        let view = PacketView::parse(&answers[0]).expect("a good packet");
+        let Some(Ok(Chunk::InitAck(ack))) = view.chunks().next() else { panic!("an INIT ACK") };
+        let params = tlv::Tlvs::new(ack.0.params.rest()).flatten().flat_map(Param::parse);
+        let kinds = params.filter_map(|param| match param {
+            Param::SupportedExtensions(kinds) => Some(kinds.to_vec()),
+            _ => None,
+        });
+        kinds.collect::<Vec<_>>()
+    };
+    const DYNAMIC: &[(&str, &str)] =
+        &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "no"), ("interleaving", "no")];
+    let forward: Writes = |c| {
+        Param::ForwardTsnSupported.emit(c);
+    };
+    let one = &["10.0.1.1:0"];
+    // AUTH, ASCONF, ASCONF ACK and FORWARD TSN.
+    assert_eq!(listed(DYNAMIC, one, |_| {}), [[15, 193, 128, 192]]);
+    assert_eq!(listed(DYNAMIC, one, forward), [[15, 193, 128, 192]]);
+    assert_eq!(listed(DYNAMIC, &["10.0.1.1:0", "10.0.2.1:0"], |_| {}), [[0; 0]; 0]);
+    let asked: Writes = |c| {
+        Param::SupportedExtensions(&[130]).emit(c);
+    };
+    assert_eq!(listed(DYNAMIC, &["10.0.1.1:0", "10.0.2.1:0"], asked), [[15, 193, 128, 192]]);
+}
+
+/// An INIT from an address and port that have an association: what starts it anew is twelve bytes more at most.
 #[test]
 fn an_init_for_an_association_draws_little() {
     for (own, peer, headers) in

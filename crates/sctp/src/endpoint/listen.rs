@@ -157,33 +157,36 @@ impl Endpoint {
         let mut chunk = ack.open(&mut bytes);
         Param::StateCookie(&sealed).emit(&mut chunk);
         // What the INIT asks for, and no more: who sent it may not be who gets the answer.
-        let write_rest = |chunk: &mut ChunkWriter<'_>| {
-            Extensions::of(config).announce(chunk, offer.announced, offer.lists_extensions);
+        let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {
+            Extensions::of(config).announce(chunk, offer.announced, list);
             if let Some(said) = &said {
                 said.emit(chunk);
             }
         };
-        let begun = packet::HEADER + chunk.length().next_multiple_of(4) + length_of(write_rest);
+        let rest = length_of(|chunk| write_rest(chunk, offer.lists_extensions));
+        let begun = packet::HEADER + chunk.length().next_multiple_of(4) + rest;
         let room = most.saturating_sub(begun);
         // RFC 5061 §4.2.6: passed through to the peer's application.
         let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
-        let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
+        let mut room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
         let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
         let listed = length_of(|chunk| write_addresses(chunk, addresses.clone()));
         if listed <= room {
+            room -= listed;
             write_addresses(&mut chunk, addresses);
         } else {
             // RFC 9260 §5.1.2: where the packet comes from is an address of ours without being listed.
-            let mut left = room;
             for address in addresses.filter(|&address| address != packet.target.ip()) {
                 let size = if address.is_ipv6() { 20 } else { 8 };
-                if size <= left {
-                    left -= size;
+                if size <= room {
+                    room -= size;
                     Param::from(address).emit(&mut chunk);
                 }
             }
         }
-        write_rest(&mut chunk);
+        // RFC 5061 §4.2.7: an INIT ACK lists them, too. To who has listed nothing it says nothing of use: it goes last.
+        let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
+        write_rest(&mut chunk, list);
         if let Some(adaptation) = adaptation {
             adaptation.emit(&mut chunk);
         }

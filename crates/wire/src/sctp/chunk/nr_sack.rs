@@ -106,13 +106,33 @@ impl<'a> NrSackView<'a> {
         super::sack::blocks(self.nr_gaps)
     }
 
-    /// Both kinds of gap blocks by their start, as written.
+    /// Both kinds of gap blocks by their start, as written; of what both kinds tell of, what is new in the later block.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
-        std::iter::from_fn(move || match (gaps.peek(), nr_gaps.peek()) {
-            (Some(gap), Some(nr_gap)) if nr_gap.start < gap.start => nr_gaps.next(),
-            (Some(_), _) => gaps.next(),
-            (None, _) => nr_gaps.next(),
+        // How far the blocks of each kind have come.
+        let (mut told, mut nr_told) = (0, 0);
+        std::iter::from_fn(move || {
+            loop {
+                let nr_is_next = match (gaps.peek(), nr_gaps.peek()) {
+                    (Some(gap), Some(nr_gap)) => nr_gap.start < gap.start,
+                    (gap, _) => gap.is_none(),
+                };
+                let (block, own, other) = if nr_is_next {
+                    (nr_gaps.next()?, &mut nr_told, told)
+                } else {
+                    (gaps.next()?, &mut told, nr_told)
+                };
+                let is_a_run = (1..=block.end).contains(&block.start);
+                if is_a_run {
+                    *own = block.end.max(*own);
+                }
+                if !is_a_run || block.start > other {
+                    return Some(block);
+                }
+                if block.end > other {
+                    return Some(GapBlock { start: other + 1, ..block });
+                }
+            }
         })
     }
 
@@ -165,6 +185,31 @@ mod tests {
             "NR-SACK cum=100 rwnd=7 gaps=105-109,120 nr-gaps=102-103,111-112 dups=4"
         );
         round_trip(Chunk::NrSack(view));
+    }
+
+    /// A receiver that reports a TSN as both, droppable and not, has it.
+    #[test]
+    fn blocks_of_one_kind_may_overlap_those_of_the_other() {
+        let block = |(start, end)| GapBlock { start, end };
+        for (gaps, nr_gaps, all) in [
+            (&[(1, 1)][..], &[(1, 2)][..], &[(1, 1), (2, 2)][..]),
+            (&[(2, 9)], &[(3, 4), (6, 7)], &[(2, 9)]),
+            (&[(3, 4), (6, 7)], &[(2, 9)], &[(2, 9)]),
+            (&[(2, 5), (8, 9)], &[(4, 8)], &[(2, 5), (6, 8), (9, 9)]),
+            (&[(2, 2)], &[(2, 2)], &[(2, 2)]),
+            (&[(2, 65_535)], &[(3, 65_535)], &[(2, 65_535)]),
+            // What is no block, or overlaps within one kind, is for the reader to refuse.
+            (&[(5, 4), (2, 3), (3, 6)], &[], &[(5, 4), (2, 3), (3, 6)]),
+            (&[(0, 9)], &[(0, 3), (9, 2), (9, 9)], &[(0, 9), (0, 3), (9, 2), (9, 9)]),
+        ] {
+            let gaps: Vec<_> = gaps.iter().copied().map(block).collect();
+            let nr_gaps: Vec<_> = nr_gaps.iter().copied().map(block).collect();
+            let mut bytes = Vec::new();
+            NrSack { cumulative: Tsn(0), window: 0, gaps: &gaps, nr_gaps: &nr_gaps, duplicates: &[] }
+                .emit(&mut bytes);
+            let Chunk::NrSack(view) = one(&bytes) else { panic!("an NR-SACK") };
+            assert!(view.all_gaps().eq(all.iter().copied().map(block)), "{gaps:?} {nr_gaps:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::extensions::{self, PeerAddrThresholds};
 use super::option::{
     AssocInfo, DelayedSack, InitMsg, OptionName, PeerAddrParams, RtoInfo, Scope, SocketOption, Status,
 };
-use super::{Errno, EventKind, SocketId, Sockets};
+use super::{Errno, EventKind, SocketId, Sockets, Style};
 use crate::config::Config;
 use crate::endpoint::AssociationId;
 use anabranch_base::Instant;
@@ -31,7 +31,7 @@ impl Sockets {
     ///
     /// # Errors
     /// [`Errno::BadSocket`], [`Errno::NoAssociation`], [`Errno::Invalid`] for a value out of
-    /// range, [`Errno::NotSupported`] for an option that can only be read.
+    /// range, [`Errno::NotSupported`] for an option that can only be read, or is not of sockets of this style.
     pub fn set_option(
         &mut self,
         now: Instant,
@@ -46,6 +46,8 @@ impl Sockets {
         let settings = &mut socket.settings;
         match option {
             SocketOption::Linger(seconds) => settings.linger = seconds,
+            // RFC 6458 §8.1.8: for one-to-many sockets only.
+            SocketOption::Autoclose(_) if socket.style == Style::OneToOne => return Err(Errno::NotSupported),
             SocketOption::Autoclose(span) => {
                 settings.autoclose = span.filter(|span| !span.is_zero());
                 for member in socket.associations.values_mut() {

@@ -203,9 +203,21 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
 #[test]
 fn what_is_idle_too_long_is_closed() {
     let mut ends = pair();
-    let (client, server) = connected(&mut ends);
-    let span = Duration::from_secs(5);
-    ends[0].set_option(NOW, client, Scope::All, SocketOption::Autoclose(Some(span))).expect("an option");
+    let listener = ends[1].socket(Style::OneToOne);
+    ends[1].bind(listener, 80).expect("a free port");
+    ends[1].listen(listener, 1).expect("listens");
+    let client = ends[0].socket(Style::OneToMany);
+    let autoclose = SocketOption::Autoclose(Some(Duration::from_secs(5)));
+    ends[0].set_option(NOW, client, Scope::All, autoclose.clone()).expect("an option");
+    let sent = ends[0].send_to(NOW, client, b"one", address(2), 80, SndInfo::default());
+    assert_eq!(sent, Ok(3));
+    settle(&mut ends, NOW);
+    let server = ends[1].accept(listener).expect("one waits");
+    assert!(matches!(ends[1].recv(NOW, server, &mut [0; 10]), Ok(Incoming::Data { bytes: 3, .. })));
+    // RFC 6458 §8.1.8: the option is applicable to one-to-many sockets only.
+    assert_eq!(ends[1].set_option(NOW, server, Scope::All, autoclose), Err(Errno::NotSupported));
+    let read = ends[1].option(server, Scope::Future, OptionName::Autoclose);
+    assert_eq!(read, Ok(SocketOption::Autoclose(None)));
     while let Some(due) = ends[0].poll_timeout().filter(|&due| due <= Instant::from_millis(5_000)) {
         assert_eq!(ends[1].recv(NOW, server, &mut [0; 10]), Err(Errno::Again));
         ends[0].handle_timeout(due);

@@ -309,6 +309,9 @@ static void configure(handle at, sa_family_t family)
         struct sctp_authchunk chunk = { .sauth_chunk = 0 };
         want(at, SCTP_AUTH_CHUNK, &chunk, sizeof chunk, "SCTP_AUTH_CHUNK");
     }
+#ifdef USRSCTP
+    want_value(at, SCTP_NRSACK_SUPPORTED, (uint32_t)number("nr_sack", 0), "SCTP_NRSACK_SUPPORTED");
+#endif
     if (number("idata", 0)) {
 #ifdef USRSCTP
         uint32_t level = 2;

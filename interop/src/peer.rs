@@ -100,6 +100,8 @@ pub struct Seen {
     pub packets: u64,
     /// Packets of which the checksum is zero.
     pub unsummed: u64,
+    /// Gap blocks of NR-SACKs: of what may be dropped again, and of what may not.
+    pub nr_sack_blocks: (u64, u64),
     /// Messages whose next TSN belonged to another one before their last
     /// fragment was sent, which RFC 9260 §6.9 does not allow.
     pub cut_off: u64,
@@ -137,6 +139,10 @@ impl Seen {
                 *self.chunks.entry(raw.kind).or_default() += 1;
                 match Chunk::parse(raw) {
                     Ok(Chunk::Data(data)) => self.note_data(&data),
+                    Ok(Chunk::NrSack(nr)) => {
+                        self.nr_sack_blocks.0 += nr.sack.gaps().len() as u64;
+                        self.nr_sack_blocks.1 += nr.nr_gaps().len() as u64;
+                    }
                     Ok(Chunk::ReConfig(chunk)) => {
                         for param in chunk.params() {
                             if let ReConfigParam::ResetOutgoing { request, .. } = param

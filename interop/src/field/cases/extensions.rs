@@ -57,6 +57,35 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
     Ok(format!("{inbox} given up"))
 }
 
+/// 10 MB with 2 % of the packets lost each way, every other message unordered: what has come out of order and waits for
+/// others a receiver may drop again, what has been delivered it may not. Reports are NR-SACKs, both ways, and tell of gaps.
+pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
+    e.world.road.delay.set(Duration::from_millis(2));
+    e.world.road.loss_ppm.set(20_000);
+    let other = if by == By::Us { By::Them } else { By::Us };
+    for number in 0..2_000 {
+        e.post(by, How { unordered: number % 2 == 0, ..on(number % 10) }, 5_000);
+        if number % 20 == 0 {
+            e.post(other, on(number % 10), 100);
+        }
+    }
+    e.until("10 MB", Duration::from_secs(120), Encounter::all_arrived).await?;
+    let road = &e.world.road;
+    for (seen, who) in [(&road.from_us, "us"), (&road.from_them, "them")] {
+        must_show(&seen.borrow(), &[NR_SACK], who)?;
+        if seen.borrow().count(SACK) > 0 {
+            return Err(format!("a SACK from {who} where it was to be an NR-SACK"));
+        }
+    }
+    let receiver = if by == By::Us { &road.from_them } else { &road.from_us };
+    let (gaps, nr_gaps) = receiver.borrow().nr_sack_blocks;
+    // Ours drops nothing again; usrsctp says so of what its application may have.
+    if nr_gaps == 0 || (by == By::Us) != (gaps > 0) {
+        return Err(format!("{gaps} gap blocks and {nr_gaps} NR gap blocks of the receiver's"));
+    }
+    Ok(format!("{nr_gaps} NR gaps"))
+}
+
 /// A second address joins, the first leaves, and messages go on.
 pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
@@ -209,6 +238,8 @@ pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), Str
     e.until("the message on the new stream", PATIENCE, Encounter::all_arrived).await
 }
 
+const SACK: u8 = 0x03;
+const NR_SACK: u8 = 0x10;
 const RE_CONFIG: u8 = 0x82;
 const FORWARD_TSN: u8 = 0xc0;
 const ASCONF: u8 = 0xc1;

@@ -15,7 +15,7 @@ use super::encounter::{Encounter, PATIENCE, Setup};
 use super::http;
 use super::{Carrier, Column, Kind};
 use crate::cases::By;
-use extensions::{add_streams, asconf, interleaved, partial, reset};
+use extensions::{add_streams, asconf, interleaved, nr_sack, partial, reset};
 use faults::{killed, primary_cut, restart};
 use plain::{abort, both, bulk, heartbeat, must_show, on, shutdown};
 use std::fmt;
@@ -59,6 +59,8 @@ pub enum Case {
     Interleaving,
     /// I-DATA, messages in fragments.
     Interleaved,
+    /// 10 MB with 2 % lost, and NR-SACKs instead of SACKs (draft-natarajan-tsvwg-sctp-nrsack).
+    NrSack(By),
     /// Over IPv6: the messages of [`Mixed`](Self::Mixed); whoever has begun closes.
     V6Mixed(By),
     /// Over IPv6: 10 MB with 2 % lost.
@@ -71,7 +73,7 @@ pub enum Case {
 
 impl Case {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
         Self::Mixed,
@@ -99,6 +101,8 @@ impl Case {
         Self::AddStreams(By::Them),
         Self::Interleaving,
         Self::Interleaved,
+        Self::NrSack(By::Us),
+        Self::NrSack(By::Them),
         Self::V6Mixed(By::Us),
         Self::V6Mixed(By::Them),
         Self::V6Bulk(By::Us),
@@ -122,6 +126,7 @@ impl Case {
             (Kind::Pion, Self::Asconf(_)) => Some("no ASCONF"),
             (Kind::Pion, Self::AddStreams(_)) => Some("none to add"),
             (Kind::Pion, Self::Restart(By::Us)) => Some("no restart"),
+            (Kind::Pion | Kind::Linux, Self::NrSack(_)) => Some("no NR-SACK"),
             _ => None,
         }
     }
@@ -155,6 +160,7 @@ impl Case {
             Self::Asconf(_) => turn_on(&["auth", "asconf"], &["auth", "asconf"]),
             Self::Reset(_) | Self::AddStreams(_) => turn_on(&["reconfig"], &["reconfig"]),
             Self::Interleaving | Self::Interleaved => turn_on(&["interleaving"], &["idata"]),
+            Self::NrSack(_) => turn_on(&["nr_sack"], &["nr_sack"]),
             Self::HttpGet | Self::HttpServe => turn_on(&[], &["http"]),
             _ => {}
         }
@@ -182,7 +188,10 @@ impl Case {
             {
                 By::Them
             }
-            Self::Bulk(By::Them) | Self::Partial(By::Them) | Self::Shutdown(By::Them) => By::Them,
+            Self::Bulk(By::Them)
+            | Self::Partial(By::Them)
+            | Self::Shutdown(By::Them)
+            | Self::NrSack(By::Them) => By::Them,
             _ => By::Us,
         };
         let (here, there) = match self {
@@ -238,6 +247,7 @@ impl Case {
                     }
                 }
             }
+            Self::NrSack(by) => return nr_sack(e, by).await,
             Self::V6Mixed(by) => {
                 both(e, 1000, 10).await?;
                 shutdown(e, by).await?;
@@ -284,6 +294,8 @@ impl fmt::Display for Case {
             Self::AddStreams(By::Them) => "more streams by them",
             Self::Interleaving => "I-DATA",
             Self::Interleaved => "I-DATA, fragments",
+            Self::NrSack(By::Us) => "NR-SACK, 2 % loss, we send",
+            Self::NrSack(By::Them) => "NR-SACK, 2 % loss, they send",
             Self::V6Mixed(By::Us) => "IPv6: 1000 each way, we begin",
             Self::V6Mixed(By::Them) => "IPv6: 1000 each way, they begin",
             Self::V6Bulk(By::Us) => "IPv6: 10 MB, 2 % loss, we send",

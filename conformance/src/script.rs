@@ -17,14 +17,32 @@ impl Script {
     pub(crate) fn reconfigures(&self) -> bool {
         const OPTIONS: &[&str] =
             &["SCTP_ENABLE_STREAM_RESET", "SCTP_RESET_STREAMS", "SCTP_RESET_ASSOC", "SCTP_ADD_STREAMS"];
+        self.uses("RECONFIG", OPTIONS)
+    }
+
+    /// It asks for chunks to be authenticated, sets keys, or has chunks that are (RFC 4895).
+    pub(crate) fn authenticates(&self) -> bool {
+        const OPTIONS: &[&str] = &[
+            "SCTP_AUTH_CHUNK",
+            "SCTP_AUTH_KEY",
+            "SCTP_AUTH_ACTIVE_KEY",
+            "SCTP_AUTH_DEACTIVATE_KEY",
+            "SCTP_AUTH_DELETE_KEY",
+            "SCTP_HMAC_IDENT",
+            "SCTP_LOCAL_AUTH_CHUNKS",
+            "SCTP_PEER_AUTH_CHUNKS",
+            "SCTP_AUTHENTICATION_EVENT",
+        ];
+        self.uses("AUTH", OPTIONS)
+    }
+
+    /// It has chunks of this name, or calls with one of these words.
+    fn uses(&self, chunk: &str, words: &[&str]) -> bool {
         self.events.iter().any(|event| match &event.action {
             Action::Inbound(packet) | Action::Outbound(packet) => {
-                matches!(&packet.body, Body::Chunks(all) if all.iter().any(|chunk| chunk.name == "RECONFIG"))
+                matches!(&packet.body, Body::Chunks(all) if all.iter().any(|one| one.name == chunk))
             }
-            Action::Call(call) => call
-                .args
-                .iter()
-                .any(|arg| matches!(arg, Value::Word(word) if OPTIONS.contains(&word.as_str()))),
+            Action::Call(call) => call.args.iter().any(|arg| arg.says_one_of(words)),
             Action::Shell(_) | Action::Code(_) => false,
         })
     }
@@ -206,6 +224,20 @@ impl Value {
             Self::Any => true,
             Self::List(items) => items.len() == 1 && items[0].is_any(),
             _ => false,
+        }
+    }
+
+    /// One of these words is in it.
+    fn says_one_of(&self, words: &[&str]) -> bool {
+        match self {
+            Self::Word(word) => words.contains(&word.as_str()),
+            Self::Or(all) | Self::List(all) | Self::Call(_, all) => {
+                all.iter().any(|one| one.says_one_of(words))
+            }
+            Self::Struct(members) => members.iter().any(|(_, one)| one.says_one_of(words)),
+            Self::Any | Self::Int(_) | Self::Text(_) | Self::Address(_) | Self::Pair(..) | Self::Node(_) => {
+                false
+            }
         }
     }
 

@@ -10,6 +10,7 @@ const SETTINGS: &[(&str, &str, Unit)] = &[
     ("asconf_enable", "asconf", Unit::YesNo),
     ("auth_enable", "auth", Unit::YesNo),
     ("reconfig_enable", "reconfig", Unit::YesNo),
+    ("nrsack_enable", "nr_sack", Unit::YesNo),
     ("idata_enable", "interleaving", Unit::YesNo),
     ("rto_initial", "rto_initial", Unit::Millis),
     ("rto_min", "rto_min", Unit::Millis),

@@ -329,3 +329,38 @@ fn scripts_that_reconfigure_speak_reconfig() {
     );
     fails(&format!("`sysctl -w net.inet.sctp.reconfig_enable=0` {text}"), 9, "EOPNOTSUPP");
 }
+
+/// RFC 6458 §6.1.8: a script that uses AUTH has it without a word about it, as on FreeBSD; another has not.
+#[test]
+fn scripts_that_use_authentication_have_it() {
+    let told = "{auth_type=SCTP_AUTHENTICATION_EVENT, auth_flags=0, auth_length=20, auth_keynumber=0, \
+        auth_indication=SCTP_AUTH_NO_AUTH, auth_assoc_id=3}";
+    let told = format!(
+        "+0 recvmsg(3, {{msg_iov(1)=[{{{told}, 1000}}], msg_flags=MSG_NOTIFICATION|MSG_EOR}}, 0) = 20\n"
+    );
+    let on = "+0 setsockopt(3, IPPROTO_SCTP, SCTP_EVENT, {se_assoc_id=0, se_type=SCTP_AUTHENTICATION_EVENT, se_on=1}, 8) = 0\n";
+    let (begin, rest) = UP.split_at(UP.find("+0 connect").expect("a call"));
+    // The peer's INIT ACK says nothing of AUTH.
+    passes(&format!("{begin}{on}{rest}{told}"));
+    fails(&format!("0 `sysctl -w net.inet.sctp.auth_enable=0`\n+{begin}{on}{rest}{told}"), 10, "would block");
+    let key = "{sca_assoc_id=0, sca_keynumber=123, sca_keylength=2, sca_key=[0x00, 0x01]}";
+    let set = format!("+0 setsockopt(3, IPPROTO_SCTP, SCTP_AUTH_KEY, {key}, 10) = 0\n");
+    let asks = rest.replace("tsn=1, ...]", "tsn=1, SUPPORTED_EXTENSIONS[types=[AUTH]], ...]");
+    for (text, has_it) in [(format!("{begin}{set}"), true), (begin.to_owned(), false)] {
+        let outcome = check("script", &format!("{text}{asks}"));
+        assert_eq!(!outcome.to_string().contains("SUPPORTED_EXTENSIONS"), has_it, "{outcome}");
+    }
+}
+
+/// draft-natarajan-tsvwg-sctp-nrsack §4: FreeBSD's setting has NR-SACKs offered and, once agreed on, sent for SACKs.
+#[test]
+fn the_setting_for_nr_sacks_is_obeyed() {
+    let up = UP
+        .replace("tsn=1, ...]", "tsn=1, SUPPORTED_EXTENSIONS[types=[NR_SACK]], ...]")
+        .replace("len=4, val=...]]", "len=4, val=...], SUPPORTED_EXTENSIONS[types=[NR_SACK]]]");
+    let rest = "+0 < sctp: DATA[flgs=BE, len=20, tsn=2, sid=0, ssn=1, ppid=0]
++0 > sctp: NR_SACK[flgs=0, cum_tsn=0, a_rwnd=..., gaps=[], nr_gaps=[2:2], dups=[]]
+";
+    passes(&format!("0 `sysctl -w net.inet.sctp.nrsack_enable=1`\n+{up}{rest}"));
+    fails(&format!("0 `sysctl -w net.inet.sctp.nrsack_enable=0`\n+{up}{rest}"), 5, "SUPPORTED_EXTENSIONS");
+}

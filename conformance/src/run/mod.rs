@@ -120,9 +120,11 @@ pub(crate) fn run(
     to_the_end: bool,
 ) -> (Course, Result<(), Failure>) {
     let mut config = Config::default();
-    if script.reconfigures() {
-        // FreeBSD speaks it unless it is told not to, and scripts that use it say nothing.
-        let _ = config.set("reconfig", "yes");
+    // FreeBSD speaks these unless it is told not to, and scripts that use them say nothing.
+    for (key, is_used) in [("reconfig", script.reconfigures()), ("auth", script.authenticates())] {
+        if is_used {
+            let _ = config.set(key, "yes");
+        }
     }
     // Settings of the system come before there is a system.
     let begun = script.events.iter().position(|event| !matches!(event.action, Action::Shell(_)));

@@ -311,19 +311,26 @@ fn extensions_are_listed_where_there_is_room() {
         kinds.collect::<Vec<_>>()
     };
     const DYNAMIC: &[(&str, &str)] =
-        &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "no"), ("interleaving", "no")];
+        &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "yes"), ("interleaving", "no")];
+    let (one, two) = (&["10.0.1.1:0"][..], &["10.0.1.1:0", "10.0.2.1:0"][..]);
+    // RE-CONFIG and FORWARD TSN.
+    let plain = [[130, 192]];
+    assert_eq!(listed(DYNAMIC, one, |_| {}), plain);
+    assert_eq!(listed(DYNAMIC, two, |_| {}), [[0; 0]; 0]);
     let forward: Writes = |c| {
         Param::ForwardTsnSupported.emit(c);
     };
-    let one = &["10.0.1.1:0"];
-    // AUTH, ASCONF, ASCONF ACK and FORWARD TSN.
-    assert_eq!(listed(DYNAMIC, one, |_| {}), [[15, 193, 128, 192]]);
-    assert_eq!(listed(DYNAMIC, one, forward), [[15, 193, 128, 192]]);
-    assert_eq!(listed(DYNAMIC, &["10.0.1.1:0", "10.0.2.1:0"], |_| {}), [[0; 0]; 0]);
+    assert_eq!(listed(DYNAMIC, one, forward), plain);
     let asked: Writes = |c| {
         Param::SupportedExtensions(&[130]).emit(c);
     };
-    assert_eq!(listed(DYNAMIC, &["10.0.1.1:0", "10.0.2.1:0"], asked), [[15, 193, 128, 192]]);
+    assert_eq!(listed(DYNAMIC, two, asked), plain);
+    // RFC 4895 §6.1: AUTH, and ASCONF with it, stands there only where RANDOM does: to who has sent one.
+    let random: Writes = |c| {
+        Param::Random(&RANDOM).emit(c);
+        Param::HmacAlgos(&[0, 1]).emit(c);
+    };
+    assert_eq!(listed(DYNAMIC, two, random), [[15, 193, 128, 130, 192]]);
 }
 
 /// An INIT from an address and port that have an association: what starts it anew is twelve bytes more at most.

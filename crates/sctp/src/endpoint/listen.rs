@@ -157,8 +157,12 @@ impl Endpoint {
         let mut chunk = ack.open(&mut bytes);
         Param::StateCookie(&sealed).emit(&mut chunk);
         // What the INIT asks for, and no more: who sent it may not be who gets the answer.
+        let mut ours = Extensions::of(config);
+        // RFC 4895 §6.1: who is willing to authenticate sends RANDOM. A peer aborts that is told of AUTH or ASCONF without.
+        ours.auth &= said.is_some();
+        ours.asconf &= said.is_some();
         let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {
-            Extensions::of(config).announce(chunk, offer.announced, list);
+            ours.announce(chunk, offer.announced, list);
             if let Some(said) = &said {
                 said.emit(chunk);
             }

@@ -31,6 +31,8 @@ pub enum Case {
     Bulk(By),
     /// Messages of 200 kB.
     Fragments,
+    /// We have every extension, they have but the one they are asked for: the handshake holds.
+    Unequal(By),
     /// Graceful close with data on its way.
     Shutdown(By),
     /// ABORT.
@@ -73,7 +75,7 @@ pub enum Case {
 
 impl Case {
     /// All of them, in the order of the matrix.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
         Self::Mixed,
@@ -101,6 +103,8 @@ impl Case {
         Self::AddStreams(By::Them),
         Self::Interleaving,
         Self::Interleaved,
+        Self::Unequal(By::Us),
+        Self::Unequal(By::Them),
         Self::NrSack(By::Us),
         Self::NrSack(By::Them),
         Self::V6Mixed(By::Us),
@@ -160,6 +164,10 @@ impl Case {
             Self::Asconf(_) => turn_on(&["auth", "asconf"], &["auth", "asconf"]),
             Self::Reset(_) | Self::AddStreams(_) => turn_on(&["reconfig"], &["reconfig"]),
             Self::Interleaving | Self::Interleaved => turn_on(&["interleaving"], &["idata"]),
+            Self::Unequal(_) => turn_on(
+                &["auth", "asconf", "reconfig", "partial_reliability", "interleaving", "nr_sack"],
+                &["reconfig"],
+            ),
             Self::NrSack(_) => turn_on(&["nr_sack"], &["nr_sack"]),
             Self::HttpGet | Self::HttpServe => turn_on(&[], &["http"]),
             _ => {}
@@ -181,7 +189,11 @@ impl Case {
             knobs.push(("address_types", "no".to_owned()));
         }
         let begins = match self {
-            Self::Handshake(by) | Self::Restart(by) | Self::V6Mixed(by) | Self::V6Bulk(by) => by,
+            Self::Handshake(by)
+            | Self::Unequal(by)
+            | Self::Restart(by)
+            | Self::V6Mixed(by)
+            | Self::V6Bulk(by) => by,
             // Whoever knows of the other's extensions first.
             Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
                 if column.carrier == Carrier::Ip =>
@@ -212,6 +224,7 @@ impl Case {
         e.up().await?;
         match self {
             Self::Handshake(_) => both(e, 1, 1).await?,
+            Self::Unequal(_) => both(e, 100, 10).await?,
             Self::Mixed => both(e, 1000, 10).await?,
             Self::Bulk(by) => return bulk(e, by).await,
             Self::Fragments => {
@@ -294,6 +307,8 @@ impl fmt::Display for Case {
             Self::AddStreams(By::Them) => "more streams by them",
             Self::Interleaving => "I-DATA",
             Self::Interleaved => "I-DATA, fragments",
+            Self::Unequal(By::Us) => "extensions only we have, we begin",
+            Self::Unequal(By::Them) => "the same, they begin",
             Self::NrSack(By::Us) => "NR-SACK, 2 % loss, we send",
             Self::NrSack(By::Them) => "NR-SACK, 2 % loss, they send",
             Self::V6Mixed(By::Us) => "IPv6: 1000 each way, we begin",

@@ -80,8 +80,9 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: what has no place here is passed over, whatever its form.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
-            // To who does not know the extension they are unknown.
-            _ if (0xc001..=0xc006).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
+            // To who does not know the extension they are unknown. Adaptation Layer Indication (0xC006, RFC 5061 §4.2.6) has
+            // nothing to do with addresses: it is passed on whatever else is spoken.
+            _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
             // RFC 9653 §4: to be passed over by those who do not support it.
             _ if raw.kind == ZERO_CHECKSUM && !ours.zero_checksum => Param::Unknown(raw),
             other => other.map_err(|_| Refusal::Malformed)?,

@@ -235,13 +235,7 @@ fn extensions_are_switched_by_the_socket_and_tell_what_came_of_requests() {
     let reconfig = SocketOption::Supported(Extension::Reconfig, true);
     ends[1].set_option(NOW, listener, Scope::Future, reconfig.clone()).expect("an option");
     ends[0].set_option(NOW, client, Scope::Future, reconfig.clone()).expect("an option");
-    // RFC 5061 §4.2.6: the indication is one of ASCONF's parameters.
-    for extension in [Extension::Auth, Extension::Asconf] {
-        for (end, id) in [(0, client), (1, listener)] {
-            let option = SocketOption::Supported(extension, true);
-            ends[end].set_option(NOW, id, Scope::Future, option).expect("an option");
-        }
-    }
+    // RFC 5061 §4.2.6: for the upper layers; it needs no other extension.
     let adaptation = SocketOption::Adaptation(Some(99));
     ends[0].set_option(NOW, client, Scope::Future, adaptation).expect("an option");
     for kind in [EventKind::StreamReset, EventKind::StreamChange, EventKind::Adaptation] {

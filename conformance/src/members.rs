@@ -92,6 +92,7 @@ const STRUCTURES: &[(&str, &[&str])] = &[
     ("sctp_hmacalgo", &["shmac_number_of_idents", "shmac_idents"]),
     ("sctp_authchunk", &["sauth_chunk"]),
     ("sctp_authkey", &["sca_assoc_id", "sca_keynumber", "sca_keylength", "sca_key"]),
+    ("sctp_authchunks", &["gauth_assoc_id", "gauth_number_of_chunks", "gauth_chunks"]),
     ("sctp_authkeyid", &["scact_assoc_id", "scact_keynumber"]),
     ("sctp_sack_info", &["sack_assoc_id", "sack_delay", "sack_freq"]),
     ("sctp_reset_streams", &["srs_assoc_id", "srs_flags", "srs_number_streams", "srs_stream_list"]),

@@ -119,6 +119,8 @@ impl Machine {
             "SCTP_ADAPTATION_LAYER" => OptionName::Adaptation,
             "SCTP_HMAC_IDENT" => OptionName::HmacIdents,
             "SCTP_LOCAL_AUTH_CHUNKS" => OptionName::LocalAuthChunks,
+            "SCTP_PEER_AUTH_CHUNKS" => OptionName::PeerAuthChunks,
+            "SCTP_AUTH_ACTIVE_KEY" => OptionName::ActiveKey,
             "SCTP_STREAM_SCHEDULER" | "SCTP_PLUGGABLE_SS" => OptionName::StreamScheduler,
             "SCTP_STATUS" => OptionName::Status,
             "SCTP_GET_PEER_ADDR_INFO" => {
@@ -270,7 +272,8 @@ impl Machine {
                 let list = Value::List(idents.iter().map(|&n| Value::Int(n)).collect());
                 put(&[("shmac_number_of_idents", idents.len() as i64)]).with("shmac_idents", list)
             }
-            SocketOption::LocalAuthChunks(chunks) => {
+            SocketOption::ActiveKey(key) => put(&[("scact_keynumber", key.into())]),
+            SocketOption::LocalAuthChunks(chunks) | SocketOption::PeerAuthChunks(chunks) => {
                 let all: Vec<Value> =
                     (0..=255).filter(|&k| chunks.has(k)).map(|k| Value::Int(k.into())).collect();
                 put(&[("gauth_number_of_chunks", all.len() as i64)]).with("gauth_chunks", Value::List(all))

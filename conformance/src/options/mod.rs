@@ -39,6 +39,8 @@ const STRUCTURES: &[(&str, &str)] = &[
     ("SCTP_AUTH_ACTIVE_KEY", "sctp_authkeyid"),
     ("SCTP_AUTH_DEACTIVATE_KEY", "sctp_authkeyid"),
     ("SCTP_AUTH_DELETE_KEY", "sctp_authkeyid"),
+    ("SCTP_LOCAL_AUTH_CHUNKS", "sctp_authchunks"),
+    ("SCTP_PEER_AUTH_CHUNKS", "sctp_authchunks"),
     ("SCTP_RESET_STREAMS", "sctp_reset_streams"),
     ("SCTP_ADD_STREAMS", "sctp_add_streams"),
     ("SCTP_SS_VALUE", "sctp_stream_value"),

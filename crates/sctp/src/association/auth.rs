@@ -123,6 +123,11 @@ impl Auth {
         self.guarded.has(kind)
     }
 
+    /// What the peer takes only signed.
+    pub(crate) fn signed(&self) -> ChunkSet {
+        self.signed
+    }
+
     /// Keys that were deactivated and are not free yet.
     pub(super) fn leaving(&self) -> impl Iterator<Item = u16> {
         self.leaving.iter().map(|leaving| leaving.key)

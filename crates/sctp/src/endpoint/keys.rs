@@ -12,7 +12,7 @@ use super::cookie::{Cookie, SealedAuth};
 use super::{AssociationId, Endpoint};
 use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::auth::{Auth, Verdict};
-use crate::config::{Config, SharedKeys};
+use crate::config::{ChunkSet, Config, SharedKeys};
 use crate::error::KeyError;
 use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
@@ -126,6 +126,21 @@ impl Endpoint {
             keys.remove(key);
             Ok(Some(key))
         })
+    }
+
+    /// The shared key that signs: of one association, or of those that begin from now on; `None` when the association
+    /// does not authenticate (RFC 6458 §8.1.18).
+    pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
+        let Some(id) = id else { return Some(self.keys.active()) };
+        let association = self.slots[self.find(id)? as usize].association.as_ref()?;
+        association.auth.as_ref().map(|auth| auth.keys.active())
+    }
+
+    /// What the peer of an association takes only authenticated (RFC 6458 §8.2.3).
+    pub(crate) fn peer_auth_chunks(&self, id: AssociationId) -> ChunkSet {
+        let association = self.find(id).and_then(|slot| self.slots[slot as usize].association.as_ref());
+        let auth = association.and_then(|association| association.auth.as_ref());
+        auth.map(|auth| auth.signed()).unwrap_or_default()
     }
 
     /// Changes keys; the change names the one whose value is another now.

@@ -235,6 +235,10 @@ pub enum SocketOption {
     AuthChunk(u8),
     /// `SCTP_LOCAL_AUTH_CHUNKS` (§8.2.4): all such chunk types; read only.
     LocalAuthChunks(ChunkSet),
+    /// `SCTP_PEER_AUTH_CHUNKS`: what the peer takes only authenticated; read only.
+    PeerAuthChunks(ChunkSet),
+    /// `SCTP_AUTH_ACTIVE_KEY`: the key that signs; set by [`Sockets::request_key`](super::Sockets::request_key).
+    ActiveKey(u16),
     /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that the peer is told. It is heard where
     /// [`Extension::Asconf`] is on.
     Adaptation(Option<u32>),
@@ -286,6 +290,8 @@ pub enum OptionName {
     PeerAddrThresholds,
     HmacIdents,
     LocalAuthChunks,
+    PeerAuthChunks,
+    ActiveKey,
     Adaptation,
     EnableStreamReset,
     Status,

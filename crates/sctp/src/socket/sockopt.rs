@@ -79,6 +79,8 @@ impl Sockets {
             | SocketOption::PeerAddrInfo(_)
             | SocketOption::AssociationCount(_)
             | SocketOption::LocalAuthChunks(_)
+            | SocketOption::PeerAuthChunks(_)
+            | SocketOption::ActiveKey(_)
             | SocketOption::Error(_) => return Err(Errno::NotSupported),
             knob => return self.set_knob(now, id, scope, &knob),
         }
@@ -270,7 +272,15 @@ impl Sockets {
                 switchover: config.primary_switch,
             }),
             OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
-            OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.auth_chunks),
+            // RFC 6458 §8.2.4: what the peer is told; with dynamic addresses that is ASCONF as well (RFC 5061 §4.1).
+            OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.guarded_chunks()),
+            OptionName::PeerAuthChunks => {
+                let association = association.ok_or(Errno::Invalid)?;
+                SocketOption::PeerAuthChunks(self.endpoint.peer_auth_chunks(association))
+            }
+            OptionName::ActiveKey => {
+                SocketOption::ActiveKey(self.endpoint.active_key(association).ok_or(Errno::NotSupported)?)
+            }
             OptionName::Adaptation => SocketOption::Adaptation(config.adaptation),
             OptionName::EnableStreamReset => SocketOption::EnableStreamReset(config.reconfig_requests),
             OptionName::Status => {
@@ -293,6 +303,8 @@ impl Sockets {
                 let path = info.paths.iter().find(|path| path.address == address).ok_or(Errno::Invalid)?;
                 SocketOption::PeerAddrInfo(path.into())
             }
+            // RFC 6458 §8.2.5.
+            OptionName::AssociationCount if socket.style == Style::OneToOne => return Err(Errno::NotSupported),
             OptionName::AssociationCount => SocketOption::AssociationCount(socket.associations.len()),
             OptionName::Error => SocketOption::Error(None),
         })

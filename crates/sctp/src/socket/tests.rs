@@ -203,21 +203,23 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
 #[test]
 fn what_is_idle_too_long_is_closed() {
     let mut ends = pair();
+    let (one, server) = connected(&mut ends);
+    let span = Duration::from_secs(5);
+    let option = SocketOption::Autoclose(Some(span));
+    // RFC 6458 §8.1.8, §8.2.5: of one-to-many sockets only.
+    assert_eq!(ends[0].set_option(NOW, one, Scope::All, option.clone()), Err(Errno::NotSupported));
+    assert_eq!(ends[0].option(one, Scope::Future, OptionName::AssociationCount), Err(Errno::NotSupported));
+    ends[0].close(NOW, one).expect("a socket");
+    settle(&mut ends, NOW);
+    assert_eq!(ends[1].recv(NOW, server, &mut [0; 10]), Ok(Incoming::EndOfFile));
     let listener = ends[1].socket(Style::OneToOne);
-    ends[1].bind(listener, 80).expect("a free port");
+    ends[1].bind(listener, 81).expect("a free port");
     ends[1].listen(listener, 1).expect("listens");
     let client = ends[0].socket(Style::OneToMany);
-    let autoclose = SocketOption::Autoclose(Some(Duration::from_secs(5)));
-    ends[0].set_option(NOW, client, Scope::All, autoclose.clone()).expect("an option");
-    let sent = ends[0].send_to(NOW, client, b"one", address(2), 80, SndInfo::default());
-    assert_eq!(sent, Ok(3));
+    assert_eq!(ends[0].connect(NOW, client, &[address(2)], 81), Err(Errno::InProgress));
     settle(&mut ends, NOW);
     let server = ends[1].accept(listener).expect("one waits");
-    assert!(matches!(ends[1].recv(NOW, server, &mut [0; 10]), Ok(Incoming::Data { bytes: 3, .. })));
-    // RFC 6458 §8.1.8: the option is applicable to one-to-many sockets only.
-    assert_eq!(ends[1].set_option(NOW, server, Scope::All, autoclose), Err(Errno::NotSupported));
-    let read = ends[1].option(server, Scope::Future, OptionName::Autoclose);
-    assert_eq!(read, Ok(SocketOption::Autoclose(None)));
+    ends[0].set_option(NOW, client, Scope::All, option).expect("an option");
     while let Some(due) = ends[0].poll_timeout().filter(|&due| due <= Instant::from_millis(5_000)) {
         assert_eq!(ends[1].recv(NOW, server, &mut [0; 10]), Err(Errno::Again));
         ends[0].handle_timeout(due);

@@ -65,7 +65,7 @@ fn every_case_holds() {
     assert!(run > 110, "only {run} scripts ran");
 }
 
-/// RE-CONFIG and I-DATA, beyond the purposes of ETSI.
+/// Extensions of SCTP and edges of its rules, beyond the purposes of ETSI.
 #[test]
 fn extensions_are_spoken() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("extensions");
@@ -78,7 +78,7 @@ fn extensions_are_spoken() {
             run += 1;
         }
     }
-    assert!(run >= 6, "only {run} scripts ran");
+    assert!(run > 100, "only {run} scripts ran");
 }
 
 #[test]

@@ -118,6 +118,7 @@ impl Endpoint {
         ask: Associate,
         config: Arc<Config>,
     ) -> Result<AssociationId, AssociateError> {
+        self.unsummed |= config.zero_checksum;
         let streams = ask.streams.unwrap_or(config.streams);
         if ask.peer.is_empty() {
             return Err(AssociateError::NoPeer);

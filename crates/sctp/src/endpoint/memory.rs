@@ -42,6 +42,7 @@ impl Endpoint {
             next_tag: _,
             totals: _,
             lends: _,
+            unsummed: _,
             lender: _,
             unsent: _,
             shard: _,

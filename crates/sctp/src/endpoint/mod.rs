@@ -82,6 +82,8 @@ pub struct Endpoint {
     path_changes: Vec<PathChange>,
     /// The buffer of the packet that is handled can be had, and the association that takes it.
     lends: bool,
+    /// A configuration that is in use takes packets without a checksum.
+    unsummed: bool,
     lender: Option<u32>,
     /// An association has packets that could not be sent, and waits for the host's routes to change.
     unsent: bool,
@@ -112,6 +114,7 @@ impl Endpoint {
         // A seed's first number was the first port once; its tags and TSNs stay what they are.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
+        let unsummed = config.zero_checksum;
         let ephemeral = Ephemeral::new(rng.fork("ports"));
         Self {
             config: Arc::new(config),
@@ -137,6 +140,7 @@ impl Endpoint {
             totals: Totals::default(),
             path_changes: Vec::new(),
             lends: false,
+            unsummed,
             unsent: false,
             lender: None,
             shard: Shard::default(),

@@ -28,6 +28,7 @@ impl Endpoint {
     /// [`ListenError`].
     pub fn listen_with(&mut self, port: u16, config: Config) -> Result<(), ListenError> {
         self.listen(port)?;
+        self.unsummed |= config.zero_checksum;
         self.tuned.insert(port, Arc::new(config));
         Ok(())
     }

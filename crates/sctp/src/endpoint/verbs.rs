@@ -197,8 +197,12 @@ impl Engine for Endpoint {
     type Event = Event;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
-        let view = if self.config.zero_checksum {
-            checksum::read(packet.payload)
+        let view = if self.unsummed {
+            // RFC 9653 §5.3: whose packets may come without a checksum says the association's own configuration.
+            checksum::read(packet.payload, |tag| {
+                let association = self.demux.by_tag(tag).and_then(|slot| self.alive(slot));
+                association.map_or(self.config.zero_checksum, |association| association.config.zero_checksum)
+            })
         } else {
             PacketView::parse(packet.payload).ok()
         };
@@ -210,7 +214,7 @@ impl Engine for Endpoint {
         // Where packets come one by one, buffers are no larger than packets.
         self.lends = batch.max_segments() == 1;
         match batch.only_mut() {
-            Some((buffer, start)) if !self.config.zero_checksum => {
+            Some((buffer, start)) if !self.unsummed => {
                 let right = crc32c::is_valid_alone(buffer, start);
                 if let Some(packet) = batch.only() {
                     let view = right.then(|| PacketView::parse_verified(packet.payload).ok()).flatten();

@@ -453,7 +453,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
 /// RFC 6458 §8.1.12.
 fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
     /// What the engine does, or does anyway: heartbeats, path MTU discovery.
-    const KNOWN: i64 = 0x1 | 0x2 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
+    const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = asked.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {
         return Err(Errno::Invalid.into());
@@ -480,6 +480,7 @@ fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
         interval: if zero { Some(Duration::ZERO) } else { millis(asked.or_zero("spp_hbinterval")?) },
         max_retrans: u32::try_from(asked.or_zero("spp_pathmaxrxt")?).ok().filter(|&n| n > 0),
         mtu: None,
+        demand: flags & 0x4 != 0,
     })
 }
 

@@ -33,7 +33,14 @@ impl Association {
         self.outbox.handshake_sent = Some(ctx.now);
         let path = self.paths.at(index);
         path.last_used = ctx.now;
-        self.timers.set(Timer::T1Init, ctx.now + path.rto());
+        // RFC 6458 §5.3.1: what the application asks for bounds the doubling in place of RTO.Max.
+        let timeout = match (self.config.init_rto_max, &self.state) {
+            (Some(most), State::CookieWait(init)) => {
+                self.config.rto_initial.saturating_mul(1 << init.retries.min(30)).min(most)
+            }
+            _ => path.rto(),
+        };
+        self.timers.set(Timer::T1Init, ctx.now + timeout);
     }
 
     /// COOKIE ECHO has been written.

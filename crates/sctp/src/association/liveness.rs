@@ -58,6 +58,21 @@ impl Association {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
 
+    /// RFC 9260 §11.1.10: the application wants to know now. One that is on its way will do.
+    pub(crate) fn request_heartbeats(&mut self, address: Option<IpAddr>) {
+        if !self.may_heartbeat() {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            let path = self.paths.get(index);
+            let asked = address.is_none_or(|address| address == path.address.ip());
+            if asked && !path.removed && !self.timers.is_set(Timer::HeartbeatLost(index)) {
+                self.timers.stop(Timer::Heartbeat(index));
+                self.paths.at(index).heartbeat.wanted = true;
+            }
+        }
+    }
+
     pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if !self.may_heartbeat() {
             return;

@@ -123,6 +123,8 @@ pub struct Config {
     pub rto_var_min: Duration,
     /// RTO.Max.
     pub rto_max: Duration,
+    /// Largest timeout of an INIT, in place of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
+    pub init_rto_max: Option<Duration>,
     /// SACK.Delay; zero acknowledges at once.
     pub delack: Duration,
     /// A SACK is sent at the latest with every so manieth packet of data.
@@ -364,6 +366,7 @@ impl Config {
             rto_min: Duration::from_secs(1),
             rto_var_min: Duration::ZERO,
             rto_max: Duration::from_secs(60),
+            init_rto_max: None,
             delack: Duration::from_millis(200),
             ack_every: 2,
             mss: None,

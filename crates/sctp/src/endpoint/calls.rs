@@ -13,7 +13,7 @@ use crate::error::{AssociateError, PrimaryError, RecvError, SendError};
 use crate::path::MOST;
 use crate::reliability::Reliability;
 use anabranch_base::Instant;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// What to ask of a new association (RFC 9260 §11.1.2).
@@ -425,6 +425,13 @@ impl Endpoint {
         let slot = self.find(id).ok_or(PrimaryError::Unknown)?;
         self.with(now, slot, |association, _| association.set_primary(path))
             .unwrap_or(Err(PrimaryError::Unknown))
+    }
+
+    /// RFC 9260 §11.1.10: HEARTBEATs now, to one of the peer's addresses or to all.
+    pub(crate) fn request_heartbeats(&mut self, now: Instant, id: AssociationId, address: Option<IpAddr>) {
+        if let Some(slot) = self.find(id) {
+            self.with(now, slot, |association, _| association.request_heartbeats(address));
+        }
     }
 
     /// Closes gracefully: what was sent is delivered first. `Event::Closed`

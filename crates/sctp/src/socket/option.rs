@@ -79,6 +79,8 @@ pub struct PeerAddrParams {
     pub max_retrans: Option<u32>,
     /// Path MTU, IP header included, bytes; read only.
     pub mtu: Option<u32>,
+    /// `SPP_HB_DEMAND`: a HEARTBEAT now.
+    pub demand: bool,
 }
 
 /// Delayed acknowledgement (§8.1.19, `SCTP_DELAYED_SACK`). `None` leaves a value as it is.

@@ -19,5 +19,4 @@ pub(super) struct Settings {
     pub(super) reuse_port: bool,
     pub(super) no_fragments: bool,
     pub(super) fragment_interleave: super::Fragmented,
-    pub(super) max_init_timeout: Option<Duration>,
 }

@@ -96,11 +96,6 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        if let SocketOption::InitMsg(init) = option
-            && init.max_timeout.is_some()
-        {
-            socket.settings.max_init_timeout = init.max_timeout;
-        }
         // Associations that it is of may have other settings than those to come.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
@@ -140,6 +135,9 @@ impl Sockets {
                 // The same change was possible a moment ago.
                 let _ = apply(option, config);
             });
+            if let SocketOption::PeerAddrParams(PeerAddrParams { address, demand: true, .. }) = *option {
+                self.endpoint.request_heartbeats(now, association, address);
+            }
         }
         self.take_events(now);
         Ok(())
@@ -225,7 +223,7 @@ impl Sockets {
                 outbound: Some(config.streams),
                 inbound: Some(config.inbound_streams()),
                 attempts: Some(config.init_max_retrans),
-                max_timeout: Some(settings.max_init_timeout.unwrap_or(config.rto_max)),
+                max_timeout: Some(config.init_rto_max.unwrap_or(config.rto_max)),
             }),
             OptionName::Linger => SocketOption::Linger(settings.linger),
             OptionName::NoDelay => SocketOption::NoDelay(!config.nagle),
@@ -247,6 +245,7 @@ impl Sockets {
                     let chosen = info.paths.iter().find(|path| address.is_none_or(|a| a == path.address));
                     chosen.map(|path| path.mtu)
                 }),
+                demand: false,
             }),
             OptionName::Event(kind) => SocketOption::Event(kind, settings.events.has(kind)),
             OptionName::Events => SocketOption::Events(settings.events),
@@ -338,6 +337,7 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             config.streams = init.outbound.unwrap_or(config.streams);
             config.inbound = Some(inbound);
             config.init_max_retrans = init.attempts.unwrap_or(config.init_max_retrans);
+            config.init_rto_max = init.max_timeout.or(config.init_rto_max);
         }
         SocketOption::NoDelay(on) => config.nagle = !on,
         SocketOption::ReceiveBuffer(bytes) => config.rcvbuf = bytes.clamp(1500, 1 << 30),

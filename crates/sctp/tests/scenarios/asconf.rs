@@ -220,6 +220,62 @@ fn losses() {
     "#]]);
 }
 
+/// RFC 5061 §5.1 A5: an answer clears the count of errors: of two losses in a row the association would die.
+#[test]
+fn an_answer_clears_the_count_of_errors() {
+    let mut script = roaming(2, &[("assoc_max_retrans", "1")]);
+    script.lose(A, "ASCONF").add(A, 2).run(3_000);
+    script.lose(A, "ASCONF").remove(A, 2).run(5_000);
+    script.lose(A, "ASCONF").add(A, 2).run(5_000);
+    script.check(expect![[r#"
+         3.000  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1     ✗ lost
+         4.000  A.1 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1
+         4.040          B: peer has 10.0.2.1
+         4.040  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1
+         4.040  A.2 ◄── B.2   HEARTBEAT
+         4.065          A: 10.0.2.1: Added
+         4.080  A.1 ──► B.2   HEARTBEAT ACK
+         4.120          B: path to 10.0.2.1 is up
+         6.000  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.1.1 delete=10.0.2.1     ✗ lost
+         8.000  A.1 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.1.1 delete=10.0.2.1
+         8.040          B: peer gives 10.0.2.1 up
+         8.040  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=2
+         8.065          A: 10.0.2.1: Removed
+        11.000  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=3 from=10.0.1.1 add=10.0.2.1     ✗ lost
+        15.000  A.1 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=3 from=10.0.1.1 add=10.0.2.1
+        15.040          B: peer has 10.0.2.1
+        15.040  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=3
+        15.040  A.2 ◄── B.2   HEARTBEAT
+        15.065          A: 10.0.2.1: Added
+        15.080  A.1 ──► B.2   HEARTBEAT ACK
+        15.120          B: path to 10.0.2.1 is up
+    "#]]);
+}
+
+/// RFC 5061 §5.1.1 C1: one ASCONF at a time: what is wished for meanwhile waits for the answer.
+#[test]
+fn a_wish_waits_for_the_answer() {
+    let mut script = roaming(2, &[]);
+    script.lose(A, "ASCONF").add(A, 2).run(100);
+    let (id, now) = (script.id(A), script.net.now);
+    let first = net::address(A, 1).ip();
+    script.net.end(A).engine.set_peer_primary(now, id, first).expect("dynamic");
+    script.run(3_000);
+    script.check(expect![[r#"
+        3.000  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1     ✗ lost
+        4.000  A.1 ──► B.2   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 add=10.0.2.1
+        4.040          B: peer has 10.0.2.1
+        4.040  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1
+        4.040  A.2 ◄── B.2   HEARTBEAT
+        4.065          A: 10.0.2.1: Added
+        4.065  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=2 from=10.0.1.1 primary=10.0.1.1
+        4.080  A.1 ──► B.2   HEARTBEAT ACK
+        4.090  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=2
+        4.115          A: 10.0.1.1: Primary
+        4.120          B: path to 10.0.2.1 is up
+    "#]]);
+}
+
 /// RFC 5061 §5.4: the peer's advice counts when the address is verified.
 #[test]
 fn set_primary() {

@@ -157,6 +157,18 @@ fn addresses_that_stay() {
     known.lives(1);
 }
 
+/// RFC 5061 §5.4: what is no address of the association does not become its primary, and the answer says so.
+#[test]
+fn a_primary_that_there_is_not() {
+    let mut known = Known::with(1);
+    known.ask(1, &[Param::SetPrimary { id: 1, address: at(7) }]);
+    known.script.check(expect![[r#"
+        3.035  A.1 ──► B.1   AUTH key=0 hmac=sha1; ASCONF serial=1 from=10.0.1.1 primary=10.0.7.1     injected
+        3.060  A.1 ◄── B.1   AUTH key=0 hmac=sha1; ASCONF ACK serial=1 failed=unresolvable-address     ✗ lost
+    "#]]);
+    known.lives(1);
+}
+
 /// RFC 5061 §5.3 F11, RFC 5062 §5.1: a hundred victims are not taken on board; what is, is not spoken to
 /// before it has answered (§5.3 F14), and a primary that has not is none (§5.4).
 #[test]

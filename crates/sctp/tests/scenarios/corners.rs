@@ -337,6 +337,31 @@ fn whatever_comes_restarts_t2() {
     "#]]);
 }
 
+/// RFC 9260 §9.2: and it clears the count: two SHUTDOWNs in a row would end it, and three are lost.
+#[test]
+fn whatever_comes_clears_the_count_of_shutdowns() {
+    let mut script = Script::established(&[("assoc_max_retrans", "1")]);
+    script.lose_times(A, "SHUTDOWN", 3).shutdown(A).run(1_500);
+    for _ in 0..2 {
+        let vtag = tag(&script, A);
+        script.inject(B, vtag, |b| Error::default().open(b).close()).run(4_000);
+    }
+    script.run(9_000);
+    script.check(expect![[r#"
+         1.000  A ──► B   SHUTDOWN      cum=0     ✗ lost
+         2.000  A ──► B   SHUTDOWN      cum=0     ✗ lost
+         2.500  A ◄── B   ERROR     injected
+         4.525  A ──► B   SHUTDOWN      cum=0     ✗ lost
+         6.500  A ◄── B   ERROR     injected
+        10.525  A ──► B   SHUTDOWN      cum=0
+        10.550          B: peer wants to shut down
+        10.550  A ◄── B   SHUTDOWN ACK
+        10.575          A: closed: Shutdown
+        10.575  A ──► B   SHUTDOWN COMPLETE
+        10.600          B: closed: Shutdown
+    "#]]);
+}
+
 /// RFC 9260 §8.3: what follows the Heartbeat Information is returned with it.
 #[test]
 fn all_of_a_heartbeat_is_returned() {

@@ -303,7 +303,9 @@ impl Sockets {
                 SocketOption::PeerAddrInfo(path.into())
             }
             // RFC 6458 §8.2.5.
-            OptionName::AssociationCount if socket.style == Style::OneToOne => return Err(Errno::NotSupported),
+            OptionName::AssociationCount if socket.style == Style::OneToOne => {
+                return Err(Errno::NotSupported);
+            }
             OptionName::AssociationCount => SocketOption::AssociationCount(socket.associations.len()),
             OptionName::Error => SocketOption::Error(None),
         })

@@ -1,8 +1,10 @@
-//! What the benchmarks share: CPU time and medians.
+//! What the commands share: CPU time and medians, and the tables that tests of the workspace repeat.
 //!
 //! Figures made here are about this program on this machine. They are never
 //! results of a race, and a race is never a benchmark.
 
+pub mod grid;
+pub mod interleaving;
 pub mod peers;
 pub mod stacks;
 pub mod transfer;

@@ -1,9 +1,8 @@
 //! Goodput over round trips and losses, as it stands: a change of behaviour shows here as a difference to be looked at.
 //!
-//! So few seeds say little of the cells with few losses; `cargo run --release -p anabranch-lab --example grid` runs more.
+//! So few seeds say little of the cells with few losses; `cargo run --release --bin grid` in `benches/` runs more.
 
-#[path = "../examples/grid.rs"]
-#[expect(dead_code, reason = "the example's main is a command of its own")]
+#[path = "../../../benches/src/grid.rs"]
 mod grid;
 
 use anabranch_lab::plan::{Draft, Plan};

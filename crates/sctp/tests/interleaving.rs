@@ -1,8 +1,7 @@
-//! The table of `examples/interleaving.rs`, held to its figures: virtual time gives the same ones
+//! The table of `benches/src/interleaving.rs`, held to its figures: virtual time gives the same ones
 //! everywhere. Small messages wait for a large one with DATA and do not with I-DATA (RFC 8260 §1.1).
 
-#[allow(dead_code, reason = "a test has no main")]
-#[path = "../examples/interleaving.rs"]
+#[path = "../../../benches/src/interleaving.rs"]
 mod interleaving;
 
 use expect_test::expect;

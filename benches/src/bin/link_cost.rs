@@ -1,5 +1,6 @@
-//! What a packet costs in nanoseconds of CPU, for some chains: `cargo run
-//! --release -p anabranch-link --example cost`.
+//! What a packet costs a link in nanoseconds of CPU, by kind of link.
+//!
+//!     cargo run --release --bin link_cost
 
 use anabranch_base::{Instant, Rng};
 use anabranch_link::{Blank, Chain, LinkSpec};

@@ -1,6 +1,6 @@
 //! The virtual world against real kernels: the same transfers, cell by cell.
 //!
-//! `cargo run --release -p anabranch-lab --example reality [RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]`
+//!     cargo run --release --bin reality [-- RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]
 //!
 //! Two tables. First, TCP of profile `modern` beside the kernel's, seed by seed: a bulk transfer over losses and
 //! queues, and the default page. A cell is equivalent when the 90 % interval of the ratio of times is within 5 % of

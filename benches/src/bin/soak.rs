@@ -1,8 +1,9 @@
 //! A long mixed load over links that lose packets and fail: does memory grow, does anything get stuck, do the
 //! counters add up?
 //!
-//! `cargo build --release -p anabranch-cli && cargo run --release -p anabranch-cli --example soak [SECONDS [LOSS]]`
-//! (1800 and 2% if nothing is said; needs network namespaces, as `link` does)
+//!     (cd .. && cargo build --release) && cargo run --release --bin soak [-- SECONDS [LOSS]]
+//!
+//! 1800 and 2% if nothing is said; needs network namespaces, as `link` does.
 //!
 //! `serve` stands behind `link` with two paths, one of which is down for four seconds out of twenty, in turn. Five
 //! loads run side by side: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP,
@@ -21,7 +22,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -60,12 +61,8 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let seconds: u64 = words.next().map_or(1800, |word| word.parse().expect("seconds"));
     let loss = words.next().unwrap_or_else(|| "2%".to_owned());
-    let program = std::env::current_exe()
-        .expect("this program")
-        .parent()
-        .and_then(Path::parent)
-        .map_or_else(|| PathBuf::from("anabranch"), |directory| directory.join("anabranch"));
-    assert!(program.exists(), "{} is not there: build it first", program.display());
+    let program = fs::canonicalize("../target/release/anabranch");
+    let program = program.expect("run this in benches/, after cargo build --release in the root");
     let place = std::env::temp_dir().join(format!("anabranch-soak-{}", std::process::id()));
     fs::create_dir_all(place.join("site")).expect("a directory");
     for (name, size) in FILES {

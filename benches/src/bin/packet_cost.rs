@@ -1,7 +1,7 @@
 //! What one packet costs the virtual network: host to link to host between
 //! two tasks, an acknowledgement for every second one, no transport.
 //!
-//! `cargo run --release -p anabranch-sim --example packet_cost`
+//!     cargo run --release --bin packet_cost
 //!
 //! Prints CPU time (wall time of a busy thread) a packet; compare runs on one
 //! machine only.

@@ -1,7 +1,7 @@
 //! What a segment costs: two endpoints in memory, 100 Mbit/s and 20 ms apart,
 //! real headers and checksums, the application's copies included.
 //!
-//! `cargo run --release -p anabranch-tcp --features testing --example segments [profile] [megabytes] [loss]`
+//!     cargo run --release --bin segments [-- PROFILE [MEGABYTES [LOSS]]]
 //!
 //! Prints nanoseconds a transmission (data and acknowledgements alike).
 

@@ -1,10 +1,7 @@
 //! Goodput over round trips and losses: a bulk transfer at 100 Mbit/s for each
 //! cell and contestant, printed as one table.
 //!
-//! `cargo run --release -p anabranch-lab --example grid [BYTES [SEEDS [TRANSPORT...]]]`
-//!
-//! Without arguments: 40 MB and 30 seeds for every cell of TCP and SCTP with today's rules, SCTP by the letter of
-//! RFC 9260 beside them, and the ratio of the first two. `tests/grid.txt` is the same with less.
+//! The command `grid` prints it; a test of `lab` holds a smaller one to `crates/lab/tests/grid.txt`.
 //!
 //! Goodputs are geometric means over seeds, as few early losses or none make one seed ten times as fast as another;
 //! the ratio is taken seed by seed and has a 95 % t-interval on the logarithms, where there is any spread.
@@ -93,14 +90,4 @@ pub fn render(bytes: &str, seeds: &str, transports: &[String], cells: &[Cell]) -
         table.push('\n');
     }
     table
-}
-
-fn main() {
-    let given: Vec<String> = std::env::args().skip(1).collect();
-    let bytes = given.first().map_or("40MB", String::as_str);
-    let seeds = given.get(1).map_or("30", String::as_str);
-    let named: Vec<String> = given.iter().skip(2).cloned().collect();
-    let ours: Vec<String> = TRANSPORTS.iter().map(|&name| name.to_owned()).collect();
-    let transports = if named.is_empty() { &ours } else { &named };
-    print!("{}", render(bytes, seeds, transports, &run(bytes, seeds, transports)));
 }

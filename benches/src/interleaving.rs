@@ -1,8 +1,6 @@
 //! What large messages cost the small ones beside them, in one table.
 //!
-//! ```sh
-//! cargo run --release -p anabranch-sctp --example interleaving
-//! ```
+//! The command `interleaving` prints it; a test of `sctp` holds it to its figures.
 //!
 //! One association over 10 Mbit/s, 40 ms there and back, and a queue of one
 //! bandwidth-delay product; virtual time. Stream 0 always has messages of
@@ -31,10 +29,6 @@ const EVERY: Duration = Duration::from_millis(400);
 const FIRST: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(125_000);
 const SCHEDULERS: [&str; 6] = ["fcfs", "rr", "rr_packet", "priority", "fair", "wfq"];
-
-fn main() {
-    print!("{}", table());
-}
 
 /// What came of one run.
 struct Outcome {

@@ -1,6 +1,6 @@
 //! How exact an emulated link is: rate, delay, loss, and the most that goes through.
 //!
-//! `cargo run --release -p anabranch-emu --example accuracy [SECONDS [tun|veth]]`
+//!     cargo run --release --bin accuracy [-- SECONDS [tun|veth]]
 //!
 //! Datagrams go from a near namespace to a far one through one link; the kernel
 //! of the far one says when each arrived. What should have happened is what the

@@ -1,0 +1,18 @@
+//! Goodput over round trips and losses, as one table.
+//!
+//!     cargo run --release --bin grid [-- BYTES [SEEDS [TRANSPORT...]]]
+//!
+//! Without arguments: 40 MB and 30 seeds for every cell of TCP and SCTP with profile `modern`, SCTP with profile
+//! `rfc9260` beside them, and the ratio of the first two.
+
+use anabranch_benches::grid::{TRANSPORTS, render, run};
+
+fn main() {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let bytes = given.first().map_or("40MB", String::as_str);
+    let seeds = given.get(1).map_or("30", String::as_str);
+    let named: Vec<String> = given.iter().skip(2).cloned().collect();
+    let ours: Vec<String> = TRANSPORTS.iter().map(|&name| name.to_owned()).collect();
+    let transports = if named.is_empty() { &ours } else { &named };
+    print!("{}", render(bytes, seeds, transports, &run(bytes, seeds, transports)));
+}

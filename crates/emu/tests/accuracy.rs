@@ -1,0 +1,6 @@
+//! The verdicts of the command `accuracy` of `benches/`.
+#![cfg(target_os = "linux")]
+
+#[path = "../../../benches/src/bin/accuracy.rs"]
+#[allow(dead_code, reason = "the command itself is not run here")]
+mod accuracy;

@@ -1,6 +1,7 @@
 //! The handle of an association.
 
 use crate::stream::{RecvStream, SendStream, Writing};
+use anabranch_sctp::AssociationInfo;
 use anabranch_transport::{CloseReason, OpenError};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) enum Command {
     Open { number: Option<u16>, reply: oneshot::Sender<Result<Pair, OpenError>> },
+    Info(oneshot::Sender<Option<AssociationInfo>>),
     Close,
     Abort,
 }
@@ -114,6 +116,14 @@ impl Association {
             // What ended the accepting is the end of the association.
             None => Err(self.closed().await),
         }
+    }
+
+    /// The association as it stands: its state, what was agreed on, and each path with its round-trip time, congestion
+    /// window and counters. `None` once the association has ended. Cancel-safe.
+    pub async fn info(&self) -> Option<AssociationInfo> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.commands.send(Command::Info(reply)).await.ok()?;
+        answer.await.ok()?
     }
 
     /// Shuts it down in good order: what was written before is delivered first, and what is written from now on is an

@@ -199,6 +199,9 @@ impl Keeper {
             association::Command::Open { number, reply } => {
                 let _ = reply.send(self.open(number).map(|stream| carry(&self.home, stream, &self.writes)));
             }
+            association::Command::Info(reply) => {
+                let _ = reply.send(self.session.info());
+            }
             association::Command::Close => self.closes = true,
             association::Command::Abort => self.session.abort(),
         }

@@ -1,0 +1,103 @@
+//! Two SCTP endpoints without a network. The program carries the packets, loses every fifth one, and owns the clock:
+//! seconds of protocol take milliseconds, and every run prints the same lines. Two messages are not held up by the one
+//! that loses a packet: each is on a stream of its own.
+//!
+//! `cargo run -p anabranch-sctp --example two_endpoints`
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
+use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::net::SocketAddr;
+
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const NAMES: [&str; 2] = ["client", "server"];
+const ONE_WAY: Duration = Duration::from_millis(20);
+
+/// A packet under way.
+struct Flying {
+    arrives: Instant,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+/// What happened, a line each.
+pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
+    let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
+    let mut ends = [CLIENT, SERVER]
+        .map(|end| Endpoint::new(Config::default(), vec![addresses[end]], Rng::new(end as u64)));
+    let mut now = Instant::ZERO;
+    ends[SERVER].listen(80)?;
+    let id = ends[CLIENT].associate(now, Associate::to(addresses[SERVER], 80))?;
+    for stream in 0..3 {
+        let text = format!("message on stream {stream}, of {} bytes", 1000 * (stream + 1));
+        let message = format!("{text:width$}", width = 1000 * usize::from(stream + 1));
+        ends[CLIENT].send(now, id, Message { stream, ..Message::default() }, message.as_bytes())?;
+    }
+    ends[CLIENT].shutdown(now, id);
+
+    let mut lines = Vec::new();
+    let mut flying: VecDeque<Flying> = VecDeque::new();
+    let mut batch = Batch::new(1);
+    let mut sent = 0;
+    loop {
+        for end in [CLIENT, SERVER] {
+            let name = NAMES[end];
+            batch.clear();
+            while ends[end].poll_transmit(now, &mut batch) {
+                for packet in batch.packets() {
+                    sent += 1;
+                    if sent % 5 == 0 {
+                        lines.push(format!("{now}  {name}: packet {sent} is lost"));
+                    } else {
+                        let bytes = packet.payload.to_vec();
+                        flying.push_back(Flying { arrives: now + ONE_WAY, to: 1 - end, bytes });
+                    }
+                }
+                batch.clear();
+            }
+            while let Some(event) = ends[end].poll_event() {
+                match event {
+                    Event::Established { .. } => lines.push(format!("{now}  {name}: the association is up")),
+                    Event::Readable { id, stream } => {
+                        let mut buffer = [0; 4000];
+                        while let Some(received) = ends[end].recv(now, id, stream, &mut buffer)? {
+                            let message = String::from_utf8_lossy(&buffer[..received.bytes]);
+                            lines.push(format!("{now}  {name}: {}", message.trim_end()));
+                        }
+                    }
+                    Event::Closed { reason, .. } => {
+                        lines.push(format!("{now}  {name}: the association has ended: {reason:?}"))
+                    }
+                    _ => {}
+                }
+            }
+        }
+
+        // The clock goes to what happens next: a packet arrives, or a timer expires. Nothing does: it is over.
+        let arrival = flying.front().map(|packet| packet.arrives);
+        let timers = ends.iter().filter_map(Engine::poll_timeout);
+        let Some(next) = arrival.into_iter().chain(timers).min() else { return Ok(lines) };
+        now = next;
+        while flying.front().is_some_and(|packet| packet.arrives <= now) {
+            let Some(packet) = flying.pop_front() else { break };
+            let (source, target) = (addresses[1 - packet.to], addresses[packet.to]);
+            let payload = &packet.bytes;
+            ends[packet.to].handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload });
+        }
+        for end in &mut ends {
+            if end.poll_timeout().is_some_and(|at| at <= now) {
+                end.handle_timeout(now);
+            }
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for line in run()? {
+        println!("{line}");
+    }
+    Ok(())
+}

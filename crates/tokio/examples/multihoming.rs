@@ -1,0 +1,125 @@
+//! One association over two paths: messages go on over the other path when one fails.
+//!
+//! `cargo run -p anabranch-tokio --example multihoming` has both ends on loopback, 127.0.0.1 and 127.0.0.2. Across a
+//! network, or `anabranch link` with two `--path`, run `multihoming server` at one end and
+//! `multihoming client ADDRESS,ADDRESS [MESSAGES]` at the other.
+
+use anabranch_tokio::{
+    Association, Carrier, Config, ENCAPSULATION_PORT, Endpoint, Options, PathInfo, PathState,
+};
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// The SCTP port behind the UDP port.
+const PORT: u16 = 5000;
+/// A message is sent so often.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Both ends leave a path after its first timeout (RFC 7829), as `modern` has it.
+fn options(addresses: Vec<IpAddr>) -> Options {
+    let config = Config::profile("modern").expect("a shipped profile");
+    Options { addresses, config, ..Options::default() }
+}
+
+/// Sends back every message of every association.
+async fn serve(server: Endpoint) {
+    while let Some(association) = server.accept().await {
+        tokio::spawn(async move {
+            while let Ok((mut send, mut recv)) = association.accept_bi().await {
+                while let Ok(Some(message)) = recv.recv_message(1000).await {
+                    if send.send_message(message).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// A line for each path: its role, and whether it is usable.
+fn describe(path: &PathInfo) -> String {
+    let state = match path.state {
+        PathState::Unconfirmed => "not yet verified",
+        PathState::Active => "active",
+        PathState::PotentiallyFailed => "potentially failed",
+        PathState::Inactive => "failed",
+    };
+    let role = if path.primary { "primary" } else { "backup" };
+    format!("path to {}: {role}, {state}", path.address)
+}
+
+/// Sends so many messages, each when its time has come, and prints the paths whenever one changes its state. Returns
+/// the paths as they were at the end.
+async fn send_messages(association: &Association, messages: u32) -> Result<Vec<PathInfo>, Box<dyn Error>> {
+    let (mut send, mut recv) = association.open_bi().await?;
+    let (mut known, mut paths) = (Vec::new(), Vec::new());
+    let mut slowest = Duration::ZERO;
+    let start = Instant::now();
+    for number in 0..messages {
+        sleep_until(start + EVERY * number).await;
+        let sent = Instant::now();
+        send.send_message(number.to_string()).await?;
+        let back = recv.recv_message(1000).await?.ok_or("the server has closed the association")?;
+        assert_eq!(back, number.to_string());
+        slowest = slowest.max(sent.elapsed());
+        paths = association.info().await.ok_or("the association has ended")?.paths;
+        let lines: Vec<_> = paths.iter().map(describe).collect();
+        if lines != known {
+            println!("after message {number}, {:.1} s", start.elapsed().as_secs_f64());
+            lines.iter().for_each(|line| println!("  {line}"));
+            known = lines;
+        }
+    }
+    println!("{messages} messages there and back, the slowest in {} ms", slowest.as_millis());
+    Ok(paths)
+}
+
+/// Associates with all addresses of the server; the first one is the primary path.
+async fn run_client(
+    client: &Endpoint,
+    server: &[SocketAddr],
+    messages: u32,
+) -> Result<Vec<PathInfo>, Box<dyn Error>> {
+    let association = client.connect(server, PORT).await?;
+    let paths = send_messages(&association, messages).await?;
+    association.close();
+    client.wait_idle().await;
+    Ok(paths)
+}
+
+/// Both ends on this host, each with two addresses.
+pub async fn on_loopback() -> Result<Vec<PathInfo>, Box<dyn Error>> {
+    let both: Vec<IpAddr> = vec!["127.0.0.1".parse()?, "127.0.0.2".parse()?];
+    let server = Endpoint::new(Options { listen: Some(PORT), ..options(both.clone()) }).await?;
+    let client = Endpoint::new(options(both)).await?;
+    let addresses = server.local_addresses().to_vec();
+    tokio::spawn(serve(server));
+    run_client(&client, &addresses, 20).await
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let carrier = Carrier::Udp { port: ENCAPSULATION_PORT };
+    match given[..] {
+        ["server"] => {
+            let server =
+                Endpoint::new(Options { carrier, listen: Some(PORT), ..options(Vec::new()) }).await?;
+            serve(server).await;
+        }
+        ["client", addresses, ref messages @ ..] => {
+            let messages = messages.first().map_or(Ok(100), |messages| messages.parse())?;
+            let server: Result<Vec<_>, _> = addresses
+                .split(',')
+                .map(|address| address.parse().map(|address| SocketAddr::new(address, ENCAPSULATION_PORT)))
+                .collect();
+            run_client(&Endpoint::new(options(Vec::new())).await?, &server?, messages).await?;
+        }
+        [] => drop(on_loopback().await?),
+        _ => return Err("usage: multihoming [server | client ADDRESS,ADDRESS [MESSAGES]]".into()),
+    }
+    Ok(())
+}

@@ -1,13 +1,37 @@
-//! A sans-IO SCTP endpoint (RFC 9260), multi-homed from the start.
+//! A sans-IO SCTP endpoint (RFC 9260), multi-homed from the start: no sockets, no clock, no threads, no randomness of its
+//! own.
 //!
-//! [`Endpoint`] is a host's whole SCTP instance: any number of local ports,
-//! listeners and associations over one set of local addresses. It is driven
-//! through [`anabranch_base::Engine`]: packets and time go in; packets, events
-//! and one deadline come out.
+//! [`Endpoint`] is a host's whole SCTP instance: any number of local ports, listeners and associations over one set of
+//! local addresses. It is driven through [`anabranch_base::Engine`]: packets and time go in; packets, events and one
+//! deadline come out. The same calls at the same times give the same packets.
+//!
+//! | to | see |
+//! |---|---|
+//! | use SCTP on tokio, with sockets and a clock | the crate `anabranch-tokio` |
+//! | drive the engine yourself | [`Endpoint`], the example below, and `examples/two_endpoints.rs` |
+//! | have the calls of RFC 6458, still without sockets | [`socket`] |
+//! | choose settings | [`config`] |
+//!
+//! # Extensions
+//!
+//! | RFC | setting |
+//! |---|---|
+//! | 3758, 7496: partial reliability | `partial_reliability` |
+//! | 4895: authenticated chunks | `auth`, `auth_chunks`, [`Config::shared_keys`] |
+//! | 5061: addresses that change | `asconf` |
+//! | 6525: stream re-configuration | `reconfig` |
+//! | 6951: UDP encapsulation | ports of the addresses |
+//! | 7829: potentially failed paths | `pf_max_retrans`, `primary_switch` |
+//! | 8260: interleaving, schedulers | `interleaving`, `scheduler` |
+//! | 8899: path MTU by probes | `pmtud` |
+//! | 8985, 6937, 9406, 9438: loss recovery and CUBIC | `rack`, `tlp`, `prr`, `hystart`, `cc` |
+//! | 9653: zero checksum | `zero_checksum` |
+//!
+//! # Modules
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`config`] | every knob, the profiles, and where each value comes from |
+//! | [`config`] | every setting, the profiles, and where each value comes from |
 //! | [`endpoint`] | demultiplexing, the stateless listener, cookies, stray packets |
 //! | `association` | states and control chunks; the one builder of packets |
 //! | `send` | from user message to acknowledged byte |
@@ -15,7 +39,10 @@
 //! | `path` | one destination address and all it remembers |
 //! | [`socket`] | the same as sockets, options and notifications (RFC 6458) |
 //!
-//! Driving one takes a loop over the five verbs (`transport` has the real one):
+//! # Driving it
+//!
+//! A loop calls `poll_transmit`, `poll_event`, `poll_timeout`, `handle_packet` and `handle_timeout`. Here no packet is lost
+//! and no time passes:
 //!
 //! ```
 //! use anabranch_base::{Batch, Engine, Instant, Rng};

@@ -1,10 +1,47 @@
-//! Every knob of the engine: key, meaning, unit, text form and profile values.
+//! Settings: every knob of the engine with its key, meaning, unit, text form and profile values; and how to choose them.
 //!
-//! One table ([`knobs`]) declares each knob once; parsing, printing, help and
-//! the completeness of profiles are derived from it. The profiles themselves,
-//! with the source of each value, are in [`profiles`].
+//! One table declares each knob once; parsing, printing, help and the completeness of profiles are derived from it.
+//! Each value of a profile has its source.
 //!
 //! Home of RFC 9260 §16.
+//!
+//! # Choosing settings
+//!
+//! Begin with a profile, change what the job needs, and check:
+//!
+//! ```
+//! use anabranch_sctp::Config;
+//!
+//! let mut config = Config::profile("modern").expect("a shipped profile");
+//! config.set("rto_min", "100ms")?;
+//! config.set("hb_interval", "5s")?;
+//! config.check()?;
+//! # Ok::<(), anabranch_sctp::KnobError>(())
+//! ```
+//!
+//! | profile | is |
+//! |---|---|
+//! | `modern` | what a current Linux does for TCP, and the same choices for SCTP, with every extension that costs nothing |
+//! | `rfc9260` (default) | RFC 9260 by the letter, without extensions |
+//! | `rfc2960`, `kame-2002`, `lksctp-2.6`, `ns2` | stacks of their time, to redo what was measured with them |
+//!
+//! | job | settings |
+//! |---|---|
+//! | high rate, long round trip | `rcvbuf` and `sndbuf` of twice the bandwidth-delay product; `max_burst=0` |
+//! | leave a failed path soon | `pf_max_retrans=0`, a small `rto_min`, `hb_interval=5s` for idle paths |
+//! | notice sooner that the peer is gone | `assoc_max_retrans`, `hb_interval`; `assoc_silence` is the time that errors must have gone on |
+//! | small messages beside large ones | `interleaving=yes`, `scheduler=rr` or `priority`; `nagle=no` |
+//! | data that grows old | `partial_reliability=yes`, and a [`Reliability`](crate::Reliability) for each message |
+//! | acknowledgements at once | `delack=0`, or `ack_every=1` |
+//! | addresses that change | `auth=yes,asconf=yes` and [`Config::shared_keys`] |
+//! | paths that drop large packets in silence | `pmtud=plpmtud`, or `blackhole` to begin with the interface's size |
+//! | streams that begin anew, or are added | `reconfig=yes`, `max_streams` as the limit for the peer |
+//! | programs behind one NAT, or on one host | `udp_apart=yes` |
+//! | one memory limit for all associations | [`Config::memory`] |
+//!
+//! An extension is in force where both ends have it: [`AssociationInfo::extensions`](crate::AssociationInfo::extensions)
+//! says which are. [`Config::knobs`] lists every setting with its help text, and `anabranch race --list profiles` prints
+//! every value of every profile with its source.
 
 mod chunks;
 mod knobs;

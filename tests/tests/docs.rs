@@ -1,7 +1,7 @@
-//! What the pages of `docs/` promise is shown by tests that exist.
+//! What the pages promise is shown by tests that exist, what they quote stands where they say, and links lead somewhere.
 //!
 //! A promise is an item of a list in `docs/security.md`. It ends with the tests that show it, as
-//! `path/of/file.rs::name_of_the_test`.
+//! `path/of/file.rs::name_of_the_test`. A quotation is a block of Rust below `<!-- from path/of/file.rs -->`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,6 +70,85 @@ fn each_promise_of_the_security_page_names_its_test() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// README and the other pages at the root, and every page of `docs/`.
+fn pages() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["", "docs", "docs/guide", "benches", "benches/physics", "interop"] {
+        let entries = fs::read_dir(root().join(folder)).expect("a folder of pages");
+        found.extend(entries.map(|entry| entry.expect("an entry").path()));
+    }
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.sort();
+    found
+}
+
+/// A page's blocks of Rust, each with the file that the line above names.
+fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
+    let mut found = Vec::new();
+    let mut lines = page.lines();
+    let mut above = "";
+    while let Some(line) = lines.next() {
+        if line == "```rust" {
+            let from = above.strip_prefix("<!-- from ").and_then(|rest| rest.strip_suffix(" -->"));
+            found.push((from, lines.by_ref().take_while(|line| *line != "```").collect()));
+        }
+        above = line;
+    }
+    found
+}
+
+/// The first line that does not follow the ones before it in the file, whatever the indentation.
+fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
+    let mut source = source.lines().map(str::trim);
+    quoted.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !source.any(|found| found == *line))
+}
+
+#[test]
+fn what_is_quoted_of_the_examples_stands_in_them() {
+    let mut count = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for (from, lines) in quotations(&text) {
+            let from = from.unwrap_or_else(|| panic!("{}: no file is named above {lines:?}", page.display()));
+            let source =
+                fs::read_to_string(root().join(from)).unwrap_or_else(|error| panic!("{from}: {error}"));
+            assert_eq!(
+                missing(&lines, &source),
+                None,
+                "{}: not in {from}, or not in this order",
+                page.display()
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 3, "the pages have lost their quotations");
+}
+
+#[test]
+fn links_lead_to_files_that_exist() {
+    let mut count = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.contains("://") || target.starts_with('#') {
+                continue;
+            }
+            let file = page.parent().expect("a folder").join(target.split('#').next().unwrap_or(target));
+            assert!(file.exists(), "{}: {target} does not exist", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 30, "the pages have lost their links: {count}");
+}
+
+#[test]
+fn a_line_in_another_place_is_missing() {
+    assert_eq!(missing(&["a", "  c"], "a\n b\n c\n"), None);
+    assert_eq!(missing(&["c", "a"], "a\nb\nc\n"), Some("a"));
+    let page = "<!-- from x.rs -->\n```rust\na\n```\n\n```rust\nb\n```\n";
+    assert_eq!(quotations(page), [(Some("x.rs"), vec!["a"]), (None, vec!["b"])]);
 }
 
 #[test]

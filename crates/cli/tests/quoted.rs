@@ -1,0 +1,104 @@
+//! What README and the pages of `docs/` quote of the command: the race's output, the verbs and their flags.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What the command prints.
+fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_anabranch")).args(arguments).output().expect("it runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// README, and every page of `docs/` and `docs/guide/`: name and text.
+fn pages() -> Vec<(String, String)> {
+    let mut paths = vec![root().join("README.md")];
+    for folder in ["docs", "docs/guide"] {
+        let entries = fs::read_dir(root().join(folder)).expect("the pages");
+        paths.extend(entries.map(|entry| entry.expect("an entry").path()));
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.sort();
+    paths.iter().map(|path| (path.display().to_string(), fs::read_to_string(path).expect("a page"))).collect()
+}
+
+/// The commands in a page's fences and code spans: what follows each `anabranch`, to the end of the line.
+fn commands(page: &str) -> Vec<String> {
+    let joined = page.replace("\\\n", " ");
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for line in joined.lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if fenced && !line.starts_with("anabranch: ") {
+            found.extend(line.split("anabranch ").skip(1).map(str::to_owned));
+        } else if !fenced {
+            let spans = line.split('`').skip(1).step_by(2);
+            found.extend(spans.flat_map(|span| span.split("anabranch ").skip(1)).map(str::to_owned));
+        }
+    }
+    found
+}
+
+#[test]
+fn readme_quotes_what_the_bare_race_prints() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let race = printed(&["race", "--quiet"]);
+    assert!(readme.contains(&format!("```\n{race}```\n")), "README.md quotes another output than:\n{race}");
+}
+
+/// The verbs that `--help` lists.
+fn verbs() -> Vec<String> {
+    let help = printed(&["--help"]);
+    let rows =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A row that goes on in the next line begins there with more blanks.
+    let names = rows.filter_map(|row| row.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_verb_has_a_page() {
+    let verbs = verbs();
+    assert!(verbs.len() >= 10, "{verbs:?}");
+    for verb in verbs {
+        assert!(root().join(format!("docs/guide/{verb}.md")).exists(), "there is no page for {verb}");
+    }
+}
+
+#[test]
+fn every_flag_that_a_page_quotes_exists() {
+    let verbs = verbs();
+    let mut checked = 0;
+    for (name, page) in pages() {
+        for command in commands(&page) {
+            // Flags of another program follow `--`.
+            let own: Vec<&str> = command.split(' ').take_while(|word| *word != "--").collect();
+            // A table of figures may begin with the name of the program, too.
+            if !verbs.iter().any(|verb| verb == own[0]) {
+                continue;
+            }
+            let help = match own[..] {
+                ["study", "run", ..] => printed(&["study", "run", "--help"]),
+                _ => printed(&[own[0], "--help"]),
+            };
+            for flag in own.iter().filter(|word| word.starts_with("--")) {
+                let end = flag.find(|letter: char| letter != '-' && !letter.is_ascii_alphabetic());
+                let flag = &flag[..end.unwrap_or(flag.len())];
+                let known = help.match_indices(flag).any(|(at, _)| {
+                    !help[at + flag.len()..]
+                        .starts_with(|next: char| next == '-' || next.is_ascii_alphabetic())
+                });
+                assert!(known, "{name}: {} has no {flag}: anabranch {command}", own[0]);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 50, "only {checked} flags were found");
+}

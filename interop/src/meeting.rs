@@ -15,7 +15,7 @@ use anabranch_base::{Instant, Rng};
 use anabranch_link::LinkSpec;
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint};
 use anabranch_sim::{Network, SimWorld};
-use anabranch_transport::drive::{Bell, Driven, drive};
+use anabranch_transport::drive::{EngineOwner, Notify, drive};
 use anabranch_world::{Datagrams, Local, Timer, World};
 use std::cell::{Ref, RefCell};
 use std::future::poll_fn;
@@ -58,7 +58,7 @@ pub struct Theirs {
     /// What we send it.
     pub inbox: Ledger,
     fault: Option<String>,
-    bell: Bell,
+    notify: Notify,
     waker: Option<Waker>,
 }
 
@@ -176,7 +176,7 @@ async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meet
         refused: 0,
         inbox: Ledger::default(),
         fault: None,
-        bell: Bell::default(),
+        notify: Notify::default(),
         waker: None,
     }));
     let rng = here.rng("script");
@@ -210,7 +210,7 @@ impl Meeting {
         let mut theirs = self.theirs.borrow_mut();
         let told = tell(&mut theirs.foreign, now);
         theirs.take();
-        theirs.bell.ring();
+        theirs.notify.notify();
         told
     }
 
@@ -320,7 +320,7 @@ impl Theirs {
     }
 }
 
-impl Driven for Theirs {
+impl EngineOwner for Theirs {
     type Engine = Foreign;
 
     fn engine(&mut self) -> &mut Foreign {
@@ -338,7 +338,7 @@ impl Driven for Theirs {
         self.fault.get_or_insert(error.to_string());
     }
 
-    fn bell(&mut self) -> &mut Bell {
-        &mut self.bell
+    fn notify(&mut self) -> &mut Notify {
+        &mut self.notify
     }
 }

@@ -8,7 +8,7 @@ use crate::peer::How;
 use crate::traffic::{Ledger, Post};
 use anabranch_base::Instant;
 use anabranch_sctp::{AssociationId, CloseReason, Direction, Endpoint, Event, Message, SendError};
-use anabranch_transport::drive::{Bell, Driven};
+use anabranch_transport::drive::{EngineOwner, Notify};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Waker};
@@ -36,7 +36,7 @@ pub struct Ours {
     unsent: VecDeque<Post>,
     buffer: Vec<u8>,
     fault: Option<String>,
-    bell: Bell,
+    notify: Notify,
     waker: Option<Waker>,
 }
 
@@ -57,7 +57,7 @@ impl Ours {
             unsent: VecDeque::new(),
             buffer: vec![0; 1 << 16],
             fault: None,
-            bell: Bell::default(),
+            notify: Notify::default(),
             waker: None,
         }
     }
@@ -70,7 +70,7 @@ impl Ours {
     ) -> T {
         let id = self.id.expect("an association");
         let told = tell(&mut self.endpoint, now, id);
-        self.bell.ring();
+        self.notify.notify();
         told
     }
 
@@ -78,7 +78,7 @@ impl Ours {
     pub fn post(&mut self, now: Instant, post: Post) {
         self.unsent.push_back(post);
         self.pump(now);
-        self.bell.ring();
+        self.notify.notify();
     }
 
     /// Nothing waits for room any more.
@@ -136,7 +136,7 @@ impl Ours {
     }
 }
 
-impl Driven for Ours {
+impl EngineOwner for Ours {
     type Engine = Endpoint;
 
     fn engine(&mut self) -> &mut Endpoint {
@@ -153,7 +153,7 @@ impl Driven for Ours {
             Event::Readable { id, stream } => self.read(now, id, stream),
             Event::Writable { .. } => {
                 self.pump(now);
-                self.bell.ring();
+                self.notify.notify();
             }
             Event::StreamsReset { direction, streams, .. } => self.resets.push((direction, streams)),
             Event::ResetFailed { .. } => self.refused += 1,
@@ -169,7 +169,7 @@ impl Driven for Ours {
         self.fault.get_or_insert(error.to_string());
     }
 
-    fn bell(&mut self) -> &mut Bell {
-        &mut self.bell
+    fn notify(&mut self) -> &mut Notify {
+        &mut self.notify
     }
 }

@@ -1,16 +1,15 @@
-//! Every profile of either transport carries every kind of workload.
+//! Every profile of every transport of ours carries every kind of workload.
 
-use anabranch_lab::plan::Transport;
-use anabranch_lab::plan::engine::EngineConfig;
+use anabranch_lab::contestants::Contestants;
 use anabranch_lab::results::Outcome;
 use anabranch_tests::{check, race, runs};
 
 #[test]
 fn every_profile_finishes_pages_transfers_and_arrivals() {
     let mut contestants = String::new();
-    for (name, transport) in [("tcp", Transport::Tcp), ("sctp", Transport::Sctp)] {
-        for profile in EngineConfig::profiles(transport) {
-            contestants += &format!(" --transport {name}:profile={profile}");
+    for transport in Contestants::standard().iter().filter(|transport| !transport.is_kernels()) {
+        for profile in transport.profiles() {
+            contestants += &format!(" --transport {}:profile={profile}", transport.name());
         }
     }
     for workload in [

@@ -34,7 +34,7 @@ pub enum TraceEvent {
         /// The units sent.
         units: Range<u64>,
         /// The stream (0 for TCP).
-        stream: u16,
+        stream: u64,
         /// Where these bytes lie in what the application has written to that
         /// stream, counted from 0. For TCP it equals `units`.
         bytes: Range<u64>,

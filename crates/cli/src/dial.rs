@@ -4,7 +4,7 @@ use crate::place::Carrier;
 use crate::serve::reason;
 use crate::{Failure, complain};
 use anabranch_http::gateway::{ReachError, connect_in_turn};
-use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session};
 use anabranch_world::os::{OsWorld, kernel_has_sctp};
@@ -16,7 +16,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// A server that is reached by SCTP.
-pub struct Sctp {
+pub struct SctpTarget {
     /// In UDP or on IP.
     pub carrier: Carrier,
     /// Its addresses, with its UDP port or its SCTP port.
@@ -27,7 +27,7 @@ pub struct Sctp {
     pub config: Config,
 }
 
-impl Sctp {
+impl SctpTarget {
     /// This host's SCTP, from addresses that the server can answer to, and the ways to it.
     pub async fn host(mut self, world: &OsWorld) -> Result<(SctpHost<OsWorld>, Ways), Failure> {
         // Who talks to a host on the loopback interface talks from there; who does not, from everywhere else.
@@ -43,13 +43,13 @@ impl Sctp {
             _ => Vec::new(),
         };
         beside_the_kernel(self.carrier);
-        let (bound, port) = match self.carrier {
-            Carrier::SctpIp => {
+        let (bound, port) = match self.carrier.is_on_ip() {
+            true => {
                 let port = self.addresses.first().map_or(0, SocketAddr::port);
                 self.addresses.iter_mut().for_each(|address| address.set_port(0));
                 (SctpCarrier::Ip, port)
             }
-            _ => (SctpCarrier::Udp { port: 0 }, self.port),
+            false => (SctpCarrier::Udp { port: 0 }, self.port),
         };
         let made = match world.at(local) {
             Ok(here) => SctpHost::new(here, self.config, bound, None).await,
@@ -128,7 +128,7 @@ fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
 /// Says once that the kernel's SCTP will answer packets that are ours.
 pub fn beside_the_kernel(carrier: Carrier) {
     static ONCE: Once = Once::new();
-    if carrier == Carrier::SctpIp && kernel_has_sctp() {
+    if carrier.is_on_ip() && kernel_has_sctp() {
         ONCE.call_once(|| {
             complain(
                 "warning: this kernel's own SCTP is loaded, hears what is ours over protocol 132, and may abort it; \
@@ -144,9 +144,7 @@ fn facing(ip: IpAddr, carrier: Carrier) -> IpAddr {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
         // Every raw socket gets every packet: on one address the client would answer for the server, that nobody
         // listens here.
-        IpAddr::V4(v4) if carrier == Carrier::SctpIp && v4 == Ipv4Addr::LOCALHOST => {
-            IpAddr::from([127, 0, 0, 2])
-        }
+        IpAddr::V4(v4) if carrier.is_on_ip() && v4 == Ipv4Addr::LOCALHOST => IpAddr::from([127, 0, 0, 2]),
         IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
     }
 }

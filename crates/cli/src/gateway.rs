@@ -1,8 +1,8 @@
 //! `anabranch gateway`: HTTP between TCP and SCTP.
 
-use crate::dial::Sctp;
+use crate::dial::SctpTarget;
 use crate::listen::{Door, Opened, Servers};
-use crate::place::{Carrier, Listen, Url};
+use crate::place::{Listen, Url};
 use crate::serve::log;
 use crate::threads::{Doors, Post};
 use crate::{Done, Failure, busy_poll, complain, knobs, memory, planned, say};
@@ -12,7 +12,7 @@ use anabranch_http::gateway::{
     self, Associations, Authority, Network, Options, Origins, Peer, Room, Route, Upstream,
 };
 use anabranch_http::serve::{Log, Stop};
-use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::Config;
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
@@ -176,9 +176,9 @@ impl Settings {
         }
     }
 
-    fn sctp(&self, url: &Url) -> Result<Sctp, Failure> {
+    fn sctp(&self, url: &Url) -> Result<SctpTarget, Failure> {
         let addresses = url.resolve().map_err(Failure::Host)?;
-        Ok(Sctp { carrier: url.carrier, addresses, port: self.sctp_port, config: self.sctp.clone() })
+        Ok(SctpTarget { carrier: url.carrier, addresses, port: self.sctp_port, config: self.sctp.clone() })
     }
 }
 
@@ -199,7 +199,7 @@ impl Onward {
         };
         let allowed = (!rules.is_empty()).then(|| Rules::new(rules));
         match (url("via")?, url("origin")?, allowed) {
-            (Some(via), _, _) if via.carrier == Carrier::Tcp => Err(Failure::Usage(format!(
+            (Some(via), _, _) if via.carrier.is_kernels() => Err(Failure::Usage(format!(
                 "--via {}: the next gateway is reached over SCTP: http+sctp:// or http+sctp-ip://",
                 via.text
             ))),
@@ -228,13 +228,13 @@ fn authority(url: &Url) -> Authority {
 async fn carry(world: OsWorld, doors: Vec<Door>, settings: Settings, post: Post) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let mut servers = Servers::new(post)?;
-    let (connect, connector) = (settings.connect, |sctp: Sctp| sctp.host(&world));
+    let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
     match &settings.onward {
         Onward::Anywhere(rules) => {
             let origins = Origins::new(&world, None, rules.clone(), connect);
             listen(&world, doors, &settings, Rc::new(origins), servers).await
         }
-        Onward::Origin(url) if url.carrier == Carrier::Tcp => {
+        Onward::Origin(url) if url.carrier.is_kernels() => {
             let origins = Origins::new(&world, Some(authority(url)), Rules::default(), connect);
             listen(&world, doors, &settings, Rc::new(origins), servers).await
         }
@@ -262,11 +262,11 @@ async fn listen<U: Upstream>(
     for door in doors {
         for opened in servers.open(world, door, &settings.sctp, settings.sctp_port).await? {
             match opened {
-                Opened::Tcp(listener, room) => {
+                Opened::Kernel(listener, room) => {
                     let options = Options { half_close: true, ..settings.options(&stop, room) };
                     servers.start(world, gateway::run(world.clone(), listener, upstream.clone(), options));
                 }
-                Opened::Sctp(here, listener, room) => {
+                Opened::Ours(here, listener, room) => {
                     let options = Options { half_close: false, ..settings.options(&stop, room) };
                     servers.start(world, gateway::run(here, listener, upstream.clone(), options));
                 }

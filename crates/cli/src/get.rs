@@ -15,7 +15,7 @@ mod meter;
 mod page;
 mod waterfall;
 
-use crate::dial::{Sctp, within};
+use crate::dial::{SctpTarget, within};
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::place::{Carrier, Url};
@@ -25,8 +25,8 @@ use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::gateway::connect_any;
 use anabranch_http::get::{Answer, GetError, get_telling};
 use anabranch_http::visit::{Place, Step, resolve};
-use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelConnector;
+use anabranch_transport::sctp::Config;
 use anabranch_transport::{CloseReason, Session};
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
@@ -105,8 +105,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return Err(Failure::Usage(told));
     }
     let sctp = config(matches)?;
-    let by_sctp = wanted.iter().map(|one| one.url.carrier).find(|&carrier| carrier != Carrier::Tcp);
-    let told = knobs::told(&sctp, by_sctp.unwrap_or(Carrier::Tcp));
+    let ours = wanted.iter().any(|one| !one.url.carrier.is_kernels());
+    let told = if ours { knobs::told(&sctp) } else { Vec::new() };
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
     let settings = Settings { connect, timeout, sctp, sctp_port, meter: Meter::new(), ledger };
     // On a terminal there is room for one of both.
@@ -142,7 +142,7 @@ fn planned(
     out += &planned::flags(matches, &["output", "page", "har", "json", "csv"]);
     out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
     let sctp = config(matches)?;
-    Ok(match urls.iter().all(|url| url.carrier == Carrier::Tcp) {
+    Ok(match urls.iter().all(|url| url.carrier.is_kernels()) {
         true => out,
         false => out + &planned::flags(matches, &["sctp-port", "key-file"]) + &planned::knobs(&sctp),
     })
@@ -284,7 +284,7 @@ async fn get_all(world: OsWorld, wanted: Vec<Wanted>, settings: Rc<Settings>) ->
                     done = Done::Badly;
                     continue;
                 }
-                Ok(addresses) if carrier == Carrier::Tcp => {
+                Ok(addresses) if carrier.is_kernels() => {
                     over_tcp(&world, addresses, of_server, &settings).await
                 }
                 Ok(addresses) => match over_sctp(&world, carrier, addresses, of_server, &settings).await {
@@ -358,7 +358,7 @@ async fn over_sctp(
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<Ended>, Ended> {
-    let to = Sctp { carrier, addresses, port: settings.sctp_port, config: settings.sctp.clone() };
+    let to = SctpTarget { carrier, addresses, port: settings.sctp_port, config: settings.sctp.clone() };
     let (host, ways) = match to.host(world).await {
         Ok(made) => made,
         Err(failure) => return Err(Ended::Host(failure)),
@@ -372,13 +372,13 @@ async fn over_sctp(
     let mut ended = Vec::new();
     for (number, one) in (0_u32..).zip(wanted) {
         // What has no file takes its turn on standard output; nor are there more streams than there are.
-        let alone = one.file.is_none() || number >= u32::from(streams);
+        let alone = one.file.is_none() || u64::from(number) >= streams;
         if alone {
             for task in tasks.drain(..) {
                 ended.push(task.await);
             }
         }
-        let stream = (number % u32::from(streams)) as u16;
+        let stream = u64::from(number) % streams;
         let (inside, session, settings) = (world.clone(), session.clone(), settings.clone());
         tasks.push(world.spawn("get", async move {
             match session.open(stream) {

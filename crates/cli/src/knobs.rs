@@ -25,11 +25,10 @@ pub use linux::{asks_after_peers, given, is_senders, key_file as key_file_of, sc
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use crate::place::Carrier;
     use crate::serve::config;
     use crate::{Failure, complain};
     use anabranch_base::time::Duration;
-    use anabranch_transport::engines::sctp::{Config, PROFILES, SharedKeys};
+    use anabranch_transport::sctp::{Config, PROFILES, SharedKeys};
     use clap::ArgMatches;
     use std::collections::BTreeMap;
     use std::fs::File;
@@ -179,10 +178,7 @@ mod linux {
     ];
 
     /// What results say of the settings.
-    pub fn told(config: &Config, carrier: Carrier) -> Vec<(String, String)> {
-        if carrier == Carrier::Tcp {
-            return Vec::new();
-        }
+    pub fn told(config: &Config) -> Vec<(String, String)> {
         config.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
 

@@ -1,6 +1,7 @@
 //! `race --list WHAT`.
 
 use anabranch_http::page::shipped;
+use anabranch_lab::contestants::Contestants;
 use anabranch_lab::plan::arm;
 use anabranch_lab::plan::workload::readable;
 use anabranch_link::preset::PRESETS;
@@ -9,8 +10,8 @@ use std::fmt::Write;
 /// The list as text.
 pub fn render(what: &str) -> String {
     match what {
-        "profiles" => arm::profile_listing(),
-        "transports" => arm::listing(),
+        "profiles" => arm::profile_listing(&Contestants::standard()),
+        "transports" => arm::listing(&Contestants::standard()),
         "presets" => {
             let mut out = String::new();
             for preset in PRESETS {

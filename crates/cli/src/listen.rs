@@ -6,8 +6,8 @@ use crate::threads::Post;
 use crate::{Done, Failure, complain};
 use anabranch_http::serve::{Room, Stop};
 use anabranch_transport::CloseReason;
-use anabranch_transport::engines::sctp::Config;
 use anabranch_transport::kernel::KernelListener;
+use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier as SctpCarrier, Member, SctpHost, SctpListener};
 use anabranch_world::kernel::KernelTcp;
 use anabranch_world::os::{OsTask, OsWorld, Seat, Signals, Tidying};
@@ -23,7 +23,14 @@ pub enum Door {
     /// Nobody else does; each listener takes in so many at a time.
     Place(Listen, usize),
     /// Others do, too, and take in as many with it as there is room for.
-    Tcp(TcpListener, Room),
+    Kernel {
+        /// Where.
+        place: Listen,
+        /// The socket.
+        listener: TcpListener,
+        /// How many at a time, in all.
+        room: Room,
+    },
     /// The same of SCTP, with the thread's own sockets.
     Shared {
         /// Where.
@@ -37,12 +44,13 @@ pub enum Door {
     },
 }
 
-/// A listener of either kind, and how much it takes in at a time.
+/// A listener of either kind, and how much it takes in at a time. The types are the transports' own, not erased: what
+/// servers do for each packet is measured.
 pub enum Opened {
     /// Connections of the kernel.
-    Tcp(KernelListener<OsWorld>, Room),
+    Kernel(KernelListener<OsWorld>, Room),
     /// Associations, and the world with their addresses.
-    Sctp(OsWorld, SctpListener<OsWorld>, Room),
+    Ours(OsWorld, SctpListener<OsWorld>, Room),
 }
 
 /// Everything that listens in a thread.
@@ -71,25 +79,25 @@ impl Servers {
         sctp_port: u16,
     ) -> Result<Vec<Opened>, Failure> {
         match door {
-            Door::Place(place, most) if place.carrier == Carrier::Tcp => self.listen_tcp(world, &place, most),
+            Door::Place(place, most) if place.carrier.is_kernels() => self.listen_tcp(world, &place, most),
             Door::Place(place, most) => {
                 let opened = self.listen_sctp(world, &place, config, sctp_port, most).await?;
                 Ok(vec![opened])
             }
-            Door::Tcp(listener, room) => {
+            Door::Kernel { place, listener, room } => {
                 let listening = world.take_listener(listener);
                 let listening = listening.map_err(|why| Failure::Host(format!("cannot listen: {why}")))?;
                 let listener = KernelListener::over(world.clone(), listening);
-                self.name(Carrier::Tcp, listener.local().ip(), listener.local().port());
-                Ok(vec![Opened::Tcp(listener, room)])
+                self.name(place.carrier, listener.local().ip(), listener.local().port());
+                Ok(vec![Opened::Kernel(listener, room)])
             }
             Door::Shared { place, seat, member, room } => {
                 let failed =
                     |why: std::io::Error| Failure::Host(format!("cannot listen on {}: {why}", shown(&place)));
                 let here = world.at(place.addresses.clone()).map_err(failed)?;
                 let socket = here.take_seat(seat).map_err(failed)?;
-                let host = SctpHost::beside(here.clone(), config.clone(), socket, member);
-                let port = if place.carrier == Carrier::SctpIp { place.port } else { sctp_port };
+                let host = SctpHost::new_shard(here.clone(), config.clone(), socket, member);
+                let port = if place.carrier.is_on_ip() { place.port } else { sctp_port };
                 Ok(vec![self.take_in(here, host, &place, port, room)?])
             }
         }
@@ -104,7 +112,7 @@ impl Servers {
                 Ok(listening) => {
                     let listener = KernelListener::over(world.clone(), listening);
                     self.name(place.carrier, ip, listener.local().port());
-                    opened.push(Opened::Tcp(listener, Room::new(most)));
+                    opened.push(Opened::Kernel(listener, Room::new(most)));
                 }
                 // A host without IPv6.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
@@ -129,9 +137,9 @@ impl Servers {
     ) -> Result<Opened, Failure> {
         let failed = |why: String| Failure::Host(format!("cannot listen on {}: {why}", shown(place)));
         crate::dial::beside_the_kernel(place.carrier);
-        let (carrier, port) = match place.carrier {
-            Carrier::SctpIp => (SctpCarrier::Ip, place.port),
-            _ => (SctpCarrier::Udp { port: place.port }, sctp_port),
+        let (carrier, port) = match place.carrier.is_on_ip() {
+            true => (SctpCarrier::Ip, place.port),
+            false => (SctpCarrier::Udp { port: place.port }, sctp_port),
         };
         let here = world.at(place.addresses.clone()).map_err(|why| failed(why.to_string()))?;
         let host = SctpHost::new(here.clone(), config.clone(), carrier, None)
@@ -154,11 +162,11 @@ impl Servers {
             .map_err(|why| Failure::Host(format!("cannot listen on {}: {why}", shown(place))))?;
         let addresses = host.inspect(|engine| engine.addresses().to_vec());
         for address in addresses {
-            let port = if place.carrier == Carrier::SctpIp { port } else { address.port() };
+            let port = if place.carrier.is_on_ip() { port } else { address.port() };
             self.name(place.carrier, address.ip(), port);
         }
         self.hosts.push(host);
-        Ok(Opened::Sctp(here, listener, room))
+        Ok(Opened::Ours(here, listener, room))
     }
 
     /// All is open.

@@ -90,17 +90,17 @@ pub fn command() -> Command {
 
 #[cfg(target_os = "linux")]
 mod verb {
-    use crate::dial::{Sctp, within};
+    use crate::dial::{SctpTarget, within};
     use crate::knobs;
     use crate::outputs::{Outputs, command_line};
-    use crate::place::{Carrier, Url};
+    use crate::place::Url;
     use crate::progress::Ticker;
     use crate::{Done, Failure, busy_poll, planned, say};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_http::load::report::{self, Framing};
     use anabranch_http::load::{Load, Pace, Plan};
-    use anabranch_transport::engines::sctp::Config;
     use anabranch_transport::kernel::KernelConnector;
+    use anabranch_transport::sctp::Config;
     use anabranch_transport::{Connector, Session};
     use anabranch_world::os::{self, OsWorld, Signals, processor_time};
     use anabranch_world::{Timer, World};
@@ -124,8 +124,8 @@ mod verb {
             framing: Framing {
                 command: command_line(),
                 url: url.text.clone(),
-                transport: url.carrier.transport().to_owned(),
-                settings: knobs::told(&config, url.carrier),
+                transport: url.carrier.name().to_owned(),
+                settings: if url.carrier.is_kernels() { Vec::new() } else { knobs::told(&config) },
                 ..Framing::default()
             },
             config,
@@ -174,11 +174,11 @@ mod verb {
             return Err(Failure::Usage(told.to_owned()));
         }
         let streams = matches.get_one::<u16>("streams").copied();
-        if url.carrier == Carrier::Tcp && streams.is_some_and(|streams| streams > 1) {
+        if url.carrier.is_kernels() && streams.is_some_and(|streams| streams > 1) {
             let told = "--streams: a TCP connection has one stream; use more connections, or http+sctp://";
             return Err(Failure::Usage(told.to_owned()));
         }
-        let most = if url.carrier == Carrier::Tcp { 1 } else { 100 };
+        let most = if url.carrier.is_kernels() { 1 } else { 100 };
         let all = objects.unwrap_or(1).clamp(1, most);
         let (requests, sessions, mut duration) = (number("requests"), number("sessions"), span("duration")?);
         if requests.is_none() && sessions.is_none() && duration.is_none() {
@@ -216,7 +216,7 @@ mod verb {
             Pace::Closed { sessions } => format!("closed loop: {sessions} sessions at a time"),
         };
         let number = |number: Option<u64>| number.map_or("no limit".to_owned(), |number| number.to_string());
-        let mut out = format!("url: {}\ntransport: {}\npace: {pace}\n", url.text, url.carrier.transport());
+        let mut out = format!("url: {}\ntransport: {}\npace: {pace}\n", url.text, url.carrier.name());
         if let Some(due) = plan.first_due(FIRST) {
             let due: Vec<String> = due.into_iter().map(format_span).collect();
             out += &format!("first due at: {}\n", due.join(" "));
@@ -228,18 +228,18 @@ mod verb {
         let duration = plan.duration.map_or("no limit".to_owned(), format_span);
         out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
         out += &planned::flags(matches, &["max-sessions", "busy-poll"]);
-        match url.carrier {
-            Carrier::Tcp => out,
-            _ => out + &planned::flags(matches, &["sctp-port", "key-file"]) + &planned::knobs(config),
+        match url.carrier.is_kernels() {
+            true => out,
+            false => out + &planned::flags(matches, &["sctp-port", "key-file"]) + &planned::knobs(config),
         }
     }
 
     fn config(matches: &ArgMatches, url: &Url, plan: &Plan) -> Result<Config, Failure> {
         let set = knobs::given(matches)?;
-        if url.carrier == Carrier::Tcp && !set.is_empty() {
+        if url.carrier.is_kernels() && !set.is_empty() {
             return Err(Failure::Usage("--set: TCP is the kernel's here; it has no such knobs".to_owned()));
         }
-        if let Some(path) = knobs::key_file_of(matches).filter(|_| url.carrier == Carrier::Tcp) {
+        if let Some(path) = knobs::key_file_of(matches).filter(|_| url.carrier.is_kernels()) {
             return Err(Failure::Usage(format!("--key-file {path}: TCP takes no keys")));
         }
         let mut config = knobs::sctp(matches, &set)?;
@@ -256,7 +256,7 @@ mod verb {
                 return Ok(Done::Badly);
             }
         };
-        if settings.url.carrier == Carrier::Tcp {
+        if settings.url.carrier.is_kernels() {
             let count = addresses.len();
             let connector = KernelConnector::new(world.clone(), addresses);
             // Of several addresses, the first that answers.
@@ -271,7 +271,7 @@ mod verb {
             }
             return perform(world, connector, server, settings, outputs).await;
         }
-        let to = Sctp {
+        let to = SctpTarget {
             carrier: settings.url.carrier,
             addresses,
             port: settings.sctp_port,

@@ -3,7 +3,7 @@
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there are servers on Linux only"))]
 
 use crate::Failure;
-use crate::place::{Carrier, Listen};
+use crate::place::Listen;
 use anabranch_base::Budget;
 use anabranch_base::units::Bytes;
 use clap::{Arg, ArgMatches};
@@ -26,7 +26,7 @@ pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure
         return Err(Failure::Usage(format!("--memory {text}: at least 16 MiB")));
     }
     // A connection of the kernel's holds only what is above the transport.
-    let quarters: u64 = places.iter().map(|place| if place.carrier == Carrier::Tcp { 1 } else { 4 }).sum();
+    let quarters: u64 = places.iter().map(|place| if place.carrier.is_kernels() { 1 } else { 4 }).sum();
     let connections = matches.get_one::<u16>("connections").copied().map_or(1, u64::from);
     Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))
 }

@@ -1,46 +1,100 @@
 //! Where a server listens and where a client goes: `tcp://`, `sctp://`,
 //! `sctp-ip://` with addresses, `http://`, `http+sctp://`, `http+sctp-ip://` with a host.
 
+use anabranch_lab::contestants::Contestants;
+use anabranch_transport::Scheme;
+use anabranch_world::kernel::KernelProtocol;
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// What carries HTTP.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Carrier {
-    /// The kernel's TCP.
-    Tcp,
-    /// SCTP in UDP (RFC 6951).
-    SctpUdp,
-    /// SCTP on IP, protocol 132.
-    SctpIp,
+/// What carries HTTP: a scheme of a transport of the operating system's world.
+#[derive(Clone, Copy, Debug)]
+pub struct Carrier {
+    /// Its place in the list, by which carriers are told apart and ordered.
+    order: usize,
+    scheme: Scheme,
+    /// A host may be written with several addresses.
+    several: bool,
+    kernel: Option<KernelProtocol>,
+}
+
+impl PartialEq for Carrier {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Carrier {}
+
+impl PartialOrd for Carrier {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Carrier {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order.cmp(&other.order)
+    }
 }
 
 impl Carrier {
-    fn port(self) -> u16 {
-        match self {
-            Self::Tcp | Self::SctpIp => 80,
-            Self::SctpUdp => 9899,
-        }
+    /// All that carry HTTP.
+    fn all() -> impl Iterator<Item = Self> {
+        schemes().into_iter().filter(|carrier| carrier.scheme.url.is_some())
     }
 
-    /// Its name in results.
+    /// What is written so, whether or not it carries HTTP.
     #[cfg(target_os = "linux")]
-    pub fn transport(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::SctpUdp => "sctp",
-            Self::SctpIp => "sctp-ip",
-        }
+    pub fn named(name: &str) -> Option<Self> {
+        schemes().into_iter().find(|carrier| carrier.scheme.name == name)
+    }
+
+    fn port(self) -> u16 {
+        self.scheme.port
+    }
+
+    /// Its name in results, and where one listens.
+    pub fn name(self) -> &'static str {
+        self.scheme.name
     }
 
     /// The scheme of a URL over it.
     pub fn scheme(self) -> &'static str {
-        match self {
-            Self::Tcp => "http",
-            Self::SctpUdp => "http+sctp",
-            Self::SctpIp => "http+sctp-ip",
-        }
+        self.scheme.url.unwrap_or(self.scheme.name)
     }
+
+    /// It is the kernel's: one address, one stream, and no knobs of ours.
+    pub fn is_kernels(self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// Which of the kernel's protocols it is.
+    #[cfg(target_os = "linux")]
+    pub fn kernel(self) -> Option<KernelProtocol> {
+        self.kernel
+    }
+
+    /// Ours, and on IP itself, where it may also be in UDP.
+    #[cfg(target_os = "linux")]
+    pub fn is_on_ip(self) -> bool {
+        !self.is_kernels() && !self.scheme.in_udp
+    }
+}
+
+/// Every scheme of every transport, in the order of the list.
+fn schemes() -> Vec<Carrier> {
+    let mut all = Vec::new();
+    for contestant in Contestants::standard().iter() {
+        let Some(protocol) = contestant.in_emulation() else { continue };
+        let can = protocol.capabilities();
+        let options = || protocol.kernel(&*protocol.profile(protocol.default_profile())?, None);
+        let kernel = if can.kernel { options().map(|options| options.protocol) } else { None };
+        let schemes = protocol.schemes().iter().zip(all.len()..);
+        all.extend(schemes.map(|(&scheme, order)| Carrier { order, scheme, several: can.paths, kernel }));
+    }
+    all
 }
 
 /// Where a server listens.
@@ -57,11 +111,7 @@ pub struct Listen {
 impl fmt::Display for Listen {
     /// In the form that [`Listen::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.carrier {
-            Carrier::Tcp => "tcp",
-            Carrier::SctpUdp => "sctp",
-            Carrier::SctpIp => "sctp-ip",
-        };
+        let scheme = self.carrier.name();
         let host = |ip: &IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
         let hosts: Vec<String> = self.addresses.iter().map(host).collect();
         let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
@@ -70,18 +120,20 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
+    /// The forms that are read.
+    pub const FORMS: &str = "tcp://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT] or \
+                             sctp-ip://ADDRESS[,ADDRESS..][:PORT]; * is every address";
+
     /// Reads `sctp://127.0.0.1,[::1]:9899`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let forms = "tcp://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT] or sctp-ip://ADDRESS[,ADDRESS..][:PORT]; \
-                     * is every address";
-        let wrong = |why: &str| format!("--listen {text}: {why}; write {forms}");
+        let wrong = |why: &str| format!("--listen {text}: {why}; write {}", Self::FORMS);
         let (scheme, place) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
-        let carrier = match scheme {
-            "tcp" => Carrier::Tcp,
-            "sctp" => Carrier::SctpUdp,
-            "sctp-ip" => Carrier::SctpIp,
-            _ => return Err(wrong("unknown scheme")),
-        };
+        let found = Carrier::all().find(|carrier| carrier.name() == scheme);
+        Self::over(found.ok_or_else(|| wrong("unknown scheme"))?, place, wrong)
+    }
+
+    /// Reads what stands behind the scheme.
+    pub fn over(carrier: Carrier, place: &str, wrong: impl Fn(&str) -> String) -> Result<Self, String> {
         let place = place.strip_suffix('/').unwrap_or(place);
         let (hosts, port) = split_port(place).ok_or_else(|| wrong("the port is no number up to 65535"))?;
         let mut addresses = Vec::new();
@@ -123,18 +175,27 @@ impl Url {
                      http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132)";
         let wrong = |why: &str| format!("{text}: {why}; write {forms}");
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no URL"))?;
-        let carrier = match scheme.to_ascii_lowercase().as_str() {
-            "http" => Carrier::Tcp,
-            "http+sctp" => Carrier::SctpUdp,
-            "http+sctp-ip" => Carrier::SctpIp,
-            "https" => return Err(wrong("there is no encryption here yet")),
-            _ => return Err(wrong("unknown scheme")),
+        let scheme = scheme.to_ascii_lowercase();
+        let carrier = match Carrier::all().find(|carrier| carrier.scheme() == scheme) {
+            Some(carrier) => carrier,
+            None if scheme == "https" => return Err(wrong("there is no encryption here yet")),
+            None => return Err(wrong("unknown scheme")),
         };
+        Self::over(carrier, text, rest, wrong)
+    }
+
+    /// Reads what stands behind the scheme.
+    pub fn over(
+        carrier: Carrier,
+        text: &str,
+        rest: &str,
+        wrong: impl Fn(&str) -> String,
+    ) -> Result<Self, String> {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
         let (all, port) = split_port(authority).ok_or_else(|| wrong("the port is no number up to 65535"))?;
-        if carrier == Carrier::Tcp && all.contains(',') {
+        if !carrier.several && all.contains(',') {
             return Err(wrong("several addresses of one host are for SCTP; TCP goes to one"));
         }
         let mut hosts = Vec::new();
@@ -225,11 +286,11 @@ mod tests {
     #[test]
     fn places_to_listen_are_read() {
         let one = Listen::parse("sctp://127.0.0.1,[::1]:7000").expect("a place");
-        assert_eq!((one.carrier, one.port, one.addresses.len()), (Carrier::SctpUdp, 7000, 2));
+        assert_eq!((one.carrier.name(), one.port, one.addresses.len()), ("sctp", 7000, 2));
         assert_eq!(one.to_string(), "sctp://127.0.0.1,[::1]:7000");
         let two = Listen::parse("sctp-ip://*/").expect("a place");
         assert_eq!(two.to_string(), "sctp-ip://*:80");
-        assert_eq!((two.carrier, two.port, two.addresses), (Carrier::SctpIp, 80, vec![]));
+        assert_eq!((two.carrier.name(), two.port, two.addresses), ("sctp-ip", 80, vec![]));
         assert_eq!(Listen::parse("tcp://[::1]").expect("a place").port, 80);
         for wrong in [
             "tcp:/x",
@@ -246,7 +307,7 @@ mod tests {
     #[test]
     fn urls_are_read_and_written_as_http_wants_them() {
         let url = Url::parse("http+sctp://[::1]:7000/a b?c#d").expect("a URL");
-        assert_eq!((url.carrier, url.host(), url.port), (Carrier::SctpUdp, "::1", 7000));
+        assert_eq!((url.carrier.name(), url.host(), url.port), ("sctp", "::1", 7000));
         assert_eq!((url.target.as_str(), url.authority().as_str()), ("/a%20b?c", "[::1]:7000"));
         let url = Url::parse("HTTP+sctp-ip://host?q").expect("a URL");
         assert_eq!((url.target.as_str(), url.port, url.authority().as_str()), ("/?q", 80, "host"));

@@ -1,6 +1,6 @@
 //! `--dry-run` on a real network: what would be done, a line for each thing, as it was asked for or by default.
 
-use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::Config;
 use clap::ArgMatches;
 use std::fmt::Write;
 

@@ -9,7 +9,7 @@ use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Options, Room, Stop};
 use anabranch_transport::ListenError;
-use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::Config;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::io;
@@ -132,11 +132,11 @@ pub fn config() -> Result<Config, Failure> {
 
 /// What the host says when it does not let us listen or send, at `port` if one was asked for; and what would help.
 pub fn reason(carrier: Carrier, port: Option<u16>, why: &io::Error) -> String {
-    match (carrier, why.kind()) {
+    match (carrier.is_on_ip(), why.kind()) {
         (_, io::ErrorKind::AddrInUse) if port.is_some() => {
             ListenError::PortInUse(port.unwrap_or_default()).to_string()
         }
-        (Carrier::SctpIp, io::ErrorKind::PermissionDenied) => {
+        (true, io::ErrorKind::PermissionDenied) => {
             format!("{why}: raw sockets need root or CAP_NET_RAW; SCTP in UDP needs neither")
         }
         (_, io::ErrorKind::PermissionDenied) if port.is_some_and(|port| port < 1024) => {
@@ -161,11 +161,11 @@ async fn serve(
             let site = site.clone();
             let options = |room: Room| Options { sessions: Some(room), ..settings.options.clone() };
             match opened {
-                Opened::Tcp(listener, room) => {
+                Opened::Kernel(listener, room) => {
                     let server = serve::run(world.clone(), listener, site, options(room), Unobserved);
                     servers.start(&world, server);
                 }
-                Opened::Sctp(here, listener, room) => {
+                Opened::Ours(here, listener, room) => {
                     servers.start(&world, serve::run(here, listener, site, options(room), Unobserved));
                 }
             }

@@ -7,7 +7,7 @@
 
 use crate::dial::beside_the_kernel;
 use crate::listen::{BACKLOG, Door, shown};
-use crate::place::{Carrier, Listen};
+use crate::place::Listen;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::serve::Room;
@@ -84,10 +84,10 @@ impl Doors {
                 let why = reason(place.carrier, Some(place.port), &why);
                 Failure::Host(format!("cannot listen on {}: {why}", shown(place)))
             };
-            match place.carrier {
+            match place.carrier.is_kernels() {
                 _ if threads == 1 => doors.each[0].push(Door::Place(place.clone(), most)),
-                Carrier::Tcp => doors.open_tcp(place, most).map_err(failed)?,
-                Carrier::SctpUdp | Carrier::SctpIp => doors.open_sctp(place, most).map_err(failed)?,
+                true => doors.open_tcp(place, most).map_err(failed)?,
+                false => doors.open_sctp(place, most).map_err(failed)?,
             }
         }
         Ok(doors)
@@ -101,7 +101,8 @@ impl Doors {
                 Ok(listener) => {
                     let room = Room::new(most);
                     for doors in &mut self.each {
-                        doors.push(Door::Tcp(listener.try_clone()?, room.clone()));
+                        let (listener, room) = (listener.try_clone()?, room.clone());
+                        doors.push(Door::Kernel { place: place.clone(), listener, room });
                     }
                 }
                 // A host without IPv6.
@@ -118,7 +119,7 @@ impl Doors {
         let count = self.each.len();
         let none = || io::Error::from(io::ErrorKind::InvalidInput);
         let directory = Directory::new(count as u32).ok_or_else(none)?;
-        let seats = if place.carrier == Carrier::SctpIp {
+        let seats = if place.carrier.is_on_ip() {
             beside_the_kernel(place.carrier);
             os::share_raw(&place.addresses, IP_PROTOCOL, count, directory.clone())?
         } else {

@@ -74,7 +74,7 @@ fn one_association_has_its_streams_and_no_more() {
         let mut held = Vec::new();
         for number in 0..50 {
             let mut stream = session.open(number).expect("a stream");
-            let path = "/.".repeat(usize::from(number));
+            let path = "/.".repeat(number as usize);
             let request = format!("HEAD {path}/file HTTP/1.1\r\nHost: a\r\n\r\n");
             stream.write_all(request.as_bytes()).await.expect("sent");
             held.push(stream);

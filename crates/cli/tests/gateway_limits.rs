@@ -122,7 +122,7 @@ fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
         let session = associate(&host, &target).await;
         let mut streams = Vec::new();
         for number in 0..count {
-            let mut stream = session.open(number).expect("a stream");
+            let mut stream = session.open(number.into()).expect("a stream");
             let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n";
             stream.write_all(head).await.expect("sent");
             streams.push(stream);

@@ -31,7 +31,7 @@ pub struct ExchangeId {
     /// The session's id: the initiator's port.
     pub connection: u64,
     /// The stream, 0 for TCP.
-    pub stream: u16,
+    pub stream: u64,
     /// How many exchanges came before it on that stream.
     pub index: u32,
 }

@@ -151,7 +151,7 @@ struct Activity {
     /// Where that counts.
     spot: Option<Spot>,
     /// Streams on which a head is waited for that has begun, and since when.
-    heads: RefCell<BTreeMap<u16, Instant>>,
+    heads: RefCell<BTreeMap<u64, Instant>>,
     /// Bytes of answers that are neither in their store nor with the transport.
     held: Cell<usize>,
     /// Its part of the memory that all sessions share.
@@ -162,7 +162,7 @@ struct Activity {
     peer: Option<Box<SocketAddr>>,
     /// The server is ending; the streams that want to know it.
     ending: Cell<bool>,
-    streams: RefCell<BTreeMap<u16, Waker>>,
+    streams: RefCell<BTreeMap<u64, Waker>>,
 }
 
 impl Activity {
@@ -183,12 +183,12 @@ impl Activity {
     }
 
     /// The rest of a stream's head is waited for.
-    fn head_begins(&self, stream: u16, now: Instant) {
+    fn head_begins(&self, stream: u64, now: Instant) {
         self.heads.borrow_mut().entry(stream).or_insert(now);
     }
 
     /// It is not any more.
-    fn head_ends(&self, stream: u16) {
+    fn head_ends(&self, stream: u64) {
         removed(&mut self.heads.borrow_mut(), &stream);
     }
 
@@ -201,7 +201,7 @@ impl Activity {
     }
 
     /// Ready when the server is ending.
-    fn poll_ending(&self, stream: u16, cx: &Context<'_>) -> Poll<()> {
+    fn poll_ending(&self, stream: u64, cx: &Context<'_>) -> Poll<()> {
         if self.ending.get() {
             return Poll::Ready(());
         }
@@ -216,7 +216,7 @@ impl Activity {
     }
 
     /// The stream is over.
-    fn forget(&self, stream: u16) {
+    fn forget(&self, stream: u64) {
         removed(&mut self.streams.borrow_mut(), &stream);
     }
 
@@ -271,7 +271,7 @@ where
 struct Begun<W: World> {
     tasks: Tasks<W>,
     /// A stream number can come again: its exchanges are counted on.
-    logs: BTreeMap<u16, Rc<exchanges::Log>>,
+    logs: BTreeMap<u64, Rc<exchanges::Log>>,
 }
 
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]

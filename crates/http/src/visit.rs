@@ -96,7 +96,7 @@ pub struct Visited {
     /// The session it came by ([`anabranch_transport::Session::id`]); `None`: there was none.
     pub connection: Option<u64>,
     /// The stream it came on.
-    pub stream: u16,
+    pub stream: u64,
     /// When it was found.
     pub issued: Instant,
     /// When it had a stream.

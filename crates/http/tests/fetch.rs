@@ -313,7 +313,7 @@ fn a_request_that_has_begun_is_not_lost_with_the_buffers() {
 }
 
 /// A server that answers every connection with the same bytes and closes it.
-fn answered(answer: &'static [u8], streams: u16) -> Outcome {
+fn answered(answer: &'static [u8], streams: u64) -> Outcome {
     let network = Network::new(1);
     let host = network.host("both", &[[10, 0, 0, 1].into()]);
     let world = network.world(host);

@@ -106,7 +106,7 @@ fn same_seed_same_world() {
 }
 
 /// The bytes of a stream that a trace says were sent, as sorted joined ranges.
-fn sent(trace: &[TraceRecord], connection: u64, stream: u16) -> Vec<(u64, u64)> {
+fn sent(trace: &[TraceRecord], connection: u64, stream: u64) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = trace
         .iter()
         .filter(|record| record.connection == connection)

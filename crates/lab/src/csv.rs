@@ -46,7 +46,7 @@ pub fn render(race: &Race) -> String {
                         field(&object.name),
                         object.bytes,
                         number(object.connection),
-                        number(object.stream.map(u64::from)),
+                        number(object.stream),
                         number(object.issued_ns),
                         number(object.first_byte_ns),
                         number(object.delivered_ns),

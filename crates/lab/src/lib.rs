@@ -8,6 +8,7 @@
 pub mod attribution;
 pub mod capture;
 pub mod compare;
+pub mod contestants;
 pub mod csv;
 pub mod features;
 pub mod json;

@@ -243,7 +243,7 @@ pub struct Object {
     /// The connection that carried it: the initiator's port; null if it never got one.
     pub connection: Option<u64>,
     /// The stream that carried it (0 on TCP); null if it never got one.
-    pub stream: Option<u16>,
+    pub stream: Option<u64>,
     /// When the client wanted it; null if that never came (its initiator was not delivered).
     pub issued_ns: Option<u64>,
     /// When the first byte of its response reached the application.

@@ -5,6 +5,7 @@
 //! terms on which each contestant raced, because six connections and one
 //! association are different bids for bandwidth. At most 100 columns.
 
+use crate::contestants::Contestants;
 use crate::results::label::{labels, shortened};
 use crate::results::{Arm, PathEvent, PathState, Point, Race, Side, Stat};
 use crate::verdict;
@@ -285,19 +286,19 @@ fn message_terms(arm: &Arm) -> String {
 #[must_use]
 pub fn terms(arm: &Arm) -> String {
     let setting = |key: &str| arm.settings.get(key).map_or("?", String::as_str);
-    let sctp = setting("transport") == "sctp";
+    let contestants = Contestants::standard();
+    // What is not in the list has connections.
+    let words = contestants.find(setting("transport")).map(|it| it.capabilities().words).unwrap_or_default();
+    let [session, sessions] = words.session;
     // Fewer may have been enough.
     let opened = arm.runs.iter().map(|run| run.connections).max().unwrap_or(0);
-    let connections = match (setting("connections"), sctp) {
-        (n, _) if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
-            format!("at most {n} {} ({opened} opened)", if sctp { "associations" } else { "connections" })
+    let connections = match setting("connections") {
+        n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
+            format!("at most {n} {sessions} ({opened} opened)")
         }
-        ("1", true) => "1 association".to_owned(),
-        ("1", false) => "1 connection".to_owned(),
-        ("as needed", true) => "associations as needed".to_owned(),
-        ("as needed", false) => "connections as needed".to_owned(),
-        (n, true) => format!("{n} associations"),
-        (n, false) => format!("{n} connections"),
+        "1" => format!("1 {session}"),
+        "as needed" => format!("{sessions} as needed"),
+        n => format!("{n} {sessions}"),
     };
     let mut terms = vec![connections];
     match setting("objects-per-connection") {
@@ -305,7 +306,8 @@ pub fn terms(arm: &Arm) -> String {
         "1" => terms.push("a new one for each object".to_owned()),
         k => terms.push(format!("{k} objects each")),
     }
-    if sctp {
+    // Those with several streams say what they do when all are busy.
+    if arm.settings.contains_key("when-full") {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",
             "spf" => ", pipelined on the least busy when full",
@@ -320,12 +322,17 @@ pub fn terms(arm: &Arm) -> String {
     } else {
         terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
     }
-    let ack = if sctp { "SACK delay" } else { "ACK delay" };
-    terms.push(format!("initial window {}", setting("iw")));
-    terms.push(format!("RTO min {}", setting("rto_min")));
-    terms.push(format!("{ack} {}", setting("delack")));
-    terms.push(format!("cc {}", setting("cc")));
-    terms.push(format!("profile {}", setting("profile")));
+    let delay = format!("{} delay", words.acknowledgement);
+    let named = [
+        ("initial window", "iw"),
+        ("RTO min", "rto_min"),
+        (delay.as_str(), "delack"),
+        ("cc", "cc"),
+        ("profile", "profile"),
+    ];
+    // Not every transport has each of them.
+    let given = named.into_iter().filter_map(|(name, key)| Some((name, arm.settings.get(key)?)));
+    terms.extend(given.map(|(name, value)| format!("{name} {value}")));
     format!("{}: {}", arm.arm, terms.join(", "))
 }
 

@@ -1,9 +1,11 @@
 //! What is printed is what was in force: connections, streams and settings.
 
-use anabranch_lab::plan::{Draft, Plan, arm, engine::EngineConfig};
+use anabranch_lab::contestants::Contestants;
+use anabranch_lab::plan::{Draft, Plan, arm};
 use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::table;
+use anabranch_transport::Settings;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -126,21 +128,21 @@ fn fewer_connections_than_allowed_are_told() {
 }
 
 /// Another value of a knob than `value`: one of the words of its help, or one of these.
-fn another(engine: &EngineConfig, key: &str, value: &str, help: &str) -> String {
+fn another(engine: &dyn Settings, key: &str, value: &str, help: &str) -> String {
     let common = ["yes", "no", "3", "7", "137ms", "73s", "1300B", "300KiB", "off", "rr", "data"];
     let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
     common
         .into_iter()
         .chain(words)
         .find(|form| {
-            let mut changed = engine.clone();
-            changed.set(key, form).is_ok() && printed(&changed, key) != value
+            let mut changed = engine.boxed();
+            changed.set(key, form).is_ok() && printed(&*changed, key) != value
         })
         .unwrap_or_else(|| panic!("no other value of {key}={value} is known here"))
         .to_owned()
 }
 
-fn printed(engine: &EngineConfig, key: &str) -> String {
+fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
@@ -149,9 +151,10 @@ fn printed(engine: &EngineConfig, key: &str) -> String {
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {
-        let defaults = arm::Arm::parse(transport, "test").expect("a contestant").engine;
+        let defaults =
+            arm::Arm::parse(transport, "test", &Contestants::standard()).expect("a contestant").engine;
         for knob in defaults.knobs() {
-            let value = another(&defaults, knob.key, &knob.value, knob.help);
+            let value = another(&*defaults, knob.key, &knob.value, knob.help);
             let contestant = format!("{transport}:{}={value}", knob.key);
             let line = format!("--objects 2x1kB --loss 0 --runs 1 --deadline 5s --transport {contestant}");
             if let Err(told) = plan(&line) {
@@ -162,7 +165,7 @@ fn every_setting_that_is_printed_was_in_force() {
             let arm = &found.points[0].arms[0];
             let mut expected = defaults.clone();
             expected.set(knob.key, &value).expect("it was read");
-            assert_eq!(arm.settings[knob.key], printed(&expected, knob.key), "{contestant}");
+            assert_eq!(arm.settings[knob.key], printed(&*expected, knob.key), "{contestant}");
             let text = shown(&found);
             for (key, label) in [
                 ("iw", "initial window "),

@@ -148,7 +148,8 @@ async fn established(session: &SctpSession<OsWorld>, mut reply: ConnectReply) ->
 
 /// Keeps an association for those who hold handles of it.
 fn keep(home: &Rc<Home>, session: SctpSession<OsWorld>) -> Association {
-    let (handle, asked) = Association::new(session.peer(), session.streams());
+    let (handle, asked) =
+        Association::new(session.peer(), u16::try_from(session.streams()).unwrap_or(u16::MAX));
     let Asked { commands, accepted, ended, writing } = asked;
     let keeper = Keeper {
         home: home.clone(),
@@ -209,7 +210,7 @@ impl Keeper {
 
     fn open(&self, number: Option<u16>) -> Result<SctpStream<OsWorld>, OpenError> {
         if let Some(number) = number {
-            return self.session.open(number);
+            return self.session.open(number.into());
         }
         let mut last = OpenError::NoSuchStream { number: 0, streams: 0 };
         for number in 0..self.session.streams() {
@@ -274,7 +275,8 @@ impl Future for Keeper {
 
 /// Moves the bytes of a stream for those who hold its halves.
 fn carry(home: &Rc<Home>, stream: SctpStream<OsWorld>, association: &Rc<Writes>) -> Pair {
-    let (pair, ends) = stream::pair(stream.number(), association.writing.clone());
+    let (pair, ends) =
+        stream::pair(u16::try_from(stream.number()).unwrap_or(u16::MAX), association.writing.clone());
     let Ends { outgoing, incoming, unread, ended } = ends;
     let carrier = Carrier {
         home: home.clone(),

@@ -52,8 +52,8 @@ pub trait Connector: Clone + 'static {
     /// [`ConnectError`] when nothing could be begun.
     fn connect(&self, server: usize) -> Result<Self::Session, ConnectError>;
 
-    /// The stream pairs that a new session asks for; 1 for TCP.
-    fn streams(&self) -> u16;
+    /// The stream pairs that a new session asks for; 1 where a session is one stream.
+    fn streams(&self) -> u64;
 }
 
 /// Takes in the sessions that peers open to one port. Dropping it stops that.

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// An engine together with what waits for it.
-pub trait Driven: 'static {
+pub trait EngineOwner: 'static {
     /// The engine.
     type Engine: Engine;
 
@@ -31,54 +31,54 @@ pub trait Driven: 'static {
     fn handle_failure(&mut self, error: &io::Error);
 
     /// Where commands leave word for the loop.
-    fn bell(&mut self) -> &mut Bell;
+    fn notify(&mut self) -> &mut Notify;
 }
 
 /// How a command tells the loop that there may be something to send.
 #[derive(Debug, Default)]
-pub struct Bell {
+pub struct Notify {
     waker: Option<Waker>,
 }
 
-impl Bell {
+impl Notify {
     /// Has the loop look at the engine again.
     #[inline]
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
         }
     }
 
-    /// Has the bell wake the polling task; true when that is another than before.
+    /// Has [`notify`](Self::notify) wake the polling task; true when that is another than before.
     #[inline]
     fn register(&mut self, cx: &Context<'_>) -> bool {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return false;
         }
-        self.hang_up(cx);
+        self.replace(cx);
         true
     }
 
     #[cold]
-    fn hang_up(&mut self, cx: &Context<'_>) {
+    fn replace(&mut self, cx: &Context<'_>) {
         self.waker = Some(cx.waker().clone());
     }
 }
 
-/// Drives `driven` over `socket` until the socket fails.
-pub fn drive<W: World, D: Driven>(
+/// Drives the engine of `owner` over `socket` until the socket fails. The socket is a world's own, or a layer around it.
+pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     world: W,
-    socket: W::Socket,
-    driven: Rc<RefCell<D>>,
+    socket: S,
+    owner: Rc<RefCell<O>>,
 ) -> impl Future<Output = ()> {
     let mut driver = Driver::new(world, socket);
-    poll_fn(move |cx| driver.poll(cx, &mut *driven.borrow_mut()))
+    poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
 /// The state of the loop between two polls.
-struct Driver<W: World> {
+struct Driver<W: World, S> {
     world: W,
-    socket: W::Socket,
+    socket: S,
     timer: W::Timer,
     /// What the timer is set to; never later than the engine's deadline.
     armed: Option<Instant>,
@@ -91,8 +91,8 @@ struct Driver<W: World> {
     unsent: Batch,
 }
 
-impl<W: World> Driver<W> {
-    fn new(world: W, socket: W::Socket) -> Self {
+impl<W: World, S: Datagrams> Driver<W, S> {
+    fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();
         let (input, output) = (Batch::new(segments), Batch::new(segments));
@@ -101,45 +101,45 @@ impl<W: World> Driver<W> {
     }
 
     #[inline(always)]
-    fn poll<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> Poll<()> {
-        if driven.bell().register(cx) {
+    fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
+        if owner.notify().register(cx) {
             // The timer knows another waker, or none.
             self.listening = false;
         }
-        match self.turn(cx, driven) {
+        match self.turn(cx, owner) {
             Ok(()) => Poll::Pending,
             Err(error) => {
-                driven.handle_failure(&error);
+                owner.handle_failure(&error);
                 Poll::Ready(())
             }
         }
     }
 
     #[inline(always)]
-    fn turn<D: Driven>(&mut self, cx: &mut Context<'_>, driven: &mut D) -> io::Result<()> {
+    fn turn<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> io::Result<()> {
         let mut taken = 0;
         for _ in 0..ROUNDS_PER_POLL {
             // A real clock goes on: an engine that has sent what one instant allows must see the answer come later.
             let now = self.world.now();
-            let mut more = self.receive(cx, now, driven.engine())?;
+            let mut more = self.receive(cx, now, owner.engine())?;
             // What came together is answered together, unless it is much.
             let mut bytes = self.input.bytes().len();
             while more && bytes < MOST_AT_ONCE && self.socket.has_more() {
-                more = self.receive(cx, now, driven.engine())?;
+                more = self.receive(cx, now, owner.engine())?;
                 bytes += self.input.bytes().len().max(1);
             }
             taken += bytes;
-            if driven.engine().poll_timeout().is_some_and(|at| at <= now) {
-                driven.engine().handle_timeout(now);
+            if owner.engine().poll_timeout().is_some_and(|at| at <= now) {
+                owner.engine().handle_timeout(now);
             }
             // Even when nothing came: commands may have been issued.
-            self.transmit(cx, now, driven.engine())?;
-            while let Some(event) = driven.engine().poll_event() {
-                driven.handle_event(now, event);
+            self.transmit(cx, now, owner.engine())?;
+            while let Some(event) = owner.engine().poll_event() {
+                owner.handle_event(now, event);
             }
             // The socket will wake us, and the engine's deadline lies ahead (its second promise).
             if !more {
-                self.rearm(cx, now, driven.engine().poll_timeout());
+                self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
             }
             // Whoever reads finds it in the caches.

@@ -5,9 +5,15 @@
 //! name for each connection, the initiator's port. A session that is closed
 //! here reads and discards what still comes, for a while, so that the kernel
 //! does not answer with a RST that would take our last bytes from the peer.
+//!
+//! - `protocol`: the kernel's protocols in lists of transports
+
+mod protocol;
+
+pub use protocol::{Kernel, KernelSettings};
 
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
-use crate::session::{CloseReason, OpenError, Session, Stream};
+use crate::session::{CloseReason, OpenError, Session, Stream, StreamId};
 use crate::waiters::{Waiter, Waiters};
 use anabranch_base::time::Duration;
 use anabranch_world::kernel::{Connection, Counters, KernelTcp, Listening};
@@ -117,7 +123,7 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
         Ok(KernelSession::new(&self.world, connection, id, false))
     }
 
-    fn streams(&self) -> u16 {
+    fn streams(&self) -> u64 {
         1
     }
 }
@@ -321,18 +327,18 @@ impl<W: KernelTcp> Session for KernelSession<W> {
         false
     }
 
-    fn streams(&self) -> u16 {
+    fn streams(&self) -> u64 {
         1
     }
 
     /// A connection has one stream, whatever is asked for.
-    fn grow(&self, _more: u16) {}
+    fn grow(&self, _more: u64) {}
 
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u16> {
+    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
         Poll::Ready(1)
     }
 
-    fn open(&self, number: u16) -> Result<KernelStream<W>, OpenError> {
+    fn open(&self, number: StreamId) -> Result<KernelStream<W>, OpenError> {
         if number > 0 {
             return Err(OpenError::NoSuchStream { number, streams: 1 });
         }
@@ -432,7 +438,7 @@ impl<W: KernelTcp> KernelStream<W> {
 }
 
 impl<W: KernelTcp> Stream for KernelStream<W> {
-    fn number(&self) -> u16 {
+    fn number(&self) -> StreamId {
         0
     }
 

@@ -1,25 +1,33 @@
 //! Engines bound to a world: async sessions and streams.
 //!
-//! [`drive`] is the loop that moves packets, time and events between an engine
-//! and a world. [`session`] says what an application sees, [`connector`] how it
-//! gets there; [`tcp`] and [`sctp`] bind the two engines, [`kernel`] the host's own
-//! TCP where a world has one. One host has one engine of a kind.
+//! [`session`] says what an application sees, [`connector`] how it gets there.
+//! [`protocol`] says what a transport is to those above, [`capabilities`] what
+//! it can do, [`settings`] how it is set; a [`Registry`] lists the transports
+//! of a program. [`drive`] is the loop that moves packets, time and events
+//! between an engine and a world, and [`engine`] what sessions on any engine
+//! share; [`tcp`] and [`sctp`] bind the two engines, [`kernel`] the host's own
+//! protocols where a world has them. One host has one engine of a kind.
 
+pub mod capabilities;
 pub mod connector;
 pub mod drive;
+pub mod engine;
+pub mod erased;
 pub mod kernel;
+pub mod protocol;
+pub mod registry;
 pub mod sctp;
 pub mod session;
+pub mod settings;
 mod table;
 pub mod tcp;
 mod waiters;
 
 pub use anabranch_sctp::Reliability;
+pub use capabilities::{Capabilities, Carrier, Streams};
 pub use connector::{ConnectError, Connector, ListenError, Listener};
-pub use session::{CloseReason, Delivery, OpenError, Session, Stream};
-
-/// The engines themselves, for those who configure and inspect them.
-pub mod engines {
-    pub use anabranch_sctp as sctp;
-    pub use anabranch_tcp as tcp;
-}
+pub use erased::{AnyConnector, AnyListener, AnySession, AnyStream};
+pub use protocol::{Host, Protocol, Runs, Scheme, Server};
+pub use registry::Registry;
+pub use session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
+pub use settings::{Knob, Settings};

@@ -9,36 +9,36 @@
 //! stream *a* in; the usable pairs are those that exist both ways. There is no
 //! half-close: [`Stream::finish`] sends nothing.
 //!
-//! - `host`: the engine and what waits for it
+//! - `engine`: the endpoint as an engine of sessions
 //! - `ports`: our ports among those of the host's other programs
-//! - `session`: the handles an application holds
 //! - `shards`: several hosts behind one port, a thread each
 //!
 //! [`Stream::finish`]: crate::Stream::finish
 
-mod host;
+mod engine;
 mod ports;
-mod session;
 mod shards;
 
-pub use session::{SctpSession, SctpStream};
+pub use anabranch_sctp::{Config, PROFILES, SharedKeys};
+pub use engine::SctpEngine;
 pub use shards::{Directory, Member};
 
-use crate::connector::{ConnectError, Connector, ListenError, Listener};
-use crate::drive::drive;
+use crate::capabilities::{Capabilities, Carriers, Feature, Streams, Words};
+use crate::connector::{ConnectError, ListenError};
+use crate::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
+use crate::protocol::{Protocol, Runs, Scheme, Start, Starting};
 use crate::session::CloseReason;
-use anabranch_base::Engine;
-use anabranch_base::trace::TraceRecord;
-use anabranch_sctp::{Associate, Config, Endpoint, Shard};
-use anabranch_world::{Datagrams, Local, Work, World};
-use host::{Association, Shared};
-use std::cell::RefCell;
-use std::future::poll_fn;
+use crate::settings::Settings;
+use anabranch_sctp::{AssociationInfo, AssociationStats, Endpoint, Received, Shard};
+use anabranch_world::{Datagrams, Local, World};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+
+pub use crate::capabilities::Carrier;
+pub use crate::protocol::Server as SctpServer;
 
 /// The UDP port registered for SCTP in UDP (RFC 6951 §8).
 pub const ENCAPSULATION_PORT: u16 = 9899;
@@ -49,47 +49,85 @@ pub const IP_PROTOCOL: u8 = 132;
 /// Payload protocol identifier of HTTP over SCTP, as registered with IANA.
 pub const PPID_HTTP: u32 = 63;
 
-/// What carries the packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Carrier {
-    /// IP protocol 132.
-    Ip,
-    /// UDP from this port (RFC 6951).
-    Udp {
-        /// The local UDP port; 0 lets the world choose.
-        port: u16,
+/// SCTP, with our engine, in every world.
+#[derive(Clone, Copy, Debug)]
+pub struct Sctp;
+
+const CAPABILITIES: Capabilities = Capabilities {
+    streams: Streams::Reusable,
+    half_close: false,
+    messages: true,
+    unordered: true,
+    partial_reliability: Feature::Extension {
+        knob: "partial_reliability",
+        rule: "RFC 3758 skips the messages",
     },
+    grows: Feature::Extension { knob: "reconfig", rule: "RFC 6525 adds the streams" },
+    paths: true,
+    early_data: true,
+    secure: false,
+    background: false,
+    carriers: Carriers { ip: Some(IP_PROTOCOL), udp: Some(ENCAPSULATION_PORT) },
+    kernel: false,
+    words: Words { session: ["association", "associations"], acknowledgement: "SACK" },
+};
+
+impl Protocol for Sctp {
+    fn name(&self) -> &'static str {
+        "sctp"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        const UDP: Scheme =
+            Scheme { name: "sctp", url: Some("http+sctp"), port: ENCAPSULATION_PORT, in_udp: true };
+        const IP: Scheme = Scheme { name: "sctp-ip", url: Some("http+sctp-ip"), port: 80, in_udp: false };
+        &[UDP, IP]
+    }
+
+    fn profiles(&self) -> &'static [&'static str] {
+        PROFILES
+    }
+
+    fn default_profile(&self) -> &'static str {
+        "rfc9260"
+    }
+
+    fn profile(&self, name: &str) -> Option<Box<dyn Settings>> {
+        Config::profile(name).map(|config| Box::new(config) as Box<dyn Settings>)
+    }
+
+    fn remark(&self) -> Option<&'static str> {
+        Some("sctp is ours, in the emulated world, too; a kernel's own, where it has one, is sctp-kernel")
+    }
+}
+
+impl<W: World> Runs<W> for Sctp {
+    fn start(&self, world: W, start: Start) -> Starting {
+        Box::pin(async move {
+            let config = crate::registry::own::<Config>(&*start.settings)?;
+            let host = SctpHost::new(world, config, start.carrier, start.paths).await?;
+            Ok(Rc::new(host) as _)
+        })
+    }
 }
 
 /// A host's SCTP. A clone is the same host. It lives as long as any handle of
 /// it or of its sessions.
-#[derive(Debug)]
-pub struct SctpHost<W: World> {
-    inner: Rc<Inner<W>>,
-}
+pub type SctpHost<W> = BoundHost<W, SctpEngine>;
+/// Takes in associations to one port.
+pub type SctpListener<W> = EngineListener<W, SctpEngine>;
+/// Opens associations from one host to given servers.
+pub type SctpConnector<W> = EngineConnector<W, SctpEngine>;
+/// An association.
+pub type SctpSession<W> = EngineSession<W, SctpEngine>;
+/// A stream pair of an association, as a two-way sequence of bytes.
+pub type SctpStream<W> = EngineStream<W, SctpEngine>;
 
-struct Inner<W: World> {
-    world: W,
-    shared: Rc<RefCell<Shared>>,
-    /// Runs the drive loop as long as this lives.
-    _driver: W::Task<()>,
-    /// Tells the engine of addresses and routes that come and go.
-    _follower: W::Task<()>,
-}
-
-impl<W: World> std::fmt::Debug for Inner<W> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SctpHost").finish_non_exhaustive()
-    }
-}
-
-impl<W: World> Clone for SctpHost<W> {
-    fn clone(&self) -> Self {
-        Self { inner: self.inner.clone() }
-    }
-}
-
-impl<W: World> SctpHost<W> {
+impl<W: World> BoundHost<W, SctpEngine> {
     /// Starts SCTP on this host, over all of its addresses or the first `paths` of them.
     ///
     /// # Errors
@@ -100,26 +138,30 @@ impl<W: World> SctpHost<W> {
             Carrier::Udp { port } => Local::Udp { port },
         };
         let socket = world.bind(local).await?;
-        Ok(Self::over(world, config, socket, paths, None))
+        Ok(Self::on(world, config, socket, paths, None))
+    }
+
+    /// Starts SCTP over a socket of the world, or a layer around one.
+    #[must_use]
+    pub fn with_socket(world: W, config: Config, socket: impl Datagrams) -> Self {
+        Self::on(world, config, socket, None, None)
     }
 
     /// Starts one of several SCTP hosts behind one port, over its own of the sockets that share it.
     #[must_use]
-    pub fn beside(world: W, config: Config, socket: W::Socket, member: Member) -> Self {
-        Self::over(world, config, socket, None, Some(member))
+    pub fn new_shard(world: W, config: Config, socket: W::Socket, member: Member) -> Self {
+        Self::on(world, config, socket, None, Some(member))
     }
 
-    fn over(
+    fn on(
         world: W,
         config: Config,
-        socket: W::Socket,
+        socket: impl Datagrams,
         paths: Option<usize>,
         member: Option<Member>,
     ) -> Self {
         let mut addresses = socket.local();
         addresses.truncate(paths.unwrap_or(usize::MAX).max(1));
-        // Answers come back on the streams of their requests: it takes both directions.
-        let (streams, early_data) = (config.streams.min(config.inbound_streams()), config.cookie_data);
         let dynamic = config.auth && config.asconf;
         let mut engine = Endpoint::new(config, addresses.clone(), world.rng("sctp"));
         for address in addresses {
@@ -131,16 +173,12 @@ impl<W: World> SctpHost<W> {
             let directory = member.as_ref().map(|member| member.directory.clone());
             engine.set_shard(shard, Arc::new(ports::Others { directory, ports: ports.clone() }));
         }
-        let mut shared = Shared::new(engine, streams, early_data);
-        shared.ports = ports;
-        shared.member = member;
-        let shared = Rc::new(RefCell::new(shared));
-        let task = drive(world.clone(), socket, shared.clone());
-        let driver = world.spawn("sctp", task);
-        // Who cannot tell peers keeps the addresses that it began with.
+        let mut engine = SctpEngine::new(engine);
+        engine.ports = ports;
+        engine.member = member;
+        // Who cannot tell peers keeps the addresses that it began with (RFC 5061).
         let most = if dynamic { paths.unwrap_or(usize::MAX).max(1) } else { 0 };
-        let follower = world.spawn("sctp addresses", follow(world.clone(), shared.clone(), most));
-        Self { inner: Rc::new(Inner { world, shared, _driver: driver, _follower: follower }) }
+        Self::over(world, engine, socket, Some(most))
     }
 
     /// Begins an association with `port` at the addresses of `peer`, the first
@@ -150,26 +188,7 @@ impl<W: World> SctpHost<W> {
     /// # Errors
     /// [`ConnectError`] when nothing could be begun.
     pub fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<SctpSession<W>, ConnectError> {
-        let ask = Associate { peer: peer.to_vec(), peer_port: port, local_port: None, streams: None };
-        let mut shared = self.inner.shared.borrow_mut();
-        if let Some(reason) = &shared.failure {
-            return Err(ConnectError::Refused(reason.to_string()));
-        }
-        let id = shared.engine.associate(self.inner.world.now(), ask).map_err(|error| match error {
-            anabranch_sctp::AssociateError::NoRoute => ConnectError::NoRoute(format!("{peer:?}")),
-            anabranch_sctp::AssociateError::NoPort => ConnectError::NoPort,
-            error => ConnectError::Refused(error.to_string()),
-        })?;
-        let key = shared.engine.trace_key(id).unwrap_or_default();
-        let mut association = Association::new(key, shared.streams);
-        if let Some(ports) = &shared.ports {
-            association.claim = shared.engine.info(id).and_then(|info| ports.connect(info.local_port));
-        }
-        shared.associations.insert(id, association);
-        shared.tell_neighbours();
-        shared.bell.ring();
-        drop(shared);
-        Ok(SctpSession::new(self.inner.clone(), id, key))
+        self.connect_to(&SctpServer { addresses: peer.to_vec(), port })
     }
 
     /// Takes in associations that peers begin with `port`.
@@ -177,141 +196,54 @@ impl<W: World> SctpHost<W> {
     /// # Errors
     /// [`ListenError`].
     pub fn listen(&self, port: u16) -> Result<SctpListener<W>, ListenError> {
-        let mut shared = self.inner.shared.borrow_mut();
-        shared.engine.listen(port).map_err(|error| match error {
-            anabranch_sctp::ListenError::InUse => ListenError::PortInUse(port),
-            error => ListenError::Refused(error.to_string()),
-        })?;
-        let claim = shared.ports.as_ref().map(|ports| ports.listen(port)).transpose();
-        let claim = claim.map_err(|why| {
-            shared.engine.close_listener(port);
-            match why.kind() {
-                io::ErrorKind::AddrInUse => ListenError::PortInUse(port),
-                _ => ListenError::Refused(why.to_string()),
-            }
-        })?;
-        shared.listeners.insert(port, host::Backlog::holding(claim));
-        drop(shared);
-        Ok(SctpListener { inner: self.inner.clone(), port })
+        self.listen_with(port, 0)
     }
 
     /// Looks at the engine: statistics, views, configuration.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
-        look(&self.inner.shared.borrow().engine)
+        look(&self.inner.shared.borrow().engine.endpoint)
     }
+}
 
-    /// Starts or stops keeping a trace.
-    pub fn set_tracing(&self, on: bool) {
-        self.inner.shared.borrow_mut().engine.set_tracing(on);
-    }
-
-    /// Takes the trace kept since the last call.
+impl<W: World> EngineSession<W, SctpEngine> {
+    /// The association as it stands; `None` once it has ended.
     #[must_use]
-    pub fn take_trace(&self) -> Vec<TraceRecord> {
-        self.inner.shared.borrow_mut().engine.take_trace()
+    pub fn info(&self) -> Option<AssociationInfo> {
+        self.with_engine(|engine, id| engine.endpoint.info(id))
     }
 
-    /// Closes all associations in good order and waits until they are gone.
-    pub async fn close(&self) {
-        let now = self.inner.world.now();
-        {
-            let mut shared = self.inner.shared.borrow_mut();
-            let live: Vec<_> = shared.live().collect();
-            for id in live {
-                shared.engine.shutdown(now, id);
-            }
-            shared.bell.ring();
-        }
-        self.idle().await;
-    }
-
-    /// Waits until no association is alive.
-    pub async fn idle(&self) {
-        poll_fn(|cx| self.inner.shared.borrow_mut().poll_idle(cx)).await;
-    }
-}
-
-/// Keeps the engine's addresses those of the host, the first `most` of them (RFC 5061); 0: as they are.
-async fn follow<W: World>(world: W, shared: Rc<RefCell<Shared>>, most: usize) {
-    loop {
-        poll_fn(|cx| world.poll_address_change(cx)).await;
-        if most > 0 {
-            let mut present = world.addresses();
-            present.truncate(most);
-            shared.borrow_mut().follow(world.now(), &present);
-        }
-        shared.borrow_mut().rerouted(world.now());
-    }
-}
-
-/// Takes in associations to one port.
-#[derive(Debug)]
-pub struct SctpListener<W: World> {
-    inner: Rc<Inner<W>>,
-    port: u16,
-}
-
-impl<W: World> Listener for SctpListener<W> {
-    type Session = SctpSession<W>;
-
-    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<SctpSession<W>, CloseReason>> {
-        let accepted = self.inner.shared.borrow_mut().poll_accept(self.port, cx);
-        accepted.map_ok(|(id, key)| {
-            self.inner.world.charge(Work::Connection);
-            SctpSession::new(self.inner.clone(), id, key)
-        })
-    }
-
-    fn port(&self) -> u16 {
-        self.port
-    }
-}
-
-impl<W: World> Drop for SctpListener<W> {
-    fn drop(&mut self) {
-        self.inner.shared.borrow_mut().close_listener(self.inner.world.now(), self.port);
-    }
-}
-
-/// A server as SCTP reaches it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SctpServer {
-    /// Its addresses, the first the primary; ports: its UDP encapsulation port, or 0.
-    pub addresses: Vec<SocketAddr>,
-    /// Its SCTP port.
-    pub port: u16,
-}
-
-/// Opens associations from one host to given servers.
-#[derive(Debug)]
-pub struct SctpConnector<W: World> {
-    host: SctpHost<W>,
-    servers: Rc<[SctpServer]>,
-}
-
-impl<W: World> Clone for SctpConnector<W> {
-    fn clone(&self) -> Self {
-        Self { host: self.host.clone(), servers: self.servers.clone() }
-    }
-}
-
-impl<W: World> SctpConnector<W> {
-    /// From `host` to `servers`, numbered in this order.
+    /// What it has done; `None` once it has ended.
     #[must_use]
-    pub fn new(host: SctpHost<W>, servers: Vec<SctpServer>) -> Self {
-        Self { host, servers: servers.into() }
+    pub fn stats(&self) -> Option<AssociationStats> {
+        self.with_engine(|engine, id| engine.endpoint.stats(id))
     }
 }
 
-impl<W: World> Connector for SctpConnector<W> {
-    type Session = SctpSession<W>;
-
-    fn connect(&self, server: usize) -> Result<SctpSession<W>, ConnectError> {
-        let server = self.servers.get(server).ok_or(ConnectError::NoSuchServer(server))?;
-        self.host.connect(&server.addresses, server.port)
+impl<W: World> EngineStream<W, SctpEngine> {
+    /// The payload protocol identifier of messages written from now on. Until
+    /// told: 0 of whole messages, [`PPID_HTTP`] of bytes.
+    pub fn set_ppid(&mut self, ppid: u32) {
+        self.marks = Some(ppid);
     }
 
-    fn streams(&self) -> u16 {
-        self.host.inner.shared.borrow().streams
+    /// Reads at most the rest of one user message, of whatever identifier, and
+    /// tells where it ends; `None` is the end of the stream.
+    ///
+    /// # Errors
+    /// The session ended before the stream did.
+    pub fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<Result<Option<Received>, CloseReason>> {
+        let now = self.held.host.world.now();
+        self.read_by(
+            cx,
+            || None,
+            |engine, id, stream| match engine.recv_message(now, id, stream, into) {
+                Some(received) => (Some((Some(received), received.bytes)), false),
+                None => (None, true),
+            },
+        )
     }
 }

@@ -1,8 +1,10 @@
 //! What an application holds: sessions and the streams in them.
 //!
-//! A [`Session`] is a connection (TCP) or an association (SCTP); a [`Stream`]
-//! is a two-way sequence of bytes in it. TCP has one stream, number 0. SCTP has
-//! many: stream *a* of one direction is paired with stream *a* of the other.
+//! A [`Session`] is a connection or an association; a [`Stream`] is a two-way
+//! sequence of bytes in it. Streams are named by 64-bit identities, which
+//! [`Streams`](crate::Streams) says of a transport: one, number 0 (TCP);
+//! numbers that are used again, where stream *a* of one direction is paired
+//! with stream *a* of the other (SCTP); or a fresh one each time (QUIC).
 //! Everything is built on polls that register a waker and change nothing while
 //! they are pending, so the async forms may be dropped at any await.
 
@@ -79,6 +81,9 @@ impl From<CloseReason> for io::Error {
     }
 }
 
+/// The name of a stream within its session.
+pub type StreamId = u64;
+
 /// Why a stream cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
@@ -86,13 +91,13 @@ pub enum OpenError {
     #[error("there is no stream {number}: the session has {streams}, counted from 0")]
     NoSuchStream {
         /// The number asked for.
-        number: u16,
+        number: StreamId,
         /// How many there are.
-        streams: u16,
+        streams: u64,
     },
     /// Somebody holds that stream already.
     #[error("stream {0} is open already")]
-    AlreadyOpen(u16),
+    AlreadyOpen(StreamId),
     /// The session has ended.
     #[error(transparent)]
     Closed(#[from] CloseReason),
@@ -124,21 +129,21 @@ pub trait Session: Clone + 'static {
     /// How many stream pairs can be used: what is asked for in both directions, and
     /// once established what the peer grants in both. That can be less, and what
     /// was written before on streams beyond is lost.
-    fn streams(&self) -> u16;
+    fn streams(&self) -> u64;
 
     /// Asks for `more` stream pairs, where the transport can add them to a
     /// session (SCTP with re-configuration, RFC 6525). What comes of it is told
     /// by [`poll_grown`](Self::poll_grown).
-    fn grow(&self, more: u16);
+    fn grow(&self, more: u64);
 
     /// Ready, with the number of stream pairs, when no growth is under way (any more).
-    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u16>;
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
 
     /// Takes the stream of this number.
     ///
     /// # Errors
     /// [`OpenError`] when there is none, it is held already, or the session has ended.
-    fn open(&self, number: u16) -> Result<Self::Stream, OpenError>;
+    fn open(&self, number: StreamId) -> Result<Self::Stream, OpenError>;
 
     /// The next stream on which the peer has sent something and which nobody
     /// here holds. On TCP the one stream is ready as soon as the connection is.
@@ -166,7 +171,7 @@ pub trait Session: Clone + 'static {
 
     /// Waits for the end of a growth; how many stream pairs there are then.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
-    async fn grown(&self) -> u16 {
+    async fn grown(&self) -> u64 {
         poll_fn(|cx| self.poll_grown(cx)).await
     }
 
@@ -198,7 +203,7 @@ pub struct Delivery {
 /// to the session; it does not end the session while another handle lives.
 pub trait Stream: 'static {
     /// Its number in the session, counted from 0.
-    fn number(&self) -> u16;
+    fn number(&self) -> StreamId;
 
     /// Bytes taken from the peer on this stream since the session began. After a
     /// [`reset`](Self::reset) the count goes on at the next multiple of 2^32, as
@@ -322,19 +327,28 @@ pub trait Stream: 'static {
 
     /// Reads what has arrived; waits when there is nothing.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
-    async fn read(&mut self, into: &mut [u8]) -> Result<usize, CloseReason> {
+    async fn read(&mut self, into: &mut [u8]) -> Result<usize, CloseReason>
+    where
+        Self: Sized,
+    {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
     /// Writes some of `from`; waits for room.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
-    async fn write(&mut self, from: &[u8]) -> Result<usize, CloseReason> {
+    async fn write(&mut self, from: &[u8]) -> Result<usize, CloseReason>
+    where
+        Self: Sized,
+    {
         poll_fn(|cx| self.poll_write(cx, from)).await
     }
 
     /// Writes all of `from`. When dropped half-way, [`bytes_written`](Self::bytes_written) tells how far it came.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
-    async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason> {
+    async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason>
+    where
+        Self: Sized,
+    {
         while !from.is_empty() {
             let taken = self.write(from).await?;
             from = &from[taken..];
@@ -344,7 +358,10 @@ pub trait Stream: 'static {
 
     /// Writes all of `message`, as one user message where the transport knows messages.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
-    async fn write_message(&mut self, mut message: &[u8]) -> Result<(), CloseReason> {
+    async fn write_message(&mut self, mut message: &[u8]) -> Result<(), CloseReason>
+    where
+        Self: Sized,
+    {
         while !message.is_empty() {
             let taken = poll_fn(|cx| self.poll_write_message(cx, message)).await?;
             message = &message[taken..];

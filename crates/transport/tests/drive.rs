@@ -6,7 +6,7 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};
 use anabranch_link::LinkSpec;
 use anabranch_sim::Network;
-use anabranch_transport::drive::{Bell, Driven, drive};
+use anabranch_transport::drive::{EngineOwner, Notify, drive};
 use anabranch_world::{Datagrams, Local, World};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -86,12 +86,12 @@ impl Engine for Asker {
 #[derive(Default)]
 struct Host {
     engine: Asker,
-    bell: Bell,
+    notify: Notify,
     heard: Vec<(u8, Instant)>,
     waker: Option<Waker>,
 }
 
-impl Driven for Host {
+impl EngineOwner for Host {
     type Engine = Asker;
     fn engine(&mut self) -> &mut Asker {
         &mut self.engine
@@ -103,8 +103,8 @@ impl Driven for Host {
         }
     }
     fn handle_failure(&mut self, _error: &io::Error) {}
-    fn bell(&mut self) -> &mut Bell {
-        &mut self.bell
+    fn notify(&mut self) -> &mut Notify {
+        &mut self.notify
     }
 }
 
@@ -131,7 +131,7 @@ async fn heard(host: &Rc<RefCell<Host>>, count: usize) {
 fn ask(host: &Rc<RefCell<Host>>, number: u8, target: SocketAddr) {
     let mut host = host.borrow_mut();
     host.engine.open.push((number, target, Instant::ZERO));
-    host.bell.ring();
+    host.notify.notify();
 }
 
 const NEAR: [u8; 4] = [10, 0, 0, 1];

@@ -7,6 +7,7 @@
 
 use crate::World;
 use anabranch_base::time::Duration;
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -29,6 +30,56 @@ pub trait KernelTcp: World {
     /// # Errors
     /// Nothing could be begun: no port, no address of that family.
     fn connect_tcp(&self, to: SocketAddr) -> io::Result<Self::Connection>;
+
+    /// The same world with other sockets of the kernel's from now on.
+    #[must_use]
+    fn with_kernel(&self, options: KernelOptions) -> Self;
+}
+
+/// Which of the kernel's protocols, and how its sockets are set.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KernelOptions {
+    /// The protocol.
+    pub protocol: KernelProtocol,
+    /// Send buffer, bytes; the kernel doubles it for its own needs, and has a limit.
+    pub sndbuf: Option<usize>,
+    /// Receive buffer, bytes.
+    pub rcvbuf: Option<usize>,
+    /// Bytes that the kernel takes of TCP beyond those that are on their way (`TCP_NOTSENT_LOWAT`): else as many as its send
+    /// buffer, which a peer that takes nothing leaves full.
+    pub unsent: Option<u32>,
+    /// Congestion control, by the kernel's name.
+    pub congestion: Option<String>,
+}
+
+/// A protocol of connections that the kernel may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KernelProtocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// Multipath TCP (RFC 8684).
+    Mptcp,
+    /// SCTP.
+    Sctp,
+}
+
+impl KernelProtocol {
+    /// Whether its sockets take a congestion control by its name.
+    #[must_use]
+    pub const fn has_congestion_names(self) -> bool {
+        !matches!(self, Self::Sctp)
+    }
+}
+
+impl fmt::Display for KernelProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Mptcp => "MPTCP",
+            Self::Sctp => "SCTP",
+        })
+    }
 }
 
 /// A listening socket of the host.

@@ -2,7 +2,7 @@
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
-use crate::dial::{Sctp, Ways, within};
+use crate::dial::{SctpTarget, Ways, within};
 use crate::outputs::Outputs;
 use crate::place::Url;
 use crate::{Done, Failure, complain, say};
@@ -48,8 +48,8 @@ impl Client {
                 };
                 self.perform(world, connector, addresses, outputs, kernel_probe, told).await
             }
-            Knobs::Sctp(config) => {
-                let to = Sctp {
+            Knobs::Ours(config) => {
+                let to = SctpTarget {
                     carrier: self.url.carrier,
                     addresses,
                     port: self.sctp_port,

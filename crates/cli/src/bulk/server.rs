@@ -1,10 +1,10 @@
 //! The server's end: listens on any mix of protocols, and takes part in every test that is asked for.
 
-use super::protocol::{Knobs, Protocol, possible};
+use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
 use crate::dial::within;
 use crate::knobs::told;
-use crate::place::{Carrier, Listen};
+use crate::place::Listen;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::throughput::{self, Event, Settings};
@@ -58,7 +58,7 @@ impl Server {
                         };
                         // All addresses of a place have its port, also where the host chooses it.
                         port = listener.port();
-                        let name = Protocol::Kernel(options.protocol).name(Carrier::Tcp);
+                        let name = place.carrier.name();
                         urls.push(format!("{name}://{}", SocketAddr::new(ip, listener.port())));
                         let told = knobs.told();
                         let settings = move |session: &KernelSession<OsWorld>| {
@@ -71,11 +71,11 @@ impl Server {
                         tasks.push(self.start(&world, listener, settings, &first));
                     }
                 }
-                Knobs::Sctp(config) => {
+                Knobs::Ours(config) => {
                     crate::dial::beside_the_kernel(place.carrier);
-                    let (carrier, port) = match place.carrier {
-                        Carrier::SctpIp => (SctpCarrier::Ip, place.port),
-                        _ => (SctpCarrier::Udp { port: place.port }, self.sctp_port),
+                    let (carrier, port) = match place.carrier.is_on_ip() {
+                        true => (SctpCarrier::Ip, place.port),
+                        false => (SctpCarrier::Udp { port: place.port }, self.sctp_port),
                     };
                     let mut config = (**config).clone();
                     config.streams = MOST_STREAMS;
@@ -84,11 +84,11 @@ impl Server {
                     let host = host.map_err(|why| at(&reason(place.carrier, Some(place.port), &why)))?;
                     let listener = host.listen(port).map_err(|why| at(&why.to_string()))?;
                     for address in host.inspect(|engine| engine.addresses().to_vec()) {
-                        let port = if place.carrier == Carrier::SctpIp { port } else { address.port() };
-                        let name = Protocol::Sctp.name(place.carrier);
+                        let port = if place.carrier.is_on_ip() { port } else { address.port() };
+                        let name = place.carrier.name();
                         urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
                     }
-                    let told = host.inspect(|engine| told(engine.config(), place.carrier));
+                    let told = host.inspect(|engine| told(engine.config()));
                     tasks.push(self.start(&here, listener, move |_: &_| told.clone(), &first));
                     hosts.push(host);
                 }

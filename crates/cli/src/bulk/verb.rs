@@ -1,7 +1,7 @@
 //! What the flags ask for, and who does it.
 
 use super::client::Client;
-use super::protocol::{Knobs, Protocol, of_listen, of_url};
+use super::protocol::{Knobs, of_listen, of_url};
 use super::server::Server;
 use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
@@ -32,8 +32,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if let Some(texts) = matches.get_many::<String>("listen") {
         let mut places = Vec::new();
         for text in texts {
-            let (protocol, listen) = of_listen(text)?;
-            places.push((Knobs::of(protocol, matches, &set)?, listen));
+            let listen = of_listen(text)?;
+            places.push((Knobs::of(listen.carrier, matches, &set)?, listen));
         }
         let once = matches.get_flag("once");
         if matches.get_flag("dry-run") {
@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
     }
     let text = matches.get_one::<String>("server").map_or("", String::as_str);
-    let (protocol, url) = of_url(text)?;
+    let url = of_url(text)?;
     let size = |name: &str| -> Result<Option<u64>, Failure> {
         let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
         let size: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
@@ -60,7 +60,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
     let streams = number("streams");
-    if protocol != Protocol::Sctp && (streams > 1 || matches.get_flag("unordered")) {
+    if url.carrier.is_kernels() && (streams > 1 || matches.get_flag("unordered")) {
         let told =
             "--streams and --unordered are for sctp:// and sctp-ip://; others have one stream, in order";
         return Err(Failure::Usage(told.to_owned()));
@@ -87,9 +87,9 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         interval: span("interval", Duration::from_secs(1))?,
         timeout,
     };
-    let mut made = Knobs::of(protocol, matches, &set)?;
+    let mut made = Knobs::of(url.carrier, matches, &set)?;
     made.warn();
-    if let Knobs::Sctp(config) = &mut made {
+    if let Knobs::Ours(config) = &mut made {
         config.streams = config.streams.max(streams);
         if message > config.sndbuf {
             let told = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
@@ -105,7 +105,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let framing = Framing {
         command: command_line(),
         url: url.text.clone(),
-        transport: protocol.name(url.carrier).to_owned(),
+        transport: url.carrier.name().to_owned(),
         settings: made.told(),
         multipath: None,
         interrupted: false,

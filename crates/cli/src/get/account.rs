@@ -2,7 +2,7 @@
 //! was asked for.
 
 use crate::outputs::command_line;
-use crate::place::{Carrier, Url};
+use crate::place::Url;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::visit::Visit;
 use anabranch_lab::csv::field;
@@ -21,7 +21,7 @@ pub struct Fetched {
     /// Of its body, as far as it came.
     pub bytes: u64,
     /// The session it came by, and the stream.
-    pub place: Option<(u64, u16)>,
+    pub place: Option<(u64, u64)>,
     /// When it was to be fetched.
     pub issued: Option<Instant>,
     /// When it had a stream.
@@ -146,10 +146,10 @@ const COLUMNS: [&str; 12] = [
 
 fn told(object: &Fetched, start: Instant) -> Value {
     let since = |at: Option<Instant>| at.map(|at| nanos(at - start));
-    let carrier = Url::parse(&object.url).map_or(Carrier::Tcp, |url| url.carrier);
+    let transport = Url::parse(&object.url).ok().map(|url| url.carrier.name());
     json!({
         "url": object.url,
-        "transport": carrier.transport(),
+        "transport": transport,
         "initiator": object.initiator,
         "status": object.status,
         "bytes": object.bytes,

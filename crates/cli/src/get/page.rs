@@ -4,10 +4,10 @@ use super::account::{self, Fetched, LeftOut};
 use super::keep::Kept;
 use super::meter::Meter;
 use super::waterfall;
-use crate::dial::{Sctp, within};
+use crate::dial::{SctpTarget, within};
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
-use crate::place::{Carrier, Url};
+use crate::place::Url;
 use crate::serve::now;
 use crate::{Done, Failure, complain, knobs, say};
 use anabranch_http::gateway::allow::Rules;
@@ -15,7 +15,7 @@ use anabranch_http::gateway::{Associations, Authority, Origins, Peer};
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::{Object, Page};
 use anabranch_http::visit::{Plan, Visit, visit};
-use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::Config;
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::io::Write;
@@ -53,7 +53,7 @@ pub enum Har {
 /// Gets the page.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let Asked { url, directory, har, outputs, quiet, connect, timeout, sctp, sctp_port } = asked;
-    let settings = knobs::told(&sctp, url.carrier);
+    let settings = if url.carrier.is_kernels() { Vec::new() } else { knobs::told(&sctp) };
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
     let meter = Meter::new();
@@ -67,7 +67,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         at_once,
         timeout,
     };
-    let come = if url.carrier == Carrier::Tcp {
+    let come = if url.carrier.is_kernels() {
         let origins = Rc::new(Origins::new(world, Some(authority.clone()), Rules::default(), connect));
         visit(world, origins, plan(CONNECTIONS), keeper).await
     } else {
@@ -88,7 +88,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             }
         };
         let at_once = usize::from(sctp.streams);
-        let to = Sctp { carrier: url.carrier, addresses, port: sctp_port, config: sctp };
+        let to = SctpTarget { carrier: url.carrier, addresses, port: sctp_port, config: sctp };
         let (host, ways) = to.host(world).await?;
         let peer = Peer::Origin(authority.clone());
         let associations =
@@ -101,7 +101,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     drop(shown);
     meter.clear();
     if !quiet {
-        let drawn = waterfall::draw(&come, start, url.carrier == Carrier::Tcp);
+        let drawn = waterfall::draw(&come, start, url.carrier.is_kernels());
         match har {
             _ if outputs.takes_stdout() => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
             Har::Stdout => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
@@ -167,10 +167,10 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
         entry.initiator = object.initiator;
         entry.content_type.clone_from(&object.content_type);
         page.objects.push(entry);
-        let connection = match (object.connection, url.carrier) {
+        let connection = match (object.connection, url.carrier.is_kernels()) {
             (None, _) => String::new(),
-            (Some(connection), Carrier::Tcp) => connection.to_string(),
-            (Some(connection), _) => format!("{connection}/{}", object.stream),
+            (Some(connection), true) => connection.to_string(),
+            (Some(connection), false) => format!("{connection}/{}", object.stream),
         };
         fetches.push(Fetch {
             object: number,

@@ -1,7 +1,7 @@
 //! A peer of a program under test: a world with our SCTP, so that a test says what goes on each stream and when.
 
 use crate::running::Running;
-use anabranch_transport::engines::sctp::Config;
+use anabranch_transport::sctp::Config;
 use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session};
 use anabranch_world::os::{self, OsWorld};

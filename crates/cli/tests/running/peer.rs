@@ -6,9 +6,7 @@
 use crate::running::{LONG, Running, Scratch, noise};
 use anabranch_base::time::nanos;
 use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
-use anabranch_transport::engines::sctp::{
-    Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message,
-};
+use anabranch_sctp::{Associate, AssociationId, CloseReason, Config, Endpoint, Event, Message};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -52,7 +52,7 @@ enum State {
     /// Issued, and waiting for a place since then.
     Queued { since: Instant },
     /// On a stream of a connection.
-    Riding { connection: usize, stream: u16, since: Instant },
+    Riding { connection: usize, stream: u64, since: Instant },
     /// Delivered or failed.
     Over,
 }
@@ -71,7 +71,7 @@ struct Connection<S> {
     established: bool,
     /// Nothing rides on it any more.
     over: bool,
-    lanes: BTreeMap<u16, Rc<RefCell<Lane>>>,
+    lanes: BTreeMap<u64, Rc<RefCell<Lane>>>,
 }
 
 /// Issues what is known from the start and opens the first connections.
@@ -197,7 +197,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     pub(super) fn completed(
         &mut self,
         connection: usize,
-        stream: u16,
+        stream: u64,
         exchange: &Exchange,
         result: Result<Delivered, FetchError>,
         close: bool,
@@ -260,13 +260,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 let opening =
                     self.connections.iter().filter(|c| c.server == server && !c.established && !c.over);
                 let place = self.servers[server].queue.iter().position(|&queued| queued == object)?;
-                let from = if place
-                    < opening.clone().count().saturating_mul(usize::from(self.connector.streams()))
-                {
-                    opening.map(|c| c.opened).min().unwrap_or(since)
-                } else {
-                    self.moved
-                };
+                let from =
+                    if place < opening.clone().count().saturating_mul(self.connector.streams() as usize) {
+                        opening.map(|c| c.opened).min().unwrap_or(since)
+                    } else {
+                        self.moved
+                    };
                 Some(since.max(from))
             }
         }
@@ -424,7 +423,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     fn grow(&mut self, server: usize) {
         let mut queued = self.servers[server].queue.len();
         while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
-            queued = queued.saturating_sub(usize::from(more));
+            queued = queued.saturating_sub(more as usize);
             let session = self.connections[name].session.clone();
             session.grow(more);
             let me = self.me.clone();
@@ -546,7 +545,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// Puts the request for `object` on its stream.
-    fn ride(&mut self, object: usize, name: usize, stream: u16, last: bool) {
+    fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
         let now = self.world.now();
         let lane = match self.connections[name].lanes.get(&stream) {
             Some(lane) => lane.clone(),
@@ -569,7 +568,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
     }
 
-    fn open_lane(&mut self, name: usize, stream: u16) -> Rc<RefCell<Lane>> {
+    fn open_lane(&mut self, name: usize, stream: u64) -> Rc<RefCell<Lane>> {
         let lane = Rc::new(RefCell::new(Lane::new(self.world.now())));
         self.connections[name].lanes.insert(stream, lane.clone());
         match self.connections[name].session.open(stream) {

@@ -54,9 +54,9 @@ struct Pool<W: World, C: Connector> {
 struct Association<S> {
     session: S,
     /// Streams that have been given back.
-    free: RefCell<BTreeSet<u16>>,
+    free: RefCell<BTreeSet<u64>>,
     /// Those from here on have never been used.
-    unused: Cell<u16>,
+    unused: Cell<u64>,
     crowd: Rc<Crowd>,
     /// Gets no more exchanges.
     retired: Cell<bool>,
@@ -217,7 +217,7 @@ impl<W: World, C: Connector> Pool<W, C> {
         Lease::new(stream, connection, reused, Some(crowd), Box::new(back))
     }
 
-    fn given_back(&self, association: &Association<C::Session>, number: Option<u16>) {
+    fn given_back(&self, association: &Association<C::Session>, number: Option<u64>) {
         association.free.borrow_mut().extend(number);
         association.crowd.lent.set(association.crowd.lent.get() - 1);
         if association.retired.get() && association.crowd.lent.get() == 0 {

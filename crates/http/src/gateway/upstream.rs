@@ -154,7 +154,7 @@ impl<T: Stream> fmt::Debug for Lease<T> {
 const GONE: CloseReason = CloseReason::Aborted;
 
 impl<T: Stream> Stream for Lease<T> {
-    fn number(&self) -> u16 {
+    fn number(&self) -> u64 {
         self.stream.as_ref().map_or(0, Stream::number)
     }
 

@@ -121,8 +121,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<Shared<W, C>>, from: From, want
         tally.last = now;
     }
     let open = Rc::new(open);
-    let streams = session.streams().min(shared.plan.streams).max(1);
-    let streams = u16::try_from(wanted.min(u64::from(streams))).unwrap_or(streams);
+    let streams = session.streams().min(shared.plan.streams.into()).max(1).min(wanted);
     match streams {
         0 => {
             // The session itself was asked for.
@@ -256,7 +255,7 @@ impl<W: World, C: Connector> Open<W, C> {
 }
 
 /// One object after the other on a stream.
-async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session, number: u16) {
+async fn lane<W: World, C: Connector>(open: Rc<Open<W, C>>, session: C::Session, number: u64) {
     let (shared, work) = (&open.shared, &open.work);
     let stream = match session.open(number) {
         Ok(stream) => stream,

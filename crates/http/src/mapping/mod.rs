@@ -27,7 +27,7 @@ pub enum Choice {
         /// The connection, as named to [`Mapping::opened`].
         connection: usize,
         /// The stream.
-        stream: u16,
+        stream: u64,
         /// The connection's allowance of exchanges is used up by this one: ask
         /// the server to close after it.
         last: bool,
@@ -41,19 +41,19 @@ pub enum Choice {
 pub struct Mapping {
     limit: usize,
     /// Streams that a new connection is expected to have.
-    streams: u16,
+    streams: u64,
     spread: bool,
     allowance: Option<u32>,
     when_full: WhenFull,
     connections: Vec<Connection>,
     /// Where round robin goes on: (connection name, stream), the last one taken.
-    last_taken: Option<(usize, u16)>,
+    last_taken: Option<(usize, u64)>,
 }
 
 #[derive(Clone, Debug)]
 struct Connection {
     name: usize,
-    streams: u16,
+    streams: u64,
     /// Exchanges can be written to it.
     usable: bool,
     /// No further exchange may be put on it.
@@ -68,14 +68,14 @@ struct Connection {
     /// The sum of them.
     riding: u32,
     /// Every stream below is busy.
-    lowest_free: u16,
+    lowest_free: u64,
 }
 
 impl Mapping {
     /// No connections yet, and the rules of `policy`; `streams` is what a new
     /// connection will ask for.
     #[must_use]
-    pub fn new(policy: &Policy, streams: u16) -> Self {
+    pub fn new(policy: &Policy, streams: u64) -> Self {
         Self {
             limit: policy.connections,
             streams: streams.max(1),
@@ -93,7 +93,7 @@ impl Mapping {
     pub fn wanted(&self, queued: usize) -> usize {
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
         let coming: usize = self.connections.iter().filter(|c| !c.usable).map(|c| self.room(c)).sum();
-        let streams = if self.spread { 1 } else { usize::from(self.streams) };
+        let streams = if self.spread { 1 } else { self.streams as usize };
         let each = self.allowance.map_or(streams, |k| streams.min(k as usize)).max(1);
         let missing = queued.saturating_sub(coming).div_ceil(each);
         missing.min(self.limit.saturating_sub(open))
@@ -101,7 +101,7 @@ impl Mapping {
 
     /// A connection is being opened under this name; `usable`: exchanges can be
     /// written to it at once.
-    pub fn opened(&mut self, name: usize, streams: u16, usable: bool) {
+    pub fn opened(&mut self, name: usize, streams: u64, usable: bool) {
         self.connections.push(Connection {
             name,
             streams: streams.max(1),
@@ -117,10 +117,10 @@ impl Mapping {
 
     /// The connection is established, with so many stream pairs. What rode with the handshake on streams beyond them
     /// is in flight no longer, and has used nothing up: it has to ride again.
-    pub fn established(&mut self, name: usize, streams: u16) {
+    pub fn established(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
-            let there = connection.in_flight.len().min(usize::from(connection.streams));
+            let there = connection.in_flight.len().min(connection.streams as usize);
             let in_vain: u32 = connection.in_flight.drain(there..).sum();
             connection.used -= in_vain;
             connection.riding -= in_vain;
@@ -134,7 +134,7 @@ impl Mapping {
     /// exchanges wait that [`choose`](Self::choose) could not place and no
     /// connection may be opened for them: to be asked until there is none. Each
     /// is named once until [`grown`](Self::grown).
-    pub fn growth(&mut self, queued: usize) -> Option<(usize, u16)> {
+    pub fn growth(&mut self, queued: usize) -> Option<(usize, u64)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
@@ -145,14 +145,14 @@ impl Mapping {
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
         let connection = &mut self.connections[i];
-        let most = usize::from(u16::MAX - connection.streams);
+        let most = MAX_STREAMS.saturating_sub(connection.streams) as usize;
         connection.settled = true;
-        let more = queued.min(most).min(left) as u16;
+        let more = queued.min(most).min(left) as u64;
         (more > 0).then_some((connection.name, more))
     }
 
     /// The connection has so many stream pairs now. What has not grown does not grow again.
-    pub fn grown(&mut self, name: usize, streams: u16) {
+    pub fn grown(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.settled = streams <= connection.streams;
             connection.streams = connection.streams.max(streams);
@@ -173,10 +173,10 @@ impl Mapping {
 
     /// An exchange on this stream is over. True: the connection has no
     /// allowance left and nothing in flight, so it should be closed.
-    pub fn finished(&mut self, name: usize, stream: u16) -> bool {
+    pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
-        if let Some(count) = connection.in_flight.get_mut(usize::from(stream))
+        if let Some(count) = connection.in_flight.get_mut(stream as usize)
             && *count > 0
         {
             *count -= 1;
@@ -237,15 +237,15 @@ impl Mapping {
 
     /// How many exchanges a connection takes before its streams are used up.
     fn room(&self, connection: &Connection) -> usize {
-        let streams = if self.spread { 1 } else { usize::from(connection.streams) };
+        let streams = if self.spread { 1 } else { connection.streams as usize };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
     }
 
-    fn ride(&mut self, i: usize, stream: u16) -> Choice {
+    fn ride(&mut self, i: usize, stream: u64) -> Choice {
         let allowance = self.allowance;
         let connection = &mut self.connections[i];
         connection.used += 1;
-        let slot = usize::from(stream);
+        let slot = stream as usize;
         if connection.in_flight.len() <= slot {
             connection.in_flight.resize(slot + 1, 0);
         }
@@ -258,10 +258,10 @@ impl Mapping {
 
     /// The stream after the last one taken, over all streams of all connections: one connection after the other, or,
     /// where exchanges are spread, a stream of each before the next stream of any.
-    fn next_in_turn(&self) -> Option<(usize, u16)> {
-        let turn = |name: usize, stream: u16| match self.spread {
-            true => (usize::from(stream), name),
-            false => (name, usize::from(stream)),
+    fn next_in_turn(&self) -> Option<(usize, u64)> {
+        let turn = |name: usize, stream: u64| match self.spread {
+            true => (stream as usize, name),
+            false => (name, stream as usize),
         };
         let last = self.last_taken.map(|(name, stream)| turn(name, stream));
         let all = self
@@ -277,7 +277,7 @@ impl Mapping {
     /// The stream with the fewest exchanges in flight (a client knows how many
     /// answers it waits for, not how long they are); the first of several, where
     /// exchanges are spread of the connection that has the fewest of them.
-    fn smallest_pending(&self) -> Option<(usize, u16)> {
+    fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
             .enumerate()
@@ -292,21 +292,24 @@ impl Mapping {
 }
 
 impl Connection {
-    fn pending(&self, stream: u16) -> u32 {
-        self.in_flight.get(usize::from(stream)).copied().unwrap_or(0)
+    fn pending(&self, stream: u64) -> u32 {
+        self.in_flight.get(stream as usize).copied().unwrap_or(0)
     }
 
     fn busy(&self) -> bool {
         self.riding > 0
     }
 
-    fn lowest_free(&mut self) -> Option<u16> {
+    fn lowest_free(&mut self) -> Option<u64> {
         while self.lowest_free < self.streams && self.pending(self.lowest_free) > 0 {
             self.lowest_free += 1;
         }
         (self.lowest_free < self.streams).then_some(self.lowest_free)
     }
 }
+
+/// Streams that a connection is made to have, at most.
+const MAX_STREAMS: u64 = u16::MAX as u64;
 
 #[cfg(test)]
 mod tests {
@@ -316,7 +319,7 @@ mod tests {
         Policy { connections, objects_per_connection: allowance, when_full, ..Policy::default() }
     }
 
-    fn ride(connection: usize, stream: u16) -> Choice {
+    fn ride(connection: usize, stream: u64) -> Choice {
         Choice::Ride { connection, stream, last: false }
     }
 
@@ -394,7 +397,7 @@ mod tests {
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (0, 1, 3));
     }
 
-    fn spread(connections: usize, allowance: Option<u32>, when_full: WhenFull, streams: u16) -> Mapping {
+    fn spread(connections: usize, allowance: Option<u32>, when_full: WhenFull, streams: u64) -> Mapping {
         Mapping::new(&Policy { spread: true, ..policy(connections, allowance, when_full) }, streams)
     }
 

@@ -5,7 +5,7 @@ use crate::body::Pattern;
 use crate::fetch::{End, Outcome};
 use crate::observe::{Delivered, FetchError, Observer};
 use anabranch_base::time::{Instant, nanos};
-use anabranch_transport::engines::sctp::Reliability;
+use anabranch_transport::Reliability;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Timer, World};
 use std::cell::RefCell;

@@ -83,7 +83,7 @@ async fn send<W: World, N: Session, O: Observer>(
 
 /// A message, or a piece of the bulk transfer, on its way into the transport.
 struct Frame {
-    stream: u16,
+    stream: u64,
     bytes: Vec<u8>,
     /// The transport was given it, and had room or had none.
     offered: bool,
@@ -98,7 +98,7 @@ struct Sender<N: Session, O> {
     begun: Instant,
     session: N,
     observer: Rc<O>,
-    streams: BTreeMap<u16, N::Stream>,
+    streams: BTreeMap<u64, N::Stream>,
     /// Messages of this connection before the next one.
     next: u32,
     /// Bytes of the bulk transfer cut so far.
@@ -204,8 +204,8 @@ impl<N: Session, O: Observer> Sender<N, O> {
         let streams = self.session.streams().max(1);
         let turn = self.next;
         let stream = match (self.ask.bulk > 0, streams) {
-            (true, 2..) => 1 + (turn % u32::from(streams - 1)) as u16,
-            _ => (turn % u32::from(streams)) as u16,
+            (true, 2..) => 1 + u64::from(turn) % (streams - 1),
+            _ => u64::from(turn) % streams,
         };
         let mut bytes = head(number, self.ask.size);
         let body = self.ask.size as usize - HEADER;

@@ -11,7 +11,7 @@ pub struct Access {
     /// Whom the session is with, where that can be told.
     pub peer: Option<SocketAddr>,
     /// The stream of the session.
-    pub stream: u16,
+    pub stream: u64,
     /// What was asked.
     pub method: String,
     /// Of what.

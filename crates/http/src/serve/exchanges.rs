@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) connection: u64,
-    pub(super) stream: u16,
+    pub(super) stream: u64,
     pub(super) next: Cell<u32>,
     /// Where the next answer begins on the stream towards the client.
     pub(super) end: Cell<u64>,
@@ -41,7 +41,7 @@ pub(super) struct Log {
 
 impl Log {
     /// The log of this stream, begun if there is none.
-    pub(super) fn of(logs: &mut BTreeMap<u16, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
+    pub(super) fn of(logs: &mut BTreeMap<u64, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
         let number = stream.number();
         let life = stream.bytes_read() >> 32;
         let log = logs.entry(number).or_insert_with(|| {

@@ -182,7 +182,7 @@ impl<W: World, N: Session> End<W, N> {
     /// Takes the streams and starts to send, if this end is to.
     fn begin(self: &Rc<Self>, tasks: &Tasks<W>, hello: Hello, client: bool) -> Result<(), Failed> {
         self.asked.set(true);
-        let streams = hello.streams.min(self.session.streams()).max(1);
+        let streams = hello.streams.min(u16::try_from(self.session.streams()).unwrap_or(u16::MAX)).max(1);
         for number in 1..streams {
             self.hold(tasks, number)?;
         }
@@ -207,7 +207,7 @@ impl<W: World, N: Session> End<W, N> {
     }
 
     fn hold(self: &Rc<Self>, tasks: &Tasks<W>, number: u16) -> Result<(), Failed> {
-        let stream = self.session.open(number).map_err(|why| match why {
+        let stream = self.session.open(number.into()).map_err(|why| match why {
             anabranch_transport::OpenError::Closed(reason) => Failed::Closed(reason),
             _ => Failed::Strange("a stream is not to be had"),
         })?;

@@ -13,7 +13,7 @@ pub struct Meeting {
 }
 
 struct MeetingInner {
-    streams: u16,
+    streams: u64,
     early: bool,
     opened: u64,
     backlog: VecDeque<Pipe>,
@@ -24,7 +24,7 @@ struct MeetingInner {
 }
 
 impl Meeting {
-    pub fn new(streams: u16, early: bool) -> Self {
+    pub fn new(streams: u64, early: bool) -> Self {
         let (backlog, breaks) = (VecDeque::new(), BTreeMap::new());
         let inner =
             MeetingInner { streams, early, opened: 0, backlog, acceptor: None, refuse: false, breaks };
@@ -67,7 +67,7 @@ impl Connector for Meeting {
         Ok(client)
     }
 
-    fn streams(&self) -> u16 {
+    fn streams(&self) -> u64 {
         self.inner.borrow().streams
     }
 }
@@ -99,12 +99,12 @@ pub struct Pipe {
 }
 
 struct State {
-    streams: u16,
+    streams: u64,
     early: bool,
     closed: Option<CloseReason>,
     established: bool,
     waiting: Vec<Waker>,
-    lanes: BTreeMap<u16, Lane>,
+    lanes: BTreeMap<u64, Lane>,
     /// Bytes to the client until it breaks.
     budget: Option<u64>,
 }
@@ -143,7 +143,7 @@ impl State {
 }
 
 impl Pipe {
-    fn take(&self, number: u16) -> PipeStream {
+    fn take(&self, number: u64) -> PipeStream {
         PipeStream { pipe: self.clone(), number }
     }
 }
@@ -172,17 +172,17 @@ impl Session for Pipe {
         self.state.borrow().early
     }
 
-    fn streams(&self) -> u16 {
+    fn streams(&self) -> u64 {
         self.state.borrow().streams
     }
 
-    fn grow(&self, _more: u16) {}
+    fn grow(&self, _more: u64) {}
 
-    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u16> {
+    fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
         Poll::Ready(self.streams())
     }
 
-    fn open(&self, number: u16) -> Result<PipeStream, OpenError> {
+    fn open(&self, number: u64) -> Result<PipeStream, OpenError> {
         let streams = self.streams();
         if number >= streams {
             return Err(OpenError::NoSuchStream { number, streams });
@@ -224,7 +224,7 @@ impl Session for Pipe {
 
 pub struct PipeStream {
     pipe: Pipe,
-    number: u16,
+    number: u64,
 }
 
 impl Drop for PipeStream {
@@ -246,7 +246,7 @@ impl PipeStream {
 }
 
 impl Stream for PipeStream {
-    fn number(&self) -> u16 {
+    fn number(&self) -> u64 {
         self.number
     }
 

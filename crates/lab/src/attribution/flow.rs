@@ -31,7 +31,7 @@ pub(super) struct Flow {
     /// First transmissions, in order of units.
     pieces: Vec<Piece>,
     /// For each stream its pieces (indices), in order of bytes.
-    streams: BTreeMap<u16, Vec<usize>>,
+    streams: BTreeMap<u64, Vec<usize>>,
     /// Later transmissions, in order of their first unit.
     repeats: Vec<Transmission>,
     /// Units of the longest repeat: how far before a unit one that covers it may begin.
@@ -122,7 +122,7 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
 #[derive(Default)]
 struct Builder {
     pieces: Vec<Piece>,
-    streams: BTreeMap<u16, Vec<usize>>,
+    streams: BTreeMap<u64, Vec<usize>>,
     repeats: Vec<Transmission>,
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
@@ -142,7 +142,7 @@ impl Builder {
         &mut self,
         at: u64,
         units: &Range<u64>,
-        stream: u16,
+        stream: u64,
         bytes: &Range<u64>,
         packet: u64,
         cause: SendCause,
@@ -207,7 +207,7 @@ impl Flow {
     }
 
     /// The first transmissions of `bytes` on `stream`, in order of bytes.
-    fn pieces(&self, stream: u16, bytes: &Range<u64>) -> impl Iterator<Item = &Piece> {
+    fn pieces(&self, stream: u64, bytes: &Range<u64>) -> impl Iterator<Item = &Piece> {
         let pieces = self.streams.get(&stream).map_or(&[][..], Vec::as_slice);
         let first = pieces.partition_point(|&piece| self.pieces[piece].bytes.end <= bytes.start);
         let end = bytes.end;
@@ -219,7 +219,7 @@ impl Flow {
 
     /// How the bytes travelled whose arrival completed `bytes` on `stream`;
     /// `None` when the traces do not say.
-    pub fn journey(&self, stream: u16, bytes: &Range<u64>) -> Option<Journey> {
+    pub fn journey(&self, stream: u64, bytes: &Range<u64>) -> Option<Journey> {
         let mut decisive: Option<(u64, u64, u64)> = None;
         for piece in self.pieces(stream, bytes) {
             let units = within(piece, bytes);
@@ -263,7 +263,7 @@ impl Flow {
 
     /// How long, between `from` and `until`, these bytes waited for their own
     /// transmission because of the congestion window, and of the receiver's.
-    pub fn own_waits(&self, stream: u16, bytes: &Range<u64>, from: u64, until: u64) -> (u64, u64) {
+    pub fn own_waits(&self, stream: u64, bytes: &Range<u64>, from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
         // Within a stream bytes are first sent in order, so the instants ascend.

@@ -176,7 +176,7 @@ struct Held {
 impl Held {
     /// The interval ends when the decisive bytes of `bytes` on `stream` are first sent. A wait that ends with other
     /// bytes' transmission is theirs (`turn`); one that ends with own bytes has the sender's own reason.
-    fn of(flow: &Flow, stream: u16, bytes: &Range<u64>, (from, until): (u64, u64)) -> Self {
+    fn of(flow: &Flow, stream: u64, bytes: &Range<u64>, (from, until): (u64, u64)) -> Self {
         let stalled = flow.held.time(held::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.own_waits(stream, bytes, from, until);
         Self { stalled, cwnd, rwnd, turn: until - from - stalled - cwnd - rwnd }

@@ -43,7 +43,7 @@ impl Story {
     /// An object on a stream, with the instants that its observers saw.
     fn object(
         &mut self,
-        stream: u16,
+        stream: u64,
         index: u32,
         times: [u64; 5],
         request: Range<u64>,
@@ -62,7 +62,7 @@ impl Story {
     }
 
     /// A request that leaves in packet `packet` at `ms` and takes 40 ms.
-    fn request(&mut self, ms: u64, stream: u16, bytes: Range<u64>, packet: u64) {
+    fn request(&mut self, ms: u64, stream: u64, bytes: Range<u64>, packet: u64) {
         let units = bytes.clone();
         self.client(
             ms,

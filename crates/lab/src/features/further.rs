@@ -4,7 +4,7 @@ use super::deck::{bytes, numbered, numbers};
 use super::talk::{A, B, Carrier, How, PORT, Place, Talk};
 use super::{Cell, Kind, Row, hold};
 use anabranch_base::time::Duration;
-use anabranch_transport::engines::sctp::Direction;
+use anabranch_sctp::Direction;
 use std::net::SocketAddr;
 
 /// The rows.

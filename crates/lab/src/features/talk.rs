@@ -7,9 +7,10 @@
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::{Batch, Engine};
 use anabranch_link::LinkSpec;
+use anabranch_sctp as sctp;
 use anabranch_sim::{LinkId, Network, NodeId, Passage, SimWorld, Task};
-use anabranch_transport::drive::{Bell, Driven, drive};
-use anabranch_transport::engines::{sctp, tcp};
+use anabranch_tcp as tcp;
+use anabranch_transport::drive::{EngineOwner, Notify, drive};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::pcap;
 use anabranch_world::{Datagrams, Local, World};
@@ -86,11 +87,11 @@ pub struct How {
 /// An engine with what it told.
 struct Shared<E: Engine> {
     engine: E,
-    bell: Bell,
+    notify: Notify,
     told: Vec<E::Event>,
 }
 
-impl<E: Engine<Event: 'static> + 'static> Driven for Shared<E> {
+impl<E: Engine<Event: 'static> + 'static> EngineOwner for Shared<E> {
     type Engine = E;
 
     fn engine(&mut self) -> &mut E {
@@ -104,8 +105,8 @@ impl<E: Engine<Event: 'static> + 'static> Driven for Shared<E> {
 
     fn handle_failure(&mut self, _: &io::Error) {}
 
-    fn bell(&mut self) -> &mut Bell {
-        &mut self.bell
+    fn notify(&mut self) -> &mut Notify {
+        &mut self.notify
     }
 }
 
@@ -122,7 +123,7 @@ impl<E: Engine<Event: 'static> + 'static> Host<E> {
     ) -> io::Result<Self> {
         let socket = world.bind(Local::Ip { protocol }).await?;
         let engine = engine(socket.local());
-        let shared = Rc::new(RefCell::new(Shared { engine, bell: Bell::default(), told: Vec::new() }));
+        let shared = Rc::new(RefCell::new(Shared { engine, notify: Notify::default(), told: Vec::new() }));
         let task = drive(world.clone(), socket, shared.clone());
         Ok(Self { shared, _driver: world.spawn("engine", task) })
     }
@@ -131,7 +132,7 @@ impl<E: Engine<Event: 'static> + 'static> Host<E> {
     fn with<R>(&self, act: impl FnOnce(&mut E) -> R) -> R {
         let mut shared = self.shared.borrow_mut();
         let done = act(&mut shared.engine);
-        shared.bell.ring();
+        shared.notify.notify();
         done
     }
 

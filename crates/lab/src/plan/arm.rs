@@ -4,70 +4,36 @@
 //! everything else is a knob of the engine, whose own table reads it and says
 //! what it accepts.
 
-use super::engine::{EngineConfig, Kernel};
 use super::error::{PlanError, nearest, unknown};
+use crate::contestants::{Contestant, Contestants};
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};
 use anabranch_sim::Cost;
-use anabranch_transport::Delivery;
-use anabranch_transport::engines::sctp::Reliability;
+use anabranch_transport::capabilities::Feature;
+use anabranch_transport::kernel::KernelSettings;
+use anabranch_transport::{Capabilities, Delivery, Protocol, Reliability, Settings};
 use std::collections::BTreeMap;
-
-/// The transports, by name.
-pub const TRANSPORTS: [&str; 4] = ["tcp", "sctp", "mptcp", "sctp-kernel"];
-
-/// Which transport.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// TCP.
-    Tcp,
-    /// SCTP.
-    Sctp,
-    /// The kernel's Multipath TCP: the emulated world only.
-    Mptcp,
-    /// The kernel's SCTP, on sockets of the one-to-one style used as TCP's are, all on one stream: the emulated world
-    /// only.
-    KernelSctp,
-}
-
-impl Transport {
-    /// The name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Sctp => "sctp",
-            Self::Mptcp => "mptcp",
-            Self::KernelSctp => "sctp-kernel",
-        }
-    }
-
-    /// The kernel's alone: no engine of ours speaks it.
-    #[must_use]
-    pub const fn is_kernels(self) -> bool {
-        matches!(self, Self::Mptcp | Self::KernelSctp)
-    }
-}
+use std::sync::Arc;
 
 /// A key of a contestant that is not a knob of its engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ArmKey {
     /// The key.
     pub name: &'static str,
-    /// The transports that have it; none named: all.
-    pub of: &'static [Transport],
+    /// Whether a transport that can do this has it.
+    of: fn(&Capabilities) -> bool,
     /// Meaning, forms and default.
     pub help: &'static str,
 }
 
 /// The contestants' keys, apart from the engines' knobs.
 pub const ARM_KEYS: [ArmKey; 15] = [
-    key("connections", &[], "connections or associations to the server, from 1; default 1"),
-    key("per-object", &[], "a new connection for each object: yes or no; default no"),
+    key("connections", ALL, "connections or associations to the server, from 1; default 1"),
+    key("per-object", ALL, "a new connection for each object: yes or no; default no"),
     key(
         "objects-per-connection",
-        &[],
+        ALL,
         "objects after which a connection is replaced, from 1; default no limit",
     ),
     key(
@@ -78,52 +44,55 @@ pub const ARM_KEYS: [ArmKey; 15] = [
     key("http", ONE_STREAM, "1 (HTTP/1.1); 2 comes in a later version"),
     key(
         "when-full",
-        &[Transport::Sctp],
+        Capabilities::is_multistream,
         "all streams busy: wait, rr (pipeline in turn) or spf (smallest pending first); default wait",
     ),
-    key("paths", &[Transport::Sctp, Transport::Mptcp], "paths to use, from 1; default all of the network"),
+    key("paths", |can| can.paths, "paths to use, from 1; default all of the network"),
     key(
         "unordered",
-        &[Transport::Sctp],
+        |can| can.unordered,
         "messages without order: yes or no; default no (HTTP needs the order)",
     ),
     key(
         "lifetime",
-        &[Transport::Sctp],
+        |can| can.partial_reliability.is_there(),
         "give a message up when it is so old: 200ms (RFC 3758); default never",
     ),
     key(
         "retransmissions",
-        &[Transport::Sctp],
+        |can| can.partial_reliability.is_there(),
         "give a message up after so many (RFC 7496), from 0; default never",
     ),
-    key("encap", &[Transport::Sctp], "none (IP protocol 132) or udp (RFC 6951); default none"),
-    key("packet-cost", &[], "processor time of its hosts for each packet in or out: 10us; default 0"),
-    key("byte-cost", &[], "processor time of its hosts for each byte in or out: 6ns; default 0"),
+    key("encap", |can| can.carriers.is_choice(), "none (IP protocol 132) or udp (RFC 6951); default none"),
+    key("packet-cost", ALL, "processor time of its hosts for each packet in or out: 10us; default 0"),
+    key("byte-cost", ALL, "processor time of its hosts for each byte in or out: 6ns; default 0"),
     key(
         "connection-cost",
-        &[],
+        ALL,
         "processor time of its servers for each accepted connection: 50us; default 0",
     ),
-    key("profile", &[], "a named, sourced set of knobs (see --list profiles)"),
+    key("profile", ALL, "a named, sourced set of knobs (see --list profiles)"),
 ];
 
-const fn key(name: &'static str, of: &'static [Transport], help: &'static str) -> ArmKey {
+const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static str) -> ArmKey {
     ArmKey { name, of, help }
 }
+
+/// Every transport has it.
+const ALL: fn(&Capabilities) -> bool = |_| true;
+
+/// Those whose connections carry one stream have it.
+const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
 impl ArmKey {
     /// Whether a transport has it.
     #[must_use]
-    pub fn is_of(&self, transport: Transport) -> bool {
-        self.of.is_empty() || self.of.contains(&transport)
+    pub fn is_of(&self, transport: &dyn Protocol) -> bool {
+        (self.of)(&transport.capabilities())
     }
 }
 
-/// Those whose connections carry one stream.
-const ONE_STREAM: &[Transport] = &[Transport::Tcp, Transport::Mptcp, Transport::KernelSctp];
-
-/// A congestion control of TCP that our engine has not. A real kernel may have it, which shows when it is asked.
+/// A congestion control that our engine has not. A real kernel may have it, which shows when it is asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Foreign {
     /// Its name, the kernel's.
@@ -138,7 +107,7 @@ pub struct Arm {
     /// As typed.
     pub text: String,
     /// Which transport.
-    pub transport: Transport,
+    pub transport: Arc<Contestant>,
     /// How its client fetches, but for what the workload says (think, timeout, …).
     choices: Choices,
     /// Paths to use; `None` for all.
@@ -152,7 +121,7 @@ pub struct Arm {
     /// What its hosts' processors take for their work.
     pub cost: Cost,
     /// The engine's knobs.
-    pub engine: EngineConfig,
+    pub engine: Box<dyn Settings>,
     /// A congestion control that only a kernel can have, instead of the engine's.
     pub foreign: Option<Foreign>,
     /// Where it stands.
@@ -160,36 +129,32 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Reads a contestant.
+    /// Reads a contestant, one of those that there are.
     ///
     /// # Errors
     /// [`PlanError`] naming the contestant, the key and the accepted forms.
-    pub fn parse(text: &str, place: &str) -> Result<Self, PlanError> {
+    pub fn parse(text: &str, place: &str, contestants: &Contestants) -> Result<Self, PlanError> {
         let place = format!("{place} {text}");
         let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        let transport = match name {
-            "tcp" => Transport::Tcp,
-            "sctp" => Transport::Sctp,
-            "mptcp" => Transport::Mptcp,
-            "sctp-kernel" => Transport::KernelSctp,
-            "quic" => {
-                let what = "quic comes in a later version; accepted now: tcp, sctp, mptcp, sctp-kernel";
-                return Err(PlanError::at(&place, what));
-            }
-            _ => return Err(PlanError::at(&place, unknown("transport", name, &TRANSPORTS))),
+        let names = contestants.names();
+        let Some(transport) = contestants.find(name) else {
+            let what = match name {
+                "quic" => format!("quic comes in a later version; accepted now: {}", names.join(", ")),
+                _ => unknown("transport", name, &names),
+            };
+            return Err(PlanError::at(&place, what));
         };
-        let pairs = pairs(rest, &place)?;
+        let pairs = pairs(rest, &place, contestants)?;
         let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
             Some((_, name)) => *name,
-            None => EngineConfig::default_profile(transport),
+            None => transport.default_profile(),
         };
-        let Some(engine) = EngineConfig::profile(transport, profile) else {
-            let known = EngineConfig::profiles(transport);
-            return Err(PlanError::at(&place, unknown("profile", profile, known)));
+        let Some(engine) = transport.profile(profile) else {
+            return Err(PlanError::at(&place, unknown("profile", profile, transport.profiles())));
         };
         let mut arm = Self {
             text: text.to_owned(),
-            transport,
+            transport: transport.clone(),
             choices: Choices::default(),
             paths: None,
             encapsulated: false,
@@ -202,7 +167,7 @@ impl Arm {
         };
         let given = pairs.clone();
         for (key, value) in pairs {
-            arm.set(key, value).map_err(|what| PlanError::at(&place, what))?;
+            arm.set(key, value, contestants).map_err(|what| PlanError::at(&place, what))?;
         }
         arm.engine.check().map_err(|what| PlanError::at(&arm.place, what))?;
         arm.needs_extensions(&given).map_err(|what| PlanError::at(&arm.place, what))?;
@@ -213,17 +178,19 @@ impl Arm {
     /// Finds an extension that a key of the contestant turns on and its own knob turns off: one of them would not be in
     /// force.
     fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
+        let can = self.transport.capabilities();
         let grows = self.choices.when_full == Some(WhenFull::Grow);
         let gives_up = match self.delivery.reliability {
             Reliability::Lifetime(_) => Some("lifetime"),
             Reliability::Retransmissions(_) => Some("retransmissions"),
             _ => None,
         };
-        for (key, knob, rule) in [
-            (grows.then_some("when-full=grow"), "reconfig", "RFC 6525 adds the streams"),
-            (gives_up, "partial_reliability", "RFC 3758 skips the messages"),
-        ] {
-            if let Some(key) = key.filter(|_| given.contains(&(knob, "no"))) {
+        for (key, feature) in
+            [(grows.then_some("when-full=grow"), can.grows), (gives_up, can.partial_reliability)]
+        {
+            if let (Some(key), Feature::Extension { knob, rule }) = (key, feature)
+                && given.contains(&(knob, "no"))
+            {
                 return Err(format!("{knob}=no: {key} needs it ({rule}); leave one of them out"));
             }
         }
@@ -248,8 +215,14 @@ impl Arm {
     /// # Errors
     /// [`PlanError`] when its keys contradict each other.
     pub fn policy(&self, open_loop: bool) -> Result<Policy, PlanError> {
-        let multistream = self.transport == Transport::Sctp;
+        let multistream = self.transport.capabilities().is_multistream();
         self.choices.policy(multistream, open_loop).map_err(|error| PlanError::at(&self.place, error))
+    }
+
+    /// In the emulated world it is a protocol of the kernel's that uses several paths.
+    #[must_use]
+    pub fn is_kernels_multipath(&self) -> bool {
+        self.transport.is_kernels_emulated() && self.transport.capabilities().paths
     }
 
     /// How many connections it was told to use; one unless told.
@@ -261,11 +234,7 @@ impl Arm {
     /// How many objects a connection of it carries at once: its streams.
     #[must_use]
     pub fn streams(&self) -> usize {
-        match &self.engine {
-            // Of both directions the smaller one.
-            EngineConfig::Sctp(config) => usize::from(config.streams.min(config.inbound_streams())),
-            EngineConfig::Tcp(_) | EngineConfig::Kernel(_) => 1,
-        }
+        usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
     }
 
     /// Everything it runs with, as text.
@@ -295,34 +264,37 @@ impl Arm {
         ] {
             set(key, format_span(span));
         }
-        match self.transport {
-            Transport::Tcp | Transport::Mptcp | Transport::KernelSctp => {
-                set("pipeline", yes_no(policy.pipelines()));
-                set("http", "1".to_owned());
-                if self.transport == Transport::Mptcp {
-                    set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
-                }
-            }
-            Transport::Sctp => {
-                set("when-full", policy.when_full.to_string());
-                set("unordered", yes_no(self.delivery.unordered));
-                match self.delivery.reliability {
-                    Reliability::Lifetime(span) => drop(set("lifetime", format_span(span))),
-                    Reliability::Retransmissions(n) => drop(set("retransmissions", n.to_string())),
-                    _ => {}
-                }
-                set("encap", if self.encapsulated { "udp" } else { "none" }.to_owned());
-                set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
-            }
+        let can = self.transport.capabilities();
+        if can.is_multistream() {
+            set("when-full", policy.when_full.to_string());
+        } else {
+            set("pipeline", yes_no(policy.pipelines()));
+            set("http", "1".to_owned());
+        }
+        if can.unordered {
+            set("unordered", yes_no(self.delivery.unordered));
+        }
+        match self.delivery.reliability {
+            Reliability::Lifetime(span) => drop(set("lifetime", format_span(span))),
+            Reliability::Retransmissions(n) => drop(set("retransmissions", n.to_string())),
+            _ => {}
+        }
+        if can.carriers.is_choice() {
+            set("encap", if self.encapsulated { "udp" } else { "none" }.to_owned());
+        }
+        if can.paths {
+            set("paths", self.paths.map_or("all".to_owned(), |n| n.to_string()));
         }
         settings
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, key: &str, value: &str, contestants: &Contestants) -> Result<(), String> {
+        let can = self.transport.capabilities();
         if let Some(own) = ARM_KEYS.iter().find(|own| own.name == key)
-            && !own.is_of(self.transport)
+            && !own.is_of(&**self.transport)
         {
-            let of: Vec<_> = own.of.iter().map(|of| of.name()).collect();
+            let of = contestants.iter().filter(|other| own.is_of(&****other));
+            let of: Vec<_> = of.map(|other| other.name()).collect();
             return Err(format!("'{key}' is a key of {}", of.join(", ")));
         }
         let yes_no = || match value {
@@ -343,8 +315,7 @@ impl Arm {
                 let when_full = value.parse::<WhenFull>().map_err(|error| error.to_string())?;
                 self.choices.when_full = Some(when_full);
                 if when_full == WhenFull::Grow {
-                    // RFC 6525 is what adds streams.
-                    self.engine.set("reconfig", "yes")?;
+                    self.turn_on(can.grows)?;
                 }
             }
             "paths" => self.paths = Some(count()?),
@@ -366,8 +337,7 @@ impl Arm {
                     (_, _, Ok(n)) if n <= 1000 => Reliability::Retransmissions(n),
                     _ => return Err(format!("retransmissions={value}: write a number from 0 to 1000")),
                 };
-                // RFC 3758 is what skips them at the receiver.
-                self.engine.set("partial_reliability", "yes")?;
+                self.turn_on(can.partial_reliability)?;
             }
             "packet-cost" => self.cost.per_packet = span(key, value)?,
             "byte-cost" => self.cost.per_byte = span(key, value)?,
@@ -380,10 +350,11 @@ impl Arm {
                 let keys = self.keys();
                 if !keys.contains(&key) {
                     let mut what = unknown("key", key, &keys);
-                    let has = |transport: &Transport| {
-                        EngineConfig::default_of(*transport).knobs().iter().any(|knob| knob.key == key)
+                    let has = |other: &&Arc<Contestant>| {
+                        let knobs = other.profile(other.default_profile()).map(|engine| engine.knobs());
+                        !other.is_kernels() && knobs.is_some_and(|all| all.iter().any(|knob| knob.key == key))
                     };
-                    if let Some(other) = [Transport::Tcp, Transport::Sctp].into_iter().find(has)
+                    if let Some(other) = contestants.iter().find(has)
                         && nearest(key, &keys).is_none()
                     {
                         what = format!("'{key}' is a key of {}; accepted: {}", other.name(), keys.join(", "));
@@ -395,7 +366,8 @@ impl Arm {
                 let set = self.engine.set(key, value);
                 let set =
                     set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
-                if key == "cc" && self.transport == Transport::Tcp && Kernel::may_have(value) {
+                let stands_in = !self.transport.is_kernels() && self.transport.is_kernels_emulated();
+                if key == "cc" && stands_in && KernelSettings::may_have(value) {
                     self.foreign = set.err().map(|refusal| Foreign { name: value.to_owned(), refusal });
                 } else {
                     set?;
@@ -405,9 +377,18 @@ impl Arm {
         Ok(())
     }
 
+    /// Turns on what a key of the contestant needs.
+    fn turn_on(&mut self, feature: Feature) -> Result<(), String> {
+        match feature {
+            Feature::Extension { knob, .. } => self.engine.set(knob, "yes"),
+            Feature::Yes => Ok(()),
+            Feature::No => Err(format!("{} has no such feature", self.transport.name())),
+        }
+    }
+
     /// Every key this contestant's transport has.
     fn keys(&self) -> Vec<&'static str> {
-        let own = ARM_KEYS.iter().filter(|key| key.is_of(self.transport));
+        let own = ARM_KEYS.iter().filter(|key| key.is_of(&**self.transport));
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
 }
@@ -424,13 +405,15 @@ fn span(key: &str, value: &str) -> Result<Duration, String> {
 /// A cost above which nothing would ever be done.
 const MOST_COST: Duration = Duration::from_secs(1);
 
-/// Background traffic: `tcp:flows=2`, with the keys of a TCP contestant's engine.
+/// Background traffic: `tcp:flows=2`, with the keys of the transport's engine.
 #[derive(Clone, Debug)]
 pub struct Cross {
     /// Endless downloads at once.
     pub flows: usize,
-    /// Their engine.
-    pub engine: EngineConfig,
+    /// Over what.
+    pub transport: Arc<Contestant>,
+    /// Its engine.
+    pub engine: Box<dyn Settings>,
 }
 
 impl Cross {
@@ -438,19 +421,20 @@ impl Cross {
     ///
     /// # Errors
     /// [`PlanError`] with the accepted forms.
-    pub fn parse(text: &str, place: &str) -> Result<Self, PlanError> {
-        let wrong = |why: String| PlanError::at(place, format!("'{text}': {why}; write tcp:flows=2"));
+    pub fn parse(text: &str, place: &str, contestants: &Contestants) -> Result<Self, PlanError> {
+        let possible = |other: &&Arc<Contestant>| other.capabilities().background && !other.is_kernels();
+        let example = contestants.iter().find(possible).map_or("", |other| other.name());
+        let wrong = |why: String| PlanError::at(place, format!("'{text}': {why}; write {example}:flows=2"));
         let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        if name != "tcp" {
+        let Some(transport) = contestants.find(name).filter(possible) else {
             return Err(wrong(format!("'{name}' is no background traffic")));
-        }
-        let mut engine = EngineConfig::default_of(Transport::Tcp);
-        let pairs = pairs(rest, place)?;
-        if let Some((_, profile)) = pairs.iter().find(|(key, _)| *key == "profile") {
-            let known = EngineConfig::profiles(Transport::Tcp);
-            engine = EngineConfig::profile(Transport::Tcp, profile)
-                .ok_or_else(|| PlanError::at(place, unknown("profile", profile, known)))?;
-        }
+        };
+        let pairs = pairs(rest, place, contestants)?;
+        let profile = pairs.iter().find(|(key, _)| *key == "profile");
+        let profile = profile.map_or(transport.default_profile(), |(_, profile)| profile);
+        let mut engine = transport
+            .profile(profile)
+            .ok_or_else(|| PlanError::at(place, unknown("profile", profile, transport.profiles())))?;
         let mut flows = 1;
         for (key, value) in pairs {
             match key {
@@ -462,18 +446,22 @@ impl Cross {
                 _ => engine.set(key, value).map_err(|what| PlanError::at(place, what))?,
             }
         }
-        Ok(Self { flows, engine })
+        Ok(Self { flows, transport: transport.clone(), engine })
     }
 }
 
 /// The pairs of `key=value,key=value`.
-fn pairs<'a>(rest: Option<&'a str>, place: &str) -> Result<Vec<(&'a str, &'a str)>, PlanError> {
+fn pairs<'a>(
+    rest: Option<&'a str>,
+    place: &str,
+    contestants: &Contestants,
+) -> Result<Vec<(&'a str, &'a str)>, PlanError> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
         let Some((key, value)) =
             part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
         else {
-            let hint = if TRANSPORTS.contains(&part.split(':').next().unwrap_or(part)) {
+            let hint = if contestants.find(part.split(':').next().unwrap_or(part)).is_some() {
                 "; a contestant with keys needs a --transport of its own"
             } else {
                 ""
@@ -493,17 +481,17 @@ const MOST: usize = 100_000;
 
 /// The transports with every key, its default and its meaning.
 #[must_use]
-pub fn listing() -> String {
+pub fn listing(contestants: &Contestants) -> String {
     let mut out = String::new();
-    for transport in [Transport::Tcp, Transport::Sctp, Transport::Mptcp, Transport::KernelSctp] {
+    for transport in contestants.iter() {
         let whose = if transport.is_kernels() { " (the kernel's: --world emulated)" } else { "" };
         out += &format!("{}{whose}\n", transport.name());
-        for key in ARM_KEYS.iter().filter(|key| key.is_of(transport)) {
+        for key in ARM_KEYS.iter().filter(|key| key.is_of(&***transport)) {
             out += &format!("  {:<24} {}\n", key.name, key.help);
         }
-        let profile = EngineConfig::default_profile(transport);
+        let profile = transport.default_profile();
         out += &format!("  knobs, with their values in profile {profile}:\n");
-        for knob in EngineConfig::default_of(transport).knobs() {
+        for knob in transport.profile(profile).map(|engine| engine.knobs()).unwrap_or_default() {
             out += &format!("  {:<24} {}\n", format!("{}={}", knob.key, knob.value), knob.help);
         }
         out.push('\n');
@@ -511,15 +499,15 @@ pub fn listing() -> String {
     out
 }
 
-/// Every profile with every value and its source.
+/// Every profile of our engines with every value and its source.
 #[must_use]
-pub fn profile_listing() -> String {
+pub fn profile_listing(contestants: &Contestants) -> String {
     let mut out = String::new();
-    for transport in [Transport::Tcp, Transport::Sctp] {
-        for name in EngineConfig::profiles(transport) {
-            let default = if *name == EngineConfig::default_profile(transport) { " (default)" } else { "" };
+    for transport in contestants.iter().filter(|transport| !transport.is_kernels()) {
+        for name in transport.profiles() {
+            let default = if *name == transport.default_profile() { " (default)" } else { "" };
             out += &format!("{}:profile={name}{default}\n", transport.name());
-            let Some(engine) = EngineConfig::profile(transport, name) else { continue };
+            let Some(engine) = transport.profile(name) else { continue };
             for knob in engine.knobs() {
                 out += &format!("  {:<20} {:<12} {}\n", knob.key, knob.value, knob.source);
             }

@@ -9,7 +9,6 @@ pub mod arm;
 pub mod bounds;
 pub mod concrete;
 pub mod draft;
-pub mod engine;
 pub mod error;
 pub mod expect;
 pub mod file;
@@ -17,12 +16,13 @@ pub mod keys;
 pub mod network;
 pub mod workload;
 
-pub use arm::{Arm, Cross, Transport};
+pub use arm::{Arm, Cross};
 pub use draft::Draft;
 pub use error::PlanError;
 pub use network::{LossBy, Network};
 pub use workload::Workload;
 
+use crate::contestants::Contestants;
 use crate::results::World;
 use anabranch_base::Bytes;
 use concrete::Concrete;
@@ -68,15 +68,23 @@ pub struct PointPlan {
 }
 
 impl Plan {
-    /// What a plan as written means.
+    /// What a plan as written means, with the standard contestants.
     ///
     /// # Errors
     /// [`PlanError`]: the first thing that is wrong.
     pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
+        Self::interpret_with(draft, &Contestants::standard())
+    }
+
+    /// The same with these contestants.
+    ///
+    /// # Errors
+    /// As [`interpret`](Self::interpret).
+    pub fn interpret_with(draft: Draft, contestants: &Contestants) -> Result<Self, PlanError> {
         let draft = completed(draft);
         let mut arms: Vec<Arm> = Vec::new();
         for (text, place) in &draft.transports {
-            let arm = Arm::parse(text, place)?;
+            let arm = Arm::parse(text, place, contestants)?;
             if arms.iter().any(|other| other.text == arm.text) {
                 return Err(PlanError::at(place, format!("'{text}' is given twice")));
             }
@@ -128,7 +136,7 @@ impl Plan {
                     return Err(PlanError::at(&arm.place, what));
                 }
             }
-            let writes = |arm: &Arm| matches!(arm.transport, Transport::Sctp | Transport::KernelSctp);
+            let writes = |arm: &Arm| arm.transport.capabilities().messages;
             if let Some(setting) = first.setting("message-size")
                 && !arms.iter().any(writes)
             {
@@ -144,7 +152,7 @@ impl Plan {
         let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
         let expects = expects.collect::<Result<_, _>>()?;
         let cross = first.setting("cross").map(|setting| {
-            let cross = Cross::parse(&setting.value, &setting.place)?;
+            let cross = Cross::parse(&setting.value, &setting.place, contestants)?;
             let timeless = |point: &PointPlan| point.network.paths.first().is_some_and(network::takes_no_time);
             if points.iter().any(timeless) {
                 let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";

@@ -52,7 +52,7 @@ fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
         name,
         bytes: 100 + some(40_000 / MS + 1, 1) / 40,
         connection: Some(49_152),
-        stream: Some(rng.below(100) as u16),
+        stream: Some(rng.below(100)),
         issued_ns: Some(issued),
         first_byte_ns: Some(instants.sent_ns + 40 * MS),
         delivered_ns: Some(instants.complete_ns + blocked),

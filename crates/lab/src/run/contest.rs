@@ -1,6 +1,6 @@
 //! What one contestant does in its world: its servers, its client, what is observed of both.
 
-use super::host::Host;
+use super::host;
 use super::topology::Lane;
 use crate::plan::{Arm, Cross, Workload};
 use anabranch_http::bulk::{self, Bulk};
@@ -10,11 +10,10 @@ use anabranch_http::messages::{self, Messages};
 use anabranch_http::observe::{Recorder, Unobserved};
 use anabranch_http::serve::{self, PageSite};
 use anabranch_sim::{Network, Task};
-use anabranch_transport::sctp::{ENCAPSULATION_PORT, SctpConnector, SctpServer};
-use anabranch_transport::tcp::{TcpConnector, TcpHost};
-use anabranch_transport::{Connector, Listener};
+use anabranch_transport::protocol::{Host, Server, Start};
+use anabranch_transport::{Connector, Listener, Settings};
 use anabranch_world::{Detach, World};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// The port servers listen on. Not 80: what dissects captures takes each DATA chunk from there for a whole message.
@@ -27,9 +26,9 @@ const MESSAGE_SIZE: u64 = 64 * 1024;
 /// A contestant at work.
 pub struct Contest {
     /// Its client's transport.
-    pub client: Host,
+    pub client: Rc<dyn Host>,
     /// Its servers' transports.
-    pub servers: Vec<Host>,
+    pub servers: Vec<Rc<dyn Host>>,
     /// What is observed.
     pub recorder: Recorder,
     /// Ends with the client's outcome.
@@ -64,65 +63,48 @@ pub async fn start(
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
-        let host = Host::start(world.clone(), arm, true).await?;
-        match &host {
-            Host::Tcp(tcp) => {
-                let listener = tcp.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
-                serve(world, listener, &job, recorder.clone());
-            }
-            Host::Sctp(sctp) => {
-                let listener = sctp.listen(PORT).map_err(|error| error.to_string())?;
-                serve(world, listener, &job, recorder.clone());
-            }
-        }
+        let host = host::start(world.clone(), arm, true).await?;
+        let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+        serve(world, listener, &job, recorder.clone());
         servers.push(host);
     }
     let world = network.world(lane.client);
-    let client = Host::start(world.clone(), arm, false).await?;
-    let task = match &client {
-        Host::Tcp(host) => {
-            let targets = lane.server_addresses.iter().filter_map(|own| own.first());
-            let targets = targets.map(|address| SocketAddr::new(*address, PORT)).collect();
-            load(world, TcpConnector::new(host.clone(), targets), &job, recorder.clone())
-        }
-        Host::Sctp(host) => {
-            let udp = if arm.encapsulated { ENCAPSULATION_PORT } else { 0 };
-            let reachable = |own: &Vec<IpAddr>| -> Vec<SocketAddr> {
-                let usable = own.iter().take(arm.paths.unwrap_or(usize::MAX));
-                usable.map(|address| SocketAddr::new(*address, udp)).collect()
-            };
-            let target = |own| SctpServer { addresses: reachable(own), port: PORT };
-            let targets = lane.server_addresses.iter().map(target).collect();
-            load(world, SctpConnector::new(host.clone(), targets), &job, recorder.clone())
-        }
-    };
+    let client = host::start(world.clone(), arm, false).await?;
+    let targets = lane.server_addresses.iter().map(|own| host::server(arm, own, PORT)).collect();
+    let task = load(world, client.connector(targets), &job, recorder.clone());
     Ok(Contest { client, servers, recorder, task })
 }
 
-/// Starts background traffic on its hosts: endless downloads over TCP.
+/// Starts background traffic on its hosts: endless downloads.
 ///
 /// # Errors
 /// One line when the world refuses.
 pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result<(), String> {
-    let crate::plan::engine::EngineConfig::Tcp(config) = &cross.engine else {
-        return Err("background traffic is TCP's".to_owned());
-    };
+    let protocol = cross.transport.in_simulation().ok_or("a virtual host has no kernel")?;
     let (Some(node), Some(address)) =
         (lane.servers.first(), lane.server_addresses.first().and_then(|a| a.first()))
     else {
         return Err("background traffic has no server".to_owned());
     };
+    let carriers = cross.transport.capabilities().carriers;
+    let start = |server| Start {
+        settings: Box::<dyn Settings>::clone(&cross.engine),
+        carrier: carriers.choose(false, server),
+        paths: None,
+        congestion: None,
+    };
     let wrong = |error: std::io::Error| error.to_string();
     let world = network.world(*node);
-    let server = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
+    let server = protocol.start(world.clone(), start(true)).await.map_err(wrong)?;
     let listener = server.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
     let serving = world.clone();
     world
         .spawn("background server", async move { drop(bulk::serve(serving, listener, Unobserved).await) })
         .detach();
     let world = network.world(lane.client);
-    let client = TcpHost::new(world.clone(), (**config).clone()).await.map_err(wrong)?;
-    let connector = TcpConnector::new(client, vec![SocketAddr::new(*address, PORT)]);
+    let client = protocol.start(world.clone(), start(false)).await.map_err(wrong)?;
+    let addresses = vec![SocketAddr::new(*address, carriers.server_port(false))];
+    let connector = client.connector(vec![Server { addresses, port: PORT }]);
     let endless = Bulk {
         bytes: ENDLESS,
         message_size: MESSAGE_SIZE as usize,

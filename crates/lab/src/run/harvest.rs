@@ -13,7 +13,8 @@ use anabranch_base::{Instant, time::nanos};
 use anabranch_http::fetch::{End, Outcome as Fetched};
 use anabranch_http::observe::{ObjectRecord, Record};
 use anabranch_sim::Passage;
-use anabranch_transport::engines::sctp;
+use anabranch_transport::Host;
+use anabranch_transport::protocol::{self, PathChange};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -34,11 +35,12 @@ pub fn run(
 ) -> Result<Run, String> {
     // What a result says of the settings is what the contestant's engines had.
     for host in std::iter::once(&contest.client).chain(&contest.servers) {
-        assert_eq!(host.engine(), arm.engine, "the engine of {} runs with other settings", arm.text);
+        let other = host.settings().is_some_and(|settings| !settings.same(&*arm.engine));
+        assert!(!other, "the engine of {} runs with other settings", arm.text);
     }
     let record = contest.recorder.take();
     let client = contest.client.take_trace();
-    let servers: Vec<Vec<TraceRecord>> = contest.servers.iter().map(super::host::Host::take_trace).collect();
+    let servers: Vec<Vec<TraceRecord>> = contest.servers.iter().map(|host| host.take_trace()).collect();
     // Connections are told apart by the client's port, whichever server they lead to.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
@@ -87,7 +89,7 @@ pub fn run(
         rules: None,
         multipath: None,
         events: Events {
-            timeouts: hosts().map(super::host::Host::timeouts).sum(),
+            timeouts: hosts().map(|host| host.totals().timeouts).sum(),
             fast: everyone().map(|trace| retransmitted(trace, fast)).sum(),
             spurious: everyone().map(spurious).sum::<usize>() as u64,
         },
@@ -161,14 +163,14 @@ pub fn connect(record: &Record) -> Option<u64> {
 }
 
 /// What a host found out about its path of this number, from 0.
-pub fn path_event(change: &sctp::PathChange, index: usize, at_ns: u64, by: Side) -> PathEvent {
+pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> PathEvent {
     PathEvent {
         path: index as u64 + 1,
         at_ns,
         state: match change.state {
-            sctp::PathState::Active => PathState::Active,
-            sctp::PathState::PotentiallyFailed => PathState::PotentiallyFailed,
-            _ => PathState::Failed,
+            protocol::PathState::Active => PathState::Active,
+            protocol::PathState::PotentiallyFailed => PathState::PotentiallyFailed,
+            protocol::PathState::Failed => PathState::Failed,
         },
         by,
         connection: change.connection,
@@ -178,16 +180,16 @@ pub fn path_event(change: &sctp::PathChange, index: usize, at_ns: u64, by: Side)
 /// What the hosts found out about the paths, in order of time.
 fn path_events(lane: &Lane, contest: &Contest) -> Vec<PathEvent> {
     // A path is known by the peer's address on it.
-    let seen = |host: &super::host::Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
-        let event = |change: sctp::PathChange| {
+    let seen = |host: &dyn Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
+        let event = |change: PathChange| {
             let index = peers.iter().find_map(|own| own.iter().position(|ip| *ip == change.address))?;
             Some(path_event(&change, index, change.at.as_nanos(), by))
         };
-        host.path_changes().into_iter().filter_map(event).collect()
+        host.totals().path_changes.into_iter().filter_map(event).collect()
     };
-    let mut events = seen(&contest.client, Side::Client, &lane.server_addresses);
+    let mut events = seen(&*contest.client, Side::Client, &lane.server_addresses);
     for server in &contest.servers {
-        events.extend(seen(server, Side::Server, std::slice::from_ref(&lane.client_addresses)));
+        events.extend(seen(&**server, Side::Server, std::slice::from_ref(&lane.client_addresses)));
     }
     events.sort_by_key(|event| (event.at_ns, event.path, event.connection));
     events

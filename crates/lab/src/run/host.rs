@@ -1,95 +1,36 @@
-//! A contestant's transport on one host, whichever it is.
+//! A contestant's transport on one virtual host, whichever it is.
 
 use crate::plan::Arm;
-use crate::plan::engine::EngineConfig;
-use anabranch_base::trace::TraceRecord;
 use anabranch_sim::SimWorld;
-use anabranch_transport::engines::sctp::PathChange;
-use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpHost};
-use anabranch_transport::tcp::TcpHost;
+use anabranch_transport::protocol::{Server, Start};
+use anabranch_transport::{Host, Settings};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
-/// A host's engine.
-#[derive(Clone, Debug)]
-pub enum Host {
-    /// TCP.
-    Tcp(TcpHost<SimWorld>),
-    /// SCTP.
-    Sctp(SctpHost<SimWorld>),
+/// Starts the contestant's transport on a host; `server`: at the well-known UDP port, if in UDP.
+///
+/// # Errors
+/// Why the world does not let it.
+pub async fn start(world: SimWorld, arm: &Arm, server: bool) -> Result<Rc<dyn Host>, String> {
+    let protocol = arm.transport.in_simulation().ok_or("a virtual host has no kernel")?;
+    let host = protocol.start(world, beginning(arm, server)).await.map_err(|error| error.to_string())?;
+    host.set_tracing(true);
+    Ok(host)
 }
 
-impl Host {
-    /// Starts the contestant's transport on a host; `server`: at the well-known UDP port, if in UDP.
-    ///
-    /// # Errors
-    /// Why the world does not let it.
-    pub async fn start(world: SimWorld, arm: &Arm, server: bool) -> Result<Self, String> {
-        let carrier = match (arm.encapsulated, server) {
-            (false, _) => Carrier::Ip,
-            (true, true) => Carrier::Udp { port: ENCAPSULATION_PORT },
-            (true, false) => Carrier::Udp { port: 0 },
-        };
-        let wrong = |error: std::io::Error| error.to_string();
-        let host = match &arm.engine {
-            EngineConfig::Tcp(config) => {
-                Self::Tcp(TcpHost::new(world, (**config).clone()).await.map_err(wrong)?)
-            }
-            EngineConfig::Sctp(config) => {
-                let host = SctpHost::new(world, (**config).clone(), carrier, arm.paths).await;
-                Self::Sctp(host.map_err(wrong)?)
-            }
-            EngineConfig::Kernel(_) => return Err("a virtual host has no kernel".to_owned()),
-        };
-        match &host {
-            Self::Tcp(host) => host.set_tracing(true),
-            Self::Sctp(host) => host.set_tracing(true),
-        }
-        Ok(host)
+/// What a host of a contestant begins with.
+pub fn beginning(arm: &Arm, server: bool) -> Start {
+    Start {
+        settings: Box::<dyn Settings>::clone(&arm.engine),
+        carrier: arm.transport.capabilities().carriers.choose(arm.encapsulated, server),
+        paths: arm.paths,
+        congestion: arm.foreign.as_ref().map(|foreign| foreign.name.clone()),
     }
+}
 
-    /// The settings that its engine runs with.
-    #[must_use]
-    pub fn engine(&self) -> EngineConfig {
-        match self {
-            Self::Tcp(host) => host.inspect(|engine| EngineConfig::Tcp(Box::new(engine.config().clone()))),
-            Self::Sctp(host) => host.inspect(|engine| EngineConfig::Sctp(Box::new(engine.config().clone()))),
-        }
-    }
-
-    /// Takes the trace.
-    #[must_use]
-    pub fn take_trace(&self) -> Vec<TraceRecord> {
-        match self {
-            Self::Tcp(host) => host.take_trace(),
-            Self::Sctp(host) => host.take_trace(),
-        }
-    }
-
-    /// Retransmission timers that ran out, of the handshake too.
-    #[must_use]
-    pub fn timeouts(&self) -> u64 {
-        match self {
-            Self::Tcp(host) => host.inspect(|engine| engine.totals().timeouts),
-            Self::Sctp(host) => host.inspect(|engine| {
-                let sum = engine.totals().sum;
-                sum.t3_expirations + sum.t1_expirations
-            }),
-        }
-    }
-
-    /// Paths that it found dead, or alive again; TCP has one, which is the connection.
-    #[must_use]
-    pub fn path_changes(&self) -> Vec<PathChange> {
-        match self {
-            Self::Tcp(_) => Vec::new(),
-            Self::Sctp(host) => host.inspect(|engine| engine.totals().path_changes),
-        }
-    }
-
-    /// Waits until no connection is alive.
-    pub async fn idle(&self) {
-        match self {
-            Self::Tcp(host) => host.idle().await,
-            Self::Sctp(host) => host.idle().await,
-        }
-    }
+/// A contestant's server at these addresses.
+pub fn server(arm: &Arm, addresses: &[IpAddr], port: u16) -> Server {
+    let carried = arm.transport.capabilities().carriers.server_port(arm.encapsulated);
+    let usable = addresses.iter().take(arm.paths.unwrap_or(usize::MAX));
+    Server { addresses: usable.map(|address| SocketAddr::new(*address, carried)).collect(), port }
 }

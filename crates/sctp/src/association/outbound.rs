@@ -573,7 +573,7 @@ impl Association {
         self.stats.data_bytes_sent += u64::from(length);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Sent {
             units: offset..offset + 1,
-            stream,
+            stream: stream.into(),
             bytes: from..from + u64::from(length),
             packet,
             cause,

@@ -38,10 +38,11 @@ mod tun;
 mod udp;
 mod usage;
 
+pub use crate::kernel::{KernelOptions, KernelProtocol};
 pub use packet::PacketSocket;
 pub use shards::{Group, Seat, share_raw, share_udp};
 pub use signals::Signals;
-pub use tcp::{KernelOptions, KernelProtocol, OsConnection, OsListening, kernel_has_sctp, listen_tcp};
+pub use tcp::{OsConnection, OsListening, kernel_has_sctp, listen_tcp};
 pub use tidying::Tidying;
 pub use timers::OsTimer;
 pub use tun::{Tun, open_tun};

@@ -4,9 +4,8 @@
 //! is: all on stream 0, without regard to messages.
 
 use super::OsWorld;
-use crate::kernel::{Connection, Counters, KernelTcp, Listening};
+use crate::kernel::{Connection, Counters, KernelOptions, KernelProtocol, KernelTcp, Listening};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -28,44 +27,6 @@ pub struct OsConnection {
     local: SocketAddr,
     remote: SocketAddr,
     protocol: KernelProtocol,
-}
-
-/// Which of the kernel's protocols, and how its sockets are set.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct KernelOptions {
-    /// The protocol.
-    pub protocol: KernelProtocol,
-    /// Send buffer, bytes; the kernel doubles it for its own needs, and has a limit.
-    pub sndbuf: Option<usize>,
-    /// Receive buffer, bytes.
-    pub rcvbuf: Option<usize>,
-    /// Bytes that the kernel takes of TCP beyond those that are on their way (`TCP_NOTSENT_LOWAT`): else as many as its send
-    /// buffer, which a peer that takes nothing leaves full.
-    pub unsent: Option<u32>,
-    /// Congestion control, by the kernel's name.
-    pub congestion: Option<String>,
-}
-
-/// A protocol of connections that the kernel may have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum KernelProtocol {
-    /// TCP.
-    #[default]
-    Tcp,
-    /// Multipath TCP (RFC 8684).
-    Mptcp,
-    /// SCTP.
-    Sctp,
-}
-
-impl fmt::Display for KernelProtocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "TCP",
-            Self::Mptcp => "MPTCP",
-            Self::Sctp => "SCTP",
-        })
-    }
 }
 
 impl KernelOptions {
@@ -164,6 +125,10 @@ impl KernelTcp for OsWorld {
             _ => {}
         }
         OsConnection::new(TcpStream::from_std(socket.into())?, to, self.kernel_options().protocol)
+    }
+
+    fn with_kernel(&self, options: KernelOptions) -> Self {
+        Self::with_kernel(self, options)
     }
 }
 

@@ -1,7 +1,7 @@
 //! From what was seen of an emulated run to its result.
 
 use super::hosts::{Ended, Seen, Served};
-use crate::plan::{Arm, PointPlan, Transport};
+use crate::plan::{Arm, PointPlan};
 use crate::results::{
     BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
     Series, Side,
@@ -17,6 +17,7 @@ use anabranch_emu::rules::Ruled;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::End as FetchEnd;
 use anabranch_http::observe::ObjectRecord;
+use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
 /// The result of a run.
@@ -62,7 +63,7 @@ pub fn run(
         paths: driven.iter().map(path_series).collect(),
         application: traffic::application(&record.objects, fetched.started),
     };
-    let kernels = arm.transport != Transport::Sctp;
+    let kernels = arm.transport.is_kernels_emulated();
     let resent = |host: &Seen| {
         if kernels { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
     };
@@ -112,11 +113,11 @@ pub fn run(
         objects,
         packets: Directions { up: packets(up, seen, dropped.up), down: packets(down, served, dropped.down) },
         rules,
-        multipath: (arm.transport == Transport::Mptcp).then(|| multipath(fetched.connections as u64, both)),
+        multipath: arm.is_kernels_multipath().then(|| multipath(fetched.connections as u64, both)),
         events: Events {
             timeouts: both
                 .iter()
-                .map(|host| if kernels { host.kernel.timeouts } else { host.timeouts })
+                .map(|host| if kernels { host.kernel.timeouts } else { host.totals.timeouts })
                 .sum(),
             fast: both
                 .iter()
@@ -193,12 +194,12 @@ fn path_events(point: &PointPlan, client: &Seen, server: &Seen) -> Vec<PathEvent
     let links = point.network.paths.len();
     let place = Place::default();
     let told = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
-        let event = |change: &anabranch_transport::engines::sctp::PathChange| {
+        let event = |change: &PathChange| {
             let index = peers.iter().position(|ip| *ip == change.address)?;
             let at = host.on_network(change.at);
             Some(harvest::path_event(change, index, at.as_nanos(), by))
         };
-        host.path_changes.iter().filter_map(event).collect()
+        host.totals.path_changes.iter().filter_map(event).collect()
     };
     let mut events = told(client, Side::Client, place.addresses(links, End::Far));
     events.extend(told(server, Side::Server, place.addresses(links, End::Near)));

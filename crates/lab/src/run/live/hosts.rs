@@ -1,9 +1,9 @@
 //! The two hosts of an emulated run: a thread each, in a namespace each, with a world of the operating system.
 
 use super::counters::{self, Counters};
-use crate::plan::engine::EngineConfig;
-use crate::plan::{Arm, PointPlan, Transport};
+use crate::plan::{Arm, PointPlan};
 use crate::run::contest::{self, BACKLOG, Job, PORT};
+use crate::run::host::{beginning, server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
@@ -13,13 +13,14 @@ use anabranch_emu::relay::be_prompt;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
-use anabranch_transport::engines::sctp::PathChange;
-use anabranch_transport::kernel::{KernelConnector, KernelListener};
-use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost, SctpServer};
-use anabranch_world::os::{self, KernelOptions, KernelProtocol, OsWorld};
+use anabranch_transport::protocol::Totals;
+use anabranch_transport::{Carrier, Host};
+use anabranch_world::kernel::KernelOptions;
+use anabranch_world::os::{self, OsWorld};
 use anabranch_world::{Timer, World};
 use std::future::{Future, poll_fn};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::task::Poll;
 use std::thread::JoinHandle;
@@ -39,13 +40,11 @@ pub struct Task {
 /// What a host's engine has seen.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// SCTP's trace, on the clock of the host's world.
+    /// Its trace, on the clock of the host's world.
     pub trace: Vec<TraceRecord>,
-    /// Its retransmission timers that ran out.
-    pub timeouts: u64,
-    /// Its paths found dead or alive.
-    pub path_changes: Vec<PathChange>,
-    /// What the kernel counted of its TCP.
+    /// What it counted.
+    pub totals: Totals,
+    /// What the kernel counted of its protocols.
     pub kernel: Counters,
     /// One moment on the clock of the host's world, and on the network's.
     pub moment: (Instant, Instant),
@@ -125,56 +124,49 @@ impl Task {
         let seed = self.seed.wrapping_mul(2).wrapping_add(side);
         let options = os::Options { addresses: addresses.to_vec(), seed: Some(seed), sleep_at_once: true };
         let ended = os::run(options, async |world| {
-            let world = world.with_kernel(kernel_options(&self.arm));
             program(self.mark.map_or(world.clone(), |mark| world.marked(mark))).await
         });
         ended.map_err(wrong)?
     }
 
-    async fn sctp(&self, world: &OsWorld, server: bool) -> Result<SctpHost<OsWorld>, String> {
-        let EngineConfig::Sctp(config) = &self.arm.engine else { return Err("not SCTP".to_owned()) };
-        let carrier = match (self.arm.encapsulated, server) {
-            (false, _) => Carrier::Ip,
-            (true, true) => Carrier::Udp { port: ENCAPSULATION_PORT },
-            (true, false) => Carrier::Udp { port: 0 },
-        };
-        let host = SctpHost::new(world.clone(), (**config).clone(), carrier, self.arm.paths).await;
-        let host = host.map_err(|error| format!("SCTP: {error}"))?;
+    /// Starts the contestant's transport.
+    async fn host(&self, world: &OsWorld, server: bool) -> Result<Rc<dyn Host>, String> {
+        let transport = &self.arm.transport;
+        let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
+        let host = protocol.start(world.clone(), beginning(&self.arm, server)).await;
+        let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
         host.set_tracing(true);
         Ok(host)
     }
+
+    /// Waits until the host has no connection any more, for so long at most.
+    async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
+        if !self.arm.transport.is_kernels_emulated() {
+            return within(world, span, host.idle()).await;
+        }
+        let end = world.now() + span;
+        while counters::any_connection() && world.now() < end {
+            world.sleep_until(world.now() + LOOK).await;
+        }
+    }
 }
 
-/// What a contestant asks of the kernel.
-pub fn kernel_options(arm: &Arm) -> KernelOptions {
-    let protocol = match arm.transport {
-        Transport::Tcp | Transport::Sctp => KernelProtocol::Tcp,
-        Transport::Mptcp => KernelProtocol::Mptcp,
-        Transport::KernelSctp => KernelProtocol::Sctp,
-    };
-    // The kernel has our congestion controls, under our names, and others.
-    let foreign = || arm.foreign.as_ref().map(|foreign| foreign.name.clone());
-    let ours = || arm.engine.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
-    let congestion = match arm.transport {
-        Transport::Sctp => None,
-        _ => foreign().or_else(ours),
-    };
-    KernelOptions { protocol, congestion, ..KernelOptions::default() }
+/// What a contestant asks of the kernel, where that runs it.
+pub fn kernel_options(arm: &Arm) -> Option<KernelOptions> {
+    let congestion = arm.foreign.as_ref().map(|foreign| foreign.name.as_str());
+    arm.transport.in_emulation()?.kernel(&*arm.engine, congestion)
+}
+
+/// Whether its packets are of this protocol of IP.
+pub fn speaks(arm: &Arm, protocol: u8) -> bool {
+    let carriers = arm.transport.capabilities().carriers;
+    carriers.ip == Some(protocol) && carriers.choose(arm.encapsulated, false) == Carrier::Ip
 }
 
 impl Seen {
-    fn of(world: &OsWorld, network: Clock, sctp: Option<&SctpHost<OsWorld>>) -> Self {
+    fn of(world: &OsWorld, network: Clock, host: &Rc<dyn Host>) -> Self {
         let moment = (world.now(), network.now());
-        let mut seen = Self { kernel: Counters::read(), moment, ..Self::default() };
-        if let Some(host) = sctp {
-            seen.trace = host.take_trace();
-            host.inspect(|engine| {
-                let totals = engine.totals();
-                seen.timeouts = totals.sum.t3_expirations + totals.sum.t1_expirations;
-                seen.path_changes = totals.path_changes;
-            });
-        }
-        seen
+        Self { trace: host.take_trace(), totals: host.totals(), kernel: Counters::read(), moment }
     }
 
     /// An instant of the host's world on the network's clock.
@@ -209,21 +201,9 @@ impl Serving {
             let ended = task.world(&namespace, &task.server, 1, async |world| {
                 let (job, recorder) = (task.job()?, Recorder::new());
                 let observer = recorder.clone();
-                let mut sctp = None;
-                match &task.arm.engine {
-                    EngineConfig::Tcp(_) | EngineConfig::Kernel(_) => {
-                        // At every address: what has several paths is called at them, too.
-                        let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT);
-                        let listener = KernelListener::new(world.clone(), at, BACKLOG);
-                        contest::serve(world.clone(), listener.map_err(|e| e.to_string())?, &job, observer);
-                    }
-                    EngineConfig::Sctp(_) => {
-                        let host = task.sctp(&world, true).await?;
-                        let listener = host.listen(PORT).map_err(|error| error.to_string())?;
-                        contest::serve(world.clone(), listener, &job, observer);
-                        sctp = Some(host);
-                    }
-                }
+                let host = task.host(&world, true).await?;
+                let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+                contest::serve(world.clone(), listener, &job, observer);
                 // Nobody waits for it any more when the run has been given up.
                 let _ = ready.send(Ok(()));
                 let network = loop {
@@ -232,10 +212,9 @@ impl Serving {
                         None => world.sleep_until(world.now() + LOOK).await,
                     }
                 };
-                let served =
-                    Served { record: recorder.take(), seen: Seen::of(&world, network, sctp.as_ref()) };
+                let served = Served { record: recorder.take(), seen: Seen::of(&world, network, &host) };
                 // The last packets are on their way to it: captures show how its connections close.
-                closed(&world, sctp.as_ref(), task.farewell()).await;
+                task.closed(&world, &host, task.farewell()).await;
                 Ok(served)
             });
             if let Err(why) = &ended {
@@ -273,27 +252,13 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
     let run = || {
         task.world(namespace, &task.client, 0, async |world| {
             let (job, recorder) = (task.job()?, Recorder::new());
-            let (fetched, sctp) = match &task.arm.engine {
-                EngineConfig::Tcp(_) | EngineConfig::Kernel(_) => {
-                    let targets =
-                        task.server.first().map(|ip| SocketAddr::new(*ip, PORT)).into_iter().collect();
-                    let connector = KernelConnector::new(world.clone(), targets);
-                    (contest::load(world.clone(), connector, &job, recorder.clone()).await, None)
-                }
-                EngineConfig::Sctp(_) => {
-                    let host = task.sctp(&world, false).await?;
-                    let port = if task.arm.encapsulated { ENCAPSULATION_PORT } else { 0 };
-                    let usable = task.server.iter().take(task.arm.paths.unwrap_or(usize::MAX));
-                    let addresses = usable.map(|ip| SocketAddr::new(*ip, port)).collect();
-                    let connector =
-                        SctpConnector::new(host.clone(), vec![SctpServer { addresses, port: PORT }]);
-                    (contest::load(world.clone(), connector, &job, recorder.clone()).await, Some(host))
-                }
-            };
+            let host = task.host(&world, false).await?;
+            let connector = host.connector(vec![server(&task.arm, &task.server, PORT)]);
+            let fetched = contest::load(world.clone(), connector, &job, recorder.clone()).await;
             let record = recorder.take();
-            let seen = Seen::of(&world, network, sctp.as_ref());
-            let span = if sctp.is_some() { CLOSING } else { task.farewell() };
-            closed(&world, sctp.as_ref(), span).await;
+            let seen = Seen::of(&world, network, &host);
+            let span = if task.arm.transport.is_kernels_emulated() { task.farewell() } else { CLOSING };
+            task.closed(&world, &host, span).await;
             Ok(Ended { fetched, record, seen })
         })
     };
@@ -303,19 +268,6 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
         let ended = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         ended.map_err(|why| format!("the client: {why}"))
     })
-}
-
-/// Waits until the host has no connection any more, for so long at most.
-async fn closed(world: &OsWorld, sctp: Option<&SctpHost<OsWorld>>, span: Duration) {
-    match sctp {
-        Some(host) => within(world, span, host.idle()).await,
-        None => {
-            let end = world.now() + span;
-            while counters::any_connection() && world.now() < end {
-                world.sleep_until(world.now() + LOOK).await;
-            }
-        }
-    }
 }
 
 /// Does something for so long at most.

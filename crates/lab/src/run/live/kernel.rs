@@ -4,9 +4,9 @@
 //! set for itself; what can be read there is read, what cannot be is what
 //! Linux has fixed at compile time.
 
-use crate::plan::Transport;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
+use anabranch_world::kernel::KernelProtocol;
 use std::fs;
 
 /// The kernel, as it names itself.
@@ -16,12 +16,13 @@ pub fn name() -> String {
 }
 
 /// The settings of a protocol of the kernel's that a table states, in the namespace of the calling thread.
-pub fn settings(transport: Transport) -> Vec<(&'static str, String)> {
-    match transport {
-        Transport::Sctp => Vec::new(),
+pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
+    match protocol {
         // Each subflow of MPTCP is a connection of TCP.
-        Transport::Tcp | Transport::Mptcp => tcp(read("ipv4/tcp_rto_min_us"), read("ipv4/tcp_delack_max_us")),
-        Transport::KernelSctp => sctp(read("sctp/rto_min"), read("sctp/sack_timeout")),
+        KernelProtocol::Tcp | KernelProtocol::Mptcp => {
+            tcp(read("ipv4/tcp_rto_min_us"), read("ipv4/tcp_delack_max_us"))
+        }
+        KernelProtocol::Sctp => sctp(read("sctp/rto_min"), read("sctp/sack_timeout")),
     }
 }
 

@@ -21,7 +21,7 @@ mod notes;
 
 use super::batch::{self, Options, RaceError};
 use super::one::{Kept, Scenario};
-use crate::plan::{Arm, LossBy, Plan, PlanError, Transport, arm};
+use crate::plan::{Arm, LossBy, Plan, PlanError, arm};
 use crate::results::{Race, Run, World};
 use anabranch_base::Rng;
 use anabranch_emu::device::{Choice, Clock};
@@ -31,6 +31,7 @@ use anabranch_emu::relay::{Outcome, Relay};
 use anabranch_emu::rules::{self, Rules};
 use anabranch_emu::watch::Watch;
 use anabranch_emu::wiring::{MOST_SUBFLOWS, Place, Wiring};
+use anabranch_transport::sctp::IP_PROTOCOL;
 use anabranch_world::os::kernel_has_sctp;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -62,12 +63,12 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     race.host.kernel_sctp = Some(kernel_has_sctp());
     for point in &mut race.points {
         for (shown, arm) in point.arms.iter_mut().zip(&plan.arms) {
-            if arm.transport != Transport::Sctp {
+            if let Some(options) = hosts::kernel_options(arm) {
                 // The knobs of our engine say nothing of the kernel.
                 shown.settings.retain(|key, _| KERNEL_KEYS.contains(&key.as_str()));
                 shown.settings.insert("engine".to_owned(), "Linux".to_owned());
                 shown.settings.insert("profile".to_owned(), "kernel".to_owned());
-                let set = Namespace::create().and_then(|new| new.run(|| kernel::settings(arm.transport)));
+                let set = Namespace::create().and_then(|new| new.run(|| kernel::settings(options.protocol)));
                 let set = set.map_err(|error| RaceError::Run(error.to_string()))?;
                 shown.settings.extend(set.into_iter().map(|(key, value)| (key.to_owned(), value)));
             }
@@ -109,11 +110,14 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if arm.cost != Default::default() {
             return refuse(&arm.place, "a processor's cost");
         }
-        if arm.transport == Transport::Tcp {
+        if arm.transport.in_emulation().is_none() {
+            return refuse(&arm.place, "a transport that runs there only");
+        }
+        if !arm.transport.is_kernels() && arm.transport.is_kernels_emulated() {
             kernel_has(arm)?;
         }
         let most = arm.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
-        if arm.transport == Transport::Mptcp && most > MOST_SUBFLOWS + 1 {
+        if arm.is_kernels_multipath() && most > MOST_SUBFLOWS + 1 {
             let what = format!("a connection has {} subflows at most: write paths=N", MOST_SUBFLOWS + 1);
             return Err(PlanError::at(&arm.place, what));
         }
@@ -129,25 +133,26 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
     if plan.points.iter().any(|point| point.loss_by == LossBy::Iptables) {
         rules::possible().map_err(|error| error.to_string())?;
     }
-    for arm in plan.arms.iter().filter(|arm| arm.transport != Transport::Sctp) {
+    for arm in &plan.arms {
+        let Some(options) = hosts::kernel_options(arm) else { continue };
         let namespace = Namespace::create().map_err(|error| error.to_string())?;
-        let asked = namespace
-            .run(|| hosts::kernel_options(arm).possible(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)));
+        let asked = namespace.run(|| options.possible(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)));
         asked.map_err(|error| error.to_string())?.map_err(|why| format!("{}: {why}", arm.text))?;
     }
     Ok(())
 }
 
-/// A TCP contestant says nothing that the kernel's TCP cannot do.
+/// A contestant in whose place the kernel's protocol runs says nothing that the kernel cannot do.
 fn kernel_has(arm: &Arm) -> Result<(), PlanError> {
     let given = arm.text.split_once(':').map_or("", |(_, keys)| keys);
+    let name = arm.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
         // A profile is a set of such knobs, by one name.
         let client = arm::ARM_KEYS.iter().any(|own| own.name == key && key != "profile");
         if key != "cc" && !client {
             let what = match key {
-                "profile" => format!("'profile={}' is a set of knobs of our TCP", arm.profile),
-                _ => format!("'{key}' is a knob of our TCP"),
+                "profile" => format!("'profile={}' is a set of knobs of our {name}", arm.profile),
+                _ => format!("'{key}' is a knob of our {name}"),
             };
             let what = format!("{what}; in the emulated world the kernel's runs, which takes cc");
             return Err(PlanError::at(&arm.place, what));
@@ -173,11 +178,11 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
         LossBy::Link => None,
         LossBy::Iptables => Some(Rules::install(&wiring, links, scenario.seed).map_err(|e| wrong(&e))?),
     };
-    if arm.transport == Transport::Mptcp {
+    if arm.is_kernels_multipath() {
         wiring.announce(arm.paths.unwrap_or(links.len())).map_err(|e| wrong(&e))?;
     }
     // Two that speak for protocol 132 on one host: ours is to be heard alone.
-    let beside = arm.transport == Transport::Sctp && !arm.encapsulated && kernel_has_sctp();
+    let beside = !arm.transport.is_kernels_emulated() && hosts::speaks(arm, IP_PROTOCOL) && kernel_has_sctp();
     if beside {
         wiring.silence_sctp(MARK).map_err(|e| wrong(&e))?;
     }

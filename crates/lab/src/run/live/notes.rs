@@ -1,13 +1,17 @@
 //! What there is to say of an emulated race beside its figures: a line each,
 //! among the result's warnings.
 
-use crate::plan::{Plan, Transport};
+use crate::plan::Plan;
 use crate::results::{Arm, Directions, Multipath, Outcome, Race, Rules};
 
 /// Every line.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
-    let ours = plan.arms.iter().any(|arm| arm.transport == Transport::Sctp);
-    let mut lines: Vec<String> = ours.then(|| OURS.to_owned()).into_iter().collect();
+    let mut lines: Vec<String> = Vec::new();
+    for remark in plan.arms.iter().filter_map(|arm| arm.transport.in_emulation()?.remark()) {
+        if !lines.iter().any(|line| line == remark) {
+            lines.push(remark.to_owned());
+        }
+    }
     let points = race.points.len();
     for (number, point) in race.points.iter().enumerate() {
         // Where networks differ, so do their losses: each is told by what sets it apart.
@@ -16,7 +20,7 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
         for (arm, planned) in point.arms.iter().zip(&plan.arms) {
             let name = format!("{}{place}", arm.arm);
             lines.extend(failed(&name, arm));
-            if planned.transport == Transport::Mptcp {
+            if planned.is_kernels_multipath() {
                 let told: Vec<_> = arm.runs.iter().filter_map(|run| run.multipath).collect();
                 lines.extend(multipath(&name, &told));
             }
@@ -30,10 +34,6 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     }
     lines
 }
-
-/// Whose SCTP it is.
-const OURS: &str =
-    "sctp is ours, in the emulated world, too; a kernel's own, where it has one, is sctp-kernel";
 
 /// Why a contestant did not finish.
 fn failed(name: &str, arm: &Arm) -> Option<String> {

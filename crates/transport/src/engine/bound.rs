@@ -1,0 +1,231 @@
+//! An engine's host in a world: how it starts, listens, connects and ends.
+
+use super::SessionEngine;
+use super::host::EngineHost;
+use super::session::EngineSession;
+use crate::connector::{ConnectError, Connector, ListenError, Listener};
+use crate::drive::drive;
+use crate::erased::{AnyConnector, AnyListener};
+use crate::protocol::{Host, Server, Totals};
+use crate::session::CloseReason;
+use crate::settings::Settings;
+use anabranch_base::trace::TraceRecord;
+use anabranch_world::{Datagrams, Work, World};
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A host's transport: one engine, one socket, one drive loop. A clone is the same host. It lives as long as any handle of
+/// it or of its sessions.
+pub struct BoundHost<W: World, E: SessionEngine> {
+    pub(crate) inner: Rc<Inner<W, E>>,
+}
+
+pub(crate) struct Inner<W: World, E: SessionEngine> {
+    pub(crate) world: W,
+    pub(crate) shared: Rc<RefCell<EngineHost<E>>>,
+    /// Runs the drive loop as long as this lives.
+    _driver: W::Task<()>,
+    /// Tells the engine of addresses and routes that come and go.
+    _follower: Option<W::Task<()>>,
+}
+
+impl<W: World, E: SessionEngine> fmt::Debug for BoundHost<W, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(E::NAME).finish_non_exhaustive()
+    }
+}
+
+impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<W: World, E: SessionEngine> BoundHost<W, E> {
+    /// Drives `engine` over `socket`: a world's own, or a layer around it. `follow`: the engine hears of addresses and
+    /// routes that change, and is given so many of the addresses at most; 0: of the routes alone.
+    pub fn over(world: W, engine: E, socket: impl Datagrams, follow: Option<usize>) -> Self {
+        let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
+        let task = drive(world.clone(), socket, shared.clone());
+        let driver = world.spawn(E::NAME, task);
+        let follower =
+            follow.map(|most| world.spawn("addresses", self::follow(world.clone(), shared.clone(), most)));
+        Self { inner: Rc::new(Inner { world, shared, _driver: driver, _follower: follower }) }
+    }
+
+    /// Begins a session with a server.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when nothing could be begun.
+    pub fn connect_to(&self, server: &Server) -> Result<EngineSession<W, E>, ConnectError> {
+        let mut shared = self.inner.shared.borrow_mut();
+        if let Some(reason) = &shared.failure {
+            return Err(ConnectError::Refused(reason.to_string()));
+        }
+        let id = shared.engine.connect(self.inner.world.now(), server)?;
+        let key = shared.opened(id);
+        drop(shared);
+        Ok(EngineSession::new(self.inner.clone(), id, key))
+    }
+
+    /// Takes in sessions that peers begin with `port`; `backlog` is how many
+    /// may wait to be taken, 0 for the engine's own number.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn listen_with(&self, port: u16, backlog: u32) -> Result<EngineListener<W, E>, ListenError> {
+        let mut shared = self.inner.shared.borrow_mut();
+        shared.engine.listen(port, backlog)?;
+        shared.listening(port, backlog);
+        drop(shared);
+        Ok(EngineListener { inner: self.inner.clone(), port })
+    }
+
+    /// Starts or stops keeping a trace.
+    pub fn set_tracing(&self, on: bool) {
+        self.inner.shared.borrow_mut().engine.set_tracing(on);
+    }
+
+    /// Takes the trace kept since the last call.
+    #[must_use]
+    pub fn take_trace(&self) -> Vec<TraceRecord> {
+        self.inner.shared.borrow_mut().engine.take_trace()
+    }
+
+    /// Closes all sessions in good order and waits until they are gone.
+    pub async fn close(&self) {
+        Host::close(self);
+        self.idle().await;
+    }
+
+    /// Waits until no session is alive.
+    pub async fn idle(&self) {
+        poll_fn(|cx| self.poll_idle(cx)).await;
+    }
+}
+
+impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
+    fn connector(&self, servers: Vec<Server>) -> AnyConnector {
+        AnyConnector::new(EngineConnector::new(self.clone(), servers))
+    }
+
+    fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
+        self.listen_with(port, backlog).map(AnyListener::new)
+    }
+
+    fn settings(&self) -> Option<Box<dyn Settings>> {
+        Some(self.inner.shared.borrow().engine.settings())
+    }
+
+    fn set_tracing(&self, on: bool) {
+        Self::set_tracing(self, on);
+    }
+
+    fn take_trace(&self) -> Vec<TraceRecord> {
+        Self::take_trace(self)
+    }
+
+    fn totals(&self) -> Totals {
+        self.inner.shared.borrow().engine.totals()
+    }
+
+    fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.inner.shared.borrow_mut().poll_idle(cx)
+    }
+
+    fn close(&self) {
+        let now = self.inner.world.now();
+        let mut shared = self.inner.shared.borrow_mut();
+        let live: Vec<_> = shared.live().collect();
+        for id in live {
+            shared.engine.close(now, id);
+        }
+        shared.wake_loop();
+    }
+}
+
+/// Keeps the engine's addresses those of the host, the first `most` of them; 0: as they are.
+async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineHost<E>>>, most: usize) {
+    loop {
+        poll_fn(|cx| world.poll_address_change(cx)).await;
+        let mut shared = shared.borrow_mut();
+        if most > 0 {
+            let mut present = world.addresses();
+            present.truncate(most);
+            shared.engine.follow_addresses(world.now(), &present);
+        }
+        // What had no way may have one now.
+        shared.engine.handle_routes(world.now());
+        shared.wake_loop();
+    }
+}
+
+/// Takes in sessions to one port.
+pub struct EngineListener<W: World, E: SessionEngine> {
+    inner: Rc<Inner<W, E>>,
+    port: u16,
+}
+
+impl<W: World, E: SessionEngine> fmt::Debug for EngineListener<W, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineListener").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+impl<W: World, E: SessionEngine> Listener for EngineListener<W, E> {
+    type Session = EngineSession<W, E>;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<EngineSession<W, E>, CloseReason>> {
+        let accepted = self.inner.shared.borrow_mut().poll_accept(self.port, cx);
+        accepted.map_ok(|(id, key)| {
+            self.inner.world.charge(Work::Connection);
+            EngineSession::new(self.inner.clone(), id, key)
+        })
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl<W: World, E: SessionEngine> Drop for EngineListener<W, E> {
+    fn drop(&mut self) {
+        self.inner.shared.borrow_mut().close_listener(self.inner.world.now(), self.port);
+    }
+}
+
+/// Opens sessions from one host to given servers.
+#[derive(Debug)]
+pub struct EngineConnector<W: World, E: SessionEngine> {
+    host: BoundHost<W, E>,
+    servers: Rc<[Server]>,
+}
+
+impl<W: World, E: SessionEngine> Clone for EngineConnector<W, E> {
+    fn clone(&self) -> Self {
+        Self { host: self.host.clone(), servers: self.servers.clone() }
+    }
+}
+
+impl<W: World, E: SessionEngine> EngineConnector<W, E> {
+    /// From `host` to `servers`, numbered in this order.
+    #[must_use]
+    pub fn new(host: BoundHost<W, E>, servers: Vec<impl Into<Server>>) -> Self {
+        Self { host, servers: servers.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl<W: World, E: SessionEngine> Connector for EngineConnector<W, E> {
+    type Session = EngineSession<W, E>;
+
+    fn connect(&self, server: usize) -> Result<EngineSession<W, E>, ConnectError> {
+        self.host.connect_to(self.servers.get(server).ok_or(ConnectError::NoSuchServer(server))?)
+    }
+
+    fn streams(&self) -> u64 {
+        self.host.inner.shared.borrow().engine.streams()
+    }
+}

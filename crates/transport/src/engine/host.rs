@@ -1,0 +1,484 @@
+//! The engine and what waits for it: sessions, backlogs, idleness, failure.
+
+use super::SessionEngine;
+use crate::drive::{EngineOwner, Notify};
+use crate::session::{CloseReason, StreamId};
+use crate::table::Table;
+use crate::waiters::{Waiter, Waiters};
+use anabranch_base::time::Instant;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::task::{Context, Poll};
+
+/// What the drive loop and all handles of a host share.
+#[derive(Debug)]
+pub struct EngineHost<E: SessionEngine> {
+    /// The engine.
+    pub engine: E,
+    pub(super) notify: Notify,
+    pub(super) sessions: Table<E::Id, SessionState>,
+    listeners: BTreeMap<u16, Backlog<E::Id>>,
+    /// The socket failed.
+    pub(super) failure: Option<CloseReason>,
+    idle: Waiters,
+}
+
+/// Sessions that were accepted and not yet taken.
+#[derive(Debug)]
+struct Backlog<I> {
+    /// How many may wait.
+    limit: usize,
+    waiting: VecDeque<I>,
+    acceptor: Waiter,
+}
+
+/// What this side knows of a session beyond the engine.
+#[derive(Debug)]
+pub(super) struct SessionState {
+    key: u64,
+    /// Pairs that exist both ways; what was asked for until it is established.
+    pub(super) streams: u64,
+    pub(super) established: bool,
+    /// The peer began it.
+    accepted: bool,
+    /// Streams that have been asked for on top and not been answered: out, in.
+    pub(super) growing: (u64, u64),
+    /// The peer sends nothing any more.
+    peer_finished: bool,
+    pub(super) closed: Option<CloseReason>,
+    /// An application holds it, or may still take it from a backlog.
+    held: bool,
+    /// Wait for the handshake or the end.
+    pub(super) state_waiters: Waiters,
+    pub(super) acceptors: Waiters,
+    /// Streams the peer has begun and nobody holds.
+    pub(super) begun: VecDeque<StreamId>,
+    /// By stream number, as far as streams are in use: the first of them, and others.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) others: BTreeMap<StreamId, Box<Lane>>,
+    /// Streams that wait for room, in turn.
+    writers: BTreeMap<u64, StreamId>,
+    next_turn: u64,
+}
+
+/// One stream pair.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) open: bool,
+    /// Stands in `begun`.
+    pub(super) announced: bool,
+    /// It is the session's one stream, and somebody has held it: who lets it go lets the session go.
+    taken: bool,
+    pub(super) reader: Waiter,
+    pub(super) writer: Waiter,
+    /// Its place among the writers, and whether it has written since it took it.
+    turn: Option<u64>,
+    had_its_turn: bool,
+    /// All is read, and nothing has come since.
+    pub(super) dry: bool,
+    pub(super) read: u64,
+    pub(super) written: u64,
+    /// The peer has cancelled what whoever holds it is at.
+    pub(super) cancelled: bool,
+    /// It is reset by our wish: what has come of it, out and in.
+    pub(super) resetting: Option<[Option<bool>; 2]>,
+}
+
+impl<E: SessionEngine> EngineHost<E> {
+    pub(super) fn new(engine: E) -> Self {
+        Self {
+            engine,
+            notify: Notify::default(),
+            sessions: Table::default(),
+            listeners: BTreeMap::new(),
+            failure: None,
+            idle: Waiters::default(),
+        }
+    }
+
+    /// Has the drive loop look at the engine again.
+    pub fn wake_loop(&self) {
+        self.notify.notify();
+    }
+
+    /// A session was begun here.
+    pub(super) fn opened(&mut self, id: E::Id) -> u64 {
+        let key = self.engine.trace_key(id);
+        self.sessions.insert(id, SessionState::new(key, self.engine.streams()));
+        self.engine.publish();
+        self.notify.notify();
+        key
+    }
+
+    /// Takes in sessions to a port that is ours.
+    pub(super) fn listening(&mut self, port: u16, backlog: u32) {
+        let limit = if backlog == 0 { MAX_BACKLOG } else { MAX_BACKLOG.min(backlog as usize) };
+        let backlog = Backlog { limit, waiting: VecDeque::new(), acceptor: Waiter::default() };
+        self.listeners.insert(port, backlog);
+    }
+
+    /// Sessions that have not ended.
+    pub(super) fn live(&self) -> impl Iterator<Item = E::Id> {
+        self.sessions.iter().filter(|(_, session)| session.closed.is_none()).map(|(id, _)| id)
+    }
+
+    pub(super) fn poll_idle(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.live().next().is_none() {
+            return Poll::Ready(());
+        }
+        self.idle.add(cx);
+        Poll::Pending
+    }
+
+    pub(super) fn poll_accept(
+        &mut self,
+        port: u16,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(E::Id, u64), CloseReason>> {
+        if let Some(backlog) = self.listeners.get_mut(&port) {
+            if let Some(id) = backlog.waiting.pop_front() {
+                self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
+                let key = self.sessions.get(&id).map_or(0, |session| session.key);
+                return Poll::Ready(Ok((id, key)));
+            }
+            backlog.acceptor.wait(cx);
+        }
+        match &self.failure {
+            Some(reason) => Poll::Ready(Err(reason.clone())),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(super) fn close_listener(&mut self, now: Instant, port: u16) {
+        self.engine.close_listener(port);
+        for id in self.listeners.remove(&port).map(|backlog| backlog.waiting).unwrap_or_default() {
+            self.engine.abort(now, id);
+            self.let_go(now, id);
+        }
+        self.notify.notify();
+    }
+
+    /// No handle of the session is left: it ends in good order by itself.
+    pub(super) fn let_go(&mut self, now: Instant, id: E::Id) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.held = false;
+        if session.closed.is_some() {
+            self.sessions.remove(&id);
+            self.engine.release(now, id);
+        } else {
+            self.engine.close(now, id);
+        }
+        self.notify.notify();
+    }
+
+    /// The handshake of a session that was begun here is done; both ends can use so many streams.
+    pub fn established(&mut self, id: E::Id, streams: u64) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.streams = streams;
+            session.established = true;
+            session.begin::<E>();
+            session.state_waiters.wake();
+        }
+    }
+
+    /// A peer has begun a session with `port`, and the handshake is done.
+    pub fn accepted(&mut self, now: Instant, id: E::Id, port: u16, streams: u64) {
+        let Some(backlog) = self.listeners.get_mut(&port).filter(|b| b.waiting.len() < b.limit) else {
+            self.engine.abort(now, id);
+            return;
+        };
+        let mut session = SessionState::new(self.engine.trace_key(id), streams);
+        session.established = true;
+        session.accepted = true;
+        session.begin::<E>();
+        self.engine.accepted(id, port);
+        self.sessions.insert(id, session);
+        backlog.waiting.push_back(id);
+        // An engine may drop the end of a handshake that finds the queue full; the peer tries again.
+        self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
+        backlog.acceptor.wake();
+    }
+
+    /// Something can be read from a stream, or its end.
+    #[inline]
+    pub fn readable(&mut self, id: E::Id, stream: StreamId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.readable(stream);
+        }
+    }
+
+    /// There is room to write again.
+    #[inline]
+    pub fn writable(&mut self, id: E::Id) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.writable();
+        }
+    }
+
+    /// The peer sends nothing new on the whole session.
+    pub fn peer_finished(&mut self, id: E::Id) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.peer_finished = true;
+            session.wake_all();
+        }
+    }
+
+    /// Of the streams that were asked for so many have been added, or will not be; there are `streams` now, if that is
+    /// known.
+    pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.growing.0 = session.growing.0.saturating_sub(outgoing);
+        session.growing.1 = session.growing.1.saturating_sub(incoming);
+        if session.growing == (0, 0) {
+            session.state_waiters.wake();
+        }
+        if let Some(streams) = streams {
+            session.streams = streams;
+        }
+    }
+
+    /// The session has ended.
+    pub fn closed(&mut self, now: Instant, id: E::Id, reason: CloseReason) {
+        if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.closed.is_none()) {
+            session.closed = Some(reason);
+            session.wake_all();
+            if !session.held {
+                self.sessions.remove(&id);
+                self.engine.release(now, id);
+            }
+        }
+        if self.live().next().is_none() {
+            self.idle.wake();
+        }
+    }
+
+    /// Whether the handshake of a session is done, and whether the peer began it.
+    #[must_use]
+    pub fn progress(&self, id: E::Id) -> (bool, bool) {
+        self.sessions.get(&id).map_or((false, false), |session| (session.established, session.accepted))
+    }
+}
+
+impl<E: SessionEngine> EngineOwner for EngineHost<E> {
+    type Engine = E;
+
+    fn engine(&mut self) -> &mut E {
+        &mut self.engine
+    }
+
+    fn notify(&mut self) -> &mut Notify {
+        &mut self.notify
+    }
+
+    #[inline]
+    fn handle_event(&mut self, now: Instant, event: E::Event) {
+        E::handle_event(self, now, event);
+    }
+
+    fn handle_failure(&mut self, error: &io::Error) {
+        let reason = CloseReason::Network(error.to_string());
+        self.failure = Some(reason.clone());
+        for session in self.sessions.values_mut() {
+            if session.closed.is_none() {
+                session.closed = Some(reason.clone());
+            }
+            session.wake_all();
+        }
+        for backlog in self.listeners.values_mut() {
+            backlog.acceptor.wake();
+        }
+        self.idle.wake();
+    }
+}
+
+impl SessionState {
+    pub(super) fn new(key: u64, streams: u64) -> Self {
+        Self {
+            key,
+            streams,
+            established: false,
+            accepted: false,
+            growing: (0, 0),
+            peer_finished: false,
+            closed: None,
+            held: true,
+            state_waiters: Waiters::default(),
+            acceptors: Waiters::default(),
+            begun: VecDeque::new(),
+            lanes: Vec::new(),
+            others: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            next_turn: 0,
+        }
+    }
+
+    /// The one stream of a session is there as soon as the session is.
+    fn begin<E: SessionEngine>(&mut self) {
+        if E::ONE_STREAM {
+            let lane = self.lane(0);
+            if !std::mem::replace(&mut lane.taken, true) {
+                lane.announced = true;
+                self.announce(0);
+            }
+        }
+    }
+
+    /// The stream pair of this number.
+    #[inline]
+    pub(super) fn lane(&mut self, stream: StreamId) -> &mut Lane {
+        if stream < self.lanes.len() as u64 {
+            &mut self.lanes[stream as usize]
+        } else {
+            self.new_lane(stream)
+        }
+    }
+
+    #[cold]
+    fn new_lane(&mut self, stream: StreamId) -> &mut Lane {
+        if stream >= NEAR {
+            return self.others.entry(stream).or_default();
+        }
+        let index = stream as usize;
+        if index < 4 {
+            // Thousands of sessions may use no more.
+            self.lanes.reserve_exact(index + 1 - self.lanes.len());
+        }
+        self.lanes.resize_with(index + 1, Lane::default);
+        &mut self.lanes[index]
+    }
+
+    /// What a read or an accept that finds nothing more should say; `None`: wait.
+    #[inline]
+    pub(super) fn end(&self) -> Option<CloseReason> {
+        if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }
+    }
+
+    #[cold]
+    fn reason(&self) -> CloseReason {
+        self.closed.clone().unwrap_or(CloseReason::Finished)
+    }
+
+    #[inline]
+    pub(super) fn wait_to_read(&mut self, stream: StreamId, cx: &Context<'_>) {
+        self.lane(stream).reader.wait(cx);
+    }
+
+    /// Queues a stream for room in the send buffer. One that has written since
+    /// it queued last goes to the end; one that has not keeps its place.
+    pub(super) fn wait_to_write(&mut self, stream: StreamId, cx: &Context<'_>) {
+        let next = self.next_turn;
+        let lane = self.lane(stream);
+        lane.writer.wait(cx);
+        if lane.turn.is_some() && !lane.had_its_turn {
+            return;
+        }
+        lane.had_its_turn = false;
+        let before = lane.turn.replace(next);
+        if let Some(turn) = before {
+            self.writers.remove(&turn);
+        }
+        self.writers.insert(next, stream);
+        self.next_turn += 1;
+    }
+
+    /// The stream has written something.
+    pub(super) fn wrote(&mut self, stream: StreamId, bytes: u64) {
+        let lane = self.lane(stream);
+        lane.written += bytes;
+        lane.had_its_turn = true;
+    }
+
+    /// Nobody holds the stream any more.
+    pub(super) fn give_back(&mut self, stream: StreamId) {
+        let lane = self.lane(stream);
+        lane.open = false;
+        lane.cancelled = false;
+        lane.resetting = None;
+        lane.reader.forget();
+        lane.writer.forget();
+        if let Some(turn) = lane.turn.take() {
+            self.writers.remove(&turn);
+        }
+    }
+
+    /// Takes a stream that the peer has begun.
+    pub(super) fn take_begun(&mut self) -> Option<StreamId> {
+        let stream = self.begun.pop_front()?;
+        self.lane(stream).announced = false;
+        Some(stream)
+    }
+
+    /// The stream is held from here on.
+    pub(super) fn hold<E: SessionEngine>(&mut self, stream: StreamId) {
+        let lane = self.lane(stream);
+        lane.open = true;
+        lane.taken = E::ONE_STREAM;
+        if std::mem::take(&mut lane.announced) {
+            self.begun.retain(|&begun| begun != stream);
+        }
+    }
+
+    /// Something can be read from the stream.
+    #[inline]
+    pub(super) fn readable(&mut self, stream: StreamId) {
+        let lane = self.lane(stream);
+        lane.dry = false;
+        if lane.open {
+            lane.reader.wake();
+        } else if !lane.taken && !std::mem::replace(&mut lane.announced, true) {
+            self.announce(stream);
+        }
+    }
+
+    #[cold]
+    fn announce(&mut self, stream: StreamId) {
+        self.begun.push_back(stream);
+        self.acceptors.wake();
+    }
+
+    fn writable(&mut self) {
+        for &stream in self.writers.values() {
+            let lane = match self.lanes.get_mut(usize::try_from(stream).unwrap_or(usize::MAX)) {
+                Some(lane) => Some(lane),
+                None => self.others.get_mut(&stream).map(|lane| &mut **lane),
+            };
+            if let Some(lane) = lane {
+                lane.writer.wake();
+            }
+        }
+    }
+
+    pub(super) fn wake_all(&mut self) {
+        self.state_waiters.wake();
+        self.acceptors.wake();
+        for lane in self.lanes.iter_mut().chain(self.others.values_mut().map(|lane| &mut **lane)) {
+            lane.reader.wake();
+            lane.writer.wake();
+        }
+    }
+}
+
+/// Streams whose state lies in one piece: one packet of a peer may name the very last.
+const NEAR: StreamId = 256;
+/// Sessions that may wait to be taken, a port.
+const MAX_BACKLOG: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One byte on the last of 65,535 streams takes one stream's memory.
+    #[test]
+    fn a_stream_far_out_costs_what_one_costs() {
+        let mut session = SessionState::new(1, u64::from(u16::MAX));
+        for stream in [65_534, 3, 300] {
+            session.readable(stream);
+            session.wrote(stream, 7);
+        }
+        assert!((session.lanes.len() as u64) < NEAR && session.others.len() == 2);
+        assert_eq!(std::iter::from_fn(|| session.take_begun()).collect::<Vec<_>>(), [65_534, 3, 300]);
+        assert!([65_534, 3, 300].iter().all(|&stream| session.lane(stream).written == 7));
+        assert_eq!(session.in_use(&[3, 299, 300]), [3, 300]);
+        assert_eq!(session.in_use(&[]), [0, 1, 2, 3, 300, 65_534]);
+    }
+}

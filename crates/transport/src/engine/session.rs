@@ -1,0 +1,398 @@
+//! The handles an application holds of a session and its streams.
+
+use super::bound::Inner;
+use super::host::{EngineHost, Lane, SessionState};
+use super::{Refusal, SessionEngine, Write};
+use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
+use anabranch_world::World;
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A session of an engine.
+pub struct EngineSession<W: World, E: SessionEngine> {
+    pub(crate) held: Rc<Held<W, E>>,
+}
+
+/// One per session: closes it when the last handle is gone.
+pub(crate) struct Held<W: World, E: SessionEngine> {
+    pub(crate) host: Rc<Inner<W, E>>,
+    pub(crate) id: E::Id,
+    key: u64,
+}
+
+impl<W: World, E: SessionEngine> Drop for Held<W, E> {
+    fn drop(&mut self) {
+        self.host.shared.borrow_mut().let_go(self.host.world.now(), self.id);
+    }
+}
+
+impl<W: World, E: SessionEngine> fmt::Debug for EngineSession<W, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineSession").field("id", &self.held.id).finish_non_exhaustive()
+    }
+}
+
+impl<W: World, E: SessionEngine> Clone for EngineSession<W, E> {
+    fn clone(&self) -> Self {
+        Self { held: self.held.clone() }
+    }
+}
+
+impl<W: World, E: SessionEngine> EngineSession<W, E> {
+    pub(super) fn new(host: Rc<Inner<W, E>>, id: E::Id, key: u64) -> Self {
+        Self { held: Rc::new(Held { host, id, key }) }
+    }
+
+    /// What the engine knows of it.
+    pub(crate) fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
+        look(&mut self.held.host.shared.borrow_mut().engine, self.held.id)
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut SessionState) -> R) -> Result<R, CloseReason> {
+        let mut shared = self.held.host.shared.borrow_mut();
+        shared.sessions.get_mut(&self.held.id).map(look).ok_or(CloseReason::Aborted)
+    }
+
+    fn command(&self, give: impl FnOnce(&mut E, E::Id)) {
+        let mut shared = self.held.host.shared.borrow_mut();
+        give(&mut shared.engine, self.held.id);
+        shared.notify.notify();
+    }
+
+    fn take(&self, number: StreamId) -> EngineStream<W, E> {
+        EngineStream {
+            held: self.held.clone(),
+            number,
+            finished: false,
+            delivery: Delivery::default(),
+            marks: E::Marks::default(),
+        }
+    }
+}
+
+impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
+    type Stream = EngineStream<W, E>;
+
+    fn id(&self) -> u64 {
+        self.held.key
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        self.with_engine(|engine, id| engine.peer(id))
+    }
+
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        let state = self.with(|session| {
+            if session.established {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(reason) = &session.closed {
+                return Poll::Ready(Err(reason.clone()));
+            }
+            session.state_waiters.add(cx);
+            Poll::Pending
+        });
+        state.unwrap_or_else(|gone| Poll::Ready(Err(gone)))
+    }
+
+    fn early_data(&self) -> bool {
+        self.with_engine(|engine, _| engine.early_data())
+    }
+
+    fn streams(&self) -> u64 {
+        self.with(|session| session.streams).unwrap_or(0)
+    }
+
+    fn grow(&self, more: u64) {
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        let EngineHost { engine, sessions, notify, .. } = &mut *shared;
+        let Some(session) = sessions.get_mut(&self.held.id) else { return };
+        // Refused here, it is over before it began, and whoever waits for it is told so.
+        if session.growing == (0, 0) && engine.add_streams(now, self.held.id, more) {
+            session.growing = (more, more);
+            notify.notify();
+        }
+    }
+
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
+        let state = self.with(|session| {
+            if session.growing == (0, 0) || session.closed.is_some() {
+                return Poll::Ready(session.streams);
+            }
+            session.state_waiters.add(cx);
+            Poll::Pending
+        });
+        state.unwrap_or(Poll::Ready(0))
+    }
+
+    fn open(&self, number: StreamId) -> Result<EngineStream<W, E>, OpenError> {
+        self.with(|session| {
+            if let Some(reason) = &session.closed {
+                return Err(OpenError::Closed(reason.clone()));
+            }
+            let streams = session.streams;
+            if number >= streams {
+                return Err(OpenError::NoSuchStream { number, streams });
+            }
+            if session.lane(number).open {
+                return Err(OpenError::AlreadyOpen(number));
+            }
+            session.hold::<E>(number);
+            Ok(())
+        })??;
+        Ok(self.take(number))
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<EngineStream<W, E>, CloseReason>> {
+        let number = self.with(|session| {
+            if let Some(number) = session.take_begun() {
+                session.hold::<E>(number);
+                return Poll::Ready(Ok(number));
+            }
+            if let Some(reason) = session.end() {
+                return Poll::Ready(Err(reason));
+            }
+            session.acceptors.add(cx);
+            Poll::Pending
+        });
+        number.unwrap_or_else(|gone| Poll::Ready(Err(gone))).map_ok(|number| self.take(number))
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        let state = self.with(|session| {
+            if let Some(reason) = &session.closed {
+                return Poll::Ready(reason.clone());
+            }
+            session.state_waiters.add(cx);
+            Poll::Pending
+        });
+        state.unwrap_or_else(Poll::Ready)
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.with_engine(|engine, id| engine.unacknowledged(id))
+    }
+
+    fn close(&self) {
+        let now = self.held.host.world.now();
+        self.command(|engine, id| engine.close(now, id));
+    }
+
+    fn abort(&self) {
+        let now = self.held.host.world.now();
+        self.command(|engine, id| engine.abort(now, id));
+    }
+}
+
+/// A stream of a session, as a two-way sequence of bytes.
+pub struct EngineStream<W: World, E: SessionEngine> {
+    pub(crate) held: Rc<Held<W, E>>,
+    pub(crate) number: StreamId,
+    finished: bool,
+    /// How whole messages go.
+    delivery: Delivery,
+    /// What the engine marks all writes with, when the application has said so.
+    pub(crate) marks: E::Marks,
+}
+
+impl<W: World, E: SessionEngine> fmt::Debug for EngineStream<W, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineStream").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
+    fn drop(&mut self) {
+        let (id, number) = (self.held.id, self.number);
+        let mut shared = self.held.host.shared.borrow_mut();
+        let unread = shared.engine.has_unread(id, number);
+        if let Some(session) = shared.sessions.get_mut(&id) {
+            session.give_back(number);
+            if unread {
+                session.readable(number);
+            }
+        }
+    }
+}
+
+impl<W: World, E: SessionEngine> EngineStream<W, E> {
+    /// Reads by `read`, which tells what it read and whether nothing more is there; `None`: nothing.
+    #[inline]
+    pub(crate) fn read_by<R>(
+        &mut self,
+        cx: &Context<'_>,
+        end: impl FnOnce() -> R,
+        read: impl FnOnce(&mut E, E::Id, StreamId) -> (Option<(R, usize)>, bool),
+    ) -> Poll<Result<R, CloseReason>> {
+        let (id, stream) = (self.held.id, self.number);
+        let mut shared = self.held.host.shared.borrow_mut();
+        let EngineHost { engine, sessions, notify, .. } = &mut *shared;
+        let Some(session) = sessions.get_mut(&id) else {
+            return Poll::Ready(Err(CloseReason::Aborted));
+        };
+        let lane = session.lane(stream);
+        if lane.cancelled {
+            return Poll::Ready(Err(CloseReason::Cancelled));
+        }
+        // Most reads take all there is, and the next one need not ask.
+        if !lane.dry {
+            let (got, dry) = read(engine, id, stream);
+            lane.dry = dry;
+            if let Some((got, bytes)) = got {
+                lane.read += bytes as u64;
+                // Room in the receive buffer may be worth telling the peer; mostly it is not.
+                if engine.has_output() {
+                    notify.notify();
+                }
+                return Poll::Ready(Ok(got));
+            }
+        }
+        match session.end() {
+            Some(CloseReason::Finished) => Poll::Ready(Ok(end())),
+            Some(reason) => Poll::Ready(Err(reason)),
+            None if engine.is_finished(id, stream) => Poll::Ready(Ok(end())),
+            None => {
+                session.wait_to_read(stream, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Writes messages of so many bytes, or cuts where it pleases.
+    fn write(
+        &mut self,
+        cx: &Context<'_>,
+        from: &[u8],
+        message: Option<usize>,
+    ) -> Poll<Result<usize, CloseReason>> {
+        if from.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        if self.finished {
+            return Poll::Ready(Err(CloseReason::Finished));
+        }
+        let (id, stream) = (self.held.id, self.number);
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        let EngineHost { engine, sessions, notify, .. } = &mut *shared;
+        let Some(session) = sessions.get_mut(&id) else {
+            return Poll::Ready(Err(CloseReason::Aborted));
+        };
+        if session.lane(stream).cancelled {
+            return Poll::Ready(Err(CloseReason::Cancelled));
+        }
+        let write = Write { stream, message, delivery: self.delivery, marks: self.marks };
+        let taken = match engine.send(now, id, write, from) {
+            Ok(taken) => taken,
+            Err(Refusal::Closed) => {
+                return Poll::Ready(Err(session.closed.clone().unwrap_or(CloseReason::Finished)));
+            }
+            Err(Refusal::Failed(reason)) => return Poll::Ready(Err(reason)),
+        };
+        if taken == 0 {
+            session.wait_to_write(stream, cx);
+            return Poll::Pending;
+        }
+        session.wrote(stream, taken as u64);
+        if engine.has_work() {
+            notify.notify();
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    fn position(&self, of: impl FnOnce(&Lane) -> u64) -> u64 {
+        let mut shared = self.held.host.shared.borrow_mut();
+        shared.sessions.get_mut(&self.held.id).map_or(0, |session| of(session.lane(self.number)))
+    }
+}
+
+impl<W: World, E: SessionEngine> Stream for EngineStream<W, E> {
+    fn number(&self) -> StreamId {
+        self.number
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.position(|lane| lane.read)
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.position(|lane| lane.written)
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.held.host.shared.borrow().engine.unacknowledged(self.held.id)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        if into.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let now = self.held.host.world.now();
+        self.read_by(
+            cx,
+            || 0,
+            |engine, id, stream| {
+                let (bytes, dry) = engine.recv(now, id, stream, into);
+                ((bytes > 0).then_some((bytes, bytes)), dry)
+            },
+        )
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        self.write(cx, from, None)
+    }
+
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.write(cx, message, Some(message.len()))
+    }
+
+    fn poll_write_messages(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &[u8],
+        size: usize,
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.write(cx, from, Some(size))
+    }
+
+    fn set_delivery(&mut self, delivery: Delivery) {
+        self.delivery = delivery;
+        let (now, id, stream) = (self.held.host.world.now(), self.held.id, self.number);
+        self.held.host.shared.borrow_mut().engine.set_delivery(now, id, stream, delivery);
+    }
+
+    fn reset(&mut self) -> bool {
+        let now = self.held.host.world.now();
+        self.held.host.shared.borrow_mut().reset(now, self.held.id, self.number)
+    }
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut shared = self.held.host.shared.borrow_mut();
+        match shared.sessions.get_mut(&self.held.id) {
+            Some(session) => session.poll_reset(self.number, cx),
+            None => Poll::Ready(false),
+        }
+    }
+
+    fn finish(&mut self) {
+        if !E::HALF_CLOSE {
+            self.finished = true;
+            return;
+        }
+        let now = self.held.host.world.now();
+        let mut shared = self.held.host.shared.borrow_mut();
+        shared.engine.finish(now, self.held.id, self.number);
+        shared.notify.notify();
+    }
+
+    fn half_closes(&self) -> bool {
+        E::HALF_CLOSE
+    }
+}

@@ -1,0 +1,320 @@
+//! Sessions of any transport behind one type.
+//!
+//! Code that is generic over [`Session`] is compiled once a transport; with these it is compiled once. A call through them
+//! costs one more indirect jump and no allocation, but one for each session and stream that begins. Programs whose speed is
+//! measured keep the concrete types.
+
+use crate::connector::{ConnectError, Connector, Listener};
+use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
+use std::fmt;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A stream of any transport.
+pub type AnyStream = Box<dyn Stream>;
+
+impl Stream for AnyStream {
+    fn number(&self) -> StreamId {
+        (**self).number()
+    }
+
+    fn bytes_read(&self) -> u64 {
+        (**self).bytes_read()
+    }
+
+    fn bytes_written(&self) -> u64 {
+        (**self).bytes_written()
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        (**self).unacknowledged()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
+        (**self).poll_read(cx, into)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
+        (**self).poll_write(cx, from)
+    }
+
+    fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize, CloseReason>> {
+        (**self).poll_write_vectored(cx, slices)
+    }
+
+    fn poll_write_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &[u8],
+    ) -> Poll<Result<usize, CloseReason>> {
+        (**self).poll_write_message(cx, message)
+    }
+
+    fn poll_write_messages(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &[u8],
+        size: usize,
+    ) -> Poll<Result<usize, CloseReason>> {
+        (**self).poll_write_messages(cx, from, size)
+    }
+
+    fn set_delivery(&mut self, delivery: Delivery) {
+        (**self).set_delivery(delivery);
+    }
+
+    fn reset(&mut self) -> bool {
+        (**self).reset()
+    }
+
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        (**self).poll_reset(cx)
+    }
+
+    fn finish(&mut self) {
+        (**self).finish();
+    }
+
+    fn half_closes(&self) -> bool {
+        (**self).half_closes()
+    }
+}
+
+/// What [`AnySession`] asks of a session.
+trait SessionObject {
+    fn id(&self) -> u64;
+    fn peer(&self) -> Option<SocketAddr>;
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
+    fn early_data(&self) -> bool;
+    fn streams(&self) -> u64;
+    fn grow(&self, more: u64);
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
+    fn open(&self, number: StreamId) -> Result<AnyStream, OpenError>;
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>>;
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
+    fn unacknowledged(&self) -> u64;
+    fn close(&self);
+    fn abort(&self);
+}
+
+impl<S: Session> SessionObject for S {
+    fn id(&self) -> u64 {
+        Session::id(self)
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        Session::peer(self)
+    }
+
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        Session::poll_established(self, cx)
+    }
+
+    fn early_data(&self) -> bool {
+        Session::early_data(self)
+    }
+
+    fn streams(&self) -> u64 {
+        Session::streams(self)
+    }
+
+    fn grow(&self, more: u64) {
+        Session::grow(self, more);
+    }
+
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
+        Session::poll_grown(self, cx)
+    }
+
+    fn open(&self, number: StreamId) -> Result<AnyStream, OpenError> {
+        Session::open(self, number).map(|stream| Box::new(stream) as AnyStream)
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
+        Session::poll_accept(self, cx).map_ok(|stream| Box::new(stream) as AnyStream)
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        Session::poll_closed(self, cx)
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        Session::unacknowledged(self)
+    }
+
+    fn close(&self) {
+        Session::close(self);
+    }
+
+    fn abort(&self) {
+        Session::abort(self);
+    }
+}
+
+/// A session of any transport.
+#[derive(Clone)]
+pub struct AnySession(Rc<dyn SessionObject>);
+
+impl AnySession {
+    /// Of this one.
+    pub fn new(session: impl Session) -> Self {
+        Self(Rc::new(session))
+    }
+}
+
+impl fmt::Debug for AnySession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnySession").field("id", &self.0.id()).finish_non_exhaustive()
+    }
+}
+
+impl Session for AnySession {
+    type Stream = AnyStream;
+
+    fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    fn peer(&self) -> Option<SocketAddr> {
+        self.0.peer()
+    }
+
+    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {
+        self.0.poll_established(cx)
+    }
+
+    fn early_data(&self) -> bool {
+        self.0.early_data()
+    }
+
+    fn streams(&self) -> u64 {
+        self.0.streams()
+    }
+
+    fn grow(&self, more: u64) {
+        self.0.grow(more);
+    }
+
+    fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64> {
+        self.0.poll_grown(cx)
+    }
+
+    fn open(&self, number: StreamId) -> Result<AnyStream, OpenError> {
+        self.0.open(number)
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<AnyStream, CloseReason>> {
+        self.0.poll_accept(cx)
+    }
+
+    fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        self.0.poll_closed(cx)
+    }
+
+    fn unacknowledged(&self) -> u64 {
+        self.0.unacknowledged()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+
+    fn abort(&self) {
+        self.0.abort();
+    }
+}
+
+/// What [`AnyConnector`] asks of a connector.
+trait ConnectorObject {
+    fn connect(&self, server: usize) -> Result<AnySession, ConnectError>;
+    fn streams(&self) -> u64;
+}
+
+impl<C: Connector> ConnectorObject for C {
+    fn connect(&self, server: usize) -> Result<AnySession, ConnectError> {
+        Connector::connect(self, server).map(AnySession::new)
+    }
+
+    fn streams(&self) -> u64 {
+        Connector::streams(self)
+    }
+}
+
+/// Opens sessions of any transport.
+#[derive(Clone)]
+pub struct AnyConnector(Rc<dyn ConnectorObject>);
+
+impl AnyConnector {
+    /// By this one.
+    pub fn new(connector: impl Connector) -> Self {
+        Self(Rc::new(connector))
+    }
+}
+
+impl fmt::Debug for AnyConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyConnector").finish_non_exhaustive()
+    }
+}
+
+impl Connector for AnyConnector {
+    type Session = AnySession;
+
+    fn connect(&self, server: usize) -> Result<AnySession, ConnectError> {
+        self.0.connect(server)
+    }
+
+    fn streams(&self) -> u64 {
+        self.0.streams()
+    }
+}
+
+/// What [`AnyListener`] asks of a listener.
+trait ListenerObject {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<AnySession, CloseReason>>;
+    fn port(&self) -> u16;
+}
+
+impl<L: Listener> ListenerObject for L {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<AnySession, CloseReason>> {
+        Listener::poll_accept(self, cx).map_ok(AnySession::new)
+    }
+
+    fn port(&self) -> u16 {
+        Listener::port(self)
+    }
+}
+
+/// Takes in sessions of any transport.
+pub struct AnyListener(Box<dyn ListenerObject>);
+
+impl AnyListener {
+    /// By this one.
+    pub fn new(listener: impl Listener) -> Self {
+        Self(Box::new(listener))
+    }
+}
+
+impl fmt::Debug for AnyListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyListener").field("port", &self.0.port()).finish_non_exhaustive()
+    }
+}
+
+impl Listener for AnyListener {
+    type Session = AnySession;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<AnySession, CloseReason>> {
+        self.0.poll_accept(cx)
+    }
+
+    fn port(&self) -> u16 {
+        self.0.port()
+    }
+}

@@ -1,0 +1,481 @@
+//! SCTP's endpoint as an engine of sessions: an association is a session, a stream pair is a stream.
+//!
+//! Beside the endpoint it owns what ties it to the rest of the host: ports that other programs must not take, and the
+//! directory of several endpoints behind one port.
+
+use super::shards::Member;
+use super::{CAPABILITIES, PPID_HTTP};
+use crate::connector::{ConnectError, ListenError};
+use crate::engine::{EngineHost, Refusal, SessionEngine, Ways, Write};
+use crate::protocol::{PathChange, PathState, Server, Totals};
+use crate::session::{CloseReason, Delivery, StreamId};
+use crate::settings::{Knob, Settings};
+use anabranch_base::time::Instant;
+use anabranch_base::trace::TraceRecord;
+use anabranch_base::{Batch, Engine, Icmp, Packet};
+use anabranch_sctp::{
+    Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
+    Event, ListenError as EngineListenError, Message, Received, SendError, position_anew,
+};
+use anabranch_world::{PortClaim, Ports};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// An endpoint among the others of its host.
+#[derive(Debug)]
+pub struct SctpEngine {
+    pub(super) endpoint: Endpoint,
+    /// The UDP encapsulation port of this host's addresses, or 0.
+    port: u16,
+    /// Streams that a new association asks for.
+    streams: u16,
+    /// DATA rides with COOKIE ECHO.
+    early_data: bool,
+    /// Which of several endpoints behind one port this is.
+    pub(super) member: Option<Member>,
+    /// Our ports among those of the host's other programs.
+    pub(super) ports: Option<Arc<dyn Ports>>,
+    /// Ports we listen on, and those of associations: each is ours as long as it is in use.
+    listening: BTreeMap<u16, PortClaim>,
+    claims: BTreeMap<AssociationId, PortClaim>,
+}
+
+impl SctpEngine {
+    pub(super) fn new(endpoint: Endpoint) -> Self {
+        let config = endpoint.config();
+        // Answers come back on the streams of their requests: it takes both directions.
+        let (streams, early_data) = (config.streams.min(config.inbound_streams()), config.cookie_data);
+        Self {
+            endpoint,
+            port: 0,
+            streams,
+            early_data,
+            member: None,
+            ports: None,
+            listening: BTreeMap::new(),
+            claims: BTreeMap::new(),
+        }
+    }
+
+    /// Reads at most the rest of one user message.
+    pub(super) fn recv_message(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        stream: StreamId,
+        into: &mut [u8],
+    ) -> Option<Received> {
+        self.endpoint.recv(now, id, number(stream), into).ok().flatten()
+    }
+}
+
+impl Engine for SctpEngine {
+    type Event = Event;
+
+    #[inline]
+    fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
+        self.endpoint.handle_packet(now, packet);
+    }
+
+    #[inline]
+    fn handle_batch(&mut self, now: Instant, batch: &mut Batch) {
+        self.endpoint.handle_batch(now, batch);
+    }
+
+    fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
+        self.endpoint.handle_icmp(now, icmp, quoted);
+    }
+
+    fn handle_unsent(&mut self, now: Instant, packet: Packet<'_>) {
+        self.endpoint.handle_unsent(now, packet);
+    }
+
+    fn handle_routes(&mut self, now: Instant) {
+        self.endpoint.handle_routes(now);
+    }
+
+    #[inline]
+    fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.handle_timeout(now);
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
+        self.endpoint.poll_transmit(now, out)
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<Event> {
+        self.endpoint.poll_event()
+    }
+
+    #[inline]
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.endpoint.poll_timeout()
+    }
+
+    #[inline]
+    fn has_output(&self) -> bool {
+        self.endpoint.has_output()
+    }
+
+    fn set_tracing(&mut self, on: bool) {
+        self.endpoint.set_tracing(on);
+    }
+
+    fn take_trace(&mut self) -> Vec<TraceRecord> {
+        self.endpoint.take_trace()
+    }
+}
+
+impl SessionEngine for SctpEngine {
+    type Id = AssociationId;
+    /// The payload protocol identifier, when the application has said so.
+    type Marks = Option<u32>;
+
+    const ONE_STREAM: bool = false;
+    const HALF_CLOSE: bool = CAPABILITIES.half_close;
+    const NAME: &'static str = "sctp";
+
+    #[inline]
+    fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: Event) {
+        match event {
+            Event::Readable { id, stream } => host.readable(id, stream.into()),
+            Event::Writable { id } => host.writable(id),
+            other => handle_rare(host, now, other),
+        }
+    }
+
+    fn connect(&mut self, now: Instant, server: &Server) -> Result<AssociationId, ConnectError> {
+        let Server { addresses, port } = server;
+        let ask = Associate { peer: addresses.clone(), peer_port: *port, local_port: None, streams: None };
+        let id = self.endpoint.associate(now, ask).map_err(|error| match error {
+            AssociateError::NoRoute => ConnectError::NoRoute(format!("{addresses:?}")),
+            AssociateError::NoPort => ConnectError::NoPort,
+            error => ConnectError::Refused(error.to_string()),
+        })?;
+        if let Some(ports) = &self.ports {
+            let claim = self.endpoint.info(id).and_then(|info| ports.connect(info.local_port));
+            self.claims.extend(claim.map(|claim| (id, claim)));
+        }
+        Ok(id)
+    }
+
+    fn listen(&mut self, port: u16, _backlog: u32) -> Result<(), ListenError> {
+        self.endpoint.listen(port).map_err(|error| match error {
+            EngineListenError::InUse => ListenError::PortInUse(port),
+            error => ListenError::Refused(error.to_string()),
+        })?;
+        match self.ports.as_ref().map(|ports| ports.listen(port)) {
+            None => {}
+            Some(Ok(claim)) => drop(self.listening.insert(port, claim)),
+            Some(Err(why)) => {
+                self.endpoint.close_listener(port);
+                return Err(match why.kind() {
+                    io::ErrorKind::AddrInUse => ListenError::PortInUse(port),
+                    _ => ListenError::Refused(why.to_string()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn close_listener(&mut self, port: u16) {
+        self.endpoint.close_listener(port);
+        self.listening.remove(&port);
+    }
+
+    fn accepted(&mut self, id: AssociationId, port: u16) {
+        self.claims.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
+    }
+
+    fn trace_key(&self, id: AssociationId) -> u64 {
+        self.endpoint.trace_key(id).unwrap_or_default()
+    }
+
+    fn peer(&self, id: AssociationId) -> Option<SocketAddr> {
+        let info = self.endpoint.info(id)?;
+        info.paths.first().map(|path| SocketAddr::new(path.address, info.peer_port))
+    }
+
+    fn unacknowledged(&self, id: AssociationId) -> u64 {
+        self.endpoint.info(id).map_or(0, |info| info.buffered)
+    }
+
+    fn streams(&self) -> u64 {
+        self.streams.into()
+    }
+
+    fn early_data(&self) -> bool {
+        self.early_data
+    }
+
+    #[inline]
+    fn recv(&mut self, now: Instant, id: AssociationId, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
+        // Other identifiers are other applications' and no part of these bytes.
+        let wanted = |ppid| ppid == 0 || ppid == PPID_HTTP;
+        self.endpoint.recv_bytes(now, id, number(stream), into, wanted).unwrap_or((0, false))
+    }
+
+    fn has_unread(&self, id: AssociationId, stream: StreamId) -> bool {
+        self.endpoint.readable_bytes(id, number(stream)) > 0
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        write: Write<Option<u32>>,
+        from: &[u8],
+    ) -> Result<usize, Refusal> {
+        let whole = write.message.is_some();
+        let piece = write.message.unwrap_or_else(|| {
+            let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
+            match self.endpoint.interleaves(id) {
+                false => fragment,
+                // RFC 8260 §2: a message holds up nobody, so a write is one message, if there is room for it.
+                true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
+            }
+        });
+        // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
+        let ppid = write.marks.unwrap_or(if whole { 0 } else { PPID_HTTP });
+        // A stream of bytes needs them all, and in order.
+        let Delivery { unordered, reliability, .. } =
+            if whole { write.delivery } else { Delivery::default() };
+        let stream = number(write.stream);
+        let message = Message { stream, ppid, unordered, reliability, ..Message::default() };
+        match self.endpoint.send_pieces(now, id, message, from, piece) {
+            Ok(taken) => Ok(taken),
+            Err(SendError::Full) => Ok(0),
+            Err(SendError::Closing | SendError::Unknown) => Err(Refusal::Closed),
+            Err(error) => Err(Refusal::Failed(CloseReason::Protocol(error.to_string()))),
+        }
+    }
+
+    fn set_delivery(&mut self, now: Instant, id: AssociationId, stream: StreamId, delivery: Delivery) {
+        // Nobody else gives streams of this session a value; 0, the first, is what they begin with. An association
+        // that is gone needs none.
+        let _ = self.endpoint.set_stream_value(now, id, number(stream), u16::from(delivery.background));
+    }
+
+    fn close(&mut self, now: Instant, id: AssociationId) {
+        self.endpoint.shutdown(now, id);
+    }
+
+    fn abort(&mut self, now: Instant, id: AssociationId) {
+        self.endpoint.abort(now, id);
+    }
+
+    fn release(&mut self, now: Instant, id: AssociationId) {
+        self.endpoint.release(now, id);
+        self.claims.remove(&id);
+    }
+
+    fn add_streams(&mut self, now: Instant, id: AssociationId, more: u64) -> bool {
+        let more = u16::try_from(more).unwrap_or(u16::MAX);
+        self.endpoint.add_streams(now, id, more, more).is_ok()
+    }
+
+    fn reset_stream(&mut self, now: Instant, id: AssociationId, stream: StreamId) -> bool {
+        let stream = number(stream);
+        if self.endpoint.reset_streams(now, id, Direction::Both, &[stream]).is_err() {
+            return false;
+        }
+        self.endpoint.cancel(now, id, stream);
+        true
+    }
+
+    fn discard(&mut self, now: Instant, id: AssociationId, stream: StreamId) {
+        let mut buffer = [0; 4096];
+        while let Ok(Some(_)) = self.endpoint.recv(now, id, number(stream), &mut buffer) {}
+    }
+
+    fn cancel(&mut self, now: Instant, id: AssociationId, stream: StreamId) {
+        self.endpoint.cancel(now, id, number(stream));
+    }
+
+    fn position_after_reset(position: u64) -> u64 {
+        position_anew(position)
+    }
+
+    /// Has the other endpoints behind our port know which associations are here.
+    fn publish(&mut self) {
+        let Some(Member { shard, directory }) = &self.member else { return };
+        while let Some(claim) = self.endpoint.poll_claim() {
+            directory.note(*shard, claim);
+        }
+    }
+
+    fn follow_addresses(&mut self, now: Instant, present: &[IpAddr]) {
+        let before: Vec<SocketAddr> = self.endpoint.addresses().to_vec();
+        if let Some(first) = before.first() {
+            self.port = first.port();
+        }
+        for gone in before.iter().filter(|old| !present.contains(&old.ip())) {
+            self.endpoint.remove_address(now, gone.ip());
+        }
+        for &new in present.iter().filter(|new| !before.iter().any(|old| old.ip() == **new)) {
+            // What its interface takes is not known here; RFC 8899 and ICMP find out.
+            self.endpoint.add_address(now, SocketAddr::new(new, self.port), 1500);
+        }
+    }
+
+    fn settings(&self) -> Box<dyn Settings> {
+        Box::new(self.endpoint.config().clone())
+    }
+
+    fn totals(&self) -> Totals {
+        let totals = self.endpoint.totals();
+        let change = |change: &anabranch_sctp::PathChange| PathChange {
+            connection: change.connection,
+            address: change.address,
+            at: change.at,
+            state: match change.state {
+                anabranch_sctp::PathState::Active => PathState::Active,
+                anabranch_sctp::PathState::PotentiallyFailed => PathState::PotentiallyFailed,
+                _ => PathState::Failed,
+            },
+        };
+        Totals {
+            timeouts: totals.sum.t3_expirations + totals.sum.t1_expirations,
+            path_changes: totals.path_changes.iter().map(change).collect(),
+        }
+    }
+}
+
+impl Settings for Config {
+    fn knobs(&self) -> Vec<Knob> {
+        let knob =
+            |k: anabranch_sctp::Knob| Knob { key: k.key, value: k.value, help: k.help, source: k.source };
+        Self::knobs(self).into_iter().map(knob).collect()
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        Self::set(self, key, value).map_err(|error| error.to_string())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Self::check(self).map_err(|error| error.to_string())
+    }
+
+    /// Of both directions the smaller one.
+    fn streams(&self) -> u64 {
+        self.streams.min(self.inbound_streams()).into()
+    }
+
+    /// RFC 9260 §11.1.5 leaves it to the send buffer: a message is taken whole or not at all.
+    fn largest_message(&self) -> Option<u64> {
+        Some(self.sndbuf)
+    }
+}
+
+/// All events but those of data.
+#[cold]
+fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
+    host.engine.publish();
+    match event {
+        Event::Readable { .. } | Event::Writable { .. } => {}
+        Event::Established { id, outbound_streams, inbound_streams } => {
+            host.established(id, outbound_streams.min(inbound_streams).into());
+        }
+        Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
+            host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
+        }
+        // The engine keeps count of them; sessions do not care which path carries them.
+        Event::PathUp { .. } | Event::PathDown { .. } | Event::PathPotentiallyFailed { .. } => {}
+        Event::StreamsAdded { id, outgoing, incoming } | Event::AddFailed { id, outgoing, incoming, .. } => {
+            let info = host.engine.endpoint.info(id);
+            let streams = info.map(|info| info.outbound_streams.min(info.inbound_streams).into());
+            host.grown(id, (outgoing.into(), incoming.into()), streams);
+        }
+        // Nobody here asks for them.
+        Event::Abandoned { .. } | Event::SendFailed { .. } => {}
+        Event::StreamsReset { id, direction, streams, idle } => {
+            host.streams_reset(now, id, ways(direction), &numbers(&streams), idle);
+        }
+        Event::AssociationReset { id, .. } => {
+            host.streams_reset(now, id, ways(Direction::Both), &[], false);
+        }
+        Event::ResetRequested { id, streams, .. } => host.reset_requested(now, id, &numbers(&streams)),
+        Event::ResetFailed { id, direction, streams, .. } => {
+            host.reset_failed(id, ways(direction.unwrap_or(Direction::Both)), &numbers(&streams));
+        }
+        // Nor which keys sign what they send.
+        Event::Key { .. }
+        | Event::Adaptation { .. }
+        | Event::PeerError { .. }
+        | Event::AbortReason { .. } => {}
+        // Nor from where to where, while the addresses change.
+        Event::PathAdded { .. }
+        | Event::PathRemoved { .. }
+        | Event::PrimaryChanged { .. }
+        | Event::LocalAddress { .. } => {}
+        Event::Restarted { id } => {
+            // Half of what was said is lost: no stream of bytes survives that.
+            host.engine.endpoint.abort(now, id);
+            host.wake_loop();
+            host.closed(now, id, CloseReason::Reset("the peer has restarted".to_owned()));
+        }
+        Event::PeerShutdown { id } => host.peer_finished(id),
+        Event::Closed { id, reason } => {
+            let (established, accepted) = host.progress(id);
+            host.closed(now, id, to_close_reason(reason, established, accepted));
+        }
+    }
+}
+
+/// A stream's number in SCTP; sessions have none beyond.
+fn number(stream: StreamId) -> u16 {
+    u16::try_from(stream).unwrap_or(u16::MAX)
+}
+
+fn numbers(streams: &[u16]) -> Vec<StreamId> {
+    streams.iter().map(|&stream| stream.into()).collect()
+}
+
+fn ways(direction: Direction) -> Ways {
+    Ways { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
+}
+
+/// What the application learns of the engine's reason.
+fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
+    match reason {
+        EngineReason::Shutdown => CloseReason::Finished,
+        EngineReason::Local => CloseReason::Aborted,
+        // RFC 9260 §8.4: a host on which nobody listens answers an INIT with ABORT.
+        EngineReason::Aborted(_) if !established => CloseReason::Refused,
+        EngineReason::NotListening if !established => CloseReason::Refused,
+        EngineReason::NotListening => CloseReason::Reset("nothing listens there any more".to_owned()),
+        EngineReason::Aborted(cause) => {
+            CloseReason::Reset(cause.map_or_else(String::new, |cause| abort_cause(cause, accepted)))
+        }
+        EngineReason::Unreachable => CloseReason::TimedOut(String::new()),
+        EngineReason::ShutdownTimeout => CloseReason::TimedOut("while closing".to_owned()),
+        EngineReason::StaleCookie => CloseReason::Protocol("the State Cookie went stale".to_owned()),
+        EngineReason::PeerViolated(rule) => CloseReason::Protocol(format!("the peer broke {rule}")),
+        EngineReason::PeerIncompatible(what) => CloseReason::Protocol(format!("the peer cannot do {what}")),
+    }
+}
+
+/// What the peer's ABORT says (RFC 9260 §3.3.10).
+fn abort_cause(cause: u16, accepted: bool) -> String {
+    let means = match (cause, accepted) {
+        (4, _) => "it is out of resources",
+        // Our server does so with who is one too many, and with all when it is told to end; any program may, for
+        // reasons of its own.
+        (12, false) => "its program ended it, as a server does that is full or is ended itself",
+        (12, true) => "its program ended it",
+        (13, _) => "it says that we broke the protocol",
+        _ => return format!("ABORT with cause {cause}"),
+    };
+    format!("{means} (ABORT with cause {cause})")
+}
+
+/// A piece is at least this large, should an engine not know yet what fits a packet.
+const MIN_PIECE: usize = 512;
+
+/// A write is at most so large a message, where messages may interrupt each other.
+const MAX_PIECE: usize = 64 * 1024;

@@ -1,0 +1,86 @@
+//! The knobs of a transport, whichever it is: keys, values, help and sources are the transport's own table.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+/// A knob with its value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Knob {
+    /// Its key.
+    pub key: &'static str,
+    /// Its value, in the form that [`Settings::set`] reads.
+    pub value: String,
+    /// Meaning and forms.
+    pub help: &'static str,
+    /// Where the value comes from.
+    pub source: &'static str,
+}
+
+/// What a transport runs with. A type that is `Clone`, `PartialEq` and `Debug` needs only what is listed here.
+pub trait Settings: SettingsObject + Debug + Send + Sync {
+    /// Every knob.
+    fn knobs(&self) -> Vec<Knob>;
+
+    /// Sets a knob.
+    ///
+    /// # Errors
+    /// One line with the accepted forms.
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String>;
+
+    /// Finds knobs that cannot be together.
+    ///
+    /// # Errors
+    /// One line that names them.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// How many exchanges a session carries at once: its stream pairs.
+    fn streams(&self) -> u64 {
+        1
+    }
+
+    /// The largest write that is taken in one piece, bytes; `None`: any, in parts.
+    fn largest_message(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What boxed settings need of the type in the box.
+pub trait SettingsObject: Any {
+    /// A copy.
+    fn boxed(&self) -> Box<dyn Settings>;
+
+    /// Whether the other is of the same type and value.
+    fn same(&self, other: &dyn Settings) -> bool;
+}
+
+impl<T: Settings + Clone + PartialEq> SettingsObject for T {
+    fn boxed(&self) -> Box<dyn Settings> {
+        Box::new(self.clone())
+    }
+
+    fn same(&self, other: &dyn Settings) -> bool {
+        (other as &dyn Any).downcast_ref::<T>().is_some_and(|other| self == other)
+    }
+}
+
+impl dyn Settings {
+    /// As a transport's own type, if it is that.
+    #[must_use]
+    pub fn downcast<T: Settings>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+impl Clone for Box<dyn Settings> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}
+
+impl PartialEq for Box<dyn Settings> {
+    fn eq(&self, other: &Self) -> bool {
+        (**self).same(&**other)
+    }
+}

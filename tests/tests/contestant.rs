@@ -1,0 +1,142 @@
+//! A transport from outside races beside ours: it is registered, and nothing else knows of it.
+//!
+//! What it shows is that a transport is a plug-in: plan, table, JSON, report, capture, limit and the parts of a response
+//! time are had for it without a line anywhere but here.
+
+#[path = "contestant/gbn.rs"]
+mod gbn;
+
+use anabranch_lab::contestants::{Contestant, Contestants};
+use anabranch_lab::plan::{Draft, Plan, arm};
+use anabranch_lab::report::{Framing, html};
+use anabranch_lab::results::{Arm, Outcome, Race};
+use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::one;
+use anabranch_lab::{json, table};
+use anabranch_wire::pcap;
+use std::sync::atomic::AtomicBool;
+
+fn contestants() -> Contestants {
+    Contestants::standard().with(Contestant::simulated(gbn::GoBackN))
+}
+
+fn plan(line: &str) -> Result<Plan, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
+    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret_with(draft, &contestants()));
+    plan.map_err(|error| error.to_string())
+}
+
+fn race(plan: &Plan) -> Race {
+    let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
+    batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+const RACE: &str = "--objects 6x20kB --loss 1% --runs 4 --transport tcp --transport gbn --transport gbn:window=4 \
+                    --transport gbn:connections=3";
+
+#[test]
+fn a_transport_from_outside_races_beside_ours() {
+    let plan = plan(RACE).expect("a plan");
+    let race = race(&plan);
+    let arms = &race.points[0].arms;
+    assert_eq!(arms.len(), 4);
+    for arm in arms {
+        for run in &arm.runs {
+            assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", arm.arm);
+            // The limit no contestant can beat.
+            assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", arm.arm);
+            // Why: the parts of each response time are all known, and add up to it.
+            for object in &run.objects {
+                let why = object.why.expect("attributed");
+                let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
+                assert!(why.is_whole() && why.sum() == took, "{} {object:?}", arm.arm);
+            }
+        }
+    }
+    // Loss is repaired by its timer, which costs time; and it is told in its own words.
+    let gbn = &arms[1];
+    assert!(gbn.runs.iter().any(|run| run.events.timeouts > 0 && run.packets.down.retransmitted > 0));
+    let waits = gbn.runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why?.timeout_ns);
+    assert!(waits.sum::<u64>() > 0);
+    assert_eq!(gbn.settings["transport"], "gbn");
+    assert_eq!((gbn.settings["window"].as_str(), arms[2].settings["window"].as_str()), ("16", "4"));
+    assert_eq!(arms[3].runs[0].connections, 3);
+    let shown = table::render(&race, table::Style::default());
+    assert!(shown.contains("gbn:window=4: 1 connection, pipelined, profile plain"), "{shown}");
+    let text = json::render(&race);
+    assert_eq!(Race::from_json(&text).expect("read back"), race);
+    let page = html(&race, &Framing::default());
+    assert!(page.contains("gbn:window=4") && page.contains("<svg"));
+    // The same seeds, the same bytes.
+    let mut again = self::race(&plan);
+    again.host.clone_from(&race.host);
+    assert_eq!(json::render(&again), text);
+}
+
+#[test]
+fn its_own_knobs_are_in_force() {
+    let plan = plan("--bulk 200kB --loss 0 --runs 1 --transport gbn:window=2 --transport gbn:window=32")
+        .expect("a plan");
+    let page = |arm: &Arm| arm.runs[0].page_ns.expect("done");
+    let found = race(&plan);
+    let [small, large] = found.points[0].arms.as_slice() else { panic!("two") };
+    assert!(page(small) > 4 * page(large), "{} {}", page(small), page(large));
+}
+
+#[test]
+fn its_packets_are_captured_with_their_protocol_number() {
+    let plan = plan(RACE).expect("a plan");
+    let scenario = batch::scenario(&plan, 0, Some(1), 1);
+    let (runs, captured) = one::capture(&scenario).expect("captured");
+    assert_eq!((runs.len(), captured.len()), (1, 2));
+    for host in &captured {
+        let mut reader = pcap::Reader::new(&host.pcapng).expect("a capture");
+        let mut packets = 0;
+        while let Some(record) = reader.next_packet().expect("a packet") {
+            assert_eq!(record.packet[9], gbn::PROTOCOL, "{}", host.host);
+            packets += 1;
+        }
+        assert!(packets > 100, "{}: {packets}", host.host);
+    }
+}
+
+#[test]
+fn it_shares_a_network_with_ours_and_with_background_traffic() {
+    let together =
+        "--objects 3x20kB --runs 1 --together yes --transport gbn --transport sctp --transport tcp";
+    let found = race(&plan(together).expect("a plan"));
+    assert!(found.points[0].arms.iter().all(|arm| arm.runs[0].outcome == Outcome::Done));
+    for workload in ["--bulk 200kB", "--messages 20/s --for 1s", "--objects 3x20kB --cross tcp:flows=1"] {
+        let found =
+            race(&plan(&format!("{workload} --runs 1 --transport gbn --transport sctp")).expect("a plan"));
+        for arm in &found.points[0].arms {
+            assert_eq!(arm.runs[0].outcome, Outcome::Done, "{workload} {}", arm.arm);
+        }
+    }
+}
+
+#[test]
+fn what_it_cannot_do_is_refused_by_its_capabilities() {
+    for (contestant, told) in [
+        ("gbn:window=0", "window=0: write a number from 1 to 64"),
+        ("gbn:windows=4", "unknown key 'windows' (did you mean 'window'?)"),
+        ("gbn:profile=fancy", "unknown profile 'fancy'; accepted: plain"),
+        ("gbn:encap=udp", "'encap' is a key of sctp"),
+        ("gbn:when-full=rr", "'when-full' is a key of sctp"),
+        (
+            "gbm",
+            "unknown transport 'gbm' (did you mean 'gbn'?); accepted: tcp, sctp, mptcp, sctp-kernel, gbn",
+        ),
+        ("sctp:http=1", "'http' is a key of tcp, mptcp, sctp-kernel, gbn"),
+    ] {
+        let line =
+            plan(&format!("--objects 2x1kB --transport {contestant}")).map(|_| ()).expect_err(contestant);
+        assert!(line.contains(told), "{contestant}: {line}");
+    }
+    let listing = arm::listing(&contestants());
+    assert!(listing.contains("\ngbn\n") && listing.contains("window=16"), "{listing}");
+    assert!(arm::profile_listing(&contestants()).contains("gbn:profile=plain (default)"));
+    // Who has not registered it knows nothing of it.
+    assert!(Contestants::standard().find("gbn").is_none());
+}

@@ -1,0 +1,219 @@
+//! A layer between a transport and the network: packets are sealed on their way out and opened on their way in, and
+//! neither the transport nor the world knows.
+//!
+//! The cipher is a toy (a stream that XORs, and a tag); what is shown is the seam, `Datagrams` around `Datagrams`, in
+//! virtual time and on the loopback interface.
+
+#![cfg(target_os = "linux")]
+
+use anabranch_base::{Batch, Instant, Rng, time::Duration};
+use anabranch_link::LinkSpec;
+use anabranch_sim::Network;
+use anabranch_transport::sctp::{Config, SctpConnector, SctpHost, SctpServer};
+use anabranch_transport::{
+    AnyConnector, AnyListener, CloseReason, Connector, Host, Listener, Session, Stream,
+};
+use anabranch_world::os::{self, OsWorld};
+use anabranch_world::{Datagrams, Detach, Local, World};
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll};
+
+const TAG: usize = 8;
+const SECRET: &[u8] = b"nobody on the way is to read this sentence";
+
+/// Seals what goes through it.
+struct Sealed<D> {
+    below: D,
+    key: u64,
+    out: RefCell<Batch>,
+    back: RefCell<Batch>,
+}
+
+impl<D: Datagrams> Sealed<D> {
+    fn new(below: D, key: u64) -> Self {
+        let batch = || RefCell::new(Batch::new(below.max_segments()));
+        Self { out: batch(), back: batch(), key, below }
+    }
+
+    /// What a packet becomes, and what it was.
+    fn crossed(&self, packet: &[u8]) -> Vec<u8> {
+        let mut stream = Rng::new(self.key);
+        packet.iter().map(|byte| byte ^ stream.below(256) as u8).collect()
+    }
+
+    fn tag(&self, packet: &[u8]) -> [u8; TAG] {
+        let mix = |tag: u64, byte: &u8| (tag ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        packet.iter().fold(self.key, mix).to_be_bytes()
+    }
+}
+
+impl<D: Datagrams> Datagrams for Sealed<D> {
+    fn poll_send(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        let mut out = self.out.borrow_mut();
+        out.clear();
+        (out.source, out.target, out.ecn) = (batch.source, batch.target, batch.ecn);
+        (out.may_fragment, out.first_tag, out.lane) = (batch.may_fragment, batch.first_tag, batch.lane);
+        for packet in batch.segments() {
+            let sealed = self.crossed(packet);
+            out.push_with(|buffer| {
+                buffer.extend_from_slice(&sealed);
+                buffer.extend_from_slice(&self.tag(&sealed));
+            });
+        }
+        let sent = self.below.poll_send(cx, &mut out);
+        if matches!(sent, Poll::Ready(Ok(()))) {
+            batch.clear();
+        }
+        sent
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        let mut back = self.back.borrow_mut();
+        loop {
+            back.clear();
+            match self.below.poll_recv(cx, &mut back) {
+                Poll::Ready(Ok(())) => {}
+                other => return other,
+            }
+            (batch.source, batch.target, batch.ecn) = (back.source, back.target, back.ecn);
+            (batch.icmp, batch.first_tag) = (back.icmp, back.first_tag);
+            for packet in back.segments() {
+                if back.icmp.is_some() {
+                    // A quote has the beginning of a packet of ours, and no tag.
+                    batch.push(&self.crossed(packet));
+                } else if let Some((sealed, tag)) = packet.split_last_chunk::<TAG>()
+                    && self.tag(sealed) == *tag
+                    && !sealed.is_empty()
+                {
+                    batch.push(&self.crossed(sealed));
+                }
+            }
+            if !batch.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    fn local(&self) -> Vec<SocketAddr> {
+        self.below.local()
+    }
+
+    fn mtu(&self, source: IpAddr) -> u32 {
+        self.below.mtu(source) - TAG as u32
+    }
+
+    fn max_segments(&self) -> usize {
+        self.below.max_segments()
+    }
+}
+
+/// SCTP in UDP over a layer with this key; without one, over the world's socket.
+async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
+    let socket = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
+    let config = Config::profile("modern").expect("a profile");
+    match key {
+        Some(key) => SctpHost::with_socket(world.clone(), config, Sealed::new(socket, key)),
+        None => SctpHost::with_socket(world.clone(), config, socket),
+    }
+}
+
+/// Says the secret a hundred times on three streams; the server says it back.
+async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<usize, CloseReason> {
+    let (near, far) = (host(&client, keys[0]).await, host(&server, keys[1]).await);
+    let addresses = far.inspect(|engine| engine.addresses().to_vec());
+    let servers = vec![SctpServer { addresses, port: 7 }];
+    // Erased or not, it is the same session.
+    let listener: AnyListener = Host::listen(&far, 7, 0).expect("listening");
+    let connector = AnyConnector::new(SctpConnector::new(near.clone(), servers));
+    let here = server.clone();
+    server.spawn("echo", echo(here, listener)).detach();
+    let session = connector.connect(0).expect("begun");
+    session.established().await?;
+    let mut got = 0;
+    for number in [0, 1, 2] {
+        let mut stream = session.open(number).expect("a stream");
+        let said = SECRET.repeat(100);
+        stream.write_all(&said).await?;
+        let (mut back, mut buffer) = (Vec::new(), [0; 4096]);
+        while back.len() < said.len() {
+            let read = stream.read(&mut buffer).await?;
+            back.extend_from_slice(&buffer[..read]);
+        }
+        assert_eq!(back, said);
+        got += back.len();
+    }
+    session.close();
+    near.idle().await;
+    Ok(got)
+}
+
+async fn echo<W: World>(world: W, mut listener: AnyListener) {
+    while let Ok(session) = listener.accept().await {
+        let here = world.clone();
+        let serve = async move {
+            while let Ok(mut stream) = session.accept().await {
+                let each = async move {
+                    let mut buffer = [0; 4096];
+                    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                        if stream.write_all(&buffer[..read]).await.is_err() {
+                            return;
+                        }
+                    }
+                };
+                here.spawn("stream", each).detach();
+            }
+        };
+        world.spawn("session", serve).detach();
+    }
+}
+
+/// What came of it in virtual time, with loss, and whether the secret was to be seen on the wire.
+fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>>, bool) {
+    let network = Network::new(3);
+    let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+    let [client, server] =
+        [("client", 0), ("server", 1)].map(|(name, at)| network.host(name, &[addresses[at]]));
+    let link = LinkSpec::parse("rate=10mbit,rtt=40ms,loss=2%").expect("a link");
+    network.link(client, server, &link).expect("linked");
+    network.capture(client);
+    let program = talk(network.world(client), network.world(server), keys);
+    let came = network.run(program, Instant::ZERO + Duration::from_secs(600)).done();
+    let seen = network.finish_capture(client).expect("captured");
+    let read = seen.windows(SECRET.len()).any(|window| window == SECRET);
+    (came, read)
+}
+
+#[test]
+fn sctp_runs_sealed_in_virtual_time() {
+    let all = SECRET.len() * 300;
+    assert_eq!(in_virtual_time([Some(7), Some(7)]), (Some(Ok(all)), false));
+    // Without the layer the same is there for everybody to read.
+    assert_eq!(in_virtual_time([None, None]), (Some(Ok(all)), true));
+}
+
+#[test]
+fn what_was_sealed_with_another_key_is_dropped() {
+    for keys in [[Some(7), Some(8)], [Some(7), None], [None, Some(7)]] {
+        let (came, _) = in_virtual_time(keys);
+        assert_eq!(came, Some(Err(CloseReason::TimedOut(String::new()))), "{keys:?}");
+    }
+}
+
+#[test]
+fn sctp_runs_sealed_on_the_loopback_interface() {
+    let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
+    let options = os::Options { addresses, seed: Some(1), ..os::Options::default() };
+    let came = os::run(options, async |world: OsWorld| {
+        let late = world.clone();
+        let watch = world.spawn("watch", async move {
+            late.sleep_until(late.now() + Duration::from_secs(60)).await;
+            panic!("nothing came in a minute");
+        });
+        let came = talk(world.clone(), world, [Some(9), Some(9)]).await;
+        drop(watch);
+        came
+    });
+    assert_eq!(came.expect("a world"), Ok(SECRET.len() * 300));
+}

@@ -21,7 +21,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("http", &["base", "world", "transport"]),
     ("tokio", &["sctp", "transport", "world"]),
     ("emu", &["base", "wire", "link", "world"]),
-    ("lab", &["base", "wire", "sim", "link", "world", "transport", "http", "emu"]),
+    // The engines are for the feature table alone, which probes them below sessions: see `NAMED`.
+    ("lab", &["base", "wire", "sctp", "tcp", "sim", "link", "world", "transport", "http", "emu"]),
     ("cli", &["base", "wire", "sim", "link", "world", "transport", "http", "emu", "lab"]),
 ];
 
@@ -173,6 +174,61 @@ fn transports_never_import_each_other() {
             let text = fs::read_to_string(&file).expect("a source file");
             assert!(!text.contains(other), "{} names {other}", file.display());
         }
+    }
+}
+
+/// Where a transport may be named above `transport`, and why; everywhere else its capabilities are asked.
+const NAMED: &[(&str, &str)] = &[
+    ("lab/src/contestants.rs", "the list of transports"),
+    ("lab/src/plan/mod.rs", "the contestants of a race that names none"),
+    ("lab/src/plan/keys.rs", "the contestants in a flag's help"),
+    ("lab/src/features/", "the feature table probes each engine below sessions, with mechanisms of its own"),
+    ("lab/src/capture/", "a decoder for each protocol that captures may have, and its words"),
+    ("lab/src/run/live/kernel.rs", "the sysctls of each of the kernel's protocols"),
+    ("lab/src/run/live/counters.rs", "the counters of each of the kernel's protocols"),
+    ("cli/src/args", "the addresses at which servers listen that were told none"),
+    ("cli/src/place.rs", "the forms of addresses, in errors"),
+    ("cli/src/bulk/protocol.rs", "the forms of addresses, in errors"),
+];
+
+/// A line of code that names a transport: as a literal, or as a case of an enumeration.
+fn names_a_transport(line: &str) -> bool {
+    let code = line.split("// ").next().unwrap_or_default();
+    // A text that begins with its name or with a scheme; flags such as "sctp-port" are words of their own.
+    let names = ["tcp", "sctp", "mptcp", "sctp-kernel", "sctp-ip"];
+    let literal =
+        names.iter().any(|name| ["\"", ":"].iter().any(|end| code.contains(&format!("\"{name}{end}"))));
+    let words: Vec<&str> = code.split(|c: char| !c.is_ascii_alphanumeric() && c != ':').collect();
+    let case = |word: &&str| ["::Tcp", "::Sctp", "::Mptcp"].iter().any(|case| word.ends_with(case));
+    literal || words.iter().any(case)
+}
+
+/// What a third transport would have to touch is its own folder and the list.
+#[test]
+fn only_the_list_names_transports() {
+    let mut used = BTreeSet::new();
+    for name in ["http", "lab", "cli"] {
+        for file in rust_files(&root().join("crates").join(name).join("src")) {
+            let path =
+                file.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();
+            let text = fs::read_to_string(&file).expect("a source file");
+            // Tests race whom they like.
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let named = !path.ends_with("tests.rs") && code.lines().any(names_a_transport);
+            let allowed = NAMED.iter().find(|(place, _)| path.starts_with(place));
+            assert!(
+                !named || allowed.is_some(),
+                "{path} names a transport; ask its capabilities, or the list"
+            );
+            used.extend(allowed.filter(|_| named).map(|(place, _)| *place));
+        }
+    }
+    assert!(NAMED.len() <= 10 && used.len() == NAMED.len(), "no longer needed in the list: {used:?}");
+    for file in rust_files(&root().join("crates/lab/src")) {
+        let text = fs::read_to_string(&file).expect("a source file");
+        let engine = text.contains("anabranch_sctp") || text.contains("anabranch_tcp");
+        let probes = file.starts_with(root().join("crates/lab/src/features"));
+        assert!(!engine || probes, "{} goes around the sessions", file.display());
     }
 }
 

@@ -28,8 +28,6 @@ use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
 /// An engine that sessions can be bound to: its commands by the names that all of them share, and what its events mean.
-///
-/// Streams that have not been written to the wire need no room here: the shell keeps who reads, writes and waits.
 pub trait SessionEngine: Engine + Sized + 'static {
     /// A session's name in the engine.
     type Id: Copy + Ord + Debug + 'static;

@@ -2,8 +2,7 @@
 //!
 //! [`session`] says what an application sees, [`connector`] how it gets there.
 //! [`protocol`] says what a transport is to those above, [`capabilities`] what
-//! it can do, [`settings`] how it is set; a [`Registry`] lists the transports
-//! of a program. [`drive`] is the loop that moves packets, time and events
+//! it can do, [`settings`] how it is set. [`drive`] is the loop that moves packets, time and events
 //! between an engine and a world, and [`engine`] what sessions on any engine
 //! share; [`tcp`] and [`sctp`] bind the two engines, [`kernel`] the host's own
 //! protocols where a world has them. One host has one engine of a kind.
@@ -15,7 +14,6 @@ pub mod engine;
 pub mod erased;
 pub mod kernel;
 pub mod protocol;
-pub mod registry;
 pub mod sctp;
 pub mod session;
 pub mod settings;
@@ -28,6 +26,5 @@ pub use capabilities::{Capabilities, Carrier, Streams};
 pub use connector::{ConnectError, Connector, ListenError, Listener};
 pub use erased::{AnyConnector, AnyListener, AnySession, AnyStream};
 pub use protocol::{Host, Protocol, Runs, Scheme, Server};
-pub use registry::Registry;
 pub use session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
 pub use settings::{Knob, Settings};

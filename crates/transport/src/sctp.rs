@@ -108,7 +108,7 @@ impl Protocol for Sctp {
 impl<W: World> Runs<W> for Sctp {
     fn start(&self, world: W, start: Start) -> Starting {
         Box::pin(async move {
-            let config = crate::registry::own::<Config>(&*start.settings)?;
+            let config = start.settings.own::<Config>()?;
             let host = SctpHost::new(world, config, start.carrier, start.paths).await?;
             Ok(Rc::new(host) as _)
         })

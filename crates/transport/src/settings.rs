@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::io;
 
 /// A knob with its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,10 +67,13 @@ impl<T: Settings + Clone + PartialEq> SettingsObject for T {
 }
 
 impl dyn Settings {
-    /// As a transport's own type, if it is that.
-    #[must_use]
-    pub fn downcast<T: Settings>(&self) -> Option<&T> {
-        (self as &dyn Any).downcast_ref()
+    /// A copy, as a transport's own type.
+    ///
+    /// # Errors
+    /// They are another transport's.
+    pub fn own<T: Settings + Clone>(&self) -> io::Result<T> {
+        let own = (self as &dyn Any).downcast_ref::<T>().cloned();
+        own.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "settings of another transport"))
     }
 }
 

@@ -57,7 +57,7 @@ impl Protocol for Tcp {
 impl<W: World> Runs<W> for Tcp {
     fn start(&self, world: W, start: Start) -> Starting {
         Box::pin(async move {
-            let config = crate::registry::own::<Config>(&*start.settings)?;
+            let config = start.settings.own::<Config>()?;
             Ok(Rc::new(TcpHost::new(world, config).await?) as _)
         })
     }

@@ -9,7 +9,6 @@ use anabranch_base::{Batch, Engine, Packet};
 use anabranch_transport::capabilities::{Capabilities, Carriers};
 use anabranch_transport::engine::{BoundHost, EngineHost, Refusal, SessionEngine, Write};
 use anabranch_transport::protocol::{Protocol, Runs, Server, Start, Starting, Totals};
-use anabranch_transport::registry::own;
 use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Settings, StreamId};
 use anabranch_world::{Datagrams, Local, World};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -97,7 +96,7 @@ impl Protocol for GoBackN {
 impl<W: World> Runs<W> for GoBackN {
     fn start(&self, world: W, start: Start) -> Starting {
         Box::pin(async move {
-            let config = own::<Config>(&*start.settings)?;
+            let config = start.settings.own::<Config>()?;
             let socket = world.bind(Local::Ip { protocol: PROTOCOL }).await?;
             let engine = Endpoint { config, local: socket.local(), next_port: 40_000, ..Endpoint::default() };
             Ok(Rc::new(BoundHost::over(world, engine, socket, None)) as _)

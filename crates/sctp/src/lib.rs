@@ -34,6 +34,7 @@
 //! | [`config`] | every setting, the profiles, and where each value comes from |
 //! | [`endpoint`] | demultiplexing, the stateless listener, cookies, stray packets |
 //! | `association` | states and control chunks; the one builder of packets |
+//! | `fast_path` | the two packets that a transfer without loss consists of |
 //! | `send` | from user message to acknowledged byte |
 //! | `recv` | from DATA chunk to user message |
 //! | `path` | one destination address and all it remembers |
@@ -85,6 +86,7 @@ pub mod config;
 pub mod endpoint;
 mod error;
 mod event;
+mod fast_path;
 mod path;
 mod recv;
 mod reliability;

@@ -201,7 +201,7 @@ impl Association {
 
     /// Somebody was turned away, and there is room now.
     #[inline]
-    pub(super) fn tell_writable(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn tell_writable(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.queue.is_wanted() {
             self.size_send_buffer();
         }
@@ -219,7 +219,7 @@ impl Association {
 
     /// RFC 9260 §6.3.2 R2, R3, R4: the T3-rtx of a path after a SACK.
     #[inline]
-    pub(super) fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
+    pub(crate) fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
         let path = self.paths.at(index);
         let timer = Timer::T3Rtx(index);
         if path.flight == 0 {
@@ -331,7 +331,7 @@ impl Association {
 
     /// Begins or ends probing, as the window demands.
     #[inline]
-    pub(super) fn check_probe(&mut self, now: Instant) {
+    pub(crate) fn check_probe(&mut self, now: Instant) {
         // While something is outstanding its own timer runs.
         if self.send.outstanding.awaits_nothing() {
             self.check_probe_idle(now);

@@ -7,12 +7,14 @@
 //! (unknown chunks).
 
 use super::auth::Admission;
+use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::CloseReason;
 use crate::recv::Taken;
+use crate::recv::ack::Due;
 use crate::recv::reassembly::Violation;
-use anabranch_base::Ecn;
 use anabranch_base::trace::TraceEvent;
+use anabranch_base::{Ecn, Instant};
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IData, IForwardTsn, InitAck,
     Malformed, NrSack, NrSackView, RawChunk, ReConfig, Sack, SackView, ShutdownComplete, Tsn, UnknownChunk,
@@ -42,7 +44,7 @@ impl Association {
         mut rest: Chunks<'_>,
         arrived: &Arrived,
     ) {
-        self.stir();
+        self.invalidate_fast_path();
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).stats.packets_received += 1;
@@ -295,11 +297,23 @@ impl Association {
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
         self.data_from = arrived.path;
         self.recv.count_bytes(arrived.bytes);
-        self.note_due(ctx.now);
+        self.schedule_sack(ctx.now);
         if matches!(self.state, State::ShutdownSent) {
             self.data_while_shutting_down();
         }
         self.tell_readable(ctx);
+    }
+
+    /// The end of a packet with DATA: its SACK is due now or later.
+    #[inline]
+    pub(crate) fn schedule_sack(&mut self, now: Instant) {
+        match self.recv.packet_done() {
+            Some(Due::Now) => self.timers.stop(Timer::Sack),
+            Some(Due::Later) if !self.timers.is_set(Timer::Sack) => {
+                self.timers.set(Timer::Sack, now + self.config.delack);
+            }
+            _ => {}
+        }
     }
 
     /// RFC 9260 §8.3: returned at once, unchanged, to where it came from.

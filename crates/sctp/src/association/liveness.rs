@@ -252,7 +252,7 @@ impl Association {
     }
 
     /// A path works: for the first time, or `again` after a failure.
-    pub(super) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
+    pub(crate) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
         let address = self.paths.get(index).address.ip();
         if again {
             self.note_path(ctx, address, PathState::Active);

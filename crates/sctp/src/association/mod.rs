@@ -27,12 +27,12 @@ pub(crate) mod state;
 pub(crate) mod timers;
 mod tuning;
 mod unsent;
-pub(crate) mod usual;
 
 use crate::config::{Config, SharedKeys};
 use crate::endpoint::{AssociationId, Message, Received};
 use crate::error::{PrimaryError, SchedulerError, SendError};
 use crate::event::{CloseReason, Event};
+use crate::fast_path::FastPath;
 use crate::path::Path;
 use crate::path::select::{Paths, source_for};
 use crate::recv::RecvHalf;
@@ -52,7 +52,6 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use timers::{Timer, Timers};
-use usual::Ease;
 
 pub(crate) use outbound::Outbox;
 pub(crate) use state::State;
@@ -78,6 +77,8 @@ pub(crate) struct Ctx<'a> {
     pub(crate) path_changes: &'a mut Vec<PathChange>,
     /// Packets of associations that end with them: source, target, bytes.
     pub(crate) last_words: &'a mut VecDeque<LastWords>,
+    /// Whether the association may take the fast path, if it qualifies.
+    pub(crate) fast_path: bool,
 }
 
 impl Ctx<'_> {
@@ -159,8 +160,8 @@ pub(crate) struct Association {
     pub(crate) initiator: bool,
     pub(crate) paths: Paths,
     pub(crate) timers: Timers,
-    /// What it need not be asked after; `stir` takes it back.
-    pub(crate) ease: Ease,
+    /// Whether it may take the fast path.
+    pub(crate) fast_path: FastPath,
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) outbox: Outbox,
@@ -187,9 +188,9 @@ pub(crate) struct Association {
     pub(crate) largest: u32,
     /// RFC 9260 §6.1 D: packets that may still be sent at this instant.
     burst_left: u32,
-    burst_at: Instant,
+    pub(crate) burst_at: Instant,
     /// Chances to send so far: calls of `poll_transmit`.
-    polls: u64,
+    pub(crate) polls: u64,
     limit: Option<Limit>,
     /// The one of the last SACK, kept for its memory.
     outcome: Option<Box<SackOutcome>>,
@@ -233,7 +234,7 @@ impl Association {
             inbound_streams,
             initiator: start.initiator,
             timers: Timers::new(paths.len()),
-            ease: Ease::None,
+            fast_path: FastPath::Unknown,
             paths,
             send: SendHalf::new(&config, initial_tsn),
             recv: RecvHalf::new(&config, 0, streams, segment),
@@ -308,7 +309,7 @@ impl Association {
         self.size_send_buffer();
         self.send.push(now, message, payload, self.extensions.partial_reliability)?;
         if self.send.limits.is_some() {
-            self.stir();
+            self.invalidate_fast_path();
         }
         self.stats.messages_sent += 1;
         self.check_probe(now);
@@ -475,7 +476,7 @@ impl Association {
             return;
         }
         self.state = State::Closed;
-        self.stir();
+        self.invalidate_fast_path();
         self.timers.stop_all();
         self.outbox = Outbox::default();
         let undelivered = self.send.undelivered();

@@ -9,10 +9,8 @@
 
 mod choice;
 mod control;
-mod plain;
 
 use super::timers::Timer;
-use super::usual::Ease;
 use super::{Association, Ctx, State};
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
@@ -38,8 +36,8 @@ pub(crate) struct Outbox {
     pub(super) errors: Vec<(usize, Vec<u8>)>,
     /// Some path may want a probe of its MTU.
     pub(super) mtu_probes: bool,
-    pub(super) shutdown: bool,
-    pub(super) shutdown_ack: bool,
+    pub(crate) shutdown: bool,
+    pub(crate) shutdown_ack: bool,
     /// Where SHUTDOWN and SHUTDOWN ACK go after a timeout.
     pub(super) shutdown_path: Option<u8>,
     pub(super) t2_retries: u32,
@@ -94,13 +92,13 @@ impl Association {
     #[inline]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
         self.polls = self.polls.wrapping_add(1);
-        self.send_plainly(ctx, out, tag) || self.transmit_any(ctx, out, tag)
+        self.transmit_on_fast_path(ctx, out, tag) || self.transmit_any(ctx, out, tag)
     }
 
     /// As [`poll_transmit`](Self::poll_transmit), whatever is to be sent.
     #[inline(never)]
     fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
-        let Some(mut job) = self.next_job(ctx.now) else {
+        let Some(mut job) = self.next_job(ctx) else {
             self.note_limit(ctx);
             return false;
         };
@@ -128,7 +126,7 @@ impl Association {
             let bytes = out.push_with(|buffer| {
                 let before = buffer.len();
                 match job {
-                    Job::Data(path, allowed) if !allowed.again && self.sends_plainly() => {
+                    Job::Data(path, allowed) if !allowed.again && self.sends_new_data_alone() => {
                         self.write_new_data(ctx, path, limit, buffer, *tag, alone);
                     }
                     _ => self.write_packet(ctx, job, limit, buffer, *tag),
@@ -150,7 +148,7 @@ impl Association {
             }
             // More of the same: DATA to the same path that fits the size of the batch.
             limit = limit.min(out.stride());
-            match self.next_job(ctx.now) {
+            match self.next_job(ctx) {
                 Some(next @ Job::Data(path, allowed))
                     if path == index
                         && out.ecn == if self.ecn.on { Ecn::Ect0 } else { Ecn::NotEct }
@@ -208,15 +206,9 @@ impl Association {
         }
     }
 
-    /// Packets hold new DATA chunks and nothing beside them.
-    #[inline]
-    fn sends_plainly(&self) -> bool {
-        self.ease == Ease::Plain && !self.recv.sack_pending()
-    }
-
     /// As [`write_packet`](Self::write_packet), for one that is to hold new DATA chunks alone.
     #[inline(always)]
-    fn write_new_data(
+    pub(crate) fn write_new_data(
         &mut self,
         ctx: &mut Ctx<'_>,
         index: usize,
@@ -290,7 +282,7 @@ impl Association {
     }
 
     #[inline]
-    fn emit_sack(&mut self, end: usize, buffer: &mut Vec<u8>) {
+    pub(crate) fn emit_sack(&mut self, end: usize, buffer: &mut Vec<u8>) {
         let room = end.saturating_sub(buffer.len());
         self.recv.emit_sack(buffer, room);
         self.timers.stop(Timer::Sack);

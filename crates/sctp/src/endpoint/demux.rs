@@ -44,7 +44,7 @@ impl Hasher for TagHasher {
 
 /// The maps from what a packet carries to a slot.
 #[derive(Debug, Default)]
-pub(super) struct Demux {
+pub(crate) struct Demux {
     /// Peers are told apart by their UDP port, too.
     udp_apart: bool,
     tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
@@ -69,7 +69,7 @@ impl Demux {
 
     /// The association whose local tag is `tag`.
     #[inline]
-    pub(super) fn by_tag(&mut self, tag: u32) -> Option<u32> {
+    pub(crate) fn by_tag(&mut self, tag: u32) -> Option<u32> {
         if let Some((last, slot)) = self.last
             && last == tag
         {

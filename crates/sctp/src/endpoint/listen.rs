@@ -57,7 +57,7 @@ impl Endpoint {
         let answer = match found {
             Some(slot) => {
                 let answer = self.slots[slot as usize].association.as_mut().map(|association| {
-                    association.stir();
+                    association.invalidate_fast_path();
                     let answer = association.answer_init(&offer, packet.source.ip(), fresh);
                     if let Answer::InitAck { tag, .. } = answer
                         && tag == association.local_tag

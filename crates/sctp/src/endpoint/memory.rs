@@ -43,6 +43,7 @@ impl Endpoint {
             totals: _,
             lends: _,
             unsummed: _,
+            fast_path: _,
             lender: _,
             unsent: _,
             shard: _,

@@ -21,7 +21,6 @@ mod status;
 mod stray;
 mod streams;
 mod tuning;
-mod usual;
 mod verbs;
 
 pub use calls::{Associate, Message, Received};
@@ -67,11 +66,11 @@ pub struct Endpoint {
     /// Local ports with the number of associations on them.
     ports: BTreeMap<u16, u32>,
     ephemeral: Ephemeral,
-    slots: Vec<Slot>,
+    pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
-    demux: Demux,
+    pub(crate) demux: Demux,
     /// Associations that may have something to send.
-    ready: VecDeque<u32>,
+    pub(crate) ready: VecDeque<u32>,
     /// Deadlines, some of them outdated: a slot knows which one counts.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
@@ -81,10 +80,12 @@ pub struct Endpoint {
     totals: Totals,
     path_changes: Vec<PathChange>,
     /// The buffer of the packet that is handled can be had, and the association that takes it.
-    lends: bool,
+    pub(crate) lends: bool,
     /// A configuration that is in use takes packets without a checksum.
     unsummed: bool,
-    lender: Option<u32>,
+    /// Whether associations may take the fast path.
+    pub(crate) fast_path: bool,
+    pub(crate) lender: Option<u32>,
     /// An association has packets that could not be sent, and waits for the host's routes to change.
     unsent: bool,
     /// Which of several endpoints this is, and what the others have to know.
@@ -141,6 +142,7 @@ impl Endpoint {
             path_changes: Vec::new(),
             lends: false,
             unsummed,
+            fast_path: true,
             unsent: false,
             lender: None,
             shard: Shard::default(),
@@ -210,7 +212,7 @@ impl Endpoint {
     }
 
     /// What an association borrows for a call, and the slots beside it.
-    fn context(&mut self, now: Instant) -> (Ctx<'_>, &mut Vec<Slot>) {
+    pub(crate) fn context(&mut self, now: Instant) -> (Ctx<'_>, &mut Vec<Slot>) {
         let ctx = Ctx {
             now,
             locals: &self.locals,
@@ -219,6 +221,7 @@ impl Endpoint {
             trace: &mut self.trace,
             path_changes: &mut self.path_changes,
             last_words: &mut self.last_words,
+            fast_path: self.fast_path,
         };
         (ctx, &mut self.slots)
     }

@@ -9,13 +9,13 @@ use std::cmp::Reverse;
 
 /// A place for an association.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     pub(super) generation: u32,
-    pub(super) association: Option<Box<Association>>,
+    pub(crate) association: Option<Box<Association>>,
     /// It is in `ready`.
-    pub(super) queued: bool,
+    pub(crate) queued: bool,
     /// The deadline in the heap that counts.
-    pub(super) armed: Instant,
+    pub(crate) armed: Instant,
     /// What the demultiplexer knows of it.
     pub(super) tag: Option<u32>,
     pub(super) pairs: Vec<Pair>,
@@ -75,7 +75,7 @@ impl Endpoint {
     ) -> Option<R> {
         let (mut ctx, slots) = self.context(now);
         let association = slots.get_mut(slot as usize)?.association.as_deref_mut()?;
-        association.stir();
+        association.invalidate_fast_path();
         let was_established = association.stats.established.is_some();
         let result = change(association, &mut ctx);
         association.give_up_due(&mut ctx);
@@ -128,7 +128,7 @@ impl Endpoint {
 
     /// Rare: most packets only move deadlines further away.
     #[cold]
-    pub(super) fn arm_at(&mut self, slot: u32, next: Instant) {
+    pub(crate) fn arm_at(&mut self, slot: u32, next: Instant) {
         self.slots[slot as usize].armed = next;
         self.deadlines.push(Reverse((next, slot)));
         // What associations that come and go leave behind would lie here until its time comes.

@@ -125,10 +125,10 @@ impl Endpoint {
         let Some(Ok(first)) = chunks.next_raw() else {
             return self.discard(false);
         };
-        let usual = chunks.is_empty()
+        let taken = chunks.is_empty()
             && matches!(first.kind, Data::KIND | wire::Sack::KIND)
-            && self.take_usual(now, packet, view.header, first);
-        if !usual {
+            && self.handle_on_fast_path(now, packet, view.header, first);
+        if !taken {
             self.take_any(now, packet, &view, first, chunks);
         }
     }

@@ -8,9 +8,9 @@
 use super::{Allowed, Job};
 use crate::association::asconf::Turn;
 use crate::association::timers::Timer;
-use crate::association::usual::Ease;
 use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
+use crate::fast_path::FastPath;
 use crate::path::Path;
 use crate::path::control::Control;
 use crate::send::outstanding::ChunkState;
@@ -19,17 +19,17 @@ use anabranch_base::trace::{Limit, SendCause, TraceEvent};
 use anabranch_congestion::Controller;
 
 impl Association {
-    pub(super) fn next_job(&mut self, now: Instant) -> Option<Job> {
-        if self.ease == Ease::None {
+    pub(super) fn next_job(&mut self, ctx: &Ctx<'_>) -> Option<Job> {
+        if self.fast_path == FastPath::Unknown {
             match self.control_job() {
                 Turn::Job(job) => return Some(job),
                 Turn::Wait => return None,
-                Turn::Go => self.ease = self.ease_without_control(),
+                Turn::Go => self.fast_path = self.eligibility(ctx.fast_path),
             }
         } else {
             debug_assert!(matches!(self.control_job(), Turn::Go), "a control chunk waits unseen");
         }
-        if let Some((path, allowed)) = self.data_path(now) {
+        if let Some((path, allowed)) = self.data_path(ctx.now) {
             return Some(Job::Data(path, allowed));
         }
         // A SHUTDOWN acknowledges too, so it goes before a SACK that may not be needed any more.
@@ -91,7 +91,7 @@ impl Association {
 
     /// RFC 9260 §6.4: where SACKs go.
     #[inline]
-    pub(super) fn sack_path(&self) -> usize {
+    pub(crate) fn sack_path(&self) -> usize {
         let same = self.data_from;
         let path = match self.config.sack_path {
             // RFC 9260 §6.4: a duplicate hints that the last SACK went the wrong way.
@@ -192,7 +192,7 @@ impl Association {
 
     /// The congestion window of a path is open.
     #[inline(always)]
-    pub(super) fn is_open(&self, index: usize) -> bool {
+    pub(crate) fn is_open(&self, index: usize) -> bool {
         let path = self.paths.get(index);
         // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
         let blocked = path.one_packet && path.flight > 0;
@@ -241,7 +241,7 @@ impl Association {
 
     /// New DATA may go, as far as the peer's window, Nagle and bursts are concerned.
     #[inline(always)]
-    pub(super) fn new_allowed(&mut self, now: Instant) -> bool {
+    pub(crate) fn new_allowed(&mut self, now: Instant) -> bool {
         if self.send.outstanding.is_full() {
             return false;
         }

@@ -1,26 +1,26 @@
-//! The two packets that nearly all are, on their way out.
-//!
-//! While nothing but data is on an association's mind, what leaves is packets of new DATA, or of
-//! one SACK. Both are written here in a straight line: what comes out is what the choice among
-//! all jobs would have come to. Whatever is otherwise goes the long way, and nothing has been
-//! done then. `association/usual.rs` is the same for what comes in.
-//!
-//! Home of no rule: each has its own.
+//! Packets that leave on the fast path: new DATA alone, or one SACK alone. They are what the choice among all jobs
+//! (`association/outbound`) would have come to.
 
-use super::super::usual::Ease;
-use super::super::{Association, Ctx};
+use super::FastPath;
+use crate::association::{Association, Ctx};
 use anabranch_base::{Batch, Ecn};
 use anabranch_wire::sctp::{crc32c, packet};
 
 impl Association {
-    /// Writes the next packet into `out`, which is empty and takes but one, if it is one of these.
+    /// Writes the next packet into `out`, which is empty and takes but one, if the packet qualifies.
     #[inline(always)]
-    pub(super) fn send_plainly(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
-        if self.ease != Ease::Plain || out.max_segments() != 1 || self.send.outstanding.has_lost() {
+    pub(crate) fn transmit_on_fast_path(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        out: &mut Batch,
+        tag: &mut u64,
+    ) -> bool {
+        if self.fast_path != FastPath::Eligible || out.max_segments() != 1 || self.send.outstanding.has_lost()
+        {
             return false;
         }
         if self.recv.sack_pending() {
-            return self.sack_plainly(out, tag);
+            return self.transmit_sack_alone(out, tag);
         }
         let index = self.paths.current();
         let data = self.send.queue.unsent_bytes() > 0 && self.is_open(index) && self.new_allowed(ctx.now);
@@ -40,9 +40,15 @@ impl Association {
         true
     }
 
+    /// Whether packets of DATA hold new DATA chunks and nothing beside them.
+    #[inline]
+    pub(crate) fn sends_new_data_alone(&self) -> bool {
+        self.fast_path == FastPath::Eligible && !self.recv.sack_pending()
+    }
+
     /// A SACK that is due goes alone when there is no data to ride with.
     #[inline]
-    fn sack_plainly(&mut self, out: &mut Batch, tag: &mut u64) -> bool {
+    fn transmit_sack_alone(&mut self, out: &mut Batch, tag: &mut u64) -> bool {
         let alone = self.recv.sack_due() && self.send.queue.unsent_bytes() == 0;
         if !alone || self.outbox.shutdown || self.outbox.shutdown_ack || self.extensions.zero_checksum {
             return false;

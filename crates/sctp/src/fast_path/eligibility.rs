@@ -1,0 +1,53 @@
+//! Whether an association may take the fast path, and whether it has anything to send.
+
+use crate::association::{Association, State};
+use anabranch_congestion::Controller;
+
+/// Whether an association may take the fast path. Cached; found out anew after
+/// [`invalidate_fast_path`](Association::invalidate_fast_path).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum FastPath {
+    /// Not known: the next packet that is to be sent finds out.
+    #[default]
+    Unknown,
+    /// No: but the association is established and no control chunk waits to be sent.
+    NoControl,
+    /// Yes: moreover no extension is in use that has more to say on DATA and SACK chunks.
+    Eligible,
+}
+
+impl Association {
+    /// Drops the cached eligibility. To be called after any change of state, extensions, paths or queued
+    /// control chunks.
+    #[inline]
+    pub(crate) fn invalidate_fast_path(&mut self) {
+        self.fast_path = FastPath::Unknown;
+    }
+
+    /// The eligibility, given that no control chunk waits; `on` as [`Endpoint::set_fast_path`](crate::Endpoint)
+    /// has it.
+    #[cold]
+    pub(crate) fn eligibility(&self, on: bool) -> FastPath {
+        let no_control = matches!(self.state, State::Established)
+            && self.asconf.is_none()
+            && self.reconfig.is_none()
+            && self.send.limits.is_none();
+        let extended = self.extensions.auth || self.extensions.interleaving || self.ecn.on;
+        let controlled = self.paths.iter().any(|path| path.control.is_some());
+        match (on && no_control, extended || controlled) {
+            (false, _) => FastPath::Unknown,
+            (true, true) => FastPath::NoControl,
+            (true, false) => FastPath::Eligible,
+        }
+    }
+
+    /// Whether there is certainly nothing to send now, as far as a glance tells.
+    #[inline(always)]
+    pub(crate) fn sends_nothing(&self) -> bool {
+        if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.outstanding.has_lost() {
+            return false;
+        }
+        let path = self.paths.get(self.paths.current());
+        self.send.queue.unsent_bytes() == 0 || path.flight >= path.congestion.window()
+    }
+}

@@ -10,6 +10,7 @@
 //! | [`config`] | every knob, the profiles, and where each value comes from |
 //! | `endpoint` | demultiplexing, listeners, ephemeral ports, RST for strangers |
 //! | `conn` | states; what an arriving segment does; the one builder of segments |
+//! | `fast_path` | the two segments that a transfer without loss consists of |
 //! | `send` | from the application's bytes to acknowledged bytes |
 //! | `recv` | from segments to the application's bytes |
 //! | `options` | what both sides agreed on; timestamps and PAWS |
@@ -58,6 +59,7 @@ mod conn;
 mod endpoint;
 mod error;
 mod event;
+mod fast_path;
 mod options;
 mod recv;
 mod ring;

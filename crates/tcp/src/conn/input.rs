@@ -16,7 +16,7 @@ use anabranch_base::{Ecn, IcmpKind, Instant};
 use anabranch_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 impl Connection {
-    /// A segment of this connection arrived, and it is not what `usual` takes.
+    /// A segment of this connection arrived, and it does not take the fast path.
     #[inline(never)]
     pub(crate) fn on_segment(
         &mut self,
@@ -218,7 +218,7 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4: only a newer segment may set the window.
     #[inline(always)]
-    pub(super) fn note_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
+    pub(crate) fn note_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
         if seq.after(self.wl1) || (seq == self.wl1 && ack.at_or_after(self.wl2)) {
             self.set_peer_window(seq, ack, field, position);
         }
@@ -226,7 +226,7 @@ impl Connection {
 
     /// Data came with an echo of our timestamp.
     #[inline(always)]
-    pub(super) fn note_echo(&mut self, now: Instant, stamps: Option<Timestamps>) {
+    pub(crate) fn note_echo(&mut self, now: Instant, stamps: Option<Timestamps>) {
         if self.recv.is_tuning()
             && let Some(stamps) = stamps
             && let Some(age) = self.agreed.age(now, stamps.echo)
@@ -236,7 +236,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    pub(super) fn after_ack(&mut self, now: Instant, outcome: AckOutcome, out: &mut Outbox) {
+    pub(crate) fn after_ack(&mut self, now: Instant, outcome: AckOutcome, out: &mut Outbox) {
         if outcome.progress {
             self.timeouts = 0;
             self.last_progress = now;
@@ -272,7 +272,7 @@ impl Connection {
     /// Any acknowledgement answers a probe: the peer lives, and may take its time
     /// (RFC 9293 §3.8.6.1), also when it closed the window over data on its way.
     #[inline(always)]
-    pub(super) fn note_answer(&mut self) {
+    pub(crate) fn note_answer(&mut self) {
         self.unanswered = 0;
         if self.send.peer_window() == 0 {
             self.timeouts = 0;
@@ -323,7 +323,7 @@ impl Connection {
 
     /// Seventh and eighth: the data from this position on, and whether a FIN is behind it, and whether it is pushed.
     #[inline(never)]
-    pub(super) fn take_data(
+    pub(crate) fn take_data(
         &mut self,
         now: Instant,
         (start, payload, (fin, pushed)): (i64, &[u8], (bool, bool)),
@@ -375,7 +375,7 @@ impl Connection {
 
     /// The acknowledgement of what has arrived may wait so long.
     #[inline(always)]
-    pub(super) fn note_delay(&mut self, now: Instant, delay: Option<Duration>) {
+    pub(crate) fn note_delay(&mut self, now: Instant, delay: Option<Duration>) {
         if let Some(delay) = delay
             && !self.timers.is_set(Timer::DelayedAck)
         {
@@ -384,7 +384,7 @@ impl Connection {
     }
 
     /// RFC 3168 §6.1.3: CE is echoed until the peer says that it has reacted.
-    pub(super) fn note_ecn(&mut self, ecn: Ecn, flags: Flags) {
+    pub(crate) fn note_ecn(&mut self, ecn: Ecn, flags: Flags) {
         if flags.has(Flags::CWR) {
             self.ecn_echo = false;
         }

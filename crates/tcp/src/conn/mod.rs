@@ -6,10 +6,9 @@
 mod close;
 mod handshake;
 mod input;
-mod output;
+pub(crate) mod output;
 mod state;
-mod timers;
-mod usual;
+pub(crate) mod timers;
 
 pub use state::State;
 
@@ -47,9 +46,8 @@ pub(crate) struct Outbox {
     pub(crate) expectant: Option<u32>,
     /// Counters of connections that are gone.
     pub(crate) totals: Stats,
-    /// Nothing goes the straight way (`conn/usual.rs`, `conn/output/plain.rs`).
-    #[cfg(test)]
-    pub(crate) long: bool,
+    /// Whether connections may take the fast path.
+    pub(crate) fast_path: bool,
 }
 
 impl Outbox {
@@ -74,23 +72,23 @@ const MOST_REPLIES: usize = 1024;
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    id: ConnectionId,
+    pub(crate) id: ConnectionId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     /// The same for raw sockets.
-    hosts: (SocketAddr, SocketAddr),
+    pub(crate) hosts: (SocketAddr, SocketAddr),
     /// It came in through a listener, which waits for it to open.
     passive: bool,
     config: Arc<Config>,
-    state: State,
+    pub(crate) state: State,
     iss: Seq,
     irs: Seq,
-    agreed: Agreed,
+    pub(crate) agreed: Agreed,
     /// What its segments have in common, once it is open.
-    template: Option<Template>,
-    send: SendHalf,
-    recv: RecvHalf,
-    timers: Timers,
+    pub(crate) template: Option<Template>,
+    pub(crate) send: SendHalf,
+    pub(crate) recv: RecvHalf,
+    pub(crate) timers: Timers,
     pub(crate) stats: Stats,
     /// Largest IP packet towards the peer.
     mtu: u32,
@@ -112,18 +110,18 @@ pub(crate) struct Connection {
     /// SND.WL1, SND.WL2 of RFC 9293 §3.3.1, and the window field.
     wl1: Seq,
     wl2: Seq,
-    window_field: u16,
+    pub(crate) window_field: u16,
     /// Last.ACK.sent of RFC 7323 §4.3, in positions.
-    last_ack_sent: u64,
+    pub(crate) last_ack_sent: u64,
     /// ECE goes with every acknowledgement until CWR comes.
     ecn_echo: bool,
     /// The application knows of it: events may be told.
     known: bool,
-    readable_told: bool,
+    pub(crate) readable_told: bool,
     finished_told: bool,
     closed_told: bool,
     /// The application has left: nothing will be read any more.
-    orphan: bool,
+    pub(crate) orphan: bool,
     /// Challenge acknowledgements in the running interval (RFC 5961 §7).
     challenges: (Instant, u32),
     /// What ICMP last said, should it come to nothing.
@@ -200,16 +198,6 @@ impl Connection {
         self.recv.is_finished() && self.recv.readable() == 0
     }
 
-    /// When it was asked for a segment last, the congestion window had no room for the next one.
-    #[inline]
-    pub(crate) fn waits_for_acknowledgements(&self, out: &Outbox) -> bool {
-        #[cfg(test)]
-        if out.long {
-            return false;
-        }
-        self.send.limit == Limit::Congestion && !out.tracing
-    }
-
     pub(crate) fn write(&mut self, now: Instant, data: &[u8]) -> Result<usize, SendError> {
         if self.send.finished {
             return Err(SendError::Finished);
@@ -259,19 +247,19 @@ impl Connection {
 
     /// The number on the wire of one of our positions.
     #[inline]
-    fn seq_of(&self, position: u64) -> Seq {
+    pub(crate) fn seq_of(&self, position: u64) -> Seq {
         self.iss.plus((position as u32).wrapping_add(1))
     }
 
     /// RCV.NXT as it goes on the wire.
     #[inline]
-    fn ack_of(&self, position: u64) -> Seq {
+    pub(crate) fn ack_of(&self, position: u64) -> Seq {
         self.irs.plus((position as u32).wrapping_add(1))
     }
 
     /// One of our positions from its number on the wire; negative before the first byte.
     #[inline]
-    fn own_position(&self, number: Seq) -> i64 {
+    pub(crate) fn own_position(&self, number: Seq) -> i64 {
         let una = self.send.board.una();
         una as i64 + i64::from(number.distance_from(self.seq_of(una)) as i32)
     }
@@ -283,7 +271,7 @@ impl Connection {
         next as i64 + i64::from(number.distance_from(self.ack_of(next)) as i32)
     }
 
-    fn event(&self, out: &mut Outbox, event: Event) {
+    pub(crate) fn event(&self, out: &mut Outbox, event: Event) {
         if self.known && !self.closed_told {
             out.events.push_back(event);
         }

@@ -7,8 +7,6 @@
 //! Home of RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298
 //! §5.1, RFC 3168 §6.1.4 and §6.1.5 (what is not ECN-capable).
 
-mod plain;
-
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
 use crate::send::Choice;
@@ -76,7 +74,7 @@ pub(super) fn host(end: SocketAddr) -> SocketAddr {
 }
 
 #[inline(always)]
-fn begin_batch(batch: &mut Batch, hosts: (SocketAddr, SocketAddr), ecn: Ecn, out: &mut Outbox) {
+pub(crate) fn begin_batch(batch: &mut Batch, hosts: (SocketAddr, SocketAddr), ecn: Ecn, out: &mut Outbox) {
     if batch.is_empty() {
         (batch.source, batch.target) = hosts;
         batch.ecn = ecn;
@@ -90,7 +88,7 @@ impl Connection {
     /// there is nothing.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
-        batch.is_empty() && self.send_plainly(now, batch, out) || self.transmit_any(now, batch, out)
+        batch.is_empty() && self.transmit_on_fast_path(now, batch, out) || self.transmit_any(now, batch, out)
     }
 
     #[inline(never)]
@@ -130,7 +128,7 @@ impl Connection {
 
     /// But for data there is nothing to send, nothing that asking would change, and nothing to tell.
     #[inline]
-    fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
+    pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
             && !self.recv.duty.is_due()
             && !self.probe_due
@@ -141,7 +139,7 @@ impl Connection {
 
     /// The window field of the next segment.
     #[inline(always)]
-    fn offer_window(&mut self) -> u16 {
+    pub(crate) fn offer_window(&mut self) -> u16 {
         self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss))
     }
 
@@ -322,7 +320,7 @@ impl Connection {
 
     /// Data has left.
     #[inline(always)]
-    fn start_timers(&mut self, now: Instant) {
+    pub(crate) fn start_timers(&mut self, now: Instant) {
         self.recv.duty.on_data_sent(now);
         // RFC 6298 §5.1.
         if !self.timers.is_set(Timer::Retransmit) {

@@ -30,7 +30,7 @@ impl std::hash::Hash for Ends {
 }
 
 #[derive(Debug)]
-pub(super) struct Demux {
+pub(crate) struct Demux {
     map: HashMap<Ends, u32, Keyed>,
     last: Option<(Ends, u32)>,
 }
@@ -55,7 +55,7 @@ impl Demux {
 
     /// The same, if it is the one asked for last; `ports` are the remote and the local one.
     #[inline(always)]
-    pub(super) fn find_again(
+    pub(crate) fn find_again(
         &self,
         remote: &SocketAddr,
         local: &SocketAddr,

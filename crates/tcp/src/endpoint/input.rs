@@ -8,8 +8,8 @@ use super::Endpoint;
 use super::demux::Ends;
 use crate::config::SynCookies;
 use crate::conn::{Connection, Reply, State};
-use anabranch_base::{Batch, Ecn, Instant, Packet};
-use anabranch_wire::tcp::{Flags, Plain, Segment, is_intact};
+use anabranch_base::{Batch, Instant, Packet};
+use anabranch_wire::tcp::{Flags, Segment, is_intact};
 use std::net::SocketAddr;
 
 impl Endpoint {
@@ -50,7 +50,7 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn take_in(&mut self, now: Instant, packet: Packet<'_>) {
         let Packet { source, target, ecn, tag, payload } = packet;
-        if !self.take_plain(now, (&source, &target), (ecn, tag), payload) {
+        if !self.handle_on_fast_path(now, (&source, &target), (ecn, tag), payload) {
             self.take_any(now, packet);
         }
     }
@@ -58,9 +58,13 @@ impl Endpoint {
     /// The same with the packet of a batch that holds but one.
     #[inline(always)]
     pub(super) fn take_only(&mut self, now: Instant, batch: &Batch) {
-        let plain =
-            self.take_plain(now, (&batch.source, &batch.target), (batch.ecn, batch.first_tag), batch.bytes());
-        if !plain {
+        let taken = self.handle_on_fast_path(
+            now,
+            (&batch.source, &batch.target),
+            (batch.ecn, batch.first_tag),
+            batch.bytes(),
+        );
+        if !taken {
             self.take_only_any(now, batch);
         }
     }
@@ -70,30 +74,6 @@ impl Endpoint {
         if let Some(packet) = batch.only() {
             self.take_any(now, packet);
         }
-    }
-
-    /// Takes in what nearly all packets are; false when this is something else, and nothing has been done.
-    #[inline(always)]
-    fn take_plain(
-        &mut self,
-        now: Instant,
-        (source, target): (&SocketAddr, &SocketAddr),
-        (ecn, tag): (Ecn, u64),
-        payload: &[u8],
-    ) -> bool {
-        #[cfg(test)]
-        if self.out.long {
-            return false;
-        }
-        let Some(plain) = Plain::read(payload) else { return false };
-        let Some(slot) = self.demux.find_again(source, target, plain.ports) else { return false };
-        let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
-        if !connection.expects(now, &plain) || !connection.is_intact(payload) {
-            return false;
-        }
-        connection.take_plain(now, &plain, ecn, tag, &mut self.out);
-        self.follow(now, slot);
-        true
     }
 
     #[inline(never)]

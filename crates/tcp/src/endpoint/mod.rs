@@ -48,14 +48,14 @@ pub struct Endpoint {
     /// Largest IP packet of each address's interface.
     mtus: Vec<u32>,
     listeners: Listeners,
-    demux: Demux,
-    slots: Vec<Slot>,
+    pub(crate) demux: Demux,
+    pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
     /// Slots that may have something to send, in order.
     eager: VecDeque<u32>,
     /// Deadlines; an entry counts only if it is the one its slot remembers.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
-    out: Outbox,
+    pub(crate) out: Outbox,
     rng: Rng,
     secret: u64,
     cookies: Cookies,
@@ -77,9 +77,9 @@ pub struct Dropped {
 }
 
 #[derive(Debug)]
-struct Slot {
+pub(crate) struct Slot {
     generation: u32,
-    connection: Option<Box<Connection>>,
+    pub(crate) connection: Option<Box<Connection>>,
     /// In `eager`.
     queued: bool,
     /// The entry in `deadlines` that counts, [`Instant::MAX`] for none.
@@ -117,8 +117,7 @@ impl Endpoint {
                 trace: Vec::new(),
                 expectant: None,
                 totals: Stats::default(),
-                #[cfg(test)]
-                long: false,
+                fast_path: true,
             },
             rng,
             secret,
@@ -302,12 +301,6 @@ impl Endpoint {
         size_of::<Slot>() + size_of::<Connection>()
     }
 
-    /// From now on everything goes the long way.
-    #[cfg(test)]
-    pub(crate) fn go_the_long_way(&mut self) {
-        self.out.long = true;
-    }
-
     /// Asserts what must hold of every connection at any time.
     ///
     /// # Panics
@@ -342,7 +335,7 @@ impl Endpoint {
 
     /// The same for a connection that cannot be over.
     #[inline]
-    fn follow(&mut self, now: Instant, slot: u32) {
+    pub(crate) fn follow(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = &place.connection else { return };
         if !place.queued && !connection.is_at_rest(&self.out) {

@@ -1,28 +1,25 @@
-//! The two segments that nearly all are, on their way out.
-//!
-//! While nothing is lost, what leaves an open connection is full segments of new data, or bare
-//! acknowledgements. Both are written here in a straight line: what comes out is what the
-//! choice among all segments would have come to. Whatever is otherwise goes the long way, and
-//! nothing has been done then. `conn/usual.rs` is the same for what comes in.
-//!
-//! Home of no rule: each has its own.
+//! Segments that leave on the fast path: full ones of new data, or bare acknowledgements. They are what the choice among
+//! all segments (`conn/output`) would have come to.
 
-use super::super::{Connection, Outbox, State};
-use super::{Timer, begin_batch};
+use crate::conn::output::begin_batch;
+use crate::conn::timers::Timer;
+use crate::conn::{Connection, Outbox, State};
 use crate::send::Choice;
 use anabranch_base::{Batch, Ecn, Instant};
 use anabranch_wire::tcp::Flags;
 
 impl Connection {
-    /// Writes the next segment into `batch`, which is empty and takes but one, if it is one of these.
+    /// Writes the next segment into `batch`, which is empty and takes but one, if the segment qualifies.
     #[inline(always)]
-    pub(super) fn send_plainly(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
-        #[cfg(test)]
-        if out.long {
-            return false;
-        }
+    pub(crate) fn transmit_on_fast_path(
+        &mut self,
+        now: Instant,
+        batch: &mut Batch,
+        out: &mut Outbox,
+    ) -> bool {
         // Neither SYN nor FIN, no SACK or ECN to report, and nobody who wants to know.
-        if self.state != State::Established
+        if !out.fast_path
+            || self.state != State::Established
             || self.agreed.ecn
             || self.recv.has_report()
             || out.tracing
@@ -66,18 +63,5 @@ impl Connection {
         self.stats.bytes_sent += choice.range.end - choice.range.start;
         self.send.on_sent(now, choice, None);
         self.start_timers(now);
-    }
-
-    /// All that is left waits for acknowledgements, or there is nothing: to ask for a segment
-    /// would give none, and note no more than this does.
-    #[inline(always)]
-    pub(crate) fn is_held_back(&mut self, out: &Outbox) -> bool {
-        #[cfg(test)]
-        if out.long {
-            return self.is_at_rest(out);
-        }
-        // A trace is told what the limit is.
-        self.waits_for_nothing_else(out)
-            && (self.send.is_at_rest() || !out.tracing && self.send.is_held_back())
     }
 }

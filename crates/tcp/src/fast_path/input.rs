@@ -1,0 +1,101 @@
+//! Segments that arrive on the fast path: the data that comes next, or an acknowledgement that only advances, for the
+//! connection that was asked for last.
+
+use crate::conn::{Connection, Outbox};
+use crate::send::Ack;
+use crate::{Endpoint, Event};
+use anabranch_base::trace::TraceEvent;
+use anabranch_base::{Ecn, Instant};
+use anabranch_wire::tcp::{Flags, Plain};
+use std::net::SocketAddr;
+
+impl Endpoint {
+    /// Takes in a segment, if it qualifies. False when it does not, and nothing has been done.
+    #[inline(always)]
+    pub(crate) fn handle_on_fast_path(
+        &mut self,
+        now: Instant,
+        (source, target): (&SocketAddr, &SocketAddr),
+        (ecn, tag): (Ecn, u64),
+        payload: &[u8],
+    ) -> bool {
+        if !self.out.fast_path {
+            return false;
+        }
+        let Some(plain) = Plain::read(payload) else { return false };
+        let Some(slot) = self.demux.find_again(source, target, plain.ports) else { return false };
+        let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
+        if !connection.expects(now, &plain) || !connection.is_intact(payload) {
+            return false;
+        }
+        connection.on_expected(now, &plain, ecn, tag, &mut self.out);
+        self.follow(now, slot);
+        true
+    }
+}
+
+impl Connection {
+    /// Takes in the segment that was expected.
+    #[inline(always)]
+    pub(crate) fn on_expected(
+        &mut self,
+        now: Instant,
+        plain: &Plain<'_>,
+        ecn: Ecn,
+        tag: u64,
+        out: &mut Outbox,
+    ) {
+        self.stats.segments_received += 1;
+        self.send.begin_burst();
+        let stamps = plain.stamps.filter(|_| self.agreed.timestamps);
+        if let Some(stamps) = stamps
+            && self.recv.next() <= self.last_ack_sent
+        {
+            self.agreed.renew(now, stamps);
+        }
+        let position = self.own_position(plain.ack) as u64;
+        let window_before = self.window_field;
+        self.note_window(plain.seq, plain.ack, plain.window, position);
+        let has_data = !plain.payload.is_empty();
+        if has_data {
+            self.note_echo(now, stamps);
+        }
+        // RFC 3168 §6.1.2: without ECE nothing is to be learnt of marks; without SACK blocks nothing of holes.
+        if has_data && self.send.knows(position) {
+            self.note_answer();
+        } else {
+            let echo =
+                stamps.and_then(|stamps| self.agreed.age(now, stamps.echo).map(|age| (stamps.echo, age)));
+            let could_be_duplicate = !has_data && plain.window == window_before;
+            let ack = Ack { position, sacks: &[], duplicate: None, could_be_duplicate, echo, ece: false };
+            let outcome = self.send.on_ack(now, &ack, &mut self.stats);
+            self.after_ack(now, outcome, out);
+        }
+        if has_data {
+            self.on_next_data(now, plain, ecn, tag, out);
+        }
+    }
+
+    /// Seventh: the data, which is what comes next.
+    #[inline(always)]
+    fn on_next_data(&mut self, now: Instant, plain: &Plain<'_>, ecn: Ecn, tag: u64, out: &mut Outbox) {
+        if self.agreed.ecn {
+            self.note_ecn(ecn, Flags::ACK);
+        }
+        let (start, length) = (self.recv.next(), plain.payload.len() as u64);
+        let Some(delay) = self.recv.take_next(length, plain.pushed) else {
+            return self.take_data(now, (start as i64, plain.payload, (false, plain.pushed)), tag, out);
+        };
+        self.recv.duty.on_arrival(now);
+        let key = self.key();
+        out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
+        self.stats.bytes_received += length;
+        self.note_delay(now, delay);
+        out.expectant = Some(self.id.slot());
+        if !self.readable_told {
+            self.readable_told = true;
+            let id = self.id;
+            self.event(out, Event::Readable { id });
+        }
+    }
+}

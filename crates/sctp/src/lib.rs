@@ -117,4 +117,4 @@ pub use reliability::{Abandoned, Policy, Reliability};
 pub use stats::{
     AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,
 };
-pub use streams::position_anew;
+pub use streams::position_after_reset;

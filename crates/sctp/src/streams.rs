@@ -9,13 +9,13 @@
 /// Traces count so, and whoever compares with them must.
 ///
 /// ```
-/// use anabranch_sctp::position_anew;
+/// use anabranch_sctp::position_after_reset;
 ///
-/// assert_eq!(position_anew(1_000), 1 << 32);
-/// assert_eq!(position_anew(position_anew(1_000)), 2 << 32);
+/// assert_eq!(position_after_reset(1_000), 1 << 32);
+/// assert_eq!(position_after_reset(position_after_reset(1_000)), 2 << 32);
 /// ```
 #[must_use]
-pub const fn position_anew(position: u64) -> u64 {
+pub const fn position_after_reset(position: u64) -> u64 {
     ((position >> 32) + 1) << 32
 }
 

@@ -36,7 +36,7 @@ struct Clock {
 }
 
 /// RFC 7323 §2.3: no shift above this.
-const MOST_SHIFT: u8 = 14;
+const MAX_SHIFT: u8 = 14;
 /// RFC 7323 §5.5: a timestamp that old says nothing any more.
 const STALE: Duration = Duration::from_secs(24 * 86_400);
 
@@ -64,7 +64,7 @@ impl Agreed {
             self.recent = Some((stamps.value, now));
         }
         match theirs.window_scale.filter(|_| config.wscale) {
-            Some(shift) => (self.peer_shift, self.scales) = (shift.min(MOST_SHIFT), true),
+            Some(shift) => (self.peer_shift, self.scales) = (shift.min(MAX_SHIFT), true),
             None => (self.peer_shift, self.own_shift) = (0, 0),
         }
         // RFC 3168 §6.1.1: a SYN sets both bits, its answer ECE alone.
@@ -159,5 +159,5 @@ impl Clock {
 
 /// The smallest shift with which the field can tell the whole buffer.
 fn shift_for(buffer: u64) -> u8 {
-    (0..MOST_SHIFT).find(|&shift| buffer >> shift <= u64::from(u16::MAX)).unwrap_or(MOST_SHIFT)
+    (0..MAX_SHIFT).find(|&shift| buffer >> shift <= u64::from(u16::MAX)).unwrap_or(MAX_SHIFT)
 }

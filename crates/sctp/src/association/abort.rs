@@ -3,7 +3,7 @@
 //! Home of RFC 9260 §9.1, of the causes an association raises (§3.3.10), and of which state a stale
 //! cookie counts in (§5.2.6).
 
-use super::{Association, Ctx, LastWords, State};
+use super::{Association, Ctx, FinalPacket, State};
 use crate::event::{CloseReason, Event};
 use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn, packet};
 use std::net::SocketAddr;
@@ -56,8 +56,8 @@ impl Association {
             self.stats.packets_sent += 1;
             self.stats.bytes_sent += bytes.len() as u64;
             let path = self.paths.get(self.paths.current());
-            let words = LastWords { source: path.source, target: path.address, packet: bytes };
-            ctx.last_words.push_back(words);
+            let words = FinalPacket { source: path.source, target: path.address, packet: bytes };
+            ctx.final_packets.push_back(words);
         }
         self.close(ctx, reason);
     }
@@ -75,7 +75,7 @@ impl Association {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += bytes.len() as u64;
         let source = self.paths.get(self.handshake_path()).source;
-        ctx.last_words.push_back(LastWords { source, target, packet: bytes });
+        ctx.final_packets.push_back(FinalPacket { source, target, packet: bytes });
     }
 
     pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
@@ -96,7 +96,7 @@ impl Association {
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
         /// More causes in one ERROR are not told of.
-        const MOST: usize = 8;
+        const MAX: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {
                 // RFC 9260 §5.2.6: anywhere but in COOKIE-ECHOED it is discarded.
@@ -121,7 +121,7 @@ impl Association {
             if matches!(self.state, State::Closed) {
                 return;
             }
-            if turn < MOST {
+            if turn < MAX {
                 let mut bytes = Vec::new();
                 let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
                 cause.emit(&mut chunk);
@@ -136,10 +136,10 @@ impl Association {
 
     /// Asks for an ERROR to `path`; beyond a few in one packet they are dropped.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
-        const MOST: usize = 8;
+        const MAX: usize = 8;
         // RFC 9260 §5.4: to an unverified address goes no ERROR.
         let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
-        if self.outbox.errors.len() < MOST {
+        if self.outbox.errors.len() < MAX {
             let mut bytes = Vec::new();
             let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
             cause.emit(&mut chunk);

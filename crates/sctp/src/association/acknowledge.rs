@@ -120,7 +120,8 @@ impl Association {
                 path.one_packet = false;
                 let revived = path.is_shown_by(base) && path.on_answer(ctx.now);
                 let fresh = outcome.fresh.get(index);
-                let conservative = path.control.is_some() && path.watch_slow_start(ctx.now, base, end, fresh);
+                let conservative =
+                    path.loss_control.is_some() && path.watch_slow_start(ctx.now, base, end, fresh);
                 let full = path.fills_window(flight_before, base);
                 path.full_at = full.then_some(polls);
                 let acked = Acked {
@@ -143,7 +144,7 @@ impl Association {
             let mut lost = ack.lost;
             if self.config.rack {
                 if ack.reneged > 0
-                    && let Some(control) = &mut self.paths.at(index).control
+                    && let Some(control) = &mut self.paths.at(index).loss_control
                 {
                     // What was taken back is judged anew.
                     control.edge = 0;
@@ -152,14 +153,14 @@ impl Association {
             }
             if lost > 0 {
                 lost_on_any = true;
-                self.note_loss(ctx.now, index, lost, reduces);
+                self.record_loss(ctx.now, index, lost, reduces);
             }
             let path = self.paths.at(index);
-            if path.control.is_some() {
+            if path.loss_control.is_some() {
                 let mss = path.chunk_limit() as u64;
                 let safe = outcome.cumulative && lost == 0;
                 let (flight, threshold) = (path.flight, path.congestion.ssthresh());
-                if let Some(prr) = path.control.as_mut().and_then(|control| control.reduction.as_mut()) {
+                if let Some(prr) = path.loss_control.as_mut().and_then(|control| control.reduction.as_mut()) {
                     prr.on_delivered(ack.acked, safe, threshold, flight, mss);
                 }
             }
@@ -193,7 +194,7 @@ impl Association {
 
     /// What follows any acknowledgement, by SACK or SHUTDOWN.
     pub(super) fn after_acknowledgement(&mut self, ctx: &mut Ctx<'_>) {
-        self.tell_writable(ctx);
+        self.emit_writable(ctx);
         self.refused_probe_again();
         self.check_probe(ctx.now);
         self.advance_shutdown(ctx);
@@ -201,17 +202,17 @@ impl Association {
 
     /// Somebody was turned away, and there is room now.
     #[inline]
-    pub(crate) fn tell_writable(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.queue.is_wanted() {
             self.size_send_buffer();
         }
         if self.send.queue.take_writable() {
-            self.say_writable(ctx);
+            self.emit_writable_now(ctx);
         }
     }
 
     #[cold]
-    fn say_writable(&mut self, ctx: &mut Ctx<'_>) {
+    fn emit_writable_now(&mut self, ctx: &mut Ctx<'_>) {
         if self.state.accepts_messages() && !self.shutdown_asked {
             ctx.events.push_back(crate::event::Event::Writable { id: self.id });
         }
@@ -304,7 +305,7 @@ impl Association {
         path.flight = 0;
         path.earliest = self.send.outstanding.end();
         path.earliest_unsure = false;
-        if let Some(control) = &mut path.control {
+        if let Some(control) = &mut path.loss_control {
             control.on_timeout();
             self.timers.stop(Timer::Loss(index));
         }
@@ -407,7 +408,7 @@ impl Association {
         if self.send.recovery.exit.is_none() {
             let path = self.paths.at(index);
             path.congestion.on_loss(ctx.now, path.flight, true);
-            if let Some(control) = &mut path.control {
+            if let Some(control) = &mut path.loss_control {
                 control.end_hystart();
             }
             self.stats.ecn_reductions += 1;

@@ -80,7 +80,7 @@ impl Extensions {
     }
 
     /// Notes the chunk types of a Supported Extensions parameter.
-    pub(super) fn note_kinds(&mut self, kinds: &[u8]) {
+    pub(super) fn record_kinds(&mut self, kinds: &[u8]) {
         for &chunk in kinds {
             match chunk {
                 kind::AUTH => self.auth = true,

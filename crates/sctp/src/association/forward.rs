@@ -164,7 +164,7 @@ impl Association {
             let round_trip = path.rtt.smoothed().unwrap_or(path.rto());
             let (mut bytes, mut lost) = (0, false);
             for skip in skips.iter().filter(|skip| usize::from(skip.path) == index) {
-                let told = self.send.limits.as_ref().and_then(|limits| limits.told_at(skip.offset));
+                let told = self.send.limits.as_ref().and_then(|limits| limits.announced_at(skip.offset));
                 let Some(told) = told.filter(|&told| now >= told + round_trip / 2) else { continue };
                 if recovers_until.is_some_and(|until| skip.offset < until) {
                     continue;
@@ -175,7 +175,7 @@ impl Association {
             lost |= bytes > 2 * path.chunk_limit() as u64;
             if lost && reduces {
                 self.paths.at(index).flight += bytes;
-                self.note_loss(now, index, bytes, true);
+                self.record_loss(now, index, bytes, true);
                 lost_on_any = true;
             }
         }
@@ -194,7 +194,7 @@ impl Association {
     pub(super) fn on_forward_lost(&mut self) {
         let base = self.send.outstanding.base();
         if let Some(limits) = &mut self.send.limits {
-            limits.say_again(base);
+            limits.announce_again(base);
         }
     }
 
@@ -206,7 +206,7 @@ impl Association {
     /// After any change: what is due is given up, and everybody told; what is owed is given back.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
-        self.send.give_back();
+        self.send.free_deferred();
         self.free_keys(ctx);
         if self.send.limits.is_some() {
             self.give_up_now(ctx);

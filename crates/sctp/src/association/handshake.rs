@@ -9,7 +9,7 @@ use super::state::{Echo, Init};
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
-use crate::path::MOST;
+use crate::path::MAX_PATHS;
 use crate::recv::RecvHalf;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::cause::MissingParams;
@@ -193,7 +193,7 @@ impl Association {
         self.outbound_streams = self.outbound_streams.min(offer.inbound);
         self.inbound_streams = self.inbound_streams.min(offer.outbound);
         let refused = self.send.queue.drop_beyond(self.outbound_streams);
-        self.tell_undelivered(ctx, refused);
+        self.emit_undelivered(ctx, refused);
         // RFC 9260 §6.2.1 A: the a_rwnd of INIT or INIT ACK, less what rides with the COOKIE ECHO.
         self.send.peer_window = u64::from(offer.window).saturating_sub(self.send.outstanding.in_flight());
         let segment = self.paths.get(0).chunk_limit() as u64;
@@ -212,7 +212,7 @@ impl Association {
         // RFC 9260 §5.1.2: the addresses listed and the one it came from.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none()
-                && let Some(turn) = self.paths.free_place(address, MOST)
+                && let Some(turn) = self.paths.free_place(address, MAX_PATHS)
                 && let Some(path) = self.new_path(ctx, SocketAddr::new(address, from.port()), turn)
             {
                 self.paths.put(turn, path);
@@ -242,14 +242,14 @@ impl Association {
             self.sample(path, ctx.now - sent);
         }
         self.establish(ctx);
-        self.tell_established(ctx);
+        self.emit_established(ctx);
     }
 
     /// Tells the application that what it asked for is up.
-    pub(super) fn tell_established(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn emit_established(&mut self, ctx: &mut Ctx<'_>) {
         let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
-        self.tell_adaptation(ctx);
+        self.emit_adaptation(ctx);
         // Messages on streams that were not granted may have made room.
         if self.send.queue.take_writable() && self.state.accepts_messages() {
             ctx.events.push_back(Event::Writable { id: self.id });
@@ -257,7 +257,7 @@ impl Association {
     }
 
     /// RFC 5061 §4.2.6: what runs above the peer, if it has said so.
-    pub(super) fn tell_adaptation(&self, ctx: &mut Ctx<'_>) {
+    pub(super) fn emit_adaptation(&self, ctx: &mut Ctx<'_>) {
         if let Some(code) = self.peer_adaptation {
             ctx.events.push_back(Event::Adaptation { id: self.id, code });
         }

@@ -53,7 +53,7 @@ impl Association {
             let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
             self.heard_while_shutting_down(ctx, asks);
         }
-        let said_before = ctx.last_words.len();
+        let said_before = ctx.final_packets.len();
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
@@ -82,7 +82,7 @@ impl Association {
                 },
                 Sack::KIND => match SackView::parse(raw) {
                     // RFC 9260 §6.10: chunks are processed in their order, each of several SACKs, too. What all of
-                    // them together may cost is bounded (`send/effort.rs`).
+                    // them together may cost is bounded (`send/sack_work_limit.rs`).
                     Ok(sack) => {
                         if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
                             self.on_sack(ctx, &sack);
@@ -119,7 +119,7 @@ impl Association {
                 let aborted = raw.kind == Abort::KIND;
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
                     // RFC 9260 §9.1: a packet with an ABORT in it is not answered at all.
-                    ctx.last_words.truncate(said_before);
+                    ctx.final_packets.truncate(said_before);
                 }
                 return;
             }
@@ -228,7 +228,7 @@ impl Association {
         if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
             return self.refuse_early(ctx.now, arrived);
         }
-        self.note_mark(data.tsn, arrived, seen);
+        self.record_mark(data.tsn, arrived, seen);
         let taken = self.recv.on_data(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
@@ -246,7 +246,7 @@ impl Association {
         if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
             return self.refuse_early(ctx.now, arrived);
         }
-        self.note_mark(data.tsn, arrived, seen);
+        self.record_mark(data.tsn, arrived, seen);
         let taken = self.recv.on_idata(data);
         self.on_taken(ctx, taken, data.stream, data.payload.len(), arrived);
     }
@@ -260,7 +260,7 @@ impl Association {
 
     /// RFC 4960 Appendix A: echo the lowest TSN of the marked packet.
     #[inline]
-    fn note_mark(&mut self, tsn: Tsn, arrived: &Arrived, seen: bool) {
+    fn record_mark(&mut self, tsn: Tsn, arrived: &Arrived, seen: bool) {
         if !seen && arrived.ecn == Ecn::Ce && self.ecn.on {
             self.ecn.echo = Some(tsn.0);
         }
@@ -301,7 +301,7 @@ impl Association {
         if matches!(self.state, State::ShutdownSent) {
             self.data_while_shutting_down();
         }
-        self.tell_readable(ctx);
+        self.emit_readable(ctx);
     }
 
     /// The end of a packet with DATA: its SACK is due now or later.
@@ -319,11 +319,11 @@ impl Association {
     /// RFC 9260 §8.3: returned at once, unchanged, to where it came from.
     fn on_heartbeat(&mut self, heartbeat: &Heartbeat<'_>, path: usize) {
         /// More in flight than this are a flood.
-        const MOST: usize = 8;
+        const MAX: usize = 8;
         let answers = self.state.is_up()
             && !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent)
             || matches!(self.state, State::CookieEchoed(_));
-        if answers && self.outbox.heartbeat_acks.len() < MOST {
+        if answers && self.outbox.heartbeat_acks.len() < MAX {
             let mut chunk = Vec::new();
             HeartbeatAck { info: heartbeat.info, rest: heartbeat.rest }.emit(&mut chunk);
             self.outbox.heartbeat_acks.push_back((path, chunk));

@@ -15,18 +15,18 @@ pub(crate) mod extensions;
 mod forward;
 pub(crate) mod handshake;
 pub(crate) mod inbound;
-pub(crate) mod liveness;
 mod mtu;
 pub(crate) mod negotiate;
 pub(crate) mod outbound;
+pub(crate) mod path_failure;
 pub(crate) mod reconfig;
 mod recover;
 pub(crate) mod restart;
+mod send_failure;
 pub(crate) mod shutdown;
 pub(crate) mod state;
 pub(crate) mod timers;
 mod tuning;
-mod unsent;
 
 use crate::config::{Config, SharedKeys};
 use crate::endpoint::{AssociationId, Message, Received};
@@ -76,7 +76,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) trace: &'a mut Trace,
     pub(crate) path_changes: &'a mut Vec<PathChange>,
     /// Packets of associations that end with them: source, target, bytes.
-    pub(crate) last_words: &'a mut VecDeque<LastWords>,
+    pub(crate) final_packets: &'a mut VecDeque<FinalPacket>,
     /// Whether the association may take the fast path, if it qualifies.
     pub(crate) fast_path: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item =
 
 /// A packet without an association.
 #[derive(Debug)]
-pub(crate) struct LastWords {
+pub(crate) struct FinalPacket {
     pub(crate) source: SocketAddr,
     pub(crate) target: SocketAddr,
     pub(crate) packet: Vec<u8>,
@@ -337,7 +337,7 @@ impl Association {
         if message.reliability == Reliability::Full && self.send.limits.is_none() {
             self.takes_on(&message)?;
             self.size_send_buffer();
-            self.send.give_back_before(payload.len().div_ceil(piece));
+            self.send.free_before(payload.len().div_ceil(piece));
             let taken = self.send.queue.push_pieces(message, payload, piece)?;
             self.stats.messages_sent += taken.div_ceil(piece) as u64;
             self.check_probe(now);
@@ -480,13 +480,13 @@ impl Association {
         self.timers.stop_all();
         self.outbox = Outbox::default();
         let undelivered = self.send.undelivered();
-        self.tell_undelivered(ctx, undelivered);
+        self.emit_undelivered(ctx, undelivered);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Closed);
         ctx.events.push_back(Event::Closed { id: self.id, reason });
     }
 
     /// RFC 9260 §11.2.2: these messages will not be delivered.
-    pub(crate) fn tell_undelivered(&mut self, ctx: &mut Ctx<'_>, messages: Vec<Undelivered>) {
+    pub(crate) fn emit_undelivered(&mut self, ctx: &mut Ctx<'_>, messages: Vec<Undelivered>) {
         for Undelivered { stream, ppid, context, bytes, unordered, sent } in messages {
             match sent {
                 true => self.stats.undelivered_sent += 1,
@@ -501,7 +501,7 @@ impl Association {
 
     /// Hands the streams that became readable to the application.
     #[inline]
-    pub(crate) fn tell_readable(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn emit_readable(&mut self, ctx: &mut Ctx<'_>) {
         let id = self.id;
         if self.recv.news().is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! What an association does about path MTUs: probes, timers, and what a change means.
 //!
-//! The size itself is the path's (`path/mtu.rs`, `path/mtu/search.rs`); here it
+//! The size itself is the path's (`path/mtu/mod.rs`, `path/mtu/search.rs`); here it
 //! meets outstanding data, timers and packets. A probe is a HEARTBEAT with a PAD
 //! behind it, whole or not at all; that it is lost says nothing of congestion or
 //! of the path's health.

@@ -7,7 +7,7 @@
 
 use super::auth::keys::Said;
 use super::extensions::{Extensions, OVER_DTLS};
-use crate::path::MOST;
+use crate::path::MAX_PATHS;
 use anabranch_wire::sctp::tlv::Tlvs;
 use anabranch_wire::sctp::{Init, Param, Unrecognized};
 use std::net::IpAddr;
@@ -94,7 +94,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             Param::EcnCapable => offer.extensions.ecn = true,
             Param::SupportedExtensions(kinds) => {
                 offer.lists_extensions = true;
-                offer.extensions.note_kinds(kinds);
+                offer.extensions.record_kinds(kinds);
                 i_forward |= Extensions::names_i_forward(kinds);
             }
             // RFC 4895 §3: once each; of several the first counts.
@@ -125,7 +125,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                 if let Some(address) = param.address()
                     && is_unicast(address)
                     && in_scope(address, from)
-                    && offer.addresses.len() < MOST
+                    && offer.addresses.len() < MAX_PATHS
                     && !offer.addresses.contains(&address)
                 {
                     offer.addresses.push(address);

@@ -21,7 +21,7 @@ impl Association {
     pub(super) fn judge_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
         let path = self.paths.at(index);
         let smoothed = path.rtt.smoothed();
-        let Some(control) = &mut path.control else { return 0 };
+        let Some(control) = &mut path.loss_control else { return 0 };
         let Some(rack) = &mut control.rack else { return 0 };
         rack.on_delivered(now, fresh);
         let lost = self.send.lose_by_time(now, index as u8, control, smoothed);
@@ -30,13 +30,13 @@ impl Association {
     }
 
     /// Chunks of `bytes` on a path are lost. `reduces`: it is the first loss of a recovery.
-    pub(super) fn note_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
+    pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         if reduces {
             // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
             path.congestion.on_loss(now, path.flight, false);
             path.stats.fast_recoveries += 1;
-            if let Some(control) = &mut path.control {
+            if let Some(control) = &mut path.loss_control {
                 control.on_reduced(path.flight);
                 self.send.recovery.doubt(index);
             }
@@ -62,7 +62,7 @@ impl Association {
             // Every repair was needless: so was the reduction.
             let path = self.paths.at(index);
             path.congestion.on_spurious(now);
-            if let Some(control) = &mut path.control {
+            if let Some(control) = &mut path.loss_control {
                 control.reduction = None;
             }
             self.send.recovery.exit = None;
@@ -71,7 +71,7 @@ impl Association {
         let calm = self.send.recovery.exit.is_none() && self.send.recovery.timeout_exit.is_none();
         for index in 0..self.paths.len() {
             let path = self.paths.at(index);
-            let Some(control) = &mut path.control else { continue };
+            let Some(control) = &mut path.loss_control else { continue };
             if calm {
                 control.reduction = None;
             }
@@ -96,7 +96,7 @@ impl Association {
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant, index: usize) {
         let path = self.paths.at(index);
-        let Some(control) = &mut path.control else { return };
+        let Some(control) = &mut path.loss_control else { return };
         if control.rack.is_none() {
             return;
         }
@@ -109,7 +109,7 @@ impl Association {
             return;
         }
         let path = self.paths.get(index);
-        let Some(control) = &path.control else { return };
+        let Some(control) = &path.loss_control else { return };
         // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
         if !control.probes || control.probe.is_pending() || !self.is_quiet(index) {
             self.timers.stop(Timer::Loss(index));
@@ -134,7 +134,7 @@ impl Association {
 
     pub(super) fn on_loss_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
-        let Some(control) = &mut path.control else { return };
+        let Some(control) = &mut path.loss_control else { return };
         if path.flight == 0 || !self.state.may_send_data() {
             control.reorder_at = None;
             return;
@@ -143,7 +143,7 @@ impl Association {
             let lost = self.judge_by_time(ctx.now, index, &Delivered::default());
             if lost > 0 {
                 let reduces = self.send.recovery.exit.is_none();
-                self.note_loss(ctx.now, index, lost, reduces);
+                self.record_loss(ctx.now, index, lost, reduces);
                 if reduces {
                     self.enter_recovery();
                 }
@@ -172,7 +172,7 @@ impl Association {
         let end = self.send.outstanding.end();
         let path = self.paths.at(index);
         let idle = path.flight == 0;
-        if let Some(control) = &mut path.control {
+        if let Some(control) = &mut path.loss_control {
             if fresh {
                 control.tail = true;
             } else {
@@ -189,9 +189,9 @@ impl Association {
 
     /// A packet with new data has left.
     #[inline]
-    pub(super) fn note_new_sent(&mut self, now: Instant, index: usize) {
+    pub(super) fn record_new_sent(&mut self, now: Instant, index: usize) {
         let end = self.send.outstanding.end();
-        let Some(control) = &mut self.paths.at(index).control else { return };
+        let Some(control) = &mut self.paths.at(index).loss_control else { return };
         if std::mem::take(&mut control.tail) {
             control.probe.on_sent(end, false);
         }

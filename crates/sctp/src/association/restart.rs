@@ -65,7 +65,7 @@ impl Association {
                 if matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_)) {
                     self.accept_cookie(ctx, cookie, source);
                     self.establish(ctx);
-                    self.tell_established(ctx);
+                    self.emit_established(ctx);
                 } else {
                     self.peer_tag = cookie.peer_tag;
                     self.agree_on_auth(cookie.auth.as_ref().map(|auth| &auth.peer));
@@ -75,7 +75,7 @@ impl Association {
             Case::Repeated => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(ctx);
-                    self.tell_established(ctx);
+                    self.emit_established(ctx);
                 } else {
                     // RFC 9260 §8.1: the peer lives; what was sent until now it could not take.
                     self.errors = 0;
@@ -136,7 +136,7 @@ impl Association {
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
         self.send.queue.inherit(&mut before.queue);
         // RFC 9260 §11.2.2: what the peer has not acknowledged is lost with the association before.
-        self.tell_undelivered(ctx, before.undelivered());
+        self.emit_undelivered(ctx, before.undelivered());
         self.timers.stop_all();
         self.outbox = super::Outbox::default();
         for index in 0..self.paths.len() {
@@ -148,7 +148,7 @@ impl Association {
             path.one_packet = false;
             path.errors = 0;
             path.active = true;
-            path.suspect = false;
+            path.potentially_failed = false;
             path.moved = 0;
             path.reset_congestion(&config);
         }
@@ -157,9 +157,9 @@ impl Association {
         let received = std::mem::replace(&mut self.recv, RecvHalf::new(&self.config, 0, 0, segment));
         self.accept_cookie(ctx, cookie, source);
         self.recv.inherit(received);
-        self.tell_readable(ctx);
+        self.emit_readable(ctx);
         ctx.events.push_back(Event::Restarted { id: self.id });
-        self.tell_adaptation(ctx);
+        self.emit_adaptation(ctx);
         self.establish(ctx);
         self.after_acknowledgement(ctx);
     }

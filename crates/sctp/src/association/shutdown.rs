@@ -4,7 +4,7 @@
 
 use super::acknowledge::Acknowledgement;
 use super::timers::Timer;
-use super::{Association, Ctx, LastWords, State};
+use super::{Association, Ctx, FinalPacket, State};
 use crate::event::{CloseReason, Event};
 use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn, packet};
 
@@ -180,7 +180,7 @@ impl Association {
                 packet::finish(&mut bytes, start);
                 self.stats.packets_sent += 1;
                 self.stats.bytes_sent += bytes.len() as u64;
-                ctx.last_words.push_back(LastWords { source, target, packet: bytes });
+                ctx.final_packets.push_back(FinalPacket { source, target, packet: bytes });
                 self.close(ctx, CloseReason::Shutdown);
             }
             // RFC 9260 §8.5.1 E, §9.2: of a former association: answered as if there were none,
@@ -191,7 +191,7 @@ impl Association {
                 let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.local_tag);
                 ShutdownComplete { reflected: true }.emit(&mut bytes);
                 packet::finish(&mut bytes, start);
-                ctx.last_words.push_back(LastWords { source, target, packet: bytes });
+                ctx.final_packets.push_back(FinalPacket { source, target, packet: bytes });
             }
             _ => {}
         }

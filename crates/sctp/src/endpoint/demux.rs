@@ -19,7 +19,7 @@ pub(super) struct Pair {
 }
 
 /// How many associations a report of the network is shown, which does not say of which UDP port it is.
-const MOST_LOOKED_AT: usize = 16;
+const MAX_LOOKED_AT: usize = 16;
 
 /// Tags are random and chosen by us, so they are their own hash.
 #[derive(Clone, Copy, Default, Debug)]
@@ -92,7 +92,7 @@ impl Demux {
     /// Of the associations of an address and these ports, whatever the UDP port is: the first few.
     pub(super) fn by_address(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> Vec<u32> {
         let pair = |udp_port: u16| Pair { peer, peer_port, local_port, udp_port };
-        self.pairs.range(pair(0)..=pair(u16::MAX)).map(|(_, slot)| *slot).take(MOST_LOOKED_AT).collect()
+        self.pairs.range(pair(0)..=pair(u16::MAX)).map(|(_, slot)| *slot).take(MAX_LOOKED_AT).collect()
     }
 
     pub(super) fn has_tag(&self, tag: u32) -> bool {

@@ -12,7 +12,7 @@ use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
 use crate::association::handshake::write_addresses;
 use crate::association::negotiate::{Offer, Refusal, read};
-use crate::association::{Association, LastWords, Start, State, locals_for};
+use crate::association::{Association, FinalPacket, Start, State, locals_for};
 use crate::config::Config;
 use crate::event::Event;
 use crate::path::Path;
@@ -26,7 +26,7 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) const MAX_AMPLIFICATION: usize = 3;
 
 /// RFC 9260 §5.2.6: how much a Cookie Preservative may add.
-pub(super) const MOST_PRESERVED: Duration = Duration::from_secs(60);
+pub(super) const MAX_PRESERVED: Duration = Duration::from_secs(60);
 
 impl Endpoint {
     /// An INIT, alone in a packet with tag 0.
@@ -115,7 +115,7 @@ impl Endpoint {
         reply: Reply,
         config: &Config,
     ) {
-        let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MOST_PRESERVED);
+        let preserve = Duration::from_millis(u64::from(offer.preserve_ms)).min(MAX_PRESERVED);
         // RFC 4895 §6.1: whoever asks for it is answered.
         let auth = offer.auth.clone().map(|peer| {
             let random = reply.random.unwrap_or_else(|| self.sealer.random(now, reply.tag, offer.tag));
@@ -297,10 +297,10 @@ impl Endpoint {
     /// Queues a packet that belongs to no association.
     pub(super) fn say(&mut self, source: SocketAddr, target: SocketAddr, packet: Vec<u8>) {
         /// More than this wait only when nobody polls: a flood is not answered in full.
-        const MOST: usize = 1024;
-        if self.last_words.len() < MOST {
+        const MAX: usize = 1024;
+        if self.final_packets.len() < MAX {
             self.totals.stray_sent += 1;
-            self.last_words.push_back(LastWords { source, target, packet });
+            self.final_packets.push_back(FinalPacket { source, target, packet });
         }
     }
 }

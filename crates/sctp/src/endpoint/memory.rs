@@ -7,7 +7,7 @@
 use super::Endpoint;
 use super::demux::Pair;
 use super::slots::Slot;
-use crate::association::{Association, LastWords};
+use crate::association::{Association, FinalPacket};
 use crate::event::Event;
 use crate::stats::PathChange;
 use anabranch_base::Instant;
@@ -49,7 +49,7 @@ impl Endpoint {
             shard: _,
             neighbours: _,
             // Of peers.
-            spent,
+            used_cookies,
             ports,
             slots,
             free,
@@ -57,22 +57,22 @@ impl Endpoint {
             ready,
             deadlines,
             events,
-            last_words,
+            final_packets,
             path_changes,
             claims,
         } = self;
         let associations = slots.iter().filter(|slot| slot.association.is_some()).count();
         let pairs: usize = slots.iter().map(|slot| slot.pairs.len()).sum();
-        let packets: usize = last_words.iter().map(|words| words.packet.len()).sum();
+        let packets: usize = final_packets.iter().map(|words| words.packet.len()).sum();
         let words = 2 * ports.len() + free.len() + ready.len();
         let (tags, ends) = demux.sizes();
         associations * size_of::<Association>()
             + slots.len() * size_of::<Slot>()
             + (pairs + ends) * size_of::<Pair>()
             + (words + 2 * tags + ends) * size_of::<u32>()
-            + (2 * spent.count() + deadlines.len()) * size_of::<(Instant, u32)>()
+            + (2 * used_cookies.count() + deadlines.len()) * size_of::<(Instant, u32)>()
             + events.len() * size_of::<Event>()
-            + last_words.len() * size_of::<LastWords>()
+            + final_packets.len() * size_of::<FinalPacket>()
             + packets
             + path_changes.len() * size_of::<PathChange>()
             + claims.len() * size_of::<super::Claim>()

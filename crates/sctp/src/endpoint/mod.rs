@@ -1,32 +1,32 @@
 //! The host's SCTP instance: its addresses, local ports and listeners, and
 //! what all its associations share.
 //!
-//! `calls`, `streams` and `status` are what the application may ask of it, `verbs` what the network and
+//! `api`, `streams` and `status` are what the application may ask of it, `engine` what the network and
 //! the clock tell it, `slots` where the associations are.
 
 mod addresses;
-mod calls;
+mod api;
 mod checksum;
 pub(crate) mod cookie;
 mod demux;
 mod encap;
+mod engine;
 mod ephemeral;
 mod keys;
 mod listen;
 mod memory;
+mod out_of_the_blue;
 mod shard;
 mod slots;
-mod spent;
 mod status;
-mod stray;
 mod streams;
 mod tuning;
-mod verbs;
+mod used_cookies;
 
-pub use calls::{Associate, Message, Received};
+pub use api::{Associate, Message, Received};
 pub use shard::{Claim, Neighbours, Shard};
 
-use crate::association::{Ctx, LastWords, Local, Trace};
+use crate::association::{Ctx, FinalPacket, Local, Trace};
 use crate::config::{Config, SharedKeys};
 use crate::error::ListenError;
 use crate::event::Event;
@@ -36,11 +36,11 @@ use cookie::Sealer;
 use demux::Demux;
 use ephemeral::Ephemeral;
 use slots::Slot;
-use spent::Spent;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use used_cookies::UsedCookies;
 
 /// Names an association of one endpoint; never used again after it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -59,7 +59,7 @@ pub struct Endpoint {
     sealer: Sealer,
     /// Endpoint pair shared keys that new associations begin with.
     keys: SharedKeys,
-    spent: Spent,
+    used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
     /// Listening ports with settings of their own.
     tuned: BTreeMap<u16, Arc<Config>>,
@@ -74,7 +74,7 @@ pub struct Endpoint {
     /// Deadlines, some of them outdated: a slot knows which one counts.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
-    last_words: VecDeque<LastWords>,
+    final_packets: VecDeque<FinalPacket>,
     trace: Trace,
     next_tag: u64,
     totals: Totals,
@@ -124,7 +124,7 @@ impl Endpoint {
             rng,
             sealer,
             keys,
-            spent: Spent::default(),
+            used_cookies: UsedCookies::default(),
             listeners: BTreeSet::new(),
             tuned: BTreeMap::new(),
             ports: BTreeMap::new(),
@@ -135,7 +135,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
             events: VecDeque::new(),
-            last_words: VecDeque::new(),
+            final_packets: VecDeque::new(),
             trace: Trace::default(),
             next_tag: 1,
             totals: Totals::default(),
@@ -220,7 +220,7 @@ impl Endpoint {
             events: &mut self.events,
             trace: &mut self.trace,
             path_changes: &mut self.path_changes,
-            last_words: &mut self.last_words,
+            final_packets: &mut self.final_packets,
             fast_path: self.fast_path,
         };
         (ctx, &mut self.slots)

@@ -51,12 +51,12 @@ pub trait Neighbours: Send + Sync + fmt::Debug {
 
 impl Shard {
     /// So many at most: a tag keeps 26 random bits then, and 28 where there are 16.
-    pub const MOST: u32 = 64;
+    pub const MAX: u32 = 64;
 
     /// Endpoint `index`, from 0, of `count`; `None` where there is no such one, or there are too many.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
-        (index < count && count <= Self::MOST).then_some(Self { index, count })
+        (index < count && count <= Self::MAX).then_some(Self { index, count })
     }
 
     /// Which endpoint it is.
@@ -146,7 +146,7 @@ impl Endpoint {
         loop {
             let Some(tag) = self.shard.own(self.rng.next_u32()) else { continue };
             // Nor one whose cookie has been used up: the new one would be taken for its late copy.
-            if tag != 0 && !self.demux.has_tag(tag) && !self.spent.has(tag) {
+            if tag != 0 && !self.demux.has_tag(tag) && !self.used_cookies.has(tag) {
                 return tag;
             }
         }

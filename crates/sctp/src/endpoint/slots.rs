@@ -132,7 +132,7 @@ impl Endpoint {
         self.slots[slot as usize].armed = next;
         self.deadlines.push(Reverse((next, slot)));
         // What associations that come and go leave behind would lie here until its time comes.
-        if self.deadlines.len() > MOST_OUTDATED + 2 * self.slots.len() {
+        if self.deadlines.len() > MAX_OUTDATED + 2 * self.slots.len() {
             let slots = &self.slots;
             self.deadlines.retain(|Reverse((at, slot))| slots[*slot as usize].armed == *at);
         }
@@ -184,7 +184,7 @@ impl Endpoint {
         if let Some(tag) = place.tag.take() {
             self.demux.remove_tag(tag);
             if place.association.as_ref().is_some_and(|association| !association.initiator) {
-                self.spent.add(now, self.config.cookie_life + listen::MOST_PRESERVED, tag);
+                self.used_cookies.add(now, self.config.cookie_life + listen::MAX_PRESERVED, tag);
             }
             if let Some(association) = &place.association
                 && let Some(count) = self.ports.get_mut(&association.local_port)
@@ -219,4 +219,4 @@ impl Endpoint {
 }
 
 /// Outdated deadlines that may stand beside those that count.
-const MOST_OUTDATED: usize = 1024;
+const MAX_OUTDATED: usize = 1024;

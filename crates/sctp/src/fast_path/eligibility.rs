@@ -33,7 +33,7 @@ impl Association {
             && self.reconfig.is_none()
             && self.send.limits.is_none();
         let extended = self.extensions.auth || self.extensions.interleaving || self.ecn.on;
-        let controlled = self.paths.iter().any(|path| path.control.is_some());
+        let controlled = self.paths.iter().any(|path| path.loss_control.is_some());
         match (on && no_control, extended || controlled) {
             (false, _) => FastPath::Unknown,
             (true, true) => FastPath::NoControl,

@@ -148,7 +148,7 @@ impl Association {
             self.revive(ctx, index);
         }
         self.rearm_t3(ctx.now, index, earliest, false);
-        self.tell_writable(ctx);
+        self.emit_writable(ctx);
         self.check_probe(ctx.now);
         true
     }

@@ -14,7 +14,7 @@ pub(crate) enum Health {
     /// Nothing.
     Same,
     /// The path may have failed.
-    Suspect,
+    PotentiallyFailed,
     /// The path has just failed.
     Down,
 }
@@ -34,15 +34,18 @@ impl Path {
         self.errors += 1;
         if self.errors > most {
             self.active = false;
-            self.suspect = false;
+            self.potentially_failed = false;
             self.stats.failures += 1;
             self.stats.last_down = Some(now);
             return Health::Down;
         }
         // RFC 7829 §3 (2): more errors than PFMR.
-        if !self.suspect && self.confirmed && self.pf_max.is_some_and(|pf_max| self.errors > pf_max) {
-            self.suspect = true;
-            return Health::Suspect;
+        if !self.potentially_failed
+            && self.confirmed
+            && self.pf_max.is_some_and(|pf_max| self.errors > pf_max)
+        {
+            self.potentially_failed = true;
+            return Health::PotentiallyFailed;
         }
         Health::Same
     }
@@ -52,7 +55,7 @@ impl Path {
     pub(crate) fn on_answer(&mut self, now: Instant) -> bool {
         self.errors = 0;
         if self.active {
-            return std::mem::take(&mut self.suspect);
+            return std::mem::take(&mut self.potentially_failed);
         }
         if self.removed {
             // RFC 5061 §5.3 F13: what was sent there arrived, and that is all.
@@ -67,7 +70,7 @@ impl Path {
     #[inline]
     pub(crate) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): what was sent to several addresses may have arrived by any of them.
-        let in_doubt = self.suspect || !self.active && self.pf_max.is_some();
+        let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.moved
     }
 }

@@ -9,10 +9,10 @@
 //! Home of RFC 9260 §14.3.
 
 mod congestion;
-pub(crate) mod control;
 pub(crate) mod health;
 pub(crate) mod heartbeat;
 pub(crate) mod icmp;
+pub(crate) mod loss_control;
 pub(crate) mod mtu;
 pub(crate) mod select;
 pub(crate) mod verify;
@@ -26,7 +26,7 @@ use heartbeat::Heartbeat;
 use std::net::SocketAddr;
 
 /// Most addresses of a peer that are remembered.
-pub(crate) const MOST: usize = 16;
+pub(crate) const MAX_PATHS: usize = 16;
 
 /// One destination.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Path {
     /// RFC 9260 §8.2: it answers.
     pub(crate) active: bool,
     /// RFC 7829 §3: it may have failed: data goes elsewhere while something else is active.
-    pub(crate) suspect: bool,
+    pub(crate) potentially_failed: bool,
     /// The host knew no way there when something was last to be sent.
     pub(crate) unsent: bool,
     /// RFC 7829 §3 (PFMR): errors that it survives without that; `None` for never.
@@ -77,7 +77,7 @@ pub(crate) struct Path {
     /// RFC 9260 §7.2.3: after a timeout one packet only, until something is acknowledged.
     pub(crate) one_packet: bool,
     /// Loss recovery beyond RFC 9260 §7.2.
-    pub(crate) control: Option<Box<control::Control>>,
+    pub(crate) loss_control: Option<Box<loss_control::LossControl>>,
     pub(crate) stats: PathStats,
 }
 
@@ -104,7 +104,7 @@ impl Path {
             removed: false,
             sourceless: false,
             active: true,
-            suspect: false,
+            potentially_failed: false,
             unsent: false,
             pf_max: config.pf_max_retrans,
             moved: 0,
@@ -122,7 +122,7 @@ impl Path {
             last_used: now,
             last_data: Instant::MAX,
             one_packet: false,
-            control: None,
+            loss_control: None,
             stats: PathStats::default(),
         };
         path.reset_congestion(config);
@@ -132,7 +132,7 @@ impl Path {
     /// Congestion control begins anew (RFC 9260 §5.2.4 A, §7.2.5).
     pub(crate) fn reset_congestion(&mut self, config: &Config) {
         self.congestion = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
-        self.control = control::Control::new(config);
+        self.loss_control = loss_control::LossControl::new(config);
     }
 
     /// The peer does not list this address: nothing goes there, not even a probe.
@@ -172,7 +172,7 @@ impl Path {
     /// Nothing speaks against it.
     #[inline]
     pub(crate) fn is_sound(&self) -> bool {
-        self.is_usable() && !self.suspect
+        self.is_usable() && !self.potentially_failed
     }
 
     pub(crate) fn info(&self, primary: bool) -> PathInfo {
@@ -183,7 +183,7 @@ impl Path {
             state: match (self.confirmed, self.active) {
                 (_, false) => PathState::Inactive,
                 (false, true) => PathState::Unconfirmed,
-                (true, true) if self.suspect => PathState::PotentiallyFailed,
+                (true, true) if self.potentially_failed => PathState::PotentiallyFailed,
                 (true, true) => PathState::Active,
             },
             primary,

@@ -70,7 +70,7 @@ impl RecvHalf {
 
     /// The application has read something.
     #[inline]
-    pub(super) fn note_read(&mut self) {
+    pub(super) fn record_read(&mut self) {
         let charged = self.account.as_ref().is_some_and(|account| account.is_charged());
         if self.window.is_lowered() || charged && self.window.is_empty() {
             self.lower_ceiling();

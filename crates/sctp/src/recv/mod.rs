@@ -7,12 +7,12 @@
 //! SACK is due.
 
 pub(crate) mod ack;
-mod anew;
 pub(crate) mod forward;
 pub(crate) mod idata;
 mod memory;
 pub(crate) mod order;
 pub(crate) mod reassembly;
+mod stream_reset;
 pub(crate) mod tracker;
 pub(crate) mod window;
 
@@ -118,7 +118,7 @@ impl RecvHalf {
         let offset = match self.tracker.classify(tsn.0) {
             Arrival::New(offset) => offset,
             Arrival::Duplicate => {
-                self.tracker.note_duplicate(tsn.0);
+                self.tracker.record_duplicate(tsn.0);
                 self.ack.on_duplicate();
                 return Taken::Duplicate;
             }
@@ -287,9 +287,9 @@ impl RecvHalf {
         }
     }
 
-    fn emit_sack_with<const MOST: usize>(&mut self, buffer: &mut Vec<u8>, room: usize) {
+    fn emit_sack_with<const MAX: usize>(&mut self, buffer: &mut Vec<u8>, room: usize) {
         // RFC 9260 §6.2: as many gap blocks as fit.
-        let mut gaps = [GapBlock { start: 0, end: 0 }; MOST];
+        let mut gaps = [GapBlock { start: 0, end: 0 }; MAX];
         let fit = (room.saturating_sub(self.sack_fixed()) / 4).min(gaps.len());
         let mut told = 0;
         for (gap, place) in self.tracker.gap_blocks().zip(&mut gaps[..fit]) {
@@ -333,7 +333,7 @@ impl RecvHalf {
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.order.read(stream, out)?;
         self.window.credit(received.bytes as u64);
-        self.note_read();
+        self.record_read();
         Some(received)
     }
 
@@ -341,7 +341,7 @@ impl RecvHalf {
     pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let (stream, received) = self.order.read_next(out)?;
         self.window.credit(received.bytes as u64);
-        self.note_read();
+        self.record_read();
         Some((stream, received))
     }
 
@@ -365,7 +365,7 @@ impl RecvHalf {
     ) -> (usize, bool) {
         if let Some((length, ppid)) = self.order.read_lent(stream, out) {
             self.window.credit(length as u64);
-            self.note_read();
+            self.record_read();
             return (if wanted(ppid) { length } else { 0 }, true);
         }
         let mut bytes = 0;

@@ -184,7 +184,7 @@ impl Tracker {
     }
 
     /// Remembers a duplicate for the next SACK.
-    pub(crate) fn note_duplicate(&mut self, tsn: u32) {
+    pub(crate) fn record_duplicate(&mut self, tsn: u32) {
         if self.duplicates.len() < DUPLICATES {
             self.duplicates.push(Tsn(tsn));
         }

@@ -154,7 +154,7 @@ impl Limits {
     }
 
     /// When the peer was first told to skip a chunk.
-    pub(crate) fn told_at(&self, offset: u64) -> Option<Instant> {
+    pub(crate) fn announced_at(&self, offset: u64) -> Option<Instant> {
         let place = self.told.partition_point(|&(point, _)| point <= offset);
         self.told.get(place).map(|&(_, at)| at)
     }
@@ -177,7 +177,7 @@ impl Limits {
     }
 
     /// RFC 3758 §3.5 A5: T3-rtx has run out.
-    pub(crate) fn say_again(&mut self, base: u64) {
+    pub(crate) fn announce_again(&mut self, base: u64) {
         self.wanted |= self.is_pending(base);
         if std::mem::replace(&mut self.unanswered_at, base) != base {
             self.unanswered = 0;
@@ -232,7 +232,7 @@ impl SendHalf {
             self.give_all_back();
             self.make_room(missing, message.reliability, skips);
         }
-        self.give_back_before(1);
+        self.free_before(1);
         let limit = match message.reliability {
             Reliability::Full => return self.queue.push(message, payload),
             Reliability::Lifetime(lifetime) => Limit::Until(now + lifetime),

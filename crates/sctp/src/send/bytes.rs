@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 const AHEAD: u64 = 4 << 10;
 
 /// Most that are asked for at once.
-const MOST: u64 = 4 << 10;
+const MAX: u64 = 4 << 10;
 
 /// A ring of less grows twofold.
 const DOUBLED: usize = 64 << 10;
@@ -142,7 +142,7 @@ impl StreamBytes {
         if self.end() > place + SHORT {
             // A message that has its bytes to itself keeps its place while others behind it are cancelled.
             let from = self.near.max(place).max(self.base);
-            let to = (place + AHEAD).min(from + MOST);
+            let to = (place + AHEAD).min(from + MAX);
             if from < to {
                 let (front, back) = self.slices(from, (to - from) as usize);
                 cache::prefetch_all(front);
@@ -165,7 +165,7 @@ impl StreamBytes {
 
     /// Gives the memory of an empty ring back, but for so many bytes.
     #[cold]
-    pub(super) fn give_back(&mut self, kept: u64) {
+    pub(super) fn release_spare(&mut self, kept: u64) {
         self.ring = VecDeque::with_capacity(kept as usize);
     }
 }

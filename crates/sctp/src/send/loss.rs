@@ -5,9 +5,9 @@
 //!
 //! Home of RFC 9260 §7.2.4, §6.7 (what is missing) and §6.2.1 D iv.
 
-use super::effort;
 use super::outstanding::{ChunkState, Outstanding};
 use super::sack::PathAck;
+use super::sack_work_limit;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
 
@@ -95,7 +95,7 @@ pub(crate) fn count_misses(
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
     // The lowest are sent again first; those beyond are counted when these are settled.
-    while offset < limit && *looked_at < effort::CHUNKS {
+    while offset < limit && *looked_at < sack_work_limit::CHUNKS {
         *looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
             && acked.start <= offset

@@ -9,9 +9,8 @@
 pub(crate) mod abandon;
 mod bytes;
 mod cancel;
-mod effort;
+mod deferred_free;
 pub(crate) mod fragment;
-mod give_back;
 pub(crate) mod loss;
 mod nr_sack;
 pub(crate) mod outstanding;
@@ -19,6 +18,7 @@ pub(crate) mod queue;
 pub(crate) mod rack;
 pub(crate) mod retransmit;
 pub(crate) mod sack;
+mod sack_work_limit;
 pub(crate) mod scheduler;
 pub(crate) mod undelivered;
 
@@ -50,7 +50,7 @@ pub(crate) struct SendHalf {
     /// Chunks that this packet has acknowledged for good.
     at_once: u64,
     /// What the SACKs of this packet have cost so far.
-    effort: effort::Effort,
+    sack_work: sack_work_limit::SackWorkLimit,
     /// Messages that may be given up, once there was one.
     pub(crate) limits: Option<Box<abandon::Limits>>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Probing {
 
 impl SendHalf {
     /// Streams are asked to begin anew behind all that was sent.
-    pub(crate) fn note_reset(&mut self) {
+    pub(crate) fn record_reset(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.resets.retain(|&at| at > base && at < end);
         self.resets.push(end);
@@ -91,14 +91,14 @@ impl SendHalf {
             horizon: rack::Horizon::new(),
             resets: Vec::new(),
             at_once: 0,
-            effort: effort::Effort::default(),
+            sack_work: sack_work_limit::SackWorkLimit::default(),
             limits: None,
         }
     }
 
     /// A probe of a closed window goes out.
     #[cold]
-    pub(crate) fn note_probe(&mut self) {
+    pub(crate) fn record_probe(&mut self) {
         if let Some(probing) = &mut self.probing {
             probing.allowed = false;
             probing.answered = false;

@@ -9,7 +9,7 @@
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry};
-use crate::path::control::Control;
+use crate::path::loss_control::LossControl;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
@@ -74,7 +74,7 @@ impl SendHalf {
         &mut self,
         now: Instant,
         path: u8,
-        control: &mut Control,
+        control: &mut LossControl,
         smoothed: Option<Duration>,
     ) -> Lost {
         let mut lost = Lost::default();

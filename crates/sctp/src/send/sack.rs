@@ -7,7 +7,7 @@
 //! Home of RFC 9260 §6.2.1.
 
 use super::outstanding::{ChunkState, Entry};
-use super::{SendHalf, effort, give_back, loss};
+use super::{SendHalf, deferred_free, loss, sack_work_limit};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::Delivered;
@@ -149,7 +149,7 @@ impl SendHalf {
         self.take_cumulative(now, count, &waiting, outcome, &mut newest);
         let blocks = told + self.outstanding.runs.len();
         if blocks > 0 {
-            if self.effort.compares(blocks) {
+            if self.sack_work.compares(blocks) {
                 self.take_gaps(now, gaps, &waiting, outcome, &mut newest);
                 let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
                 self.horizon.note(told, highest);
@@ -167,7 +167,7 @@ impl SendHalf {
         if limit > base && !self.by_time {
             let outstanding = &mut self.outstanding;
             let threshold = self.dupthresh;
-            let counted = &mut self.effort.counted;
+            let counted = &mut self.sack_work.counted;
             let paths = &mut outcome.paths;
             marked = loss::count_misses(outstanding, limit, newest.sent_at, threshold, counted, paths);
         }
@@ -184,9 +184,9 @@ impl SendHalf {
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<Next> {
         /// Chunks are looked at twice here, which would tell with very many.
-        const MOST: usize = 256;
+        const MAX: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
-        if count > MOST {
+        if count > MAX {
             return None;
         }
         let smooth = self.outstanding.is_smooth() && self.recovery.is_over() && self.limits.is_none();
@@ -265,7 +265,7 @@ impl SendHalf {
     ) {
         let mut left = count as usize;
         self.at_once += count;
-        if self.at_once > give_back::AT_ONCE || self.outstanding.has_retired() {
+        if self.at_once > deferred_free::AT_ONCE || self.outstanding.has_retired() {
             self.retire(now, count, waiting, outcome, newest);
             left = 0;
         }
@@ -383,9 +383,9 @@ impl SendHalf {
                 _ => after.push(from..to),
             }
         }
-        let most = self.effort.changes_left();
+        let most = self.sack_work.changes_left();
         if end - base > most {
-            effort::trim(&before, &mut after, base, most);
+            sack_work_limit::trim(&before, &mut after, base, most);
         }
         // Two sorted lists of runs: what is only in the new one is newly acknowledged, what
         // is only in the old one was taken back.
@@ -408,7 +408,7 @@ impl SendHalf {
                 break;
             }
             if in_old != in_new {
-                self.effort.change(next - at);
+                self.sack_work.change(next - at);
             }
             match (in_old, in_new) {
                 (false, true) => self.gap_acked(now, at..next, waiting, outcome, newest),

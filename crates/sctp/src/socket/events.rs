@@ -16,7 +16,7 @@ impl Sockets {
         while let Some(event) = self.endpoint.poll_event() {
             self.take(now, event);
         }
-        self.tell_dry();
+        self.emit_dry();
     }
 
     fn take(&mut self, now: Instant, event: Event) {
@@ -253,7 +253,7 @@ impl Sockets {
     }
 
     /// RFC 6458 §6.1.9: tells those who want to know that everything is acknowledged.
-    fn tell_dry(&mut self) {
+    fn emit_dry(&mut self) {
         let mut dry = Vec::new();
         for (&id, socket) in &mut self.sockets {
             if !socket.settings.events.has(EventKind::SenderDry) {

@@ -146,7 +146,7 @@ impl Connection {
     pub(super) fn conclude(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::TimeWait | State::Closed) && (self.orphan || self.recv.readable() == 0)
         {
-            self.tell_closed(now, CloseReason::Finished, out);
+            self.emit_closed(now, CloseReason::Finished, out);
         }
     }
 }

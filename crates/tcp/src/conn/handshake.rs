@@ -37,7 +37,7 @@ pub(crate) struct Birth {
 const DEFAULT_MSS_V4: u32 = 536;
 const DEFAULT_MSS_V6: u32 = 1220;
 /// A peer that says less is held to this (as Linux does), lest headers outweigh data.
-const LEAST_MSS: u32 = 88;
+const MIN_MSS: u32 = 88;
 const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 impl Connection {
@@ -121,7 +121,7 @@ impl Connection {
     /// RFC 9293 §3.7.1: what we tell the peer to send at most.
     pub(super) fn own_mss(&self) -> u32 {
         let headers = if self.remote.is_ipv4() { 40 } else { 60 };
-        let most = self.mtu.saturating_sub(headers).clamp(LEAST_MSS, u32::from(u16::MAX));
+        let most = self.mtu.saturating_sub(headers).clamp(MIN_MSS, u32::from(u16::MAX));
         self.config.mss.map_or(most, |mss| mss.min(most))
     }
 
@@ -134,7 +134,7 @@ impl Connection {
     fn on_peer_syn(&mut self, now: Instant, syn: &Header) {
         self.irs = syn.seq;
         let default = if self.remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
-        self.peer_mss = syn.options.mss.map_or(default, u32::from).max(LEAST_MSS);
+        self.peer_mss = syn.options.mss.map_or(default, u32::from).max(MIN_MSS);
         self.agreed.settle(now, &self.config, syn);
         // The window of a SYN is never scaled (RFC 7323 §2.2).
         self.send.set_window(0, u64::from(syn.window));

@@ -68,7 +68,7 @@ impl Connection {
             return;
         }
         if self.agreed.ecn && self.state.receives() && !segment.payload.is_empty() {
-            self.note_ecn(ecn, flags);
+            self.record_ecn(ecn, flags);
         }
         let ends = (flags.has(Flags::FIN), flags.has(Flags::PSH));
         self.take_data(now, (start, segment.payload, ends), tag, out);
@@ -185,14 +185,14 @@ impl Connection {
     fn on_current_ack(&mut self, now: Instant, segment: &Segment<'_>, position: u64, out: &mut Outbox) {
         let header = &segment.header;
         let window_before = self.window_field;
-        self.note_window(header.seq, header.ack, header.window, position);
+        self.record_window(header.seq, header.ack, header.window, position);
         let has_data = !segment.payload.is_empty();
         if has_data {
-            self.note_echo(now, header.options.timestamps.filter(|_| self.agreed.timestamps));
+            self.record_echo(now, header.options.timestamps.filter(|_| self.agreed.timestamps));
         }
         let ece = self.agreed.ecn && header.flags.has(Flags::ECE);
         if has_data && !ece && header.options.sack.is_empty() && self.send.knows(position) {
-            return self.note_answer();
+            return self.record_answer();
         }
         let mut sacks = [(0, 0); 4];
         let mut count = 0;
@@ -218,7 +218,7 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4: only a newer segment may set the window.
     #[inline(always)]
-    pub(crate) fn note_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
+    pub(crate) fn record_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
         if seq.after(self.wl1) || (seq == self.wl1 && ack.at_or_after(self.wl2)) {
             self.set_peer_window(seq, ack, field, position);
         }
@@ -226,7 +226,7 @@ impl Connection {
 
     /// Data came with an echo of our timestamp.
     #[inline(always)]
-    pub(crate) fn note_echo(&mut self, now: Instant, stamps: Option<Timestamps>) {
+    pub(crate) fn record_echo(&mut self, now: Instant, stamps: Option<Timestamps>) {
         if self.recv.is_tuning()
             && let Some(stamps) = stamps
             && let Some(age) = self.agreed.age(now, stamps.echo)
@@ -251,9 +251,9 @@ impl Connection {
             }
         }
         self.set_loss_timer(now);
-        self.note_answer();
+        self.record_answer();
         if outcome.spurious {
-            self.tell_spurious(now, out);
+            self.emit_spurious(now, out);
         }
         if outcome.writable && !self.send.finished {
             let id = self.id;
@@ -265,14 +265,14 @@ impl Connection {
     }
 
     #[cold]
-    fn tell_spurious(&self, now: Instant, out: &mut Outbox) {
+    fn emit_spurious(&self, now: Instant, out: &mut Outbox) {
         out.record(now, self.key(), || TraceEvent::Spurious);
     }
 
     /// Any acknowledgement answers a probe: the peer lives, and may take its time
     /// (RFC 9293 §3.8.6.1), also when it closed the window over data on its way.
     #[inline(always)]
-    pub(crate) fn note_answer(&mut self) {
+    pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
         if self.send.peer_window() == 0 {
             self.timeouts = 0;
@@ -354,7 +354,7 @@ impl Connection {
         });
         self.stats.bytes_received += arrival.kept;
         self.stats.bytes_discarded += data.len() as u64 - arrival.kept;
-        self.note_delay(now, arrival.delay);
+        self.record_delay(now, arrival.delay);
         if self.orphan && arrival.kept > 0 {
             // RFC 9293 §3.6.1: nobody is there to read it.
             self.reset_peer(out);
@@ -375,7 +375,7 @@ impl Connection {
 
     /// The acknowledgement of what has arrived may wait so long.
     #[inline(always)]
-    pub(crate) fn note_delay(&mut self, now: Instant, delay: Option<Duration>) {
+    pub(crate) fn record_delay(&mut self, now: Instant, delay: Option<Duration>) {
         if let Some(delay) = delay
             && !self.timers.is_set(Timer::DelayedAck)
         {
@@ -384,7 +384,7 @@ impl Connection {
     }
 
     /// RFC 3168 §6.1.3: CE is echoed until the peer says that it has reacted.
-    pub(crate) fn note_ecn(&mut self, ecn: Ecn, flags: Flags) {
+    pub(crate) fn record_ecn(&mut self, ecn: Ecn, flags: Flags) {
         if flags.has(Flags::CWR) {
             self.ecn_echo = false;
         }
@@ -475,7 +475,7 @@ impl Connection {
     pub(super) fn probe_delay(&self) -> Duration {
         let rto = nanos(self.send.rtt.rto());
         let doubled = rto.saturating_mul(1 << self.probes.min(20));
-        Duration::from_nanos(doubled.min(nanos(self.config.rto_max)).min(nanos(MOST_PROBE_DELAY)).max(1))
+        Duration::from_nanos(doubled.min(nanos(self.config.rto_max)).min(nanos(MAX_PROBE_DELAY)).max(1))
     }
 
     fn user_timeout_is_over(&self, now: Instant) -> bool {
@@ -514,7 +514,7 @@ impl Connection {
 
     fn on_smaller_mtu(&mut self, mtu: u32) {
         // RFC 1191 §3, RFC 8201 §4: no path takes less than this.
-        let least = if self.remote.is_ipv4() { LEAST_MTU_V4 } else { LEAST_MTU_V6 };
+        let least = if self.remote.is_ipv4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let mtu = mtu.max(least);
         if mtu >= self.mtu {
             return;
@@ -530,9 +530,9 @@ impl Connection {
 const CHALLENGES: u32 = 10;
 const CHALLENGE_INTERVAL: Duration = Duration::from_secs(5);
 /// Probes go on for ever, so not too rarely (RFC 9293 leaves it open; BSD's TCPTV_PERSMAX).
-const MOST_PROBE_DELAY: Duration = Duration::from_secs(60);
+const MAX_PROBE_DELAY: Duration = Duration::from_secs(60);
 /// RFC 791 has 68; Linux's min_pmtu is larger, as less invites abuse.
-const LEAST_MTU_V4: u32 = 552;
-const LEAST_MTU_V6: u32 = 1280;
+const MIN_MTU_V4: u32 = 552;
+const MIN_MTU_V6: u32 = 1280;
 /// RFC 4443 §3.1.
 const PORT_UNREACHABLE_V6: u8 = 4;

@@ -60,14 +60,14 @@ impl Outbox {
 
     /// Queues a segment outside of any connection; more than a bounded number is dropped.
     pub(crate) fn reply(&mut self, reply: Reply) {
-        if self.replies.len() < MOST_REPLIES {
+        if self.replies.len() < MAX_REPLIES {
             self.replies.push_back(reply);
         }
     }
 }
 
 /// A stranger's flood must not fill memory.
-const MOST_REPLIES: usize = 1024;
+const MAX_REPLIES: usize = 1024;
 
 /// One connection.
 #[derive(Debug)]
@@ -284,10 +284,10 @@ impl Connection {
         // RFC 9293 §3.10.7.4: all queues are flushed.
         self.send.discard();
         self.recv.discard();
-        self.tell_closed(now, reason, out);
+        self.emit_closed(now, reason, out);
     }
 
-    fn tell_closed(&mut self, now: Instant, reason: CloseReason, out: &mut Outbox) {
+    fn emit_closed(&mut self, now: Instant, reason: CloseReason, out: &mut Outbox) {
         if !self.closed_told {
             let id = self.id;
             self.event(out, Event::Closed { id, reason });

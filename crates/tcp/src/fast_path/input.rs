@@ -55,14 +55,14 @@ impl Connection {
         }
         let position = self.own_position(plain.ack) as u64;
         let window_before = self.window_field;
-        self.note_window(plain.seq, plain.ack, plain.window, position);
+        self.record_window(plain.seq, plain.ack, plain.window, position);
         let has_data = !plain.payload.is_empty();
         if has_data {
-            self.note_echo(now, stamps);
+            self.record_echo(now, stamps);
         }
         // RFC 3168 §6.1.2: without ECE nothing is to be learnt of marks; without SACK blocks nothing of holes.
         if has_data && self.send.knows(position) {
-            self.note_answer();
+            self.record_answer();
         } else {
             let echo =
                 stamps.and_then(|stamps| self.agreed.age(now, stamps.echo).map(|age| (stamps.echo, age)));
@@ -80,7 +80,7 @@ impl Connection {
     #[inline(always)]
     fn on_next_data(&mut self, now: Instant, plain: &Plain<'_>, ecn: Ecn, tag: u64, out: &mut Outbox) {
         if self.agreed.ecn {
-            self.note_ecn(ecn, Flags::ACK);
+            self.record_ecn(ecn, Flags::ACK);
         }
         let (start, length) = (self.recv.next(), plain.payload.len() as u64);
         let Some(delay) = self.recv.take_next(length, plain.pushed) else {
@@ -90,7 +90,7 @@ impl Connection {
         let key = self.key();
         out.record(now, key, || TraceEvent::Received { units: start..start + length, packet: tag });
         self.stats.bytes_received += length;
-        self.note_delay(now, delay);
+        self.record_delay(now, delay);
         out.expectant = Some(self.id.slot());
         if !self.readable_told {
             self.readable_told = true;

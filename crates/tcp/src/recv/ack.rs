@@ -40,7 +40,7 @@ pub(crate) struct AckDuty {
 /// What is taken for a full segment before one has come (Linux: TCP_MSS_DEFAULT).
 const FIRST_FULL: u64 = 536;
 /// More would be a burst that tells nothing.
-const MOST_OWED: u32 = 64;
+const MAX_OWED: u32 = 64;
 
 impl AckDuty {
     pub(crate) fn new(config: &Config) -> Self {
@@ -138,7 +138,7 @@ impl AckDuty {
 
     /// RFC 5681 §4.2: each segment beyond a hole earns a duplicate acknowledgement of its own.
     pub(crate) fn on_out_of_order(&mut self) {
-        self.owed = (self.owed + 1).min(MOST_OWED);
+        self.owed = (self.owed + 1).min(MAX_OWED);
     }
 
     /// Data has come.

@@ -154,7 +154,7 @@ impl RecvHalf {
         } else if !data.is_empty() {
             // RFC 9293 §3.10.7.4: what is old or beyond the window is answered with what is expected.
             if end <= self.next {
-                self.note_duplicate(position..end);
+                self.record_duplicate(position..end);
                 self.duty.on_duplicate();
             }
             self.duty.at_once();
@@ -207,7 +207,7 @@ impl RecvHalf {
         mut fresh: impl FnMut(Range<u64>),
     ) {
         if let Some(known) = self.assembler.overlap(&range) {
-            self.note_duplicate(known);
+            self.record_duplicate(known);
         }
         // The ring must hold it before the assembler says so.
         let (start, end) = (range.start, range.end);
@@ -270,12 +270,12 @@ impl RecvHalf {
 
     /// Data that arrived long ago arrived again.
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
-        self.note_duplicate(range);
+        self.record_duplicate(range);
         self.duty.on_duplicate();
         self.duty.at_once();
     }
 
-    fn note_duplicate(&mut self, range: Range<u64>) {
+    fn record_duplicate(&mut self, range: Range<u64>) {
         if self.dsack {
             self.duty.duplicate = Some(range);
         }

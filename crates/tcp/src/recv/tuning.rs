@@ -30,7 +30,7 @@ const FIRST_WINDOW: u64 = 65_535;
 /// Segments beyond what was read, for a sender that grows (TCP_INIT_CWND and as many again, rounded down by Linux).
 const AHEAD: u64 = 16;
 /// Shorter segments widen no window (Linux: tcp_event_data_recv).
-const LEAST_WIDENING: u64 = 128;
+const MIN_WIDENING: u64 = 128;
 /// What is taken for granted at the beginning (Linux: TCP_INIT_CWND).
 const FIRST_READ: u64 = 10;
 
@@ -63,7 +63,7 @@ impl Tuning {
 
     /// A segment of so many bytes arrived: twice as much more is offered (tcp_grow_window). True when that is so.
     pub(super) fn widen(&mut self, length: u64) -> bool {
-        let wide = length >= LEAST_WIDENING;
+        let wide = length >= MIN_WIDENING;
         if wide {
             self.offered = self.limit.min(self.offered + 2 * length);
         }
@@ -128,8 +128,7 @@ mod tests {
             tuning.on_read(Instant::from_millis(100), 50_000, Some(Duration::from_millis(100)), 1460);
             assert_eq!(tuning.offered() == 65_535, by_segment, "{}", tuning.offered());
             if by_segment {
-                let widened =
-                    [1460, LEAST_WIDENING - 1].map(|length| (tuning.widen(length), tuning.offered()));
+                let widened = [1460, MIN_WIDENING - 1].map(|length| (tuning.widen(length), tuning.offered()));
                 assert_eq!(widened, [(true, 68_455), (false, 68_455)]);
                 assert!(tuning.is_behind());
             }

@@ -61,7 +61,7 @@ impl SendHalf {
             // Near peers get more: 64 KiB, half of it for every 512 us of the round trip.
             let near = LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
             let bytes = (rate >> 10).saturating_add(u128::from(near)).min(u128::from(LARGEST)) as u64;
-            bursts.most = (bytes / mss).max(LEAST);
+            bursts.most = (bytes / mss).max(MIN);
         }
         bursts.left = quota.min(bursts.most).saturating_sub(1);
         false
@@ -70,4 +70,4 @@ impl SendHalf {
 
 /// Bytes of one such unit at most (GSO_MAX_SIZE), and segments at least (tcp_min_tso_segs).
 const LARGEST: u64 = 65_536;
-const LEAST: u64 = 2;
+const MIN: u64 = 2;

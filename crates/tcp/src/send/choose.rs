@@ -96,7 +96,7 @@ impl SendHalf {
         }
         self.limit = Limit::Congestion;
         self.limited_until = self.board.next();
-        self.note_usage(true);
+        self.record_usage(true);
         true
     }
 
@@ -172,14 +172,14 @@ impl SendHalf {
         let length = data.min(self.mss).min(window);
         if length == 0 && data > 0 {
             self.limit = Limit::Receiver;
-            self.note_usage(false);
+            self.record_usage(false);
             return None;
         }
         let idle = self.board.flight() == 0;
         if room < length as i64 && !(idle && room > 0) {
             self.limit = blocked;
             self.limited_until = next;
-            self.note_usage(true);
+            self.record_usage(true);
             return None;
         }
         let last = length == data;
@@ -225,7 +225,7 @@ impl SendHalf {
         if choice.cause == SendCause::New {
             self.board.push(choice.range.end, now);
             if self.usage.is_some() && !self.has_unsent() {
-                self.note_usage(false);
+                self.record_usage(false);
             }
             if length < self.mss {
                 self.small_until = choice.range.end;
@@ -235,17 +235,17 @@ impl SendHalf {
                 self.timed = Some((choice.range.end, now));
             }
             if choice.probe {
-                self.note_probe(false);
+                self.record_probe(false);
             }
             return;
         }
         self.board.repair(&choice.range, now);
         if choice.probe {
             self.recovery.on_probed(counted);
-            self.note_probe(true);
+            self.record_probe(true);
         } else {
             self.recovery.on_repaired(stamp, counted);
-            self.note_repair(choice.range.start, now);
+            self.record_repair(choice.range.start, now);
         }
         // Karn: what is sent again is not timed.
         self.timed = None;

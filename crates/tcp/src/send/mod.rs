@@ -159,7 +159,7 @@ impl SendHalf {
         }
         self.pacer = config.pacing.then(Pacer::default);
         if self.by_time.is_some() || self.hystart.is_some() {
-            self.board.note_deliveries();
+            self.board.record_deliveries();
         }
     }
 

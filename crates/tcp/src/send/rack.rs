@@ -198,14 +198,14 @@ impl SendHalf {
     }
 
     /// A repair of what begins at `start` has left.
-    pub(super) fn note_repair(&mut self, start: u64, now: Instant) {
+    pub(super) fn record_repair(&mut self, start: u64, now: Instant) {
         if let Some(by_time) = &mut self.by_time {
             by_time.repairs.push_back((start, now));
         }
     }
 
     /// The probe has left; `again`: it repeats data.
-    pub(super) fn note_probe(&mut self, again: bool) {
+    pub(super) fn record_probe(&mut self, again: bool) {
         let next = self.board.next();
         if let Some(by_time) = &mut self.by_time {
             by_time.probe_due = false;

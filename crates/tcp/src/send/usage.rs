@@ -38,7 +38,7 @@ impl Usage {
 impl SendHalf {
     /// All has left that may: the window is full, or it is not.
     #[inline]
-    pub(super) fn note_usage(&mut self, blocked: bool) {
+    pub(super) fn record_usage(&mut self, blocked: bool) {
         if let Some(usage) = &mut self.usage {
             let full = blocked || self.board.pipe() >= self.controller.window();
             usage.note(full, self.board.load(), self.board.una(), self.board.next());

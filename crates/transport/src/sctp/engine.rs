@@ -15,7 +15,7 @@ use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Packet};
 use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
-    Event, ListenError as EngineListenError, Message, Received, SendError, position_anew,
+    Event, ListenError as EngineListenError, Message, Received, SendError, position_after_reset,
 };
 use anabranch_world::{PortClaim, Ports};
 use std::collections::BTreeMap;
@@ -298,7 +298,7 @@ impl SessionEngine for SctpEngine {
     }
 
     fn position_after_reset(position: u64) -> u64 {
-        position_anew(position)
+        position_after_reset(position)
     }
 
     /// Has the other endpoints behind our port know which associations are here.

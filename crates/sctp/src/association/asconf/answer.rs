@@ -10,7 +10,7 @@ use crate::association::inbound::Arrived;
 use crate::association::negotiate::{in_scope, is_unicast};
 use crate::association::{State, path_to};
 use crate::event::Event;
-use crate::path::MOST;
+use crate::path::MAX_PATHS;
 use anabranch_wire::sctp::tlv::Tlvs;
 use anabranch_wire::sctp::{
     Asconf as Chunk, AsconfAck, Auth, Cause, ChunkWriter, Chunks, Param, Params, RawTlv, Unrecognized,
@@ -19,9 +19,9 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 /// Requests that are done in one ASCONF: nobody has more addresses to change.
-const MOST_REQUESTS: usize = 64;
+const MAX_REQUESTS: usize = 64;
 /// Bytes of answers to one ASCONF; where they end nothing more is done.
-const MOST_BYTES: usize = 1_000;
+const MAX_BYTES: usize = 1_000;
 /// Answers that are kept, and that wait to be sent.
 const KEPT: usize = 8;
 
@@ -149,7 +149,7 @@ impl Association {
         let mut failed = false;
         for (n, raw) in Tlvs::new(chunk.params.rest()).flatten().enumerate() {
             let (id, result) = match Param::parse(raw) {
-                _ if n == MOST_REQUESTS => (correlation(raw), Err(Cause::NoRoomForAddress(raw.bytes))),
+                _ if n == MAX_REQUESTS => (correlation(raw), Err(Cause::NoRoomForAddress(raw.bytes))),
                 Ok(Param::AddAddress { id, .. } | Param::DeleteAddress { id, .. }) if closed => {
                     (id, Err(Cause::NoRoomForAddress(raw.bytes)))
                 }
@@ -164,7 +164,7 @@ impl Association {
                     if report {
                         failed |= fail(&mut answer, correlation(raw), &Cause::UnrecognizedParams(raw.bytes));
                     }
-                    if stop || answer.length() > MOST_BYTES {
+                    if stop || answer.length() > MAX_BYTES {
                         break;
                     }
                     continue;
@@ -178,12 +178,12 @@ impl Association {
                 Ok(()) if failed => _ = Param::RequestDone(id).emit(&mut answer),
                 Ok(()) => {}
                 Err(cause) => {
-                    closed |= ADD_OR_DELETE.contains(&raw.kind) || n == MOST_REQUESTS;
+                    closed |= ADD_OR_DELETE.contains(&raw.kind) || n == MAX_REQUESTS;
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
             // By A7 whatever is not answered now has failed.
-            if n == MOST_REQUESTS || answer.length() > MOST_BYTES {
+            if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
         }
@@ -210,7 +210,8 @@ impl Association {
         if self.paths.find(target.ip()).is_some() {
             return Ok(());
         }
-        let place = self.paths.free_place(target.ip(), MOST).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
+        let place =
+            self.paths.free_place(target.ip(), MAX_PATHS).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
         let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         // RFC 5061 §5.3 F14: nothing goes there before it is verified.
         self.paths.put(place, path);

@@ -42,12 +42,12 @@ impl Said {
         hmacs: Option<&[u8]>,
     ) -> Result<Option<Self>, &'static str> {
         /// Nobody has more HMACs; what travels in the cookie is bounded.
-        const MOST_HMACS: usize = 64;
+        const MAX_HMACS: usize = 64;
         let (Some(random), Some(hmacs)) = (random, hmacs) else {
             return Ok(None);
         };
         let random = random.try_into().map_err(|_| "RFC 4895 6.1: a RANDOM that is not 32 bytes long")?;
-        if !hmacs.len().is_multiple_of(2) || hmacs.len() > 2 * MOST_HMACS {
+        if !hmacs.len().is_multiple_of(2) || hmacs.len() > 2 * MAX_HMACS {
             return Err("RFC 4895 3.3: an HMAC-ALGO of an impossible length");
         }
         if chunks.is_some_and(|kinds| kinds.len() > 256) {

@@ -12,7 +12,7 @@ use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
 use crate::fast_path::FastPath;
 use crate::path::Path;
-use crate::path::control::Control;
+use crate::path::loss_control::LossControl;
 use crate::send::outstanding::ChunkState;
 use anabranch_base::Instant;
 use anabranch_base::trace::{Limit, SendCause, TraceEvent};
@@ -142,7 +142,7 @@ impl Association {
     #[cold]
     fn is_held(&mut self, now: Instant, index: usize) -> bool {
         let end = self.send.outstanding.end();
-        let Some(control) = &mut self.paths.at(index).control else { return false };
+        let Some(control) = &mut self.paths.at(index).loss_control else { return false };
         let at = control.pacer.as_ref().map_or(now, anabranch_congestion::Pacer::ready_at);
         if at <= now || control.tail {
             return false;
@@ -196,7 +196,8 @@ impl Association {
         let path = self.paths.get(index);
         // RFC 9260 §7.2.3: after a timeout one packet, until something is acknowledged.
         let blocked = path.one_packet && path.flight > 0;
-        if let Some(open) = path.control.as_ref().and_then(|control| self.is_open_by(path, control, blocked))
+        if let Some(open) =
+            path.loss_control.as_ref().and_then(|control| self.is_open_by(path, control, blocked))
         {
             return open;
         }
@@ -206,7 +207,7 @@ impl Association {
 
     /// The same where more than the congestion window has a say.
     #[inline(never)]
-    fn is_open_by(&self, path: &Path, control: &Control, blocked: bool) -> Option<bool> {
+    fn is_open_by(&self, path: &Path, control: &LossControl, blocked: bool) -> Option<bool> {
         if control.tail {
             return Some(true);
         }
@@ -317,7 +318,7 @@ impl Association {
     }
 
     /// Tells the trace what holds the sender back, when that has changed.
-    pub(super) fn note_limit(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn record_limit(&mut self, ctx: &mut Ctx<'_>) {
         if !ctx.trace.on || !self.state.is_up() {
             return;
         }

@@ -125,13 +125,13 @@ impl Association {
 
     fn reply(&mut self, path: usize, number: u32, result: u32, next: Option<(Tsn, Tsn)>) {
         /// RFC 6525 §3.1: two responses fit a chunk.
-        const MOST: usize = 2;
+        const MAX: usize = 2;
         let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
         let reconfig = self.reconfig();
         reconfig
             .replies
             .retain(|said| !matches!(said, ReConfigParam::Response { response, .. } if *response == number));
-        if reconfig.replies.len() < MOST {
+        if reconfig.replies.len() < MAX {
             reconfig.replies.push(ReConfigParam::Response { response: number, result, next });
             reconfig.reply_path = path;
         }
@@ -211,8 +211,8 @@ impl Association {
         if self.recv.is_inside(&streams) {
             return result::DENIED;
         }
-        self.recv.begin_anew(&streams);
-        self.tell_readable(ctx);
+        self.recv.reset(&streams);
+        self.emit_readable(ctx);
         if let Some(flying) = self.reconfig().flying.as_mut()
             && let Ask::Reset { incoming: Some(asked), .. } = &flying.ask
             && covers(&streams, asked)
@@ -302,7 +302,7 @@ impl Association {
         let reconfig = self.reconfig();
         if reconfig.asked.is_some()
             || reconfig.resets_association()
-            || reconfig.wanted.len() >= super::request::MOST
+            || reconfig.wanted.len() >= super::request::MAX
         {
             return say(result::ALREADY);
         }
@@ -360,7 +360,7 @@ impl Association {
         let ours = self.send.outstanding.tsn(self.send.outstanding.end());
         // G4, G5.
         self.recv.renumber(theirs);
-        self.send.queue.begin_anew();
+        self.send.queue.reset();
         self.reconfig().renumbered = Some(ctx.now);
         let id = self.id;
         ctx.events.push_back(Event::AssociationReset { id, local_tsn: ours, remote_tsn: theirs });
@@ -400,7 +400,7 @@ impl Association {
             return say(result::DENIED);
         }
         let adds = reconfig.asks().any(|ask| matches!(ask, Ask::Add { outgoing, .. } if *outgoing > 0));
-        if adds || reconfig.wanted.len() >= super::request::MOST {
+        if adds || reconfig.wanted.len() >= super::request::MAX {
             return say(result::ALREADY);
         }
         reconfig.wanted.push_front(Ask::Add { outgoing: more, incoming: 0, answers: Some(number) });

@@ -316,7 +316,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
                 half.credit_dropped();
             }
             if rng.below(40) == 0 {
-                half.begin_anew(&[rng.below(3) as u16]);
+                half.reset(&[rng.below(3) as u16]);
                 half.credit_dropped();
             } else if rng.below(100) == 0 {
                 half.renumber(rng.next_u32());
@@ -382,7 +382,7 @@ fn both_counts_begin_anew() {
         assert!(take(&mut half, unordered, 0) && take(&mut half, unordered, 1));
     }
     assert!(!half.is_inside(&[]));
-    half.begin_anew(&[0]);
+    half.reset(&[0]);
     for unordered in [false, true] {
         assert!(take(&mut half, unordered, 0) && take(&mut half, unordered, 1));
     }

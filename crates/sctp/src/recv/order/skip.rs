@@ -24,7 +24,7 @@ pub(super) struct Skips {
 
 impl Skips {
     /// `streams` (none: all) begin with number 0 again.
-    pub(super) fn begin_anew(&mut self, streams: &[u16]) {
+    pub(super) fn reset(&mut self, streams: &[u16]) {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 

@@ -100,6 +100,6 @@ impl Stream {
     /// After a reset bytes are counted from the next multiple of 2^32, so that both sides count
     /// alike, whatever was never sent of what came before.
     pub(super) fn begin_new_life(&mut self) {
-        self.given = crate::position_anew(self.given);
+        self.given = crate::position_after_reset(self.given);
     }
 }

@@ -60,7 +60,7 @@ impl Hold {
 
 impl Stream {
     /// RFC 6525 §5.1.2: the next message is number 0 again.
-    fn begin_anew(&mut self) {
+    fn reset(&mut self) {
         // RFC 8260 §2.3.2: both counts.
         self.next_ordered = 0;
         self.next_unordered = 0;
@@ -108,11 +108,11 @@ impl Queue {
         };
         if anew {
             if hold.all == Some(ticket) {
-                self.begin_anew();
+                self.reset();
             }
             for (&stream, _) in hold.streams.iter().filter(|(_, t)| **t == ticket) {
                 if let Some(slot) = self.streams.find(stream) {
-                    self.streams.at(slot).begin_anew();
+                    self.streams.at(slot).reset();
                 }
             }
             // What was kept back is the first of what comes after the reset, and is counted so.
@@ -140,9 +140,9 @@ impl Queue {
     }
 
     /// All streams begin anew.
-    pub(crate) fn begin_anew(&mut self) {
+    pub(crate) fn reset(&mut self) {
         for stream in self.streams.iter_mut() {
-            stream.begin_anew();
+            stream.reset();
         }
     }
 

@@ -47,7 +47,7 @@ impl Endpoint {
     }
 
     /// A packet whose tag is no association's own.
-    pub(super) fn on_stray(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
+    pub(super) fn on_out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         let header = view.header;
         let pair = self.demux.pair(packet.source, header.source_port, header.target_port);
         if let Some(slot) = self.demux.by_pair(pair)
@@ -171,7 +171,7 @@ impl Endpoint {
         if let Some(over) = over
             && !owned
         {
-            self.say_stale(packet, header, &cookie, over);
+            self.send_stale_cookie(packet, header, &cookie, over);
             return;
         }
         match slot {
@@ -189,7 +189,9 @@ impl Endpoint {
             }
             // Its association has come and gone. To a late copy the ABORT means nothing; a peer
             // that never had the COOKIE ACK learns from it.
-            None if self.spent.contains(now, cookie.local_tag) => self.refuse_cookie(packet, header, &cookie),
+            None if self.used_cookies.contains(now, cookie.local_tag) => {
+                self.refuse_cookie(packet, header, &cookie)
+            }
             // RFC 9260 §5.2.4: for an association that another endpoint has, its own tags would be there.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None => match self.accept(now, &cookie, packet) {
@@ -221,7 +223,7 @@ impl Endpoint {
     }
 
     /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds (rounded up, §3.3.10.3).
-    fn say_stale(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
+    fn send_stale_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
         let mut chunk = Error::default().open(&mut bytes);

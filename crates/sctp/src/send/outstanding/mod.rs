@@ -5,19 +5,19 @@
 //! have acknowledged is also kept as runs, so that the next SACK is compared
 //! run by run, not chunk by chunk.
 
-mod brief;
+mod chunk_summary;
 
-use super::effort;
+use super::sack_work_limit;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
-pub(super) use brief::Brief;
-use brief::Briefs;
+pub(super) use chunk_summary::ChunkSummary;
+use chunk_summary::SummaryRing;
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Most chunks outstanding at a time. Gap blocks reach 65,535 TSNs, and stream
 /// sequence numbers are told apart within half their space (RFC 9260 §6.1).
-pub(crate) const MOST: usize = 32_000;
+pub(crate) const MAX: usize = 32_000;
 
 /// Where a chunk stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +85,7 @@ pub(crate) struct Outstanding {
     entries: VecDeque<Entry>,
     /// Entries in front of that, whose memory is still to be given back.
     retired: usize,
-    briefs: Briefs,
+    summaries: SummaryRing,
     /// What gap blocks acknowledge, ascending, beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
     /// What NR gap blocks have acknowledged, ascending, beyond `base`, once there was an NR-SACK.
@@ -122,7 +122,7 @@ impl Outstanding {
             base: 0,
             entries: VecDeque::new(),
             retired: 0,
-            briefs: Briefs::default(),
+            summaries: SummaryRing::default(),
             runs: Vec::new(),
             freed: None,
             miss_floor: 0,
@@ -141,7 +141,7 @@ impl Outstanding {
 
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.entries.len() - self.retired >= MOST
+        self.entries.len() - self.retired >= MAX
     }
 
     /// Offset of the lowest outstanding chunk.
@@ -201,16 +201,16 @@ impl Outstanding {
     #[inline]
     fn append(&mut self, entry: Entry) {
         let count = self.entries.len() - self.retired;
-        if !self.briefs.has_room(count) {
-            self.briefs.grow(self.base, self.entries.iter().skip(self.retired));
+        if !self.summaries.has_room(count) {
+            self.summaries.grow(self.base, self.entries.iter().skip(self.retired));
         }
-        self.briefs.put(self.base + count as u64, &entry);
+        self.summaries.put(self.base + count as u64, &entry);
         self.entries.push_back(entry);
     }
 
     /// There is a TSN to spare for what is given up.
     pub(super) fn has_spare(&self) -> bool {
-        self.entries.len() - self.retired < MOST + 1024
+        self.entries.len() - self.retired < MAX + 1024
     }
 
     /// A TSN that is never sent, for the rest of a message that was given up.
@@ -265,9 +265,9 @@ impl Outstanding {
         self.entries.drain(..count);
     }
 
-    /// Chunks in brief from `from` on and before `to`, as far as they lie in one piece.
-    pub(super) fn briefs(&self, from: u64, to: u64) -> &[Brief] {
-        self.briefs.piece(from, to)
+    /// Summaries of the chunks from `from` on and before `to`, as far as they lie in one piece.
+    pub(super) fn summaries(&self, from: u64, to: u64) -> &[ChunkSummary] {
+        self.summaries.piece(from, to)
     }
 
     /// The lowest `count` are acknowledged for good, and taken off later: `in_flight` user bytes of
@@ -314,7 +314,7 @@ impl Outstanding {
             ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
         }
         entry.state = state;
-        self.briefs.put(offset, entry);
+        self.summaries.put(offset, entry);
     }
 
     /// A chunk that is marked as lost is sent again.
@@ -397,7 +397,7 @@ impl Outstanding {
     fn search_earliest(&self, path: u8, from: u64) -> Earliest {
         let mut offset = from.max(self.base);
         let mut run = self.runs.partition_point(|run| run.end <= offset);
-        for _ in 0..effort::CHUNKS {
+        for _ in 0..sack_work_limit::CHUNKS {
             match self.runs.get(run) {
                 Some(acked) if acked.start <= offset => {
                     offset = acked.end;
@@ -418,7 +418,7 @@ impl Outstanding {
     }
 
     /// Remembers that a chunk was sent again.
-    pub(crate) fn note_repeated(&mut self, offset: u64) {
+    pub(crate) fn record_repeated(&mut self, offset: u64) {
         const KEPT: usize = 256;
         let Repeated(repeated) = &mut **self.repeated.get_or_insert_default();
         if repeated.len() == KEPT {

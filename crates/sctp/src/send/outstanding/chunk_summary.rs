@@ -9,15 +9,15 @@
 
 use super::{ChunkState, Entry};
 
-/// A chunk in brief.
+/// A chunk in summary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(in crate::send) struct Brief {
+pub(in crate::send) struct ChunkSummary {
     length: u16,
     /// The path, and above it where the chunk stands.
     likeness: u16,
 }
 
-impl Brief {
+impl ChunkSummary {
     const AGAIN: u16 = 1 << 11;
 
     pub(super) fn of(entry: &Entry) -> Self {
@@ -46,11 +46,11 @@ impl Brief {
     }
 }
 
-/// The ring. Its size is a power of two, or nothing.
+/// The summaries in a ring by offset. Its size is a power of two, or nothing.
 #[derive(Debug, Default)]
-pub(super) struct Briefs(Box<[Brief]>);
+pub(super) struct SummaryRing(Box<[ChunkSummary]>);
 
-impl Briefs {
+impl SummaryRing {
     #[inline]
     fn place(&self, offset: u64) -> usize {
         offset as usize & self.0.len().wrapping_sub(1)
@@ -65,8 +65,8 @@ impl Briefs {
     /// Makes room for twice as many: `all` that there are, the first of them at `base`.
     #[cold]
     pub(super) fn grow<'a>(&mut self, base: u64, all: impl Iterator<Item = &'a Entry>) {
-        const LEAST: usize = 16;
-        self.0 = vec![Brief::default(); (2 * self.0.len()).max(LEAST)].into();
+        const MIN: usize = 16;
+        self.0 = vec![ChunkSummary::default(); (2 * self.0.len()).max(MIN)].into();
         for (entry, offset) in all.zip(base..) {
             self.put(offset, entry);
         }
@@ -75,13 +75,13 @@ impl Briefs {
     #[inline]
     pub(super) fn put(&mut self, offset: u64, entry: &Entry) {
         let place = self.place(offset);
-        if let Some(brief) = self.0.get_mut(place) {
-            *brief = Brief::of(entry);
+        if let Some(summary) = self.0.get_mut(place) {
+            *summary = ChunkSummary::of(entry);
         }
     }
 
     /// Those from `from` on and before `to`, as far as they lie in one piece.
-    pub(super) fn piece(&self, from: u64, to: u64) -> &[Brief] {
+    pub(super) fn piece(&self, from: u64, to: u64) -> &[ChunkSummary] {
         let place = self.place(from);
         let end = (place + (to - from) as usize).min(self.0.len());
         self.0.get(place..end).unwrap_or(&[])

@@ -10,7 +10,7 @@ use crate::association::state::Init;
 use crate::association::{Association, Start, State, path_to};
 use crate::config::Config;
 use crate::error::{AssociateError, PrimaryError, RecvError, SendError};
-use crate::path::MOST;
+use crate::path::MAX_PATHS;
 use crate::reliability::Reliability;
 use anabranch_base::Instant;
 use std::net::{IpAddr, SocketAddr};
@@ -132,7 +132,7 @@ impl Endpoint {
         let local_port = self.local_port_for(&ask)?;
         let (ctx, _) = self.context(now);
         let mut paths = Vec::new();
-        for (turn, &address) in ask.peer.iter().enumerate().take(MOST) {
+        for (turn, &address) in ask.peer.iter().enumerate().take(MAX_PATHS) {
             let known = paths.iter().any(|path: &crate::path::Path| path.address.ip() == address.ip());
             if let Some(mut path) = path_to(&config, &ctx, address, turn).filter(|_| !known) {
                 // RFC 9260 §5.4: what the application names is known to be the peer's.

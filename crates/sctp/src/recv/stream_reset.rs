@@ -35,12 +35,12 @@ impl RecvHalf {
     }
 
     /// `streams` (none: all) expect number 0 next.
-    pub(crate) fn begin_anew(&mut self, streams: &[u16]) {
+    pub(crate) fn reset(&mut self, streams: &[u16]) {
         if let Some(interleaved) = &mut self.interleaved {
             // In turn and with no message in the way, nothing is refused.
-            interleaved.begin_anew(streams, &mut self.order).unwrap_or(());
+            interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
-        self.order.begin_anew(streams, self.reassembly.pool());
+        self.order.reset(streams, self.reassembly.pool());
     }
 
     /// RFC 6525 §5.2.4 G4: the peer goes on with TSN `next`; what was missing will not come.
@@ -51,7 +51,7 @@ impl RecvHalf {
         }
         self.tracker.renumber(next);
         self.reassembly.forget_held();
-        self.begin_anew(&[]);
+        self.reset(&[]);
         self.order.take_dropped();
         if let Some(interleaved) = &mut self.interleaved {
             interleaved.take_dropped();

@@ -7,7 +7,7 @@ use super::{Order, Stream};
 
 impl Stream {
     /// What waited for an earlier message has nothing to wait for any more.
-    fn begin_anew(&mut self, pool: &mut Pool) -> u64 {
+    fn reset(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         // In their order, which may wrap.
         let mut before = std::mem::take(&mut self.waiting);
@@ -24,9 +24,9 @@ impl Stream {
 
 impl Order {
     /// `streams` (none: all) expect number 0 next. None of them is inside a message.
-    pub(crate) fn begin_anew(&mut self, streams: &[u16], pool: &mut Pool) {
+    pub(crate) fn reset(&mut self, streams: &[u16], pool: &mut Pool) {
         if let Some(skips) = &mut self.skips {
-            skips.begin_anew(streams);
+            skips.reset(streams);
         }
         if streams.is_empty() {
             for stream in self.streams.in_use() {
@@ -40,7 +40,7 @@ impl Order {
 
     fn begin_one(&mut self, stream: u16, pool: &mut Pool) {
         if let Some(slot) = self.streams.find(stream) {
-            let released = self.streams.at(slot).begin_anew(pool);
+            let released = self.streams.at(slot).reset(pool);
             self.pass(stream, false, released);
             self.tell(slot, stream);
         }

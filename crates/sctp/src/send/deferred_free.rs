@@ -10,9 +10,9 @@
 //! Home of no rule.
 
 use super::SendHalf;
-use super::effort::Effort;
-use super::outstanding::{Brief, ChunkState, Entry};
+use super::outstanding::{ChunkState, ChunkSummary, Entry};
 use super::sack::{self, Newest, SackOutcome, Waiting};
+use super::sack_work_limit::SackWorkLimit;
 use anabranch_base::Instant;
 use std::ops::Range;
 
@@ -42,11 +42,11 @@ impl SendHalf {
         let (mut owed, mut in_flight, mut lost) = (0, 0, 0);
         let mut offset = self.outstanding.base();
         while offset < end {
-            let rest = self.outstanding.briefs(offset, end.min(offset + RUN as u64));
+            let rest = self.outstanding.summaries(offset, end.min(offset + RUN as u64));
             let (Some(first), Some(&entry)) = (rest.first(), self.outstanding.get(offset)) else {
                 break;
             };
-            let length = rest.iter().take_while(|brief| brief.is_like(*first)).count();
+            let length = rest.iter().take_while(|summary| summary.is_like(*first)).count();
             let run = Run::of(&rest[..length], offset, entry);
             offset += length as u64;
             match entry.state {
@@ -128,19 +128,19 @@ impl SendHalf {
 
     /// A packet or call has been dealt with: gives back some of what is owed.
     #[inline]
-    pub(crate) fn give_back(&mut self) {
+    pub(crate) fn free_deferred(&mut self) {
         self.at_once = 0;
-        self.effort = Effort::default();
+        self.sack_work = SackWorkLimit::default();
         if self.outstanding.has_retired() {
-            self.give_back_of(A_CALL);
+            self.free_deferred_of(A_CALL);
         }
     }
 
     /// Gives back more than `messages` that are being taken in may use anew.
     #[inline]
-    pub(crate) fn give_back_before(&mut self, messages: usize) {
+    pub(crate) fn free_before(&mut self, messages: usize) {
         if self.outstanding.has_retired() {
-            self.give_back_of(messages.saturating_mul(A_MESSAGE));
+            self.free_deferred_of(messages.saturating_mul(A_MESSAGE));
         }
     }
 
@@ -148,12 +148,12 @@ impl SendHalf {
     #[inline]
     pub(super) fn give_all_back(&mut self) {
         if self.outstanding.has_retired() {
-            self.give_back_of(usize::MAX);
+            self.free_deferred_of(usize::MAX);
         }
     }
 
     #[cold]
-    fn give_back_of(&mut self, most: usize) {
+    fn free_deferred_of(&mut self, most: usize) {
         for entry in self.outstanding.take_retired(most) {
             if entry.state != ChunkState::Freed {
                 self.queue.release_owed(entry.message, entry.offset, entry.length.into());
@@ -174,10 +174,10 @@ struct Run {
 }
 
 impl Run {
-    fn of(run: &[Brief], from: u64, first: Entry) -> Self {
+    fn of(run: &[ChunkSummary], from: u64, first: Entry) -> Self {
         let (mut bytes, mut padded) = (0, 0);
-        for brief in run {
-            let (length, with_padding) = brief.bytes();
+        for summary in run {
+            let (length, with_padding) = summary.bytes();
             bytes += length;
             padded += with_padding;
         }
@@ -351,7 +351,7 @@ mod tests {
                 assert_eq!(one.counts(), many.counts(), "seed {seed}");
                 assert_eq!(one.rest(), many.rest(), "seed {seed}");
                 if round % 2 == 1 {
-                    one.half.give_back();
+                    one.half.free_deferred();
                 }
                 for sender in [&mut one, &mut many] {
                     sender.send(50);

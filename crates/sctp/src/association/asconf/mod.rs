@@ -31,7 +31,7 @@ const MAX_GONE: usize = 32;
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
 /// Requests in one ASCONF; the rest waits for the next.
-const MOST_REQUESTS: usize = 12;
+const MAX_REQUESTS: usize = 12;
 
 /// Dynamic addresses of one association.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Association {
         asconf.withheld.retain(|other| *other != address);
         asconf.stuck.retain(|other| *other != address);
         if !wanted {
-            if asconf.withheld.len() >= MOST_REQUESTS * 2 {
+            if asconf.withheld.len() >= MAX_REQUESTS * 2 {
                 return false;
             }
             asconf.withheld.push(address);
@@ -279,7 +279,7 @@ impl Association {
         let primary = asconf.wish.filter(known).filter(|_| !asconf.primary_refused).map(Request::Primary);
         let gone = asconf.known.iter().filter(|a| !wanted.contains(a) && !asconf.stuck.contains(a));
         let requests: Vec<Request> =
-            adds.chain(primary).chain(gone.map(|&a| Request::Delete(a))).take(MOST_REQUESTS).collect();
+            adds.chain(primary).chain(gone.map(|&a| Request::Delete(a))).take(MAX_REQUESTS).collect();
         if requests.is_empty() {
             return;
         }

@@ -99,7 +99,7 @@ impl Association {
     #[inline(never)]
     fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx) else {
-            self.note_limit(ctx);
+            self.record_limit(ctx);
             return false;
         };
         let index = job.path();
@@ -393,7 +393,7 @@ impl Association {
             self.send.queue.packet_done();
             self.burst_left = self.burst_left.saturating_sub(1);
             self.paths.at(index).last_used = ctx.now;
-            self.note_new_sent(ctx.now, index);
+            self.record_new_sent(ctx.now, index);
         }
         self.paths.at(index).last_data = ctx.now;
     }
@@ -440,7 +440,7 @@ impl Association {
             && u64::from(cut.length) > self.send.peer_window;
         let cause = if probing { SendCause::Probe } else { SendCause::New };
         if probing {
-            self.send.note_probe();
+            self.send.record_probe();
         }
         self.send.queue.commit(cut);
         let entry = Entry {
@@ -500,9 +500,9 @@ impl Association {
         }
         let (stream, from) = (message.stream, message.begins + u64::from(entry.offset));
         self.send.outstanding.send_again(offset, ctx.now, index as u8);
-        self.send.outstanding.note_repeated(offset);
+        self.send.outstanding.record_repeated(offset);
         self.send.recovery.on_repaired();
-        if let Some(control) = &mut self.paths.at(index).control {
+        if let Some(control) = &mut self.paths.at(index).loss_control {
             control.repairs.push_back((offset, ctx.now));
         }
         // RFC 9260 §6.3.1 C5 (Karn): what was sent twice measures nothing, nor does what was first

@@ -11,21 +11,21 @@ use anabranch_base::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Most tags kept; beyond that the oldest is forgotten.
-const MOST: usize = 65_536;
+const MAX: usize = 65_536;
 
 /// The local tags of accepted associations that have ended.
 #[derive(Debug, Default)]
-pub(super) struct Spent {
+pub(super) struct UsedCookies {
     tags: BTreeSet<u32>,
     /// Until when each counts, oldest first.
     until: VecDeque<(Instant, u32)>,
 }
 
-impl Spent {
+impl UsedCookies {
     /// The association with this tag has ended; its cookie lives `life` at most.
     pub(super) fn add(&mut self, now: Instant, life: Duration, tag: u32) {
         self.expire(now);
-        if self.until.len() >= MOST
+        if self.until.len() >= MAX
             && let Some((_, oldest)) = self.until.pop_front()
         {
             self.tags.remove(&oldest);
@@ -67,7 +67,7 @@ mod tests {
 
     /// RFC 9260 §5.3.1.
     #[test]
-    fn a_spent_tag_is_not_drawn_again() {
+    fn a_used_tag_is_not_drawn_again() {
         let endpoint = || {
             let config = crate::Config::profile("rfc9260").expect("a profile");
             let address = "192.0.2.1:0".parse().expect("an address");
@@ -75,13 +75,13 @@ mod tests {
         };
         let tag = endpoint().new_tag();
         let mut other = endpoint();
-        other.spent.add(Instant::ZERO, Duration::from_secs(60), tag);
+        other.used_cookies.add(Instant::ZERO, Duration::from_secs(60), tag);
         assert_ne!(other.new_tag(), tag);
     }
 
     #[test]
     fn a_tag_is_kept_as_long_as_its_cookie_lives() {
-        let mut spent = Spent::default();
+        let mut spent = UsedCookies::default();
         let at = Instant::from_millis;
         spent.add(at(0), Duration::from_millis(100), 7);
         spent.add(at(50), Duration::from_millis(100), 8);
@@ -91,11 +91,11 @@ mod tests {
 
     #[test]
     fn the_number_is_bounded() {
-        let mut spent = Spent::default();
-        for tag in 0..=MOST as u32 {
+        let mut spent = UsedCookies::default();
+        for tag in 0..=MAX as u32 {
             spent.add(Instant::ZERO, Duration::from_secs(1), tag);
         }
-        assert_eq!((spent.tags.len(), spent.until.len()), (MOST, MOST));
+        assert_eq!((spent.tags.len(), spent.until.len()), (MAX, MAX));
         assert!(!spent.contains(Instant::ZERO, 0) && spent.contains(Instant::ZERO, 1));
     }
 }

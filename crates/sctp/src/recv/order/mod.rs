@@ -6,9 +6,9 @@
 //!
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
 
-mod anew;
 mod arrivals;
 mod lent;
+mod reset;
 mod skip;
 
 use super::reassembly::{Pool, Violation};

@@ -135,7 +135,7 @@ impl Scoreboard {
     }
 
     /// From now on [`take_fresh`](Self::take_fresh) tells of what arrives.
-    pub(crate) fn note_deliveries(&mut self) {
+    pub(crate) fn record_deliveries(&mut self) {
         self.notes = true;
     }
 

@@ -1,9 +1,9 @@
-//! The verbs of [`Engine`]: packets, ICMP and time in; packets and events out.
+//! The endpoint as an [`Engine`]: packets, ICMP and time in; packets and events out.
 //! A packet's association is found by its verification tag.
 //!
-//! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`stray`].
+//! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
 
-use super::{Endpoint, checksum, encap, stray};
+use super::{Endpoint, checksum, encap, out_of_the_blue};
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use crate::event::Event;
@@ -45,7 +45,7 @@ impl Endpoint {
         // RFC 9260 §8.4: an association is between two ports; RFC 5061 §5.3 F13: what the peer has given up is no address of
         // it. From an address that was never told of, nothing counts, but the peer may have more than are kept here.
         if !ports || known.is_none() && association.paths.had(packet.source.ip()) {
-            return self.on_stray(now, packet, view);
+            return self.on_out_of_the_blue(now, packet, view);
         }
         let Some(path) = known else {
             self.totals.discarded += 1;
@@ -94,8 +94,8 @@ impl Endpoint {
 impl Endpoint {
     /// What an association that is no more has left to be sent.
     #[cold]
-    fn say_last_words(&mut self, out: &mut Batch) -> bool {
-        let Some(words) = self.last_words.pop_front() else { return false };
+    fn transmit_final_packet(&mut self, out: &mut Batch) -> bool {
+        let Some(words) = self.final_packets.pop_front() else { return false };
         out.source = words.source;
         out.target = words.target;
         out.first_tag = self.next_tag;
@@ -168,14 +168,14 @@ impl Endpoint {
                 self.on_cookie_echo(now, packet, view.header, echo, chunks, None);
             }
             // RFC 4895 §6.3: an authenticated COOKIE ECHO, perhaps for an association that does not exist.
-            Auth::KIND if stray::leads_cookie_echo(chunks) => {
+            Auth::KIND if out_of_the_blue::leads_cookie_echo(chunks) => {
                 self.on_signed_cookie_echo(now, packet, view.header, first, chunks);
             }
             // RFC 9260 §8.5.1 A: nothing else has tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
                 Some(slot) => self.on_own_tag(now, slot, packet, view, first, chunks),
-                None => self.on_stray(now, packet, view),
+                None => self.on_out_of_the_blue(now, packet, view),
             },
         }
     }
@@ -286,8 +286,8 @@ impl Engine for Endpoint {
 
     #[inline]
     fn poll_transmit(&mut self, now: Instant, out: &mut Batch) -> bool {
-        if !self.last_words.is_empty() {
-            return self.say_last_words(out);
+        if !self.final_packets.is_empty() {
+            return self.transmit_final_packet(out);
         }
         while let Some(&slot) = self.ready.front() {
             let mut tag = self.next_tag;
@@ -326,7 +326,7 @@ impl Engine for Endpoint {
 
     #[inline]
     fn has_output(&self) -> bool {
-        !(self.ready.is_empty() && self.last_words.is_empty() && self.events.is_empty())
+        !(self.ready.is_empty() && self.final_packets.is_empty() && self.events.is_empty())
     }
 
     fn set_tracing(&mut self, on: bool) {

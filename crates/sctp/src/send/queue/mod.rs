@@ -482,7 +482,7 @@ impl Queue {
             self.resting += bytes.capacity();
         } else {
             let (before, left) = (bytes.capacity(), most.saturating_sub(self.resting));
-            bytes.give_back(if self.purse.is_some() { left } else { 0 });
+            bytes.release_spare(if self.purse.is_some() { left } else { 0 });
             self.resting += bytes.capacity();
             self.stored -= before - bytes.capacity();
             self.settle();

@@ -140,7 +140,7 @@ impl Association {
         // Data that is sent there tells as much, and T3-rtx counts for both (RFC 9260 §8.3: a HEARTBEAT asks of an
         // idle address; §6.3.3 E2: an expiry doubles the RTO once). T3-rtx may have run just before, at this instant.
         let told = path.flight > 0 || path.heartbeat.counted;
-        if told && path.suspect {
+        if told && path.potentially_failed {
             // RFC 7829 §3 (5), (6): once an RTO.
             path.heartbeat.wanted = self.config.hb_interval.is_some();
             return;
@@ -177,7 +177,7 @@ impl Association {
             } else {
                 self.paths.at(index).heartbeat.wanted = true;
             }
-        } else if self.paths.get(index).suspect && self.config.hb_interval.is_some() {
+        } else if self.paths.get(index).potentially_failed && self.config.hb_interval.is_some() {
             // RFC 7829 §3 (5), (6): once an RTO, whatever the interval.
             self.paths.at(index).heartbeat.wanted = true;
         } else {
@@ -203,11 +203,11 @@ impl Association {
 
     /// Acts on a failed path.
     pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
-        if self.paths.get(index).suspect {
+        if self.paths.get(index).potentially_failed {
             // RFC 7829 §3 (3), (4): data goes elsewhere, at once.
             self.paths.reselect();
         }
-        if health == Health::Suspect {
+        if health == Health::PotentiallyFailed {
             self.on_suspicion(ctx, index);
         }
         self.switch_over(index);
@@ -217,7 +217,7 @@ impl Association {
         self.stats.path_failures += 1;
         self.stop_mtu_search(index);
         let address = self.paths.get(index).address.ip();
-        self.note_path(ctx, address, PathState::Inactive);
+        self.record_path(ctx, address, PathState::Inactive);
         ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
         self.paths.reselect();
         // RFC 9260 §8.3: it is probed on, so that it can come back.
@@ -230,7 +230,7 @@ impl Association {
     fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address.ip();
         self.stats.path_suspicions += 1;
-        self.note_path(ctx, address, PathState::PotentiallyFailed);
+        self.record_path(ctx, address, PathState::PotentiallyFailed);
         ctx.events.push_back(Event::PathPotentiallyFailed { id: self.id, path: index, address });
         if self.config.hb_interval.is_some() && self.may_heartbeat() {
             self.timers.stop(Timer::Heartbeat(index));
@@ -255,7 +255,7 @@ impl Association {
     pub(crate) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
         let address = self.paths.get(index).address.ip();
         if again {
-            self.note_path(ctx, address, PathState::Active);
+            self.record_path(ctx, address, PathState::Active);
         }
         ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
         self.paths.reselect();
@@ -265,7 +265,7 @@ impl Association {
         self.grant_primary(ctx);
     }
 
-    fn note_path(&self, ctx: &mut Ctx<'_>, address: IpAddr, state: PathState) {
+    fn record_path(&self, ctx: &mut Ctx<'_>, address: IpAddr, state: PathState) {
         if ctx.path_changes.len() < CHANGES_KEPT {
             ctx.path_changes.push(PathChange { connection: self.trace_key(), address, at: ctx.now, state });
         }

@@ -17,7 +17,7 @@ const BLOCKS: usize = 8_192;
 
 /// What the SACKs of a packet have cost so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Effort {
+pub(super) struct SackWorkLimit {
     /// Chunks whose state gap blocks have changed.
     changed: u64,
     /// Chunks that were looked at to count a miss.
@@ -26,7 +26,7 @@ pub(super) struct Effort {
     blocks: usize,
 }
 
-impl Effort {
+impl SackWorkLimit {
     /// Chunks whose state may still be changed.
     pub(super) fn changes_left(&self) -> u64 {
         CHUNKS - self.changed.min(CHUNKS)

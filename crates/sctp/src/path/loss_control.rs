@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 /// The state of one path.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct LossControl {
     /// RFC 8985 §6: losses are found by time.
     pub(crate) rack: Option<Rack>,
     /// Below this offset nothing that was sent once is in flight here without having been judged lost.
@@ -42,7 +42,7 @@ pub(crate) struct Control {
     pub(crate) reduction: Option<Prr>,
 }
 
-impl Control {
+impl LossControl {
     pub(super) fn new(config: &Config) -> Option<Box<Self>> {
         let any = config.rack || config.hystart.is_some() || config.pacing || config.prr;
         // Linux's is a part of its CUBIC.
@@ -104,7 +104,7 @@ impl Path {
         fresh: Option<&Delivered>,
     ) -> bool {
         let (window, mss) = (self.congestion.window(), self.chunk_limit() as u64);
-        let Some(control) = self.control.as_mut() else { return false };
+        let Some(control) = self.loss_control.as_mut() else { return false };
         let Some(hystart) = control.hystart.as_mut() else { return false };
         let long = hystart.least_rtt().is_none_or(|least| least >= control.hystart_min_rtt);
         let slow_start = window < self.congestion.ssthresh() && long;
@@ -139,7 +139,7 @@ impl Path {
     #[inline]
     pub(crate) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.congestion.window();
-        let Some(control) = &self.control else { return flight >= window };
+        let Some(control) = &self.loss_control else { return flight >= window };
         acked < control.held_until
             || flight + self.chunk_limit() as u64 > window
             || (window < self.congestion.ssthresh() && 2 * flight > window)
@@ -148,14 +148,14 @@ impl Path {
     /// Data of `bytes` leaves.
     #[inline]
     pub(crate) fn pace(&mut self, now: Instant, bytes: u64) {
-        if self.control.is_some() {
+        if self.loss_control.is_some() {
             self.pace_controlled(now, bytes);
         }
     }
 
     fn pace_controlled(&mut self, now: Instant, bytes: u64) {
         let mss = self.chunk_limit() as u64;
-        let Some(control) = &mut self.control else { return };
+        let Some(control) = &mut self.loss_control else { return };
         if let Some(prr) = &mut control.reduction {
             prr.on_sent(bytes);
         }

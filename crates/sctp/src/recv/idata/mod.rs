@@ -237,7 +237,7 @@ impl Interleaved {
 
     /// RFC 8260 §2.3.2: `streams` (none: all) count from 0 again, ordered and unordered messages.
     /// What is complete is delivered, the rest dropped.
-    pub(crate) fn begin_anew(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
+    pub(crate) fn reset(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
         let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
         if streams.is_empty() {
             self.skipped.clear();

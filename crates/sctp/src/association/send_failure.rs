@@ -28,10 +28,10 @@ impl Association {
         path.unsent = true;
         let foreseen = path.pf_max.is_some();
         let elsewhere = (0..self.paths.len()).any(|other| other != index && self.paths.get(other).is_sound());
-        if foreseen && elsewhere && !self.paths.get(index).suspect {
+        if foreseen && elsewhere && !self.paths.get(index).potentially_failed {
             self.take_back(ctx, index);
-            self.paths.at(index).suspect = true;
-            self.on_health(ctx, index, Health::Suspect);
+            self.paths.at(index).potentially_failed = true;
+            self.on_health(ctx, index, Health::PotentiallyFailed);
         }
         true
     }
@@ -44,7 +44,7 @@ impl Association {
             if !std::mem::take(&mut path.unsent) || !path.is_usable() {
                 continue;
             }
-            if path.suspect {
+            if path.potentially_failed {
                 // It asks before data comes back (RFC 7829 §3 (5)).
                 path.heartbeat.wanted = path.heartbeat.outstanding.is_none();
             }

@@ -61,7 +61,7 @@ fn cookie_ack_and_stale_cookie_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 A: an INIT has tag 0; one with another tag is a stray.
+/// RFC 9260 §8.5.1 A: an INIT has tag 0; one with another tag is out of the blue.
 #[test]
 fn an_init_with_a_tag() {
     let mut script = Script::new(&[]);

@@ -39,7 +39,7 @@ pub(crate) struct Violation(pub(crate) &'static str);
 
 /// A fragment that waits for the one before it.
 #[derive(Debug)]
-struct Held {
+struct WaitingFragment {
     stream: u16,
     ssn: u16,
     ppid: u32,
@@ -76,7 +76,7 @@ impl Assembly {
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     /// Fragments by offset. A tree, so that one that lies far ahead costs no more than its bytes.
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, WaitingFragment>,
     /// The peer has given up something: pieces of it may be left over.
     forgiving: bool,
     /// Bytes of what was given up, to be credited to the window.
@@ -267,7 +267,7 @@ impl Reassembly {
     fn hold(&mut self, fragment: Fragment<'_>) {
         let mut payload = self.pool.take();
         payload.extend_from_slice(fragment.payload);
-        let held = Held {
+        let held = WaitingFragment {
             stream: fragment.stream,
             ssn: fragment.ssn,
             ppid: fragment.ppid,
@@ -279,7 +279,7 @@ impl Reassembly {
     }
 
     #[inline]
-    fn take_held(&mut self, offset: u64) -> Option<Held> {
+    fn take_held(&mut self, offset: u64) -> Option<WaitingFragment> {
         if self.held.is_empty() { None } else { self.held.remove(&offset) }
     }
 

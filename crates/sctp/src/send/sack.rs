@@ -96,7 +96,7 @@ pub(crate) struct Waiting {
 
 /// Chunks that a SACK has acknowledged which says nothing else.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
+pub(crate) struct AckedRun {
     /// The offset of the first.
     pub(crate) begin: u64,
     /// Their bytes, chunk headers included.
@@ -182,7 +182,7 @@ impl SendHalf {
     /// Takes in a SACK without gap blocks and duplicates, if it acknowledges something, all of it
     /// sent once and on one path, while nothing is missing, marked or being recovered.
     #[inline]
-    pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<Next> {
+    pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
         /// Chunks are looked at twice here, which would tell with very many.
         const MAX: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
@@ -210,7 +210,7 @@ impl SendHalf {
         self.queue.release_now();
         self.outstanding.miss_floor = self.outstanding.miss_floor.max(self.outstanding.base());
         self.peer_window = u64::from(window).saturating_sub(self.outstanding.in_flight());
-        Some(Next { begin, size, path })
+        Some(AckedRun { begin, size, path })
     }
 
     /// Takes in the Cumulative TSN Ack of a SHUTDOWN.

@@ -36,7 +36,7 @@ pub(super) struct Inbox {
 
 /// What is to be read next.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Next {
+pub(super) enum NextRead {
     Notification,
     Data(AssociationId, Upcoming),
 }
@@ -74,14 +74,15 @@ impl Inbox {
     }
 
     /// What is to be read next.
-    pub(super) fn next(&self, endpoint: &Endpoint) -> Option<Next> {
-        let of = |association: AssociationId| Some(Next::Data(association, endpoint.upcoming(association)?));
+    pub(super) fn next(&self, endpoint: &Endpoint) -> Option<NextRead> {
+        let of =
+            |association: AssociationId| Some(NextRead::Data(association, endpoint.upcoming(association)?));
         if let Some((notification, arrived)) = self.notifications.front() {
             let association = notification.association();
             let behind =
                 endpoint.messages_arrived_and_read(association).is_some_and(|(_, read)| read < *arrived);
             let before = if behind { of(association) } else { None };
-            return Some(before.unwrap_or(Next::Notification));
+            return Some(before.unwrap_or(NextRead::Notification));
         }
         self.associations.iter().find_map(|&association| of(association))
     }

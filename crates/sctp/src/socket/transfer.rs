@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
 
-use super::inbox::Next;
+use super::inbox::NextRead;
 use super::{Errno, Incoming, Notification, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
 use crate::endpoint::{AssociationId, Message};
 use crate::error::SendError;
@@ -217,8 +217,8 @@ impl Sockets {
             }
             socket.inbox.tidy(endpoint);
             let association = match socket.inbox.next(endpoint) {
-                Some(Next::Data(association, ..)) => association,
-                Some(Next::Notification) => match socket.inbox.take_notification() {
+                Some(NextRead::Data(association, ..)) => association,
+                Some(NextRead::Notification) => match socket.inbox.take_notification() {
                     Some(notification) => return Ok(Incoming::Notification(notification)),
                     None => return self.nothing_to_read(id),
                 },
@@ -277,7 +277,7 @@ impl Sockets {
     fn next_info(&self, id: SocketId) -> Option<NxtInfo> {
         let socket = self.sockets.get(&id).filter(|socket| socket.settings.recv_nxtinfo)?;
         Some(match socket.inbox.next(&self.endpoint)? {
-            Next::Notification => NxtInfo {
+            NextRead::Notification => NxtInfo {
                 stream: 0,
                 notification: true,
                 unordered: false,
@@ -286,7 +286,7 @@ impl Sockets {
                 length: 0,
                 association: socket.inbox.first_association()?,
             },
-            Next::Data(association, Upcoming { stream, length, ppid, unordered, complete }) => {
+            NextRead::Data(association, Upcoming { stream, length, ppid, unordered, complete }) => {
                 NxtInfo { stream, notification: false, unordered, complete, ppid, length, association }
             }
         })

@@ -61,7 +61,7 @@ impl Reply {
 }
 
 /// What kind of segment is next.
-enum Next {
+enum NextSegment {
     Syn,
     Data(Choice),
     Ack,
@@ -143,29 +143,29 @@ impl Connection {
         self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss))
     }
 
-    fn next_segment(&mut self, now: Instant) -> Option<Next> {
+    fn next_segment(&mut self, now: Instant) -> Option<NextSegment> {
         match self.state {
             State::SynSent | State::SynReceived => {
-                return self.syn_due.then_some(Next::Syn);
+                return self.syn_due.then_some(NextSegment::Syn);
             }
             State::Closed => return None,
-            State::TimeWait => return self.recv.duty.is_due().then_some(Next::Ack),
+            State::TimeWait => return self.recv.duty.is_due().then_some(NextSegment::Ack),
             _ => {}
         }
         if let Some(choice) = self.send.choose() {
             match self.send.held_until(now, &choice) {
-                None => return Some(Next::Data(choice)),
+                None => return Some(NextSegment::Data(choice)),
                 Some(at) => self.timers.set(Timer::Pace, at),
             }
         }
         if self.recv.duty.is_due() {
-            return Some(Next::Ack);
+            return Some(NextSegment::Ack);
         }
         if std::mem::take(&mut self.probe_due)
             && self.send.is_shut_out()
             && let Some(range) = self.send.probe()
         {
-            return Some(Next::Probe(range));
+            return Some(NextSegment::Probe(range));
         }
         None
     }
@@ -193,25 +193,25 @@ impl Connection {
     /// Payload positions and ECN mark of the next segment; fills in its header in place, as it is handed
     /// around at a cost.
     #[inline(always)]
-    fn describe(&mut self, now: Instant, next: &Next, header: &mut Header) -> (Range<u64>, Ecn) {
+    fn describe(&mut self, now: Instant, next: &NextSegment, header: &mut Header) -> (Range<u64>, Ecn) {
         let (range, fin, fresh) = match next {
-            Next::Syn => {
+            NextSegment::Syn => {
                 let ecn;
                 (*header, ecn) = self.syn_header(now);
                 return (0..0, ecn);
             }
-            Next::Data(choice) => {
+            NextSegment::Data(choice) => {
                 let (payload, fin) = self.send.parts(&choice.range);
                 (payload, fin, choice.cause == SendCause::New)
             }
-            Next::Probe(range) => (range.clone(), false, false),
-            Next::Ack => {
+            NextSegment::Probe(range) => (range.clone(), false, false),
+            NextSegment::Ack => {
                 let next = self.send.board.next();
                 (next..next, false, false)
             }
         };
         let position = match next {
-            Next::Data(choice) => choice.range.start,
+            NextSegment::Data(choice) => choice.range.start,
             _ => range.start,
         };
         let length = range.end - range.start;
@@ -263,7 +263,7 @@ impl Connection {
     fn on_sent(
         &mut self,
         now: Instant,
-        next: Next,
+        next: NextSegment,
         header: &Header,
         payload: Range<u64>,
         tag: u64,
@@ -276,17 +276,17 @@ impl Connection {
             self.stats.bytes_sent += length;
         }
         let cause = match next {
-            Next::Syn => return self.on_syn_sent(now, out),
-            Next::Ack => {
+            NextSegment::Syn => return self.on_syn_sent(now, out),
+            NextSegment::Ack => {
                 self.stats.acks_sent += 1;
                 None
             }
-            Next::Probe(_) => {
+            NextSegment::Probe(_) => {
                 self.stats.probes += 1;
                 self.timers.set(Timer::Persist, now + self.probe_delay());
                 Some(SendCause::Probe)
             }
-            Next::Data(choice) => {
+            NextSegment::Data(choice) => {
                 self.on_data_sent(now, &choice, header, length);
                 Some(choice.cause)
             }

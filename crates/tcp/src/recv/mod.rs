@@ -25,7 +25,7 @@ use tuning::Tuning;
 /// application that reads each segment before the next comes has it copied
 /// once; for any other it moves into the ring.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldBuffer {
     /// Kept when all is read, to be left in the place of the next one.
     buffer: Vec<u8>,
     /// What of it is not read.
@@ -38,7 +38,7 @@ struct Held {
 pub(crate) struct RecvHalf {
     ring: Ring,
     /// When not empty, all that can be read.
-    held: Held,
+    held: HeldBuffer,
     assembler: Assembler,
     pub(crate) duty: AckDuty,
     /// Bytes that may be held at most.
@@ -76,7 +76,7 @@ impl RecvHalf {
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
-            held: Held::default(),
+            held: HeldBuffer::default(),
             assembler: Assembler::new(most_runs),
             duty: AckDuty::new(config),
             capacity: config.rcvbuf,
@@ -373,7 +373,7 @@ impl RecvHalf {
     /// The connection is over: the buffer is of no more use.
     pub(crate) fn discard(&mut self) {
         self.ring.release();
-        self.held = Held::default();
+        self.held = HeldBuffer::default();
         self.read = self.fin.map_or(self.next, |fin| self.next.min(fin));
     }
 }

@@ -80,7 +80,7 @@ enum Request {
 }
 
 /// What there is to do before anything else.
-pub(super) enum Turn {
+pub(super) enum ControlJob {
     /// This.
     Job(Job),
     /// Nothing: no address can be used now.
@@ -349,28 +349,28 @@ impl Association {
 
     /// What goes before everything else.
     #[cold]
-    pub(super) fn asconf_turn(&self) -> Turn {
+    pub(super) fn asconf_turn(&self) -> ControlJob {
         let Some(asconf) = &self.asconf else {
-            return Turn::Go;
+            return ControlJob::Go;
         };
         // RFC 5061 §5.1.1 C4.
         if matches!(self.state, State::ShutdownAckSent) {
-            return Turn::Go;
+            return ControlJob::Go;
         }
         if let Some(path) = asconf.answers.due() {
-            return Turn::Job(Job::AsconfAck(path));
+            return ControlJob::Job(Job::AsconfAck(path));
         }
         if let Some(outstanding) = asconf.outstanding.as_ref().filter(|outstanding| outstanding.wanted) {
-            return Turn::Job(Job::Asconf(outstanding.path));
+            return ControlJob::Job(Job::Asconf(outstanding.path));
         }
         if !self.is_stranded() {
-            return Turn::Go;
+            return ControlJob::Go;
         }
         // RFC 5061 §5.3 F1, F14: nothing but what verifies.
         let reachable = |index: &usize| !self.paths.get(*index).sourceless;
         let answers = self.outbox.heartbeat_ack_path().filter(reachable);
         let asks = (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).heartbeat.wanted);
-        answers.or(asks).map_or(Turn::Wait, |path| Turn::Job(Job::Control(path)))
+        answers.or(asks).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
     /// Source and target of an ASCONF or its answer.

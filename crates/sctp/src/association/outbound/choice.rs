@@ -6,7 +6,7 @@
 //! Home of RFC 9260 §6.1 (rules A to D), §6.4 and §6.4.1 (the choice of a path).
 
 use super::{Allowed, Job};
-use crate::association::asconf::Turn;
+use crate::association::asconf::ControlJob;
 use crate::association::timers::Timer;
 use crate::association::{Association, Ctx, State};
 use crate::config::{RetransmitPath, SackPath};
@@ -22,12 +22,12 @@ impl Association {
     pub(super) fn next_job(&mut self, ctx: &Ctx<'_>) -> Option<Job> {
         if self.fast_path == FastPath::Unknown {
             match self.control_job() {
-                Turn::Job(job) => return Some(job),
-                Turn::Wait => return None,
-                Turn::Go => self.fast_path = self.eligibility(ctx.fast_path),
+                ControlJob::Job(job) => return Some(job),
+                ControlJob::Wait => return None,
+                ControlJob::Go => self.fast_path = self.eligibility(ctx.fast_path),
             }
         } else {
-            debug_assert!(matches!(self.control_job(), Turn::Go), "a control chunk waits unseen");
+            debug_assert!(matches!(self.control_job(), ControlJob::Go), "a control chunk waits unseen");
         }
         if let Some((path, allowed)) = self.data_path(ctx.now) {
             return Some(Job::Data(path, allowed));
@@ -41,8 +41,8 @@ impl Association {
 
     /// What goes before DATA.
     #[cold]
-    fn control_job(&mut self) -> Turn {
-        let now_or_wait = |job: Option<Job>| job.map_or(Turn::Wait, Turn::Job);
+    fn control_job(&mut self) -> ControlJob {
+        let now_or_wait = |job: Option<Job>| job.map_or(ControlJob::Wait, ControlJob::Job);
         match self.state {
             State::CookieWait(_) => {
                 return now_or_wait(self.outbox.init.then_some(Job::Init(self.handshake_path())));
@@ -54,39 +54,39 @@ impl Association {
                 let answer = self.outbox.heartbeat_acks.front().map(|&(path, _)| Job::Control(path));
                 return now_or_wait(echo.or(answer));
             }
-            State::Closed => return Turn::Wait,
+            State::Closed => return ControlJob::Wait,
             _ => {}
         }
         if let Some(path) = self.outbox.cookie_ack {
-            return Turn::Job(Job::Control(path.into()));
+            return ControlJob::Job(Job::Control(path.into()));
         }
         if self.asconf.is_some() {
             match self.asconf_turn() {
-                Turn::Go => {}
+                ControlJob::Go => {}
                 turn => return turn,
             }
         }
         if let Some(&(path, _)) = self.outbox.errors.first() {
-            return Turn::Job(Job::Control(path));
+            return ControlJob::Job(Job::Control(path));
         }
         if let Some(&(path, _)) = self.outbox.heartbeat_acks.front() {
-            return Turn::Job(Job::Control(path));
+            return ControlJob::Job(Job::Control(path));
         }
         if let Some(path) = self.reconfig_path() {
-            return Turn::Job(Job::Control(path));
+            return ControlJob::Job(Job::Control(path));
         }
         if let Some(path) = self.paths.iter().position(|path| path.heartbeat.wanted) {
-            return Turn::Job(Job::Control(path));
+            return ControlJob::Job(Job::Control(path));
         }
         if self.forward_wanted() {
-            return Turn::Job(Job::Control(self.paths.current()));
+            return ControlJob::Job(Job::Control(self.paths.current()));
         }
         if self.outbox.mtu_probes
             && let Some(path) = self.next_mtu_probe()
         {
-            return Turn::Job(Job::MtuProbe(path));
+            return ControlJob::Job(Job::MtuProbe(path));
         }
-        Turn::Go
+        ControlJob::Go
     }
 
     /// RFC 9260 §6.4: where SACKs go.

@@ -48,17 +48,17 @@ struct Name {
 
 #[derive(Debug)]
 struct Stream {
-    ordered: Lane,
-    unordered: Lane,
+    ordered: Sequence,
+    unordered: Sequence,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct Sequence {
     /// Ordered: the message whose turn it is. Unordered: one past the highest seen.
     next: u64,
     /// What lies below has been given up.
     floor: u64,
-    /// Each in a box of its own: many lanes hold one, and few hold many.
+    /// Each in a box of its own: many sequences hold one, and few hold many.
     messages: BTreeMap<u64, Box<Assembly>>,
 }
 
@@ -227,7 +227,7 @@ impl Interleaved {
 
     /// A message of one of `streams` (none: any) is under way.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
-        let lane = |lane: &Lane| lane.messages.values().any(|message| !message.is_complete());
+        let lane = |lane: &Sequence| lane.messages.values().any(|message| !message.is_complete());
         let inside = |stream: &Stream| lane(&stream.ordered) || lane(&stream.unordered);
         if streams.is_empty() {
             return self.streams.iter().any(inside);
@@ -248,7 +248,7 @@ impl Interleaved {
                 let Some(slot) = self.streams.find(stream) else {
                     continue;
                 };
-                let fresh = Lane { next: FIRST, floor: 0, messages: BTreeMap::new() };
+                let fresh = Sequence { next: FIRST, floor: 0, messages: BTreeMap::new() };
                 let lane = std::mem::replace(self.streams.at(slot).lane(unordered), fresh);
                 for (number, message) in lane.messages {
                     self.aside -= message.held.len() + usize::from(number > lane.next && !unordered);
@@ -271,7 +271,7 @@ impl Interleaved {
         self.streams.slot(stream, || {
             let mut lane = |unordered| {
                 let next = skipped.remove(&(stream, unordered));
-                Lane { next: next.unwrap_or(FIRST), floor: next.unwrap_or(0), messages: BTreeMap::new() }
+                Sequence { next: next.unwrap_or(FIRST), floor: next.unwrap_or(0), messages: BTreeMap::new() }
             };
             Stream { ordered: lane(false), unordered: lane(true) }
         })
@@ -461,7 +461,7 @@ impl Interleaved {
 
 impl Stream {
     #[inline]
-    fn lane(&mut self, unordered: bool) -> &mut Lane {
+    fn lane(&mut self, unordered: bool) -> &mut Sequence {
         if unordered { &mut self.unordered } else { &mut self.ordered }
     }
 }

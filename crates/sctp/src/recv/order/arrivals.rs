@@ -5,7 +5,7 @@
 //!
 //! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
 
-use super::{Lane, Order, Stream};
+use super::{Order, ReadQueue, Stream};
 use crate::endpoint::Received;
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl Stream {
     /// A lane has something to read, and no message of the other lane is being read.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
-        self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(Lane::readable)
+        self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
     }
 
     /// The unfinished message of a lane is readable, and nobody learns of its end once it is dropped.

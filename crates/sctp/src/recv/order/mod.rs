@@ -73,7 +73,7 @@ impl Tail {
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct ReadQueue {
     bytes: VecDeque<u8>,
     /// So many of them, the first, have been read already.
     taken: usize,
@@ -81,7 +81,7 @@ struct Lane {
     tail: Option<Tail>,
 }
 
-impl Lane {
+impl ReadQueue {
     fn push(&mut self, payload: &[u8], to: Delivery) {
         assert!(self.tail.is_none(), "a message inside another");
         self.bytes.extend(payload);
@@ -211,8 +211,8 @@ impl Lane {
 #[derive(Debug, Default)]
 struct Stream {
     next_ssn: u16,
-    ordered: Lane,
-    unordered: Option<Box<Lane>>,
+    ordered: ReadQueue,
+    unordered: Option<Box<ReadQueue>>,
     /// Complete ordered messages that wait for an earlier one, by SSN. A tree:
     /// numbers that come in no order cost no more than others.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
@@ -231,7 +231,7 @@ impl Stream {
     }
 
     fn readable(&self) -> bool {
-        let unordered = self.unordered.as_deref().is_some_and(Lane::readable);
+        let unordered = self.unordered.as_deref().is_some_and(ReadQueue::readable);
         match self.reading {
             Some(true) => unordered,
             Some(false) => self.ordered.readable(),
@@ -239,7 +239,7 @@ impl Stream {
         }
     }
 
-    fn lane(&mut self, unordered: bool) -> &mut Lane {
+    fn lane(&mut self, unordered: bool) -> &mut ReadQueue {
         if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
     }
 
@@ -645,7 +645,7 @@ impl Order {
         let Some(state) = self.streams.get(stream) else {
             return 0;
         };
-        let unordered = state.unordered.as_deref().map_or(0, Lane::first);
+        let unordered = state.unordered.as_deref().map_or(0, ReadQueue::first);
         match state.reading {
             Some(true) => unordered,
             Some(false) => state.ordered.first(),
@@ -665,7 +665,7 @@ mod tests {
         for (slot, filled, keeps) in
             [(0, 300 << 10, true), (0, 600 << 10, false), (1, 100 << 10, true), (1, 300 << 10, false)]
         {
-            let mut lane = Lane::default();
+            let mut lane = ReadQueue::default();
             lane.bytes.reserve_exact(filled);
             let to = Delivery { stream: 0, ssn: 0, ppid: 0, tsn: 1, unordered: false };
             lane.push(&vec![1; filled], to);
@@ -680,7 +680,7 @@ mod tests {
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {
-            let mut lane = Lane::default();
+            let mut lane = ReadQueue::default();
             let to = Delivery { stream: 0, ssn: 0, ppid: 0, tsn: 1, unordered: false };
             for _ in 0..100_000 {
                 lane.push(&[1; 100], to);

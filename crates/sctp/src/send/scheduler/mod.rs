@@ -39,7 +39,7 @@ enum Order {
 struct Turns {
     lines: Streams<Line>,
     /// Streams with something waiting, but for the one that is being served.
-    ready: BinaryHeap<Reverse<Turn>>,
+    ready: BinaryHeap<Reverse<HeapEntry>>,
     /// The stream that must be served further, until its message or the packet ends.
     served: Option<u16>,
     /// The first message of that stream has been begun.
@@ -53,9 +53,9 @@ struct Turns {
     now: u64,
 }
 
-/// A place in the heap: the least is next.
+/// An entry of the heap: the least is next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Turn {
+struct HeapEntry {
     rank: u64,
     number: u64,
     stream: u16,
@@ -121,9 +121,10 @@ impl Scheduler {
             turns.lines.at(slot).value = value;
             if self.kind == SchedulerKind::Priority {
                 // Its place in the heap may be another now.
-                let rank = |turn: Turn| if turn.stream == stream { value.into() } else { turn.rank };
+                let rank = |turn: HeapEntry| if turn.stream == stream { value.into() } else { turn.rank };
                 let ready = std::mem::take(&mut turns.ready).into_vec().into_iter();
-                turns.ready = ready.map(|Reverse(turn)| Reverse(Turn { rank: rank(turn), ..turn })).collect();
+                turns.ready =
+                    ready.map(|Reverse(turn)| Reverse(HeapEntry { rank: rank(turn), ..turn })).collect();
             }
         }
     }
@@ -256,7 +257,7 @@ impl Turns {
                 line.paid
             }
         };
-        self.ready.push(Reverse(Turn { rank, number: self.turns, stream }));
+        self.ready.push(Reverse(HeapEntry { rank, number: self.turns, stream }));
         self.turns += 1;
     }
 

@@ -84,7 +84,7 @@ impl Association {
         // RFC 9260 §6.1 D: the next burst waits for an acknowledgement. With nothing on its way none
         // would come, though this may be the same reading of the clock as at the burst before.
         if self.send.outstanding.is_empty() {
-            self.burst_at = Instant::MAX;
+            self.burst.begin();
         }
         if let Some(probing) = &mut self.send.probing {
             probing.answered = true;
@@ -135,7 +135,7 @@ impl Association {
                 };
                 path.congestion.on_acked(ctx.now, acked);
                 // RFC 9260 §8.1: the association's counter, too.
-                self.errors = 0;
+                self.errors.clear();
                 if revived {
                     self.on_path_up(ctx, index, true);
                 }
@@ -284,9 +284,9 @@ impl Association {
         }
         if count_error {
             let health = self.paths.at(index).on_error(ctx.now, most);
-            self.count_error(ctx.now);
+            self.errors.count(ctx.now);
             self.on_health(ctx, index, health);
-            if self.is_lost(ctx.now) {
+            if self.errors.is_exceeded(&self.config, ctx.now) {
                 // RFC 9260 §8.1: the peer is unreachable.
                 self.give_up(ctx);
                 return;

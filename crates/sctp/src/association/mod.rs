@@ -4,13 +4,15 @@
 //! Packets come in by [`inbound`], which marks; [`outbound`] alone builds
 //! packets. What the application asks for is here.
 //!
-//! Home of RFC 9260 §14.2 and of the association's error counter (§8.1).
+//! Home of RFC 9260 §14.2. The error counter of §8.1 is `error_counter`.
 
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
 pub(crate) mod asconf;
 pub(crate) mod auth;
+mod burst;
 pub(crate) mod collision;
+mod error_counter;
 pub(crate) mod extensions;
 mod forward;
 pub(crate) mod handshake;
@@ -46,6 +48,8 @@ use anabranch_base::{Instant, Rng};
 use anabranch_congestion::Controller;
 use asconf::Asconf;
 use auth::Auth;
+use burst::BurstLimit;
+use error_counter::ErrorCounter;
 use extensions::Extensions;
 use negotiate::in_scope;
 use std::collections::VecDeque;
@@ -178,17 +182,13 @@ pub(crate) struct Association {
     pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
     pub(crate) stats: AssociationStats,
     /// Consecutive errors of the whole association.
-    pub(crate) errors: u32,
-    /// When the first of them was.
-    pub(crate) errors_since: Instant,
+    pub(crate) errors: ErrorCounter,
     /// Where DATA last came from: SACKs go there.
     pub(crate) data_from: usize,
     pub(crate) rng: Rng,
     /// Most user bytes in a chunk (AMDCS less the header).
     pub(crate) largest: u32,
-    /// RFC 9260 §6.1 D: packets that may still be sent at this instant.
-    burst_left: u32,
-    pub(crate) burst_at: Instant,
+    pub(crate) burst: BurstLimit,
     /// Chances to send so far: calls of `poll_transmit`.
     pub(crate) polls: u64,
     limit: Option<Limit>,
@@ -246,13 +246,11 @@ impl Association {
             ecn: EcnState::default(),
             reconfig: None,
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
-            errors: 0,
-            errors_since: now,
+            errors: ErrorCounter::new(now),
             data_from: 0,
             rng: start.rng,
             largest: 0,
-            burst_left: 0,
-            burst_at: Instant::MAX,
+            burst: BurstLimit::new(),
             polls: 0,
             limit: None,
             outcome: None,

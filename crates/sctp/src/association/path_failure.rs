@@ -9,8 +9,8 @@ use crate::path::health::Health;
 use crate::path::heartbeat;
 use crate::path::icmp::{self, Advice};
 use crate::stats::{PathChange, PathState};
+use anabranch_base::Icmp;
 use anabranch_base::time::Duration;
-use anabranch_base::{Icmp, Instant};
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
@@ -121,7 +121,7 @@ impl Association {
         self.timers.stop(Timer::HeartbeatLost(index));
         // RFC 9260 §8.1: not while data says otherwise.
         if self.send.outstanding.is_empty() {
-            self.errors = 0;
+            self.errors.clear();
         }
         if verified.confirmed || verified.revived {
             self.on_path_up(ctx, index, verified.revived);
@@ -157,10 +157,10 @@ impl Association {
         // RFC 9260 §8.1, §5.4: only the path in use, and no unverified one, counts for the association.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
-            self.count_error(ctx.now);
+            self.errors.count(ctx.now);
         }
         self.on_health(ctx, index, health);
-        if self.is_lost(ctx.now) {
+        if self.errors.is_exceeded(&self.config, ctx.now) {
             self.give_up(ctx);
             return;
         }
@@ -183,22 +183,6 @@ impl Association {
         } else {
             self.schedule_heartbeat(ctx, index);
         }
-    }
-
-    /// RFC 9260 §8.1: one more retransmission in a row, or HEARTBEAT without an answer.
-    pub(super) fn count_error(&mut self, now: Instant) {
-        if self.errors == 0 {
-            self.errors_since = now;
-        }
-        self.errors = self.errors.saturating_add(1);
-    }
-
-    /// RFC 9260 §8.1: the peer is unreachable. By the letter the number of errors says so. It comes the sooner the
-    /// more paths there are and the smaller RTO.Min is, so that more paths would survive less: a profile may ask for
-    /// a time as well.
-    pub(super) fn is_lost(&self, now: Instant) -> bool {
-        self.errors > self.config.assoc_max_retrans
-            && now.since(self.errors_since) >= self.config.assoc_silence
     }
 
     /// Acts on a failed path.

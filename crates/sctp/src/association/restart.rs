@@ -78,7 +78,7 @@ impl Association {
                     self.emit_established(ctx);
                 } else {
                     // RFC 9260 §8.1: the peer lives; what was sent until now it could not take.
-                    self.errors = 0;
+                    self.errors.clear();
                 }
             }
         }

@@ -112,7 +112,7 @@ impl Association {
         self.paths.at(from).stats.packets_received += 1;
         // RFC 9260 §6.1 D, as in `acknowledge`.
         if self.send.outstanding.is_empty() {
-            self.burst_at = Instant::MAX;
+            self.burst.begin();
         }
         let index = usize::from(taken.path);
         let base = self.send.outstanding.base();
@@ -143,7 +143,7 @@ impl Association {
         };
         path.congestion.on_acked(ctx.now, acked);
         let earliest = path.earliest_unsure || taken.begin <= path.earliest;
-        self.errors = 0;
+        self.errors.clear();
         if revived {
             self.revive(ctx, index);
         }

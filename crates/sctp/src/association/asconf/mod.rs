@@ -407,9 +407,9 @@ impl Association {
             return;
         }
         let index = path.filter(|&path| !self.paths.get(path).removed).unwrap_or(self.paths.current());
-        self.count_error(ctx.now);
+        self.errors.count(ctx.now);
         self.paths.at(index).rtt.back_off();
-        if self.is_lost(ctx.now) {
+        if self.errors.is_exceeded(&self.config, ctx.now) {
             self.close(ctx, CloseReason::Unreachable);
             return;
         }
@@ -466,7 +466,7 @@ impl Association {
             failed |= result.is_err();
         }
         self.timers.stop(Timer::Asconf);
-        self.errors = 0;
+        self.errors.clear();
         if !self.paths.get(outstanding.path).removed && self.paths.at(outstanding.path).on_answer(ctx.now) {
             self.on_path_up(ctx, outstanding.path, true);
         }

@@ -278,12 +278,7 @@ impl Association {
         let Some(most) = self.config.max_burst else {
             return true;
         };
-        // A clock may stand still while a burst is acknowledged: then nothing more would come that allows another.
-        if self.burst_at != now || self.send.outstanding.is_empty() {
-            self.burst_at = now;
-            self.burst_left = most;
-        }
-        self.burst_left > 0
+        self.burst.allows(most, now, self.send.outstanding.is_empty())
     }
 
     /// The first chunk of a packet with the DATA that is allowed fits into `room` bytes.

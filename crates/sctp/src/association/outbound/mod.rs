@@ -221,7 +221,7 @@ impl Association {
         self.account_idle(ctx.now, index);
         self.write_fresh(ctx, index, start + limit, buffer, tag);
         self.send.queue.packet_done();
-        self.burst_left = self.burst_left.saturating_sub(1);
+        self.burst.count();
         let path = self.paths.at(index);
         path.last_used = ctx.now;
         path.last_data = ctx.now;
@@ -391,7 +391,7 @@ impl Association {
         }
         if fresh {
             self.send.queue.packet_done();
-            self.burst_left = self.burst_left.saturating_sub(1);
+            self.burst.count();
             self.paths.at(index).last_used = ctx.now;
             self.record_new_sent(ctx.now, index);
         }

@@ -231,9 +231,11 @@ impl Association {
             self.timers.set(Timer::Reconfig, ctx.now + rto);
             // RFC 9260 §8.1: but not while data says otherwise, as with HEARTBEAT ACK: what the request
             // waits for may never arrive, and it would be answered so for ever.
-            let errors = if self.send.outstanding.is_empty() { 0 } else { self.errors };
+            let errors = self.errors;
             self.on_reconfig_answered(ctx, index);
-            self.errors = errors;
+            if !self.send.outstanding.is_empty() {
+                self.errors = errors;
+            }
             return;
         }
         self.on_reconfig_answered(ctx, index);
@@ -242,7 +244,7 @@ impl Association {
 
     /// RFC 9260 §8.1, §8.2: an answer shows as much as acknowledged DATA, whatever it says.
     fn on_reconfig_answered(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        self.errors = 0;
+        self.errors.clear();
         let path = self.paths.at(index);
         if path.confirmed && path.on_answer(ctx.now) {
             self.on_path_up(ctx, index, true);
@@ -261,7 +263,7 @@ impl Association {
         let Some(mut reconfig) = self.reconfig.take() else {
             return;
         };
-        self.errors = 0;
+        self.errors.clear();
         if let Some(flying) = &mut reconfig.flying {
             for part in flying.parts.iter_mut().filter(|part| part.0 == number) {
                 part.2 = true;

@@ -4,7 +4,7 @@
 //!
 //! Checks the earlier commit out below `target/regression`, builds `anabranch` of both trees, and runs each command of
 //! `commands.txt` with both in an empty folder. Exit codes, standard output, standard error and every file that was
-//! written (captures, results.json, reports) have to be equal. Then each golden text of the earlier tree's tests
+//! written (captures, results.json, reports) have to be equal, but for how long the runs took. Then each golden text of the earlier tree's tests
 //! (`expect![..]`) has to stand somewhere in this one's. `--rename` says that a word was renamed in text: it is replaced
 //! in what the earlier commit printed (never in JSON or captures). `--keep` leaves the files of both for a look.
 //!
@@ -105,6 +105,15 @@ fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String,
         }
     }
     files(folder, folder, &mut all).map_err(wrong)?;
+    for (name, bytes) in &mut all {
+        // How long the runs took, in JSON and below a report.
+        let marks = match name.rsplit('.').next() {
+            Some("json") => ("\"elapsed_s\": ", "\n"),
+            Some("html") => (" threads, ", " s. Results schema"),
+            _ => continue,
+        };
+        *bytes = without(&String::from_utf8_lossy(bytes), marks).into_bytes();
+    }
     Ok(all)
 }
 
@@ -119,6 +128,13 @@ fn files(root: &Path, folder: &Path, all: &mut BTreeMap<String, Vec<u8>>) -> std
         }
     }
     Ok(())
+}
+
+/// A text without what stands between two marks, the first time that it does.
+fn without(text: &str, (begin, end): (&str, &str)) -> String {
+    let Some((before, rest)) = text.split_once(begin) else { return text.to_owned() };
+    let Some((_, after)) = rest.split_once(end) else { return text.to_owned() };
+    format!("{before}{begin}{end}{after}")
 }
 
 /// Whether what has this name is read by people alone.

@@ -358,6 +358,35 @@ mod tests {
         assert_eq!((after(false), after(true)), (14_000, 70_000));
     }
 
+    /// RFC 9438 §4.3: once Reno's share has made good the last loss it grows by a segment a round trip; Linux keeps
+    /// 9/17 of one. No time passes here, so the curve stays below.
+    #[test]
+    fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
+        let growth = |alpha_rises| {
+            let params = Params { mss: 1000, initial_window: 20_000, initial_ssthresh: 20_000 };
+            let mut cubic = Cubic::new(Config { alpha_rises, ..Config::default() }, params);
+            let mut last_round = 0;
+            cubic.on_loss(Instant::ZERO, 20_000, false);
+            for _ in 0..40 {
+                let before = cubic.window();
+                let acked = Acked {
+                    bytes: before,
+                    flight_before: before,
+                    cumulative: true,
+                    in_recovery: false,
+                    window_limited: true,
+                    conservative: false,
+                    rtt: None,
+                };
+                cubic.on_acked(Instant::ZERO, acked);
+                last_round = cubic.window() - before;
+            }
+            assert!(cubic.window() > 20_000, "the loss has been made good");
+            last_round
+        };
+        assert_eq!((growth(true), growth(false)), (1000, 529));
+    }
+
     /// RFC 5681 §4.1, RFC 2861 §3: what idleness leaves of the window is the sender's choice.
     #[test]
     fn idleness_does_what_the_setting_says() {

@@ -251,3 +251,28 @@ fn a_timeout_in_a_repair_halves_nothing_again() {
         assert_eq!(pair.stats(Left).fast_recoveries, 1);
     }
 }
+
+/// tcp_rack_reo_timeout: what the reordering timer finds lost goes as if a segment had been delivered, so the repair is
+/// one segment ahead: when more is found lost at 0.375, three leave at once, where it would be two.
+#[test]
+fn the_reordering_timer_counts_as_a_delivery() {
+    let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window"), ("iw", "20")]);
+    let mut repaired = false;
+    pair.judge(move |_, side, _, bytes| {
+        // Which thousand of the stream it carries; two that arrive at once are too few to count, the others come one
+        // by one, long after the timer.
+        let full = (side == Left && bytes.len() > 1000).then(|| &bytes[bytes.len() - 1000..]);
+        match full.and_then(|data| pattern(40_000).chunks(1000).position(|thousand| thousand == data)) {
+            Some(1) if !std::mem::replace(&mut repaired, true) => Fate::Lose,
+            Some(n @ 4..20) => Fate::Late(Duration::from_millis(100 + 5 * n as u64)),
+            Some(n @ 20..) => Fate::Late(Duration::from_millis(5 * n as u64)),
+            _ => Fate::Arrive,
+        }
+    });
+    pair.write(Left, &pattern(30_000));
+    pair.run_for(Duration::from_secs(2));
+    let ladder = pair.ladder();
+    assert_eq!(ladder.matches("0.275  A ──► B").count(), 1, "the timer's repair:\n{ladder}");
+    assert_eq!(ladder.matches("0.375  A ──► B").count(), 3, "{ladder}");
+    assert_eq!(pair.received[1], pattern(30_000));
+}

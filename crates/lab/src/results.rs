@@ -175,6 +175,9 @@ pub struct Run {
     /// Whether connections of Multipath TCP stayed that; absent for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<Multipath>,
+    /// How late the latest packet left an emulated link, because this machine was busy; absent in the virtual world.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<u64>,
     /// What the senders had to do about loss.
     pub events: Events,
     /// IP bytes the hosts handed to the paths, by direction.

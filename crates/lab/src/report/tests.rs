@@ -91,6 +91,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
         restored_ns: None,
         rules: None,
         multipath: None,
+        late_ns: None,
         path_events: Vec::new(),
         connections: slow,
         objects: all,

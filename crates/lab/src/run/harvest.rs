@@ -88,6 +88,7 @@ pub fn run(
         packets: traffic.packets,
         rules: None,
         multipath: None,
+        late_ns: None,
         events: Events {
             timeouts: hosts().map(|host| host.totals().timeouts).sum(),
             fast: everyone().map(|trace| retransmitted(trace, fast)).sum(),

@@ -114,6 +114,11 @@ pub fn run(
         packets: Directions { up: packets(up, seen, dropped.up), down: packets(down, served, dropped.down) },
         rules,
         multipath: arm.is_kernels_multipath().then(|| multipath(fetched.connections as u64, both)),
+        late_ns: driven
+            .iter()
+            .flat_map(|path| [up(path), down(path)])
+            .filter_map(|way| way.late.greatest())
+            .max(),
         events: Events {
             timeouts: both
                 .iter()

@@ -39,6 +39,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 
 pub use anabranch_emu::netns::prepare;
+pub use notes::is_disturbing;
 
 /// Runs the plan in real time. With `keep`, both ends' packets of every run come with it.
 ///

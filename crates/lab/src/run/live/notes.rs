@@ -20,6 +20,8 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
         for (arm, planned) in point.arms.iter().zip(&plan.arms) {
             let name = format!("{}{place}", arm.arm);
             lines.extend(failed(&name, arm));
+            let late: Vec<_> = arm.runs.iter().filter_map(|run| run.late_ns).collect();
+            lines.extend(disturbed(&name, &late));
             if planned.is_kernels_multipath() {
                 let told: Vec<_> = arm.runs.iter().filter_map(|run| run.multipath).collect();
                 lines.extend(multipath(&name, &told));
@@ -50,6 +52,31 @@ fn failed(name: &str, arm: &Arm) -> Option<String> {
         run.objects.len()
     ))
 }
+
+/// Runs in which this machine was too busy for what the runs measure; `late`: the latest packet of each run.
+fn disturbed(name: &str, late: &[u64]) -> Option<String> {
+    let count = late.iter().filter(|&&late| is_disturbing(late)).count();
+    let latest = *late.iter().max()?;
+    (count > 0).then(|| {
+        format!(
+            "{name}: in {count} of {} runs packets left the links more than {} ms late, {:.1} ms at most: this machine \
+             was busy; fewer runs at a time (--threads) disturb each other less",
+            late.len(),
+            LATE / 1_000_000,
+            latest as f64 / 1e6
+        )
+    })
+}
+
+/// Whether a packet that left an emulated link so many nanoseconds late may have changed what the ends did.
+#[must_use]
+pub const fn is_disturbing(late_ns: u64) -> bool {
+    late_ns > LATE
+}
+
+/// How late nobody minds. With acknowledgements further apart, HyStart of Linux sees no train of them
+/// (hystart_ack_delta_us), and slow start goes on until the queue overflows.
+const LATE: u64 = 2_000_000;
 
 /// Whether connections of Multipath TCP stayed that.
 fn multipath(name: &str, told: &[Multipath]) -> Option<String> {
@@ -113,6 +140,18 @@ mod tests {
         );
         assert!(line(&[(1, None)]).contains("cannot be told"));
         assert_eq!(line(&[]), "");
+    }
+
+    #[test]
+    fn a_busy_machine_is_told() {
+        let line = disturbed("tcp", &[100_000, 2_000_000, 8_940_000, 2_100_000]).unwrap_or_default();
+        assert!(
+            line.starts_with(
+                "tcp: in 2 of 4 runs packets left the links more than 2 ms late, 8.9 ms at most"
+            ),
+            "{line}"
+        );
+        assert_eq!((disturbed("tcp", &[1_999_999]), disturbed("tcp", &[])), (None, None));
     }
 
     #[test]

@@ -177,6 +177,23 @@ fn transports_never_import_each_other() {
     }
 }
 
+/// House rule: handlers mark, one place sends. What begins and ends a packet of SCTP stands in one file.
+#[test]
+fn only_outbound_builds_packets_of_sctp() {
+    let source = root().join("crates/sctp/src");
+    for file in rust_files(&source) {
+        let path = file.strip_prefix(&source).expect("below");
+        let text = fs::read_to_string(&file).expect("a source file");
+        // Tests and their tools make packets that no association would.
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let builds = ["packet::begin", "packet::finish", "crc32c::put"].iter().any(|word| code.contains(word));
+        let may = path == Path::new("association/outbound/packet.rs")
+            || path.starts_with("testing")
+            || path.ends_with("tests.rs");
+        assert!(may || !builds, "{} builds a packet", path.display());
+    }
+}
+
 /// Where a transport may be named above `transport`, and why; everywhere else its capabilities are asked.
 const NAMED: &[(&str, &str)] = &[
     ("lab/src/contestants.rs", "the list of transports"),

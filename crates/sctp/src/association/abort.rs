@@ -3,9 +3,10 @@
 //! Home of RFC 9260 §9.1, of the causes an association raises (§3.3.10), and of which state a stale
 //! cookie counts in (§5.2.6).
 
-use super::{Association, Ctx, FinalPacket, State};
+use super::outbound::packet::FinalPacket;
+use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
-use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn, packet};
+use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn};
 use std::net::SocketAddr;
 
 /// RFC 3758 §3.1: the type of Forward-TSN-Supported.
@@ -44,20 +45,16 @@ impl Association {
         }
         // RFC 9260 §8.5.1 B: with the peer's tag. Before it is known there is nobody who would believe it.
         if self.peer_tag != 0 {
-            let mut bytes = Vec::new();
-            let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);
-            let mut chunk = Abort::default().open(&mut bytes);
-            if let Some(cause) = cause {
-                cause.emit(&mut chunk);
-            }
-            chunk.close();
-            self.sign(&mut bytes, start);
-            packet::finish(&mut bytes, start);
-            self.stats.packets_sent += 1;
-            self.stats.bytes_sent += bytes.len() as u64;
-            let path = self.paths.get(self.paths.current());
-            let words = FinalPacket { source: path.source, target: path.address, packet: bytes };
-            ctx.final_packets.push_back(words);
+            let (ends, header) = (self.ends(self.paths.current()), self.header(self.peer_tag));
+            let packet = FinalPacket::new(ends, header, |bytes| {
+                let mut chunk = Abort::default().open(bytes);
+                if let Some(cause) = cause {
+                    cause.emit(&mut chunk);
+                }
+                chunk.close();
+                self.sign(bytes, 0);
+            });
+            self.send_final(ctx, packet);
         }
         self.close(ctx, reason);
     }
@@ -66,16 +63,13 @@ impl Association {
     pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
         // RFC 9260 §3.3.3: without a tag to use, the one received is reflected.
         let (tag, reflected) = if tag == 0 { (self.local_tag, true) } else { (tag, false) };
-        let mut bytes = Vec::new();
-        let start = packet::begin(&mut bytes, self.local_port, self.peer_port, tag);
-        let mut chunk = Abort { reflected, ..Abort::default() }.open(&mut bytes);
-        cause.emit(&mut chunk);
-        chunk.close();
-        packet::finish(&mut bytes, start);
-        self.stats.packets_sent += 1;
-        self.stats.bytes_sent += bytes.len() as u64;
-        let source = self.paths.get(self.handshake_path()).source;
-        ctx.final_packets.push_back(FinalPacket { source, target, packet: bytes });
+        let (source, _) = self.ends(self.handshake_path());
+        let packet = FinalPacket::new((source, target), self.header(tag), |bytes| {
+            let mut chunk = Abort { reflected, ..Abort::default() }.open(bytes);
+            cause.emit(&mut chunk);
+            chunk.close();
+        });
+        self.send_final(ctx, packet);
     }
 
     pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {

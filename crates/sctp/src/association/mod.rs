@@ -52,6 +52,7 @@ use burst::BurstLimit;
 use error_counter::ErrorCounter;
 use extensions::Extensions;
 use negotiate::in_scope;
+use outbound::packet::FinalPacket;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -79,7 +80,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) trace: &'a mut Trace,
     pub(crate) path_changes: &'a mut Vec<PathChange>,
-    /// Packets of associations that end with them: source, target, bytes.
+    /// Packets that leave even if their association ends.
     pub(crate) final_packets: &'a mut VecDeque<FinalPacket>,
     /// Whether the association may take the fast path, if it qualifies.
     pub(crate) fast_path: bool,
@@ -97,14 +98,6 @@ pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item =
     let fits = move |local: &&Local| in_scope(local.address.ip(), peer);
     let any = peer.is_loopback() && !locals.iter().any(|local| fits(&local));
     locals.iter().filter(move |local| any || fits(local)).map(|local| local.address)
-}
-
-/// A packet without an association.
-#[derive(Debug)]
-pub(crate) struct FinalPacket {
-    pub(crate) source: SocketAddr,
-    pub(crate) target: SocketAddr,
-    pub(crate) packet: Vec<u8>,
 }
 
 /// The trace, kept while it is on.

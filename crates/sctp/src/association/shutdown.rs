@@ -3,10 +3,11 @@
 //! Home of RFC 9260 §9.2.
 
 use super::acknowledge::Acknowledgement;
+use super::outbound::packet::FinalPacket;
 use super::timers::Timer;
-use super::{Association, Ctx, FinalPacket, State};
+use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
-use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn, packet};
+use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 
 impl Association {
     /// The application wants to close.
@@ -173,25 +174,19 @@ impl Association {
             State::ShutdownSent | State::ShutdownAckSent => {
                 // RFC 9260 §6.4: to where the SHUTDOWN ACK came from; §5.4: but to no unverified address.
                 let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
-                let (source, target) = (self.paths.get(path).source, self.paths.get(path).address);
-                let mut bytes = Vec::new();
-                let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.peer_tag);
-                ShutdownComplete { reflected: false }.emit(&mut bytes);
-                packet::finish(&mut bytes, start);
-                self.stats.packets_sent += 1;
-                self.stats.bytes_sent += bytes.len() as u64;
-                ctx.final_packets.push_back(FinalPacket { source, target, packet: bytes });
+                let packet = FinalPacket::new(self.ends(path), self.header(self.peer_tag), |bytes| {
+                    ShutdownComplete { reflected: false }.emit(bytes);
+                });
+                self.send_final(ctx, packet);
                 self.close(ctx, CloseReason::Shutdown);
             }
             // RFC 9260 §8.5.1 E, §9.2: of a former association: answered as if there were none,
             // and the handshake goes on.
             State::CookieWait(_) | State::CookieEchoed(_) => {
-                let (source, target) = (self.paths.get(path).source, self.paths.get(path).address);
-                let mut bytes = Vec::new();
-                let start = packet::begin(&mut bytes, self.local_port, self.peer_port, self.local_tag);
-                ShutdownComplete { reflected: true }.emit(&mut bytes);
-                packet::finish(&mut bytes, start);
-                ctx.final_packets.push_back(FinalPacket { source, target, packet: bytes });
+                let packet = FinalPacket::new(self.ends(path), self.header(self.local_tag), |bytes| {
+                    ShutdownComplete { reflected: true }.emit(bytes);
+                });
+                ctx.final_packets.push_back(packet);
             }
             _ => {}
         }

@@ -95,14 +95,14 @@ impl Endpoint {
     /// What an association that is no more has left to be sent.
     #[cold]
     fn transmit_final_packet(&mut self, out: &mut Batch) -> bool {
-        let Some(words) = self.final_packets.pop_front() else { return false };
-        out.source = words.source;
-        out.target = words.target;
+        let Some(packet) = self.final_packets.pop_front() else { return false };
+        out.source = packet.source();
+        out.target = packet.target();
         out.first_tag = self.next_tag;
         // Nothing follows it that must not overtake it.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
-        out.push(&words.packet);
+        out.push(packet.bytes());
         true
     }
 

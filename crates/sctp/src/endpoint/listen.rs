@@ -12,13 +12,14 @@ use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
 use crate::association::handshake::write_addresses;
 use crate::association::negotiate::{Offer, Refusal, read};
-use crate::association::{Association, FinalPacket, Start, State, locals_for};
+use crate::association::outbound::packet::FinalPacket;
+use crate::association::{Association, Start, State, locals_for};
 use crate::config::Config;
 use crate::event::Event;
 use crate::path::Path;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Packet};
-use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Header, Init, InitAck, Param, Tsn, packet};
+use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Header, Init, InitAck, Param, Tsn, packet::HEADER};
 use std::net::{IpAddr, SocketAddr};
 
 /// RFC 9260 §12.2.4.1: an INIT with a forged source draws at most so many times its bytes to whoever has the address
@@ -144,68 +145,66 @@ impl Endpoint {
         };
         let sealed = self.sealer.seal(now, &cookie);
         let most = MAX_AMPLIFICATION * packet.payload.len();
-        let mut bytes = Vec::new();
-        let start = packet::begin(&mut bytes, header.target_port, header.source_port, offer.tag);
-        let ack = InitAck(Init {
-            tag: reply.tag,
-            window: crate::recv::first_window(config),
-            outbound: reply.outbound,
-            inbound: reply.inbound,
-            tsn: Tsn(reply.tsn),
-            ..Init::default()
-        });
-        let mut chunk = ack.open(&mut bytes);
-        Param::StateCookie(&sealed).emit(&mut chunk);
-        // What the INIT asks for, and no more: who sent it may not be who gets the answer.
-        let mut ours = Extensions::of(config);
-        // RFC 4895 §6.1: who is willing to authenticate sends RANDOM. A peer aborts that is told of AUTH or ASCONF without.
-        ours.auth &= said.is_some();
-        ours.asconf &= said.is_some();
-        let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {
-            ours.announce(chunk, offer.announced, list);
-            if let Some(said) = &said {
-                said.emit(chunk);
-            }
-        };
-        let rest = length_of(|chunk| write_rest(chunk, offer.lists_extensions));
-        let begun = packet::HEADER + chunk.length().next_multiple_of(4) + rest;
-        let room = most.saturating_sub(begun);
-        // RFC 5061 §4.2.6: passed through to the peer's application.
-        let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
-        let mut room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
-        let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
-        let listed = length_of(|chunk| write_addresses(chunk, addresses.clone()));
-        if listed <= room {
-            room -= listed;
-            write_addresses(&mut chunk, addresses);
-        } else {
-            // RFC 9260 §5.1.2: where the packet comes from is an address of ours without being listed.
-            for address in addresses.filter(|&address| address != packet.target.ip()) {
-                let size = if address.is_ipv6() { 20 } else { 8 };
-                if size <= room {
-                    room -= size;
-                    Param::from(address).emit(&mut chunk);
+        // RFC 9260 §5.1 B: to where the INIT came from.
+        let answer = FinalPacket::answer(packet, header, offer.tag, |bytes| {
+            let ack = InitAck(Init {
+                tag: reply.tag,
+                window: crate::recv::first_window(config),
+                outbound: reply.outbound,
+                inbound: reply.inbound,
+                tsn: Tsn(reply.tsn),
+                ..Init::default()
+            });
+            let mut chunk = ack.open(bytes);
+            Param::StateCookie(&sealed).emit(&mut chunk);
+            // What the INIT asks for, and no more: who sent it may not be who gets the answer.
+            let mut ours = Extensions::of(config);
+            // RFC 4895 §6.1: who is willing to authenticate sends RANDOM. A peer aborts that is told of AUTH or ASCONF without.
+            ours.auth &= said.is_some();
+            ours.asconf &= said.is_some();
+            let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {
+                ours.announce(chunk, offer.announced, list);
+                if let Some(said) = &said {
+                    said.emit(chunk);
+                }
+            };
+            let rest = length_of(|chunk| write_rest(chunk, offer.lists_extensions));
+            let begun = HEADER + chunk.length().next_multiple_of(4) + rest;
+            let room = most.saturating_sub(begun);
+            // RFC 5061 §4.2.6: passed through to the peer's application.
+            let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
+            let mut room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
+            let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
+            let listed = length_of(|chunk| write_addresses(chunk, addresses.clone()));
+            if listed <= room {
+                room -= listed;
+                write_addresses(&mut chunk, addresses);
+            } else {
+                // RFC 9260 §5.1.2: where the packet comes from is an address of ours without being listed.
+                for address in addresses.filter(|&address| address != packet.target.ip()) {
+                    let size = if address.is_ipv6() { 20 } else { 8 };
+                    if size <= room {
+                        room -= size;
+                        Param::from(address).emit(&mut chunk);
+                    }
                 }
             }
-        }
-        // RFC 5061 §4.2.7: an INIT ACK lists them, too. To who has listed nothing it says nothing of use: it goes last.
-        let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
-        write_rest(&mut chunk, list);
-        if let Some(adaptation) = adaptation {
-            adaptation.emit(&mut chunk);
-        }
-        for param in &offer.unrecognized {
-            // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.
-            let after =
-                packet::HEADER + chunk.length().next_multiple_of(4) + 4 + param.len().next_multiple_of(4);
-            if chunk.length() + param.len() < 1200 && after <= most {
-                Param::Unrecognized(param).emit(&mut chunk);
+            // RFC 5061 §4.2.7: an INIT ACK lists them, too. To who has listed nothing it says nothing of use: it goes last.
+            let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
+            write_rest(&mut chunk, list);
+            if let Some(adaptation) = adaptation {
+                adaptation.emit(&mut chunk);
             }
-        }
-        chunk.close();
-        packet::finish(&mut bytes, start);
-        // RFC 9260 §5.1 B: to where the INIT came from.
-        self.say(packet.target, packet.source, bytes);
+            for param in &offer.unrecognized {
+                // RFC 9260 §3.2.2: what was not understood is returned, as long as it fits.
+                let after = HEADER + chunk.length().next_multiple_of(4) + 4 + param.len().next_multiple_of(4);
+                if chunk.length() + param.len() < 1200 && after <= most {
+                    Param::Unrecognized(param).emit(&mut chunk);
+                }
+            }
+            chunk.close();
+        });
+        self.send_final(answer);
     }
 
     /// A cookie that is good and belongs to no association: here it begins.
@@ -283,25 +282,14 @@ impl Endpoint {
 
     /// RFC 9260 §5.1, §8.4: the ABORT that answers an INIT has its tag, and no T bit.
     fn abort_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, causes: &[Cause<'_>]) {
-        let mut bytes = Vec::new();
-        let start = packet::begin(&mut bytes, header.target_port, header.source_port, tag);
-        let mut chunk = Abort::default().open(&mut bytes);
-        for cause in causes {
-            cause.emit(&mut chunk);
-        }
-        chunk.close();
-        packet::finish(&mut bytes, start);
-        self.say(packet.target, packet.source, bytes);
-    }
-
-    /// Queues a packet that belongs to no association.
-    pub(super) fn say(&mut self, source: SocketAddr, target: SocketAddr, packet: Vec<u8>) {
-        /// More than this wait only when nobody polls: a flood is not answered in full.
-        const MAX: usize = 1024;
-        if self.final_packets.len() < MAX {
-            self.totals.stray_sent += 1;
-            self.final_packets.push_back(FinalPacket { source, target, packet });
-        }
+        let abort = FinalPacket::answer(packet, header, tag, |bytes| {
+            let mut chunk = Abort::default().open(bytes);
+            for cause in causes {
+                cause.emit(&mut chunk);
+            }
+            chunk.close();
+        });
+        self.send_final(abort);
     }
 }
 

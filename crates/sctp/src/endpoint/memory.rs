@@ -7,7 +7,8 @@
 use super::Endpoint;
 use super::demux::Pair;
 use super::slots::Slot;
-use crate::association::{Association, FinalPacket};
+use crate::association::Association;
+use crate::association::outbound::packet::FinalPacket;
 use crate::event::Event;
 use crate::stats::PathChange;
 use anabranch_base::Instant;
@@ -63,7 +64,7 @@ impl Endpoint {
         } = self;
         let associations = slots.iter().filter(|slot| slot.association.is_some()).count();
         let pairs: usize = slots.iter().map(|slot| slot.pairs.len()).sum();
-        let packets: usize = final_packets.iter().map(|words| words.packet.len()).sum();
+        let packets: usize = final_packets.iter().map(|packet| packet.bytes().len()).sum();
         let words = 2 * ports.len() + free.len() + ready.len();
         let (tags, ends) = demux.sizes();
         associations * size_of::<Association>()

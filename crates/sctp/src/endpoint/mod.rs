@@ -26,7 +26,8 @@ mod used_cookies;
 pub use api::{Associate, Message, Received};
 pub use shard::{Claim, Neighbours, Shard};
 
-use crate::association::{Ctx, FinalPacket, Local, Trace};
+use crate::association::outbound::packet::FinalPacket;
+use crate::association::{Ctx, Local, Trace};
 use crate::config::{Config, SharedKeys};
 use crate::error::ListenError;
 use crate::event::Event;

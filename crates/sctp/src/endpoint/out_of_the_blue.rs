@@ -9,12 +9,13 @@ use super::encap;
 use crate::association::State;
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
+use crate::association::outbound::packet::FinalPacket;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::RawChunk;
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, CookieAck, CookieEcho, Error, Header, PacketView, ShutdownAck,
-    ShutdownComplete, packet,
+    ShutdownComplete,
 };
 use std::net::{IpAddr, SocketAddr};
 
@@ -118,18 +119,16 @@ impl Endpoint {
         if silent || view.body().len() < 4 {
             return;
         }
-        let header = view.header;
-        let mut bytes = Vec::new();
-        let start = packet::begin(&mut bytes, header.target_port, header.source_port, header.tag);
-        if shutdown_ack {
-            // 5: reflect the tag in a SHUTDOWN COMPLETE.
-            ShutdownComplete { reflected: true }.emit(&mut bytes);
-        } else {
-            // 8: reflect the tag in an ABORT.
-            Abort { reflected: true, ..Abort::default() }.emit(&mut bytes);
-        }
-        packet::finish(&mut bytes, start);
-        self.say(packet.target, packet.source, bytes);
+        let answer = FinalPacket::answer(packet, view.header, view.header.tag, |bytes| {
+            if shutdown_ack {
+                // 5: reflect the tag in a SHUTDOWN COMPLETE.
+                ShutdownComplete { reflected: true }.emit(bytes);
+            } else {
+                // 8: reflect the tag in an ABORT.
+                Abort { reflected: true, ..Abort::default() }.emit(bytes);
+            }
+        });
+        self.send_final(answer);
     }
 
     /// RFC 9260 §5.1.5, §5.2.4: a packet that begins with a COOKIE ECHO.
@@ -204,11 +203,9 @@ impl Endpoint {
 
     /// A good cookie that no association comes of: ABORT.
     fn refuse_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
-        let mut bytes = Vec::new();
-        let start = packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
-        Abort::default().emit(&mut bytes);
-        packet::finish(&mut bytes, start);
-        self.say(packet.target, packet.source, bytes);
+        let abort =
+            FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| Abort::default().emit(bytes));
+        self.send_final(abort);
     }
 
     /// The live association that a cookie speaks of.
@@ -224,13 +221,23 @@ impl Endpoint {
 
     /// RFC 9260 §5.1.5 step 4: ERROR with Stale Cookie, by so many microseconds (rounded up, §3.3.10.3).
     fn send_stale_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
-        let mut bytes = Vec::new();
-        let start = packet::begin(&mut bytes, header.target_port, header.source_port, cookie.peer_tag);
-        let mut chunk = Error::default().open(&mut bytes);
-        Cause::StaleCookie(over.as_nanos().div_ceil(1000).min(u128::from(u32::MAX)) as u32).emit(&mut chunk);
-        chunk.close();
-        packet::finish(&mut bytes, start);
-        self.say(packet.target, packet.source, bytes);
+        let micros = over.as_nanos().div_ceil(1000).min(u128::from(u32::MAX)) as u32;
+        let error = FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| {
+            let mut chunk = Error::default().open(bytes);
+            Cause::StaleCookie(micros).emit(&mut chunk);
+            chunk.close();
+        });
+        self.send_final(error);
+    }
+
+    /// Queues a packet that belongs to no association.
+    pub(super) fn send_final(&mut self, packet: FinalPacket) {
+        /// More than this wait only when nobody polls: a flood is not answered in full.
+        const MAX: usize = 1024;
+        if self.final_packets.len() < MAX {
+            self.totals.stray_sent += 1;
+            self.final_packets.push_back(packet);
+        }
     }
 
     /// Hands chunks to an association.

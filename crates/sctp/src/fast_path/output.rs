@@ -2,9 +2,10 @@
 //! (`association/outbound`) would have come to.
 
 use super::FastPath;
+use crate::association::outbound::packet::OpenPacket;
 use crate::association::{Association, Ctx};
 use anabranch_base::{Batch, Ecn};
-use anabranch_wire::sctp::{crc32c, packet};
+use anabranch_wire::sctp::{crc32c, packet::HEADER};
 
 impl Association {
     /// Writes the next packet into `out`, which is empty and takes but one, if the packet qualifies.
@@ -34,7 +35,7 @@ impl Association {
             self.write_new_data(ctx, index, limit, buffer, *tag, true);
             buffer.len() - before
         });
-        assert!(bytes > packet::HEADER, "a packet without chunks");
+        assert!(bytes > HEADER, "a packet without chunks");
         out.may_fragment = bytes > limit;
         self.count_packet(index, bytes, tag);
         true
@@ -56,10 +57,10 @@ impl Association {
         let index = self.sack_path();
         let limit = self.address(index, out, *tag);
         let bytes = out.push_with(|buffer| {
-            let start = packet::begin(buffer, self.local_port, self.peer_port, self.peer_tag);
-            self.emit_sack(start + limit, buffer);
-            packet::finish(buffer, start);
-            buffer.len() - start
+            let packet = OpenPacket::begin(buffer, self.header(self.peer_tag));
+            self.emit_sack(packet.start() + limit, buffer);
+            packet.finish(buffer);
+            buffer.len() - packet.start()
         });
         self.count_packet(index, bytes, tag);
         true

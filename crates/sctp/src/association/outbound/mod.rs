@@ -3,19 +3,21 @@
 //! Handlers have marked what is wanted; here it becomes packets when polled:
 //! which chunks in which order, how much fits ([`choice`] says what is next
 //! and whether it may go). The one place that counts, times and traces what is
-//! sent.
+//! sent. [`packet`] frames every packet, those that leave without an association, too.
 //!
 //! Home of RFC 9260 §6.1 and §6.10.
 
 mod choice;
 mod control;
+pub(crate) mod packet;
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn, Instant};
-use anabranch_wire::sctp::{Asconf, Chunks, Cwr, Data, Ecne, IData, Ssn, Tsn, crc32c, packet};
+use anabranch_wire::sctp::{Asconf, Chunks, Cwr, Data, Ecne, IData, Ssn, Tsn, crc32c, packet::HEADER};
+use packet::OpenPacket;
 use std::collections::VecDeque;
 
 /// Control chunks that are wanted.
@@ -76,7 +78,7 @@ impl Job {
 /// RFC 9653 §5.2 (1) to (3): the packets that have a checksum although the peer can do without.
 #[cold]
 fn needs_checksum(job: Job, packet: &[u8]) -> bool {
-    let carries_asconf = Chunks::new(&packet[packet::HEADER..]).framed().any(|raw| raw.kind == Asconf::KIND);
+    let carries_asconf = Chunks::new(&packet[HEADER..]).framed().any(|raw| raw.kind == Asconf::KIND);
     matches!(job, Job::Init(_) | Job::CookieEcho(_)) || carries_asconf
 }
 
@@ -133,7 +135,7 @@ impl Association {
                 }
                 buffer.len() - before
             });
-            assert!(bytes > packet::HEADER, "a packet without chunks");
+            assert!(bytes > HEADER, "a packet without chunks");
             // RFC 9260 §6.9: a chunk that has its TSN cannot be cut any more. When the path MTU has
             // shrunk since, IP cuts the packet.
             out.may_fragment = bytes > limit;
@@ -154,7 +156,7 @@ impl Association {
                         && out.ecn == if self.ecn.on { Ecn::Ect0 } else { Ecn::NotEct }
                         && !self.recv.sack_pending()
                         && self.ecn.reduced.is_none()
-                        && self.first_chunk_fits(allowed, limit - packet::HEADER - self.auth_room()) =>
+                        && self.first_chunk_fits(allowed, limit - HEADER - self.auth_room()) =>
                 {
                     job = next;
                 }
@@ -168,7 +170,8 @@ impl Association {
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
         // RFC 9260 §8.5, §8.5.1 A, D: the tag that INIT or INIT ACK of the peer has told; 0 with an INIT.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.peer_tag };
-        let start = packet::begin(buffer, self.local_port, self.peer_port, verification);
+        let packet = OpenPacket::begin(buffer, self.header(verification));
+        let start = packet.start();
         let end = start + limit - self.auth_room();
         match job {
             Job::Init(path) => {
@@ -202,7 +205,7 @@ impl Association {
         }
         self.sign(buffer, start);
         if !self.extensions.zero_checksum || needs_checksum(job, &buffer[start..]) {
-            packet::finish(buffer, start);
+            packet.finish(buffer);
         }
     }
 
@@ -217,9 +220,9 @@ impl Association {
         tag: u64,
         alone: bool,
     ) {
-        let start = packet::begin(buffer, self.local_port, self.peer_port, self.peer_tag);
+        let packet = OpenPacket::begin(buffer, self.header(self.peer_tag));
         self.account_idle(ctx.now, index);
-        self.write_fresh(ctx, index, start + limit, buffer, tag);
+        self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
         self.send.queue.packet_done();
         self.burst.count();
         let path = self.paths.at(index);
@@ -227,8 +230,8 @@ impl Association {
         path.last_data = ctx.now;
         match alone {
             _ if self.extensions.zero_checksum => {}
-            true => packet::finish_alone(buffer, start),
-            false => packet::finish(buffer, start),
+            true => packet.finish_alone(buffer),
+            false => packet.finish(buffer),
         }
     }
 

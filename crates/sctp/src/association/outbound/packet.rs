@@ -1,0 +1,109 @@
+//! The frame of every packet: common header in front, checksum in it at the end.
+//!
+//! No other file begins or ends a packet. Those of an association are written where its batch has them; a
+//! [`FinalPacket`] stands alone and waits at the endpoint, since its association may have ended, or never been.
+//!
+//! Home of no rule: RFC 9260 §3.1 is `wire`'s, and who builds a packet says which tag it has.
+
+use crate::association::{Association, Ctx};
+use anabranch_base::Packet;
+use anabranch_wire::sctp::{Header, packet};
+use std::net::SocketAddr;
+
+/// A packet that is being written at the end of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenPacket {
+    start: usize,
+}
+
+impl OpenPacket {
+    #[inline(always)]
+    pub(crate) fn begin(buffer: &mut Vec<u8>, header: Header) -> Self {
+        Self { start: packet::begin(buffer, header.source_port, header.target_port, header.tag) }
+    }
+
+    /// Where in the buffer it begins.
+    #[inline(always)]
+    pub(crate) fn start(self) -> usize {
+        self.start
+    }
+
+    /// Ends it with its checksum; one that is not ended has none (RFC 9653).
+    #[inline(always)]
+    pub(crate) fn finish(self, buffer: &mut [u8]) {
+        packet::finish(buffer, self.start);
+    }
+
+    /// As [`finish`](Self::finish), of a packet with nothing but free room in front of it.
+    #[inline(always)]
+    pub(crate) fn finish_alone(self, buffer: &mut [u8]) {
+        packet::finish_alone(buffer, self.start);
+    }
+}
+
+/// A packet that is sent whatever becomes of its association: what ends one, and what answers without one.
+#[derive(Debug)]
+pub(crate) struct FinalPacket {
+    source: SocketAddr,
+    target: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+impl FinalPacket {
+    /// From `source` to `target`, of the chunks that `write` appends.
+    pub(crate) fn new(
+        (source, target): (SocketAddr, SocketAddr),
+        header: Header,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Self {
+        let mut bytes = Vec::new();
+        let packet = OpenPacket::begin(&mut bytes, header);
+        write(&mut bytes);
+        packet.finish(&mut bytes);
+        Self { source, target, bytes }
+    }
+
+    /// Back to where `packet` with `header` came from, under `tag`, of the chunks that `write` appends.
+    pub(crate) fn answer(
+        packet: &Packet<'_>,
+        header: Header,
+        tag: u32,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Self {
+        let header = Header { source_port: header.target_port, target_port: header.source_port, tag };
+        Self::new((packet.target, packet.source), header, write)
+    }
+
+    pub(crate) fn source(&self) -> SocketAddr {
+        self.source
+    }
+
+    pub(crate) fn target(&self) -> SocketAddr {
+        self.target
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Association {
+    /// The common header of a packet to the peer, with `tag`.
+    #[inline(always)]
+    pub(crate) fn header(&self, tag: u32) -> Header {
+        Header { source_port: self.local_port, target_port: self.peer_port, tag }
+    }
+
+    /// The local and the peer's address of a path.
+    pub(in crate::association) fn ends(&self, path: usize) -> (SocketAddr, SocketAddr) {
+        let path = self.paths.get(path);
+        (path.source, path.address)
+    }
+
+    /// Queues a packet that leaves even if the association ends now, and counts it.
+    pub(in crate::association) fn send_final(&mut self, ctx: &mut Ctx<'_>, packet: FinalPacket) {
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += packet.bytes.len() as u64;
+        ctx.final_packets.push_back(packet);
+    }
+}

@@ -44,8 +44,8 @@ impl Association {
             return;
         }
         // RFC 9260 §8.5.1 B: with the peer's tag. Before it is known there is nobody who would believe it.
-        if self.peer_tag != 0 {
-            let (ends, header) = (self.ends(self.paths.current()), self.header(self.peer_tag));
+        if self.identity.peer_tag() != 0 {
+            let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
             let packet = FinalPacket::new(ends, header, |bytes| {
                 let mut chunk = Abort::default().open(bytes);
                 if let Some(cause) = cause {
@@ -62,9 +62,9 @@ impl Association {
     /// Refuses an INIT ACK by an ABORT to `target`, whatever becomes of the association.
     pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
         // RFC 9260 §3.3.3: without a tag to use, the one received is reflected.
-        let (tag, reflected) = if tag == 0 { (self.local_tag, true) } else { (tag, false) };
+        let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
-        let packet = FinalPacket::new((source, target), self.header(tag), |bytes| {
+        let packet = FinalPacket::new((source, target), self.identity.header(tag), |bytes| {
             let mut chunk = Abort { reflected, ..Abort::default() }.open(bytes);
             cause.emit(&mut chunk);
             chunk.close();

@@ -30,14 +30,14 @@ impl Association {
             return Answer::None;
         }
         // RFC 9260 §5.2.1: the parameters of the original INIT.
-        let (outbound, inbound) = (self.streams, self.config.inbound.unwrap_or(self.streams));
+        let (outbound, inbound) = self.streams.requested(&self.config);
         if matches!(self.state, State::CookieWait(_)) {
             // RFC 9260 §5.2.1: only to an address that our own INIT could have gone to, and
             // with the values of that INIT, unchanged.
             if self.paths.find(source).is_none() {
                 return Answer::None;
             }
-            let (tag, tsn) = (self.local_tag, self.initial_tsn);
+            let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags: (0, 0) };
         }
         // RFC 9260 §5.2.1, §5.2.2: nobody joins by pretending to restart.
@@ -45,21 +45,18 @@ impl Association {
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
         // RFC 5061: a late copy of the INIT that this association began with lists what has been
         // given up since; an ABORT with its tag would end what it did not mean to touch.
-        let late = self.asconf.is_some() && offer.tag == self.peer_tag;
+        let late = self.asconf.is_some() && offer.tag == self.identity.peer_tag();
         if !new.is_empty() && !late {
             return Answer::NewAddresses(new);
         }
-        if self.tie_tags == (0, 0) {
-            self.tie_tags = (self.rng.next_u32().max(1), self.rng.next_u32().max(1));
-        }
-        let tie_tags = self.tie_tags;
+        let tie_tags = self.identity.make_tie_tags(&mut self.rng);
         if matches!(self.state, State::CookieEchoed(_)) {
-            let (tag, tsn) = (self.local_tag, self.initial_tsn);
+            let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = fresh;
         // RFC 9260 §5.2.2: the rest as it is; §3.3.3: no more than the INIT allows.
-        let (outbound, inbound) = (self.outbound_streams.min(offer.inbound), self.inbound_streams);
+        let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
         Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }
     }
 }

@@ -184,20 +184,19 @@ impl Association {
 
     /// Takes over what the peer has said of itself.
     pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
-        self.peer_tag = offer.tag;
+        self.identity.set_peer_tag(offer.tag);
         if self.reconfig.take().is_some() {
             // What was added to the association that this one replaces.
-            (self.outbound_streams, self.inbound_streams) = (self.streams, self.streams);
+            self.streams.forget_added();
         }
         // RFC 9260 §5.1.1: no more streams than the other side takes.
-        self.outbound_streams = self.outbound_streams.min(offer.inbound);
-        self.inbound_streams = self.inbound_streams.min(offer.outbound);
-        let refused = self.send.queue.drop_beyond(self.outbound_streams);
+        self.streams.limit(offer.inbound, offer.outbound);
+        let refused = self.send.queue.drop_beyond(self.streams.outbound());
         self.emit_undelivered(ctx, refused);
         // RFC 9260 §6.2.1 A: the a_rwnd of INIT or INIT ACK, less what rides with the COOKIE ECHO.
         self.send.peer_window = u64::from(offer.window).saturating_sub(self.send.outstanding.in_flight());
         let segment = self.paths.get(0).chunk_limit() as u64;
-        self.recv = RecvHalf::new(&self.config, offer.tsn, self.inbound_streams, segment);
+        self.recv = RecvHalf::new(&self.config, offer.tsn, self.streams.inbound(), segment);
         self.extensions = Extensions::of(&self.config).and(offer.extensions);
         self.send.queue.set_interleaving(self.extensions.interleaving);
         self.recv.set_interleaving(self.extensions.interleaving);
@@ -207,7 +206,7 @@ impl Association {
         self.peer_adaptation = offer.adaptation;
         self.asconf = self.extensions.asconf.then(|| {
             let known = ctx.locals_for(from.ip()).map(|local| local.ip()).collect();
-            Box::new(Asconf::new(self.initial_tsn, offer.tsn, known))
+            Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
         // RFC 9260 §5.1.2: the addresses listed and the one it came from.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
@@ -247,7 +246,7 @@ impl Association {
 
     /// Tells the application that what it asked for is up.
     pub(super) fn emit_established(&mut self, ctx: &mut Ctx<'_>) {
-        let (outbound_streams, inbound_streams) = (self.outbound_streams, self.inbound_streams);
+        let (outbound_streams, inbound_streams) = (self.streams.outbound(), self.streams.inbound());
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
         self.emit_adaptation(ctx);
         // Messages on streams that were not granted may have made room.
@@ -343,12 +342,13 @@ impl Association {
             State::CookieWait(init) => init.preserve_ms,
             _ => None,
         };
+        let (outbound, inbound) = self.streams.requested(&self.config);
         let init = wire::Init {
-            tag: self.local_tag,
+            tag: self.identity.local_tag(),
             window: crate::recv::first_window(&self.config),
-            outbound: self.streams,
-            inbound: self.config.inbound.unwrap_or(self.streams),
-            tsn: Tsn(self.initial_tsn),
+            outbound,
+            inbound,
+            tsn: Tsn(self.identity.initial_tsn()),
             ..wire::Init::default()
         };
         let mut chunk = init.open(buffer);

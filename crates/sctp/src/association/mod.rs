@@ -16,6 +16,7 @@ mod error_counter;
 pub(crate) mod extensions;
 mod forward;
 pub(crate) mod handshake;
+pub(crate) mod identity;
 pub(crate) mod inbound;
 mod mtu;
 pub(crate) mod negotiate;
@@ -27,6 +28,7 @@ pub(crate) mod restart;
 mod send_failure;
 pub(crate) mod shutdown;
 pub(crate) mod state;
+mod stream_counts;
 pub(crate) mod timers;
 mod tuning;
 
@@ -51,11 +53,13 @@ use auth::Auth;
 use burst::BurstLimit;
 use error_counter::ErrorCounter;
 use extensions::Extensions;
+use identity::Identity;
 use negotiate::in_scope;
 use outbound::packet::FinalPacket;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use stream_counts::StreamCounts;
 use timers::{Timer, Timers};
 
 pub(crate) use outbound::Outbox;
@@ -140,21 +144,8 @@ pub(crate) struct Association {
     pub(crate) id: AssociationId,
     pub(crate) config: Arc<Config>,
     pub(crate) state: State,
-    pub(crate) local_port: u16,
-    pub(crate) peer_port: u16,
-    /// RFC 9260 §5.3.1: it does not change, unless the peer restarts.
-    pub(crate) local_tag: u32,
-    /// 0 until known.
-    pub(crate) peer_tag: u32,
-    /// RFC 9260 §5.2.2: local and peer's Tie-Tag.
-    pub(crate) tie_tags: (u32, u32),
-    pub(crate) initial_tsn: u32,
-    /// What our INIT asks for, both ways.
-    pub(crate) streams: u16,
-    pub(crate) outbound_streams: u16,
-    pub(crate) inbound_streams: u16,
-    /// This side sent the INIT.
-    pub(crate) initiator: bool,
+    pub(crate) identity: Identity,
+    pub(crate) streams: StreamCounts,
     pub(crate) paths: Paths,
     pub(crate) timers: Timers,
     /// Whether it may take the fast path.
@@ -195,37 +186,25 @@ pub(crate) struct Association {
 pub(crate) struct Start {
     pub(crate) id: AssociationId,
     pub(crate) config: Arc<Config>,
-    pub(crate) local_port: u16,
-    pub(crate) peer_port: u16,
-    pub(crate) local_tag: u32,
-    pub(crate) initial_tsn: u32,
+    pub(crate) identity: Identity,
     pub(crate) streams: u16,
     pub(crate) paths: Vec<Path>,
     pub(crate) rng: Rng,
-    pub(crate) initiator: bool,
     pub(crate) state: State,
     pub(crate) auth: Option<Box<Auth>>,
 }
 
 impl Association {
     pub(crate) fn new(start: Start, now: Instant) -> Self {
-        let Start { id, config, local_port, peer_port, local_tag, initial_tsn, streams, .. } = start;
+        let Start { id, config, identity, streams, .. } = start;
+        let initial_tsn = identity.initial_tsn();
         let paths = Paths::new(start.paths);
         let segment = paths.get(0).chunk_limit() as u64;
-        let inbound_streams = config.inbound.unwrap_or(streams);
         let mut association = Self {
             id,
             state: start.state,
-            local_port,
-            peer_port,
-            local_tag,
-            peer_tag: 0,
-            tie_tags: (0, 0),
-            initial_tsn,
-            streams,
-            outbound_streams: streams,
-            inbound_streams,
-            initiator: start.initiator,
+            identity,
+            streams: StreamCounts::new(&config, streams),
             timers: Timers::new(paths.len()),
             fast_path: FastPath::Unknown,
             paths,
@@ -254,10 +233,10 @@ impl Association {
         association
     }
 
-    /// The initiator's port: what both ends call this association in traces.
+    /// What both ends call this association in traces.
     #[inline]
     pub(crate) fn trace_key(&self) -> u64 {
-        u64::from(if self.initiator { self.local_port } else { self.peer_port })
+        self.identity.trace_key()
     }
 
     /// RFC 9260 §7.3: chunks are cut for the smallest path.
@@ -286,7 +265,7 @@ impl Association {
             return Err(SendError::Closing);
         }
         // RFC 9260 §5.1.1, §6.5: only on streams that both sides have agreed on.
-        if message.stream >= self.outbound_streams {
+        if message.stream >= self.streams.outbound() {
             return Err(SendError::NoSuchStream);
         }
         if message.key.is_some_and(|key| !self.has_key(key)) {
@@ -379,7 +358,7 @@ impl Association {
     }
 
     pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) -> Result<(), SchedulerError> {
-        if stream >= self.outbound_streams {
+        if stream >= self.streams.outbound() {
             return Err(SchedulerError::NoSuchStream);
         }
         self.send.queue.set_stream_value(stream, value);
@@ -401,10 +380,10 @@ impl Association {
         let primary = self.paths.primary();
         AssociationInfo {
             state: self.state.public(),
-            local_port: self.local_port,
-            peer_port: self.peer_port,
-            outbound_streams: self.outbound_streams,
-            inbound_streams: self.inbound_streams,
+            local_port: self.identity.local_port(),
+            peer_port: self.identity.peer_port(),
+            outbound_streams: self.streams.outbound(),
+            inbound_streams: self.streams.inbound(),
             peer_rwnd: self.send.peer_window,
             outstanding: self.send.queue.buffered_bytes() - self.send.queue.unsent_bytes(),
             buffered: self.send.queue.buffered_bytes(),

@@ -260,8 +260,9 @@ impl Association {
         // Only who has seen our packets knows the tag: the peer's, or in an INIT ours.
         let init_tag =
             quoted.get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(u32::from_be_bytes);
-        let of_init = tag == 0 && quoted.get(12) == Some(&Init::KIND) && init_tag == Some(self.local_tag);
-        if !of_init && (tag == 0 || tag != self.peer_tag) {
+        let of_init =
+            tag == 0 && quoted.get(12) == Some(&Init::KIND) && init_tag == Some(self.identity.local_tag());
+        if !of_init && (tag == 0 || tag != self.identity.peer_tag()) {
             return;
         }
         let Some(index) = self.paths.find(report.target) else {

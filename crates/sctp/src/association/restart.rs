@@ -30,9 +30,9 @@ pub(crate) enum Case {
 impl Association {
     /// Which case a good cookie is.
     pub(crate) fn case(&self, cookie: &Cookie) -> Case {
-        let local = cookie.local_tag == self.local_tag;
-        let peer = cookie.peer_tag == self.peer_tag;
-        let tied = cookie.tie_tags == self.tie_tags && self.tie_tags != (0, 0);
+        let local = cookie.local_tag == self.identity.local_tag();
+        let peer = cookie.peer_tag == self.identity.peer_tag();
+        let tied = self.identity.is_tied_by(cookie.tie_tags);
         match (local, peer) {
             (false, false) if tied => Case::Restart,
             (true, false) => Case::Collision,
@@ -67,7 +67,7 @@ impl Association {
                     self.establish(ctx);
                     self.emit_established(ctx);
                 } else {
-                    self.peer_tag = cookie.peer_tag;
+                    self.identity.set_peer_tag(cookie.peer_tag);
                     self.agree_on_auth(cookie.auth.as_ref().map(|auth| &auth.peer));
                 }
             }
@@ -121,7 +121,7 @@ impl Association {
         });
         // RFC 9260 §5.2.2: as many streams as the INIT ACK said, whatever was added before or since.
         self.reconfig = None;
-        (self.outbound_streams, self.inbound_streams) = (cookie.outbound, cookie.inbound);
+        self.streams.set(cookie.outbound, cookie.inbound);
         let from = SocketAddr::new(cookie.init_source, source.port());
         self.accept_offer(ctx, &offer, from);
     }
@@ -129,10 +129,7 @@ impl Association {
     /// RFC 9260 §5.2.4 A: as after an ABORT and a new COOKIE ECHO, but the
     /// application keeps its association.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
-        self.local_tag = cookie.local_tag;
-        self.initial_tsn = cookie.local_tsn;
-        self.tie_tags = (0, 0);
-        self.initiator = false;
+        self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));
         self.send.queue.inherit(&mut before.queue);
         // RFC 9260 §11.2.2: what the peer has not acknowledged is lost with the association before.

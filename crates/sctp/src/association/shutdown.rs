@@ -174,7 +174,7 @@ impl Association {
             State::ShutdownSent | State::ShutdownAckSent => {
                 // RFC 9260 §6.4: to where the SHUTDOWN ACK came from; §5.4: but to no unverified address.
                 let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
-                let packet = FinalPacket::new(self.ends(path), self.header(self.peer_tag), |bytes| {
+                let packet = FinalPacket::new(self.ends(path), self.identity.header_to_peer(), |bytes| {
                     ShutdownComplete { reflected: false }.emit(bytes);
                 });
                 self.send_final(ctx, packet);
@@ -183,7 +183,8 @@ impl Association {
             // RFC 9260 §8.5.1 E, §9.2: of a former association: answered as if there were none,
             // and the handshake goes on.
             State::CookieWait(_) | State::CookieEchoed(_) => {
-                let packet = FinalPacket::new(self.ends(path), self.header(self.local_tag), |bytes| {
+                let header = self.identity.header(self.identity.local_tag());
+                let packet = FinalPacket::new(self.ends(path), header, |bytes| {
                     ShutdownComplete { reflected: true }.emit(bytes);
                 });
                 ctx.final_packets.push_back(packet);

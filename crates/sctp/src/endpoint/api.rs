@@ -6,6 +6,7 @@
 //! Home of RFC 9260 §11.1.2 to §11.1.7.
 
 use super::{AssociationId, Endpoint};
+use crate::association::identity::Identity;
 use crate::association::state::Init;
 use crate::association::{Association, Start, State, path_to};
 use crate::config::Config;
@@ -151,14 +152,10 @@ impl Endpoint {
         let start = Start {
             id,
             config,
-            local_port,
-            peer_port: ask.peer_port,
-            local_tag,
-            initial_tsn,
+            identity: Identity::new((local_port, ask.peer_port), local_tag, initial_tsn, true),
             streams,
             paths,
             rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
-            initiator: true,
             state: State::CookieWait(Init::default()),
             auth,
         };

@@ -40,8 +40,7 @@ impl Endpoint {
         let stranger = known.is_none();
         // RFC 5061 §5.2 D2: an ASCONF may come from an address that is only now becoming the peer's.
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
-        let ports =
-            association.local_port == header.target_port && association.peer_port == header.source_port;
+        let ports = association.identity.has_ports_of(header);
         // RFC 9260 §8.4: an association is between two ports; RFC 5061 §5.3 F13: what the peer has given up is no address of
         // it. From an address that was never told of, nothing counts, but the peer may have more than are kept here.
         if !ports || known.is_none() && association.paths.had(packet.source.ip()) {

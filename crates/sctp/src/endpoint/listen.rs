@@ -11,6 +11,7 @@ use crate::association::auth::keys::RANDOM;
 use crate::association::collision::Answer;
 use crate::association::extensions::Extensions;
 use crate::association::handshake::write_addresses;
+use crate::association::identity::Identity;
 use crate::association::negotiate::{Offer, Refusal, read};
 use crate::association::outbound::packet::FinalPacket;
 use crate::association::{Association, Start, State, locals_for};
@@ -61,7 +62,7 @@ impl Endpoint {
                     association.invalidate_fast_path();
                     let answer = association.answer_init(&offer, packet.source.ip(), fresh);
                     if let Answer::InitAck { tag, .. } = answer
-                        && tag == association.local_tag
+                        && tag == association.identity.local_tag()
                         && let Some(auth) = &association.auth
                     {
                         // RFC 4895 §6.1: with the tag goes the random number.
@@ -224,21 +225,21 @@ impl Endpoint {
             Start {
                 id,
                 config,
-                local_port: cookie.local_port,
-                peer_port: cookie.peer_port,
-                local_tag: cookie.local_tag,
-                initial_tsn: cookie.local_tsn,
+                identity: Identity::new(
+                    (cookie.local_port, cookie.peer_port),
+                    cookie.local_tag,
+                    cookie.local_tsn,
+                    false,
+                ),
                 streams: 1,
                 paths: vec![path],
                 rng: self.rng.fork(&format!("association/{}/{}", id.slot, id.generation)),
-                initiator: false,
                 state: State::Closed,
                 auth: self.auth_of(cookie),
             },
             now,
         ));
-        association.outbound_streams = cookie.outbound;
-        association.inbound_streams = cookie.inbound;
+        association.streams.set(cookie.outbound, cookie.inbound);
         let (mut ctx, _) = self.context(now);
         association.accept_cookie(&mut ctx, cookie, packet.source);
         association.establish(&mut ctx);
@@ -248,8 +249,8 @@ impl Endpoint {
             port: cookie.local_port,
             peer_port: cookie.peer_port,
             peer: cookie.init_source,
-            outbound_streams: association.outbound_streams,
-            inbound_streams: association.inbound_streams,
+            outbound_streams: association.streams.outbound(),
+            inbound_streams: association.streams.inbound(),
         };
         self.events.push_back(event);
         if let Some(code) = association.peer_adaptation {

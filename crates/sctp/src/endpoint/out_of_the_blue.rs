@@ -71,7 +71,7 @@ impl Endpoint {
         let Some(association) = self.alive(slot) else {
             return;
         };
-        let reflected = view.header.tag == association.peer_tag && association.peer_tag != 0;
+        let reflected = view.header.tag == association.identity.peer_tag() && view.header.tag != 0;
         let opening = matches!(association.state, State::CookieWait(_) | State::CookieEchoed(_));
         let first = view.chunks().flatten().find(|chunk| {
             matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::ShutdownAck(_))

@@ -100,7 +100,8 @@ impl Endpoint {
             self.retire(now, slot);
             return;
         }
-        let moved = place.tag != Some(association.local_tag) || place.changes != association.paths.changes();
+        let moved = place.tag != Some(association.identity.local_tag())
+            || place.changes != association.paths.changes();
         let next = association.timeout_before(place.armed);
         if !place.queued {
             place.queued = true;
@@ -145,15 +146,15 @@ impl Endpoint {
         let Some(association) = &place.association else {
             return;
         };
-        if place.tag != Some(association.local_tag) {
-            if let Some(old) = place.tag.replace(association.local_tag) {
+        if place.tag != Some(association.identity.local_tag()) {
+            if let Some(old) = place.tag.replace(association.identity.local_tag()) {
                 self.demux.remove_tag(old);
             } else {
-                *self.ports.entry(association.local_port).or_insert(0) += 1;
+                *self.ports.entry(association.identity.local_port()).or_insert(0) += 1;
             }
-            self.demux.add_tag(association.local_tag, slot);
+            self.demux.add_tag(association.identity.local_tag(), slot);
         }
-        let (peer_port, local_port) = (association.peer_port, association.local_port);
+        let (peer_port, local_port) = (association.identity.peer_port(), association.identity.local_port());
         if place.changes == association.paths.changes() {
             return;
         }
@@ -183,15 +184,15 @@ impl Endpoint {
         let place = &mut self.slots[slot as usize];
         if let Some(tag) = place.tag.take() {
             self.demux.remove_tag(tag);
-            if place.association.as_ref().is_some_and(|association| !association.initiator) {
+            if place.association.as_ref().is_some_and(|association| !association.identity.is_initiator()) {
                 self.used_cookies.add(now, self.config.cookie_life + listen::MAX_PRESERVED, tag);
             }
             if let Some(association) = &place.association
-                && let Some(count) = self.ports.get_mut(&association.local_port)
+                && let Some(count) = self.ports.get_mut(&association.identity.local_port())
             {
                 *count -= 1;
                 if *count == 0 {
-                    self.ports.remove(&association.local_port);
+                    self.ports.remove(&association.identity.local_port());
                 }
             }
         }

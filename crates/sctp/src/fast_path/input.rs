@@ -31,8 +31,7 @@ impl Endpoint {
         let expected = association.fast_path == FastPath::Eligible
             && known.address == packet.source
             && !known.removed
-            && association.local_port == header.target_port
-            && association.peer_port == header.source_port;
+            && association.identity.has_ports_of(header);
         if !expected {
             return false;
         }

@@ -57,7 +57,7 @@ impl Association {
         let index = self.sack_path();
         let limit = self.address(index, out, *tag);
         let bytes = out.push_with(|buffer| {
-            let packet = OpenPacket::begin(buffer, self.header(self.peer_tag));
+            let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
             self.emit_sack(packet.start() + limit, buffer);
             packet.finish(buffer);
             buffer.len() - packet.start()

@@ -169,8 +169,8 @@ impl Association {
     /// cannot be cut again).
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
         // RFC 9260 §8.5, §8.5.1 A, D: the tag that INIT or INIT ACK of the peer has told; 0 with an INIT.
-        let verification = if matches!(job, Job::Init(_)) { 0 } else { self.peer_tag };
-        let packet = OpenPacket::begin(buffer, self.header(verification));
+        let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };
+        let packet = OpenPacket::begin(buffer, self.identity.header(verification));
         let start = packet.start();
         let end = start + limit - self.auth_room();
         match job {
@@ -220,7 +220,7 @@ impl Association {
         tag: u64,
         alone: bool,
     ) {
-        let packet = OpenPacket::begin(buffer, self.header(self.peer_tag));
+        let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
         self.account_idle(ctx.now, index);
         self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
         self.send.queue.packet_done();

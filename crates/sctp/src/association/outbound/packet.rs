@@ -88,12 +88,6 @@ impl FinalPacket {
 }
 
 impl Association {
-    /// The common header of a packet to the peer, with `tag`.
-    #[inline(always)]
-    pub(crate) fn header(&self, tag: u32) -> Header {
-        Header { source_port: self.local_port, target_port: self.peer_port, tag }
-    }
-
     /// The local and the peer's address of a path.
     pub(in crate::association) fn ends(&self, path: usize) -> (SocketAddr, SocketAddr) {
         let path = self.paths.get(path);

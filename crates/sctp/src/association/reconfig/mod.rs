@@ -91,7 +91,7 @@ impl Reconfig {
 impl Association {
     /// The state of re-configuration, begun with the first chunk or wish.
     fn reconfig(&mut self) -> &mut Reconfig {
-        let (initial, peer) = (self.initial_tsn, self.recv.initial_tsn());
+        let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
         self.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)))
     }
 
@@ -109,7 +109,7 @@ impl Association {
     pub(crate) fn reset_streams(&mut self, direction: Direction, streams: &[u16]) -> Result<(), ResetError> {
         self.may_ask()?;
         let (outgoing, incoming) = (direction.is_outgoing(), direction.is_incoming());
-        let (out_limit, in_limit) = (self.outbound_streams, self.inbound_streams);
+        let (out_limit, in_limit) = (self.streams.outbound(), self.streams.inbound());
         if streams.iter().any(|&s| outgoing && s >= out_limit || incoming && s >= in_limit) {
             return Err(ResetError::NoSuchStream);
         }
@@ -171,8 +171,8 @@ impl Association {
         self.may_ask()?;
         let most = |have: u16, more: u16| have.checked_add(more).is_none();
         if outgoing == 0 && incoming == 0
-            || most(self.outbound_streams, outgoing)
-            || most(self.inbound_streams, incoming)
+            || most(self.streams.outbound(), outgoing)
+            || most(self.streams.inbound(), incoming)
         {
             return Err(ResetError::TooManyStreams);
         }

@@ -344,7 +344,7 @@ impl Association {
             }
             (Ask::Add { outgoing, incoming, .. }, kind) => match failed {
                 None if kind == Kind::AddOutgoing => {
-                    self.outbound_streams = self.outbound_streams.saturating_add(*outgoing);
+                    self.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
                 // The peer's own request adds them.

@@ -191,7 +191,7 @@ impl Association {
 
     /// RFC 6525 §5.2.2: the peer's streams begin anew.
     fn reset_incoming(&mut self, ctx: &mut Ctx<'_>, number: u32, last: u32, streams: Vec<u16>) -> Said {
-        if streams.last().is_some_and(|&stream| stream >= self.inbound_streams) {
+        if streams.last().is_some_and(|&stream| stream >= self.streams.inbound()) {
             return say(result::WRONG_STREAM);
         }
         if self.reconfig().deferred.is_some() {
@@ -293,7 +293,7 @@ impl Association {
 
     /// RFC 6525 §5.2.3: the peer wants our streams to begin anew.
     fn reset_outgoing(&mut self, ctx: &mut Ctx<'_>, number: u32, streams: Vec<u16>) -> Said {
-        if streams.last().is_some_and(|&stream| stream >= self.outbound_streams) {
+        if streams.last().is_some_and(|&stream| stream >= self.streams.outbound()) {
             return say(result::WRONG_STREAM);
         }
         // What waits without a number belongs to what is to end, too.
@@ -375,10 +375,10 @@ impl Association {
         if more == 0 {
             return say(result::NOTHING);
         }
-        if self.inbound_streams.checked_add(more).is_none_or(|streams| streams > limit) {
+        if self.streams.inbound().checked_add(more).is_none_or(|streams| streams > limit) {
             return say(result::DENIED);
         }
-        self.inbound_streams += more;
+        self.streams.add_inbound(more);
         self.recv.add_streams(more);
         ctx.events.push_back(Event::StreamsAdded { id: self.id, outgoing: 0, incoming: more });
         if let Some(number) = awaited {
@@ -391,7 +391,7 @@ impl Association {
     /// RFC 6525 §5.2.6: the peer wants us to send on more streams.
     fn add_outgoing(&mut self, number: u32, more: u16) -> Said {
         let limit = self.config.max_streams;
-        let fits = self.outbound_streams.checked_add(more).is_some_and(|streams| streams <= limit);
+        let fits = self.streams.outbound().checked_add(more).is_some_and(|streams| streams <= limit);
         let reconfig = self.reconfig();
         if more == 0 {
             return say(result::NOTHING);

@@ -135,7 +135,7 @@ impl Association {
                 };
                 path.congestion.on_acked(ctx.now, acked);
                 // RFC 9260 §8.1: the association's counter, too.
-                self.errors.clear();
+                self.paths.clear_errors();
                 if revived {
                     self.on_path_up(ctx, index, true);
                 }
@@ -284,9 +284,9 @@ impl Association {
         }
         if count_error {
             let health = self.paths.at(index).on_error(ctx.now, most);
-            self.errors.count(ctx.now);
+            self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.errors.is_exceeded(&self.config, ctx.now) {
+            if self.paths.are_silent(&self.config, ctx.now) {
                 // RFC 9260 §8.1: the peer is unreachable.
                 self.give_up(ctx);
                 return;

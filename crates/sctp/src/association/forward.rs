@@ -140,7 +140,7 @@ impl Association {
             // RFC 9260 §8.1, §8.2: an answered FORWARD TSN shows as much as acknowledged DATA.
             path.one_packet = false;
             let revived = path.on_answer(ctx.now);
-            self.errors.clear();
+            self.paths.clear_errors();
             if revived {
                 self.on_path_up(ctx, index, true);
             }

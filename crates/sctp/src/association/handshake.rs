@@ -270,7 +270,7 @@ impl Association {
         self.outbox.cookie_echo = false;
         self.outbox.handshake_repeated = false;
         self.state = State::Established;
-        self.errors.clear();
+        self.paths.clear_errors();
         self.stats.established = Some(ctx.now);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Established);
         self.begin_heartbeats(ctx);

@@ -4,7 +4,7 @@
 //! Packets come in by [`inbound`], which marks; [`outbound`] alone builds
 //! packets. What the application asks for is here.
 //!
-//! Home of RFC 9260 §14.2. The error counter of §8.1 is `error_counter`.
+//! Home of RFC 9260 §14.2.
 
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
@@ -12,7 +12,6 @@ pub(crate) mod asconf;
 pub(crate) mod auth;
 mod burst;
 pub(crate) mod collision;
-mod error_counter;
 pub(crate) mod extensions;
 mod forward;
 pub(crate) mod handshake;
@@ -51,7 +50,6 @@ use anabranch_congestion::Controller;
 use asconf::Asconf;
 use auth::Auth;
 use burst::BurstLimit;
-use error_counter::ErrorCounter;
 use extensions::Extensions;
 use identity::Identity;
 use negotiate::in_scope;
@@ -94,6 +92,11 @@ impl Ctx<'_> {
     /// The local addresses for an association with a peer at this address.
     pub(crate) fn locals_for(&self, peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
         locals_for(self.locals, peer)
+    }
+
+    /// What the interface of a local address takes.
+    fn mtu_of(&self, local: SocketAddr) -> u32 {
+        self.locals.iter().find(|other| other.address == local).map_or(1500, |local| local.mtu)
     }
 }
 
@@ -165,8 +168,6 @@ pub(crate) struct Association {
     /// RE-CONFIG, once it is used.
     pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
     pub(crate) stats: AssociationStats,
-    /// Consecutive errors of the whole association.
-    pub(crate) errors: ErrorCounter,
     /// Where DATA last came from: SACKs go there.
     pub(crate) data_from: usize,
     pub(crate) rng: Rng,
@@ -198,7 +199,7 @@ impl Association {
     pub(crate) fn new(start: Start, now: Instant) -> Self {
         let Start { id, config, identity, streams, .. } = start;
         let initial_tsn = identity.initial_tsn();
-        let paths = Paths::new(start.paths);
+        let paths = Paths::new(start.paths, now);
         let segment = paths.get(0).chunk_limit() as u64;
         let mut association = Self {
             id,
@@ -218,7 +219,6 @@ impl Association {
             ecn: EcnState::default(),
             reconfig: None,
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
-            errors: ErrorCounter::new(now),
             data_from: 0,
             rng: start.rng,
             largest: 0,
@@ -486,6 +486,5 @@ impl Association {
 pub(crate) fn path_to(config: &Config, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
     let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();
     let source = source_for(&sources, address.ip(), turn)?;
-    let mtu = ctx.locals.iter().find(|local| local.address == source).map_or(1500, |local| local.mtu);
-    Some(Path::new(config, address, source, mtu, ctx.now))
+    Some(Path::new(config, address, source, ctx.mtu_of(source), ctx.now))
 }

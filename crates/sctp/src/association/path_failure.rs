@@ -121,7 +121,7 @@ impl Association {
         self.timers.stop(Timer::HeartbeatLost(index));
         // RFC 9260 §8.1: not while data says otherwise.
         if self.send.outstanding.is_empty() {
-            self.errors.clear();
+            self.paths.clear_errors();
         }
         if verified.confirmed || verified.revived {
             self.on_path_up(ctx, index, verified.revived);
@@ -157,10 +157,10 @@ impl Association {
         // RFC 9260 §8.1, §5.4: only the path in use, and no unverified one, counts for the association.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
-            self.errors.count(ctx.now);
+            self.paths.count_error(ctx.now);
         }
         self.on_health(ctx, index, health);
-        if self.errors.is_exceeded(&self.config, ctx.now) {
+        if self.paths.are_silent(&self.config, ctx.now) {
             self.give_up(ctx);
             return;
         }

@@ -50,7 +50,7 @@ impl Association {
     /// Acts on a good cookie from `source`. False when it changes nothing and
     /// the rest of the packet must not be processed.
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
-        let path = self.paths.find(source.ip()).unwrap_or(self.paths.current());
+        let path = self.paths.find_or_current(source.ip());
         match self.case(cookie) {
             Case::Restart => {
                 if matches!(self.state, State::ShutdownAckSent) {
@@ -78,7 +78,7 @@ impl Association {
                     self.emit_established(ctx);
                 } else {
                     // RFC 9260 §8.1: the peer lives; what was sent until now it could not take.
-                    self.errors.clear();
+                    self.paths.clear_errors();
                 }
             }
         }
@@ -88,7 +88,7 @@ impl Association {
 
     /// Asks for a COOKIE ACK to where the COOKIE ECHO came from.
     pub(crate) fn acknowledge_cookie(&mut self, source: SocketAddr) {
-        let path = self.paths.find(source.ip()).unwrap_or(self.paths.current());
+        let path = self.paths.find_or_current(source.ip());
         self.outbox.cookie_ack = Some(path as u8);
         if !self.paths.get(path).confirmed {
             // RFC 9260 §5.4: only together with a HEARTBEAT.
@@ -136,19 +136,7 @@ impl Association {
         self.emit_undelivered(ctx, before.undelivered());
         self.timers.stop_all();
         self.outbox = super::Outbox::default();
-        for index in 0..self.paths.len() {
-            let config = self.config.clone();
-            let path = self.paths.at(index);
-            path.flight = 0;
-            path.earliest = 0;
-            path.timed = None;
-            path.one_packet = false;
-            path.errors = 0;
-            path.active = true;
-            path.potentially_failed = false;
-            path.moved = 0;
-            path.reset_congestion(&config);
-        }
+        self.paths.restart(&self.config);
         self.ecn = super::EcnState::default();
         let segment = self.paths.get(0).chunk_limit() as u64;
         let received = std::mem::replace(&mut self.recv, RecvHalf::new(&self.config, 0, 0, segment));

@@ -251,9 +251,8 @@ impl Endpoint {
     ) {
         let first = chunks.next_raw().and_then(Result::ok);
         self.with(now, slot, |association, ctx| {
-            let path = association.paths.find(packet.source.ip());
             let arrived = Arrived {
-                path: path.unwrap_or(association.paths.current()),
+                path: association.paths.find_or_current(packet.source.ip()),
                 source: packet.source,
                 ecn: packet.ecn,
                 tag: packet.tag,

@@ -142,7 +142,7 @@ impl Association {
         };
         path.congestion.on_acked(ctx.now, acked);
         let earliest = path.earliest_unsure || taken.begin <= path.earliest;
-        self.errors.clear();
+        self.paths.clear_errors();
         if revived {
             self.revive(ctx, index);
         }

@@ -3,7 +3,7 @@
 //! Owns the rules of the error counter of a path.
 //!
 //! Home of RFC 9260 §8.2 and of RFC 7829 §3; the association's own counter
-//! (RFC 9260 §8.1) is in `association`.
+//! (RFC 9260 §8.1) is `error_counter`.
 
 use super::Path;
 use anabranch_base::Instant;

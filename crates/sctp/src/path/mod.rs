@@ -9,6 +9,7 @@
 //! Home of RFC 9260 §14.3.
 
 mod congestion;
+mod error_counter;
 pub(crate) mod health;
 pub(crate) mod heartbeat;
 pub(crate) mod icmp;
@@ -133,6 +134,19 @@ impl Path {
     pub(crate) fn reset_congestion(&mut self, config: &Config) {
         self.congestion = congestion::begin(config, self.chunk_limit() as u64, self.address.is_ipv6());
         self.loss_control = loss_control::LossControl::new(config);
+    }
+
+    /// RFC 9260 §5.2.4 A: the peer has restarted: nothing is on its way, and all it did before counts no more.
+    fn restart(&mut self, config: &Config) {
+        self.flight = 0;
+        self.earliest = 0;
+        self.timed = None;
+        self.one_packet = false;
+        self.errors = 0;
+        self.active = true;
+        self.potentially_failed = false;
+        self.moved = 0;
+        self.reset_congestion(config);
     }
 
     /// The peer does not list this address: nothing goes there, not even a probe.

@@ -1,11 +1,14 @@
 //! Which destination a packet goes to.
 //!
-//! Owns the list of paths, the primary, and the choice of an alternate for new
+//! Owns the list of paths, the primary, the errors on all of them together, and the choice of an alternate for new
 //! data, retransmissions and SACKs.
 //!
 //! Home of RFC 9260 §6.4 and §6.4.1, and of RFC 7829 §4 and §5.
 
 use super::Path;
+use super::error_counter::ErrorCounter;
+use crate::config::Config;
+use anabranch_base::Instant;
 use std::net::{IpAddr, SocketAddr};
 
 /// The paths of an association, by index; an index never changes its meaning.
@@ -17,14 +20,16 @@ pub(crate) struct Paths {
     current: usize,
     /// How often addresses were put in or taken out, or had another UDP port.
     changes: u32,
+    /// Consecutive errors on all of them together.
+    errors: ErrorCounter,
 }
 
 impl Paths {
-    pub(crate) fn new(mut list: Vec<Path>) -> Self {
+    pub(crate) fn new(mut list: Vec<Path>, now: Instant) -> Self {
         assert!(!list.is_empty(), "an association without a path");
         // Paths are large, and most associations have one.
         list.shrink_to_fit();
-        Self { list, primary: 0, current: 0, changes: 1 }
+        Self { list, primary: 0, current: 0, changes: 1, errors: ErrorCounter::new(now) }
     }
 
     #[inline]
@@ -90,8 +95,14 @@ impl Paths {
         }
     }
 
+    /// The path of an address that the peer has now.
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)
+    }
+
+    /// The path of an address; where it is none, that of data.
+    pub(crate) fn find_or_current(&self, address: IpAddr) -> usize {
+        self.find(address).unwrap_or(self.current)
     }
 
     /// It was an address of the peer, which has given it up (RFC 5061 §5.3 F13).
@@ -113,6 +124,27 @@ impl Paths {
     #[inline]
     pub(crate) fn current(&self) -> usize {
         self.current
+    }
+
+    /// RFC 9260 §5.2.4 A: the peer has restarted.
+    pub(crate) fn restart(&mut self, config: &Config) {
+        self.list.iter_mut().for_each(|path| path.restart(config));
+    }
+
+    /// RFC 9260 §8.1: the peer has shown that it is there.
+    #[inline]
+    pub(crate) fn clear_errors(&mut self) {
+        self.errors.clear();
+    }
+
+    /// RFC 9260 §8.1: one more retransmission in a row, or HEARTBEAT without an answer.
+    pub(crate) fn count_error(&mut self, now: Instant) {
+        self.errors.count(now);
+    }
+
+    /// RFC 9260 §8.1: whether the peer is unreachable.
+    pub(crate) fn are_silent(&self, config: &Config, now: Instant) -> bool {
+        self.errors.is_exceeded(config, now)
     }
 
     /// A path has failed, come back, or been verified: choose anew where data goes.

@@ -210,9 +210,8 @@ impl Association {
                 }
                 continue;
             };
-            let mtu = ctx.locals.iter().find(|local| local.address == source).map_or(1500, |local| local.mtu);
             let config = self.config.clone();
-            self.paths.at(index).leave_from(&config, source, mtu);
+            self.paths.at(index).leave_from(&config, source, ctx.mtu_of(source));
             if self.paths.get(index).confirmed {
                 self.schedule_heartbeat(ctx, index);
                 self.begin_mtu_search(ctx, index);
@@ -407,9 +406,9 @@ impl Association {
             return;
         }
         let index = path.filter(|&path| !self.paths.get(path).removed).unwrap_or(self.paths.current());
-        self.errors.count(ctx.now);
+        self.paths.count_error(ctx.now);
         self.paths.at(index).rtt.back_off();
-        if self.errors.is_exceeded(&self.config, ctx.now) {
+        if self.paths.are_silent(&self.config, ctx.now) {
             self.close(ctx, CloseReason::Unreachable);
             return;
         }
@@ -466,7 +465,7 @@ impl Association {
             failed |= result.is_err();
         }
         self.timers.stop(Timer::Asconf);
-        self.errors.clear();
+        self.paths.clear_errors();
         if !self.paths.get(outstanding.path).removed && self.paths.at(outstanding.path).on_answer(ctx.now) {
             self.on_path_up(ctx, outstanding.path, true);
         }

@@ -270,9 +270,9 @@ impl Association {
             let path = self.paths.at(index);
             path.rtt.back_off();
             let health = path.on_error(ctx.now, most);
-            self.errors.count(ctx.now);
+            self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.errors.is_exceeded(&self.config, ctx.now) {
+            if self.paths.are_silent(&self.config, ctx.now) {
                 self.close(ctx, CloseReason::Unreachable);
                 return;
             }

@@ -231,20 +231,19 @@ impl Association {
             self.timers.set(Timer::Reconfig, ctx.now + rto);
             // RFC 9260 §8.1: but not while data says otherwise, as with HEARTBEAT ACK: what the request
             // waits for may never arrive, and it would be answered so for ever.
-            let errors = self.errors;
-            self.on_reconfig_answered(ctx, index);
-            if !self.send.outstanding.is_empty() {
-                self.errors = errors;
+            if self.send.outstanding.is_empty() {
+                self.paths.clear_errors();
             }
+            self.on_reconfig_answered(ctx, index);
             return;
         }
+        self.paths.clear_errors();
         self.on_reconfig_answered(ctx, index);
         self.finish(ctx, number, kind, result, next);
     }
 
     /// RFC 9260 §8.1, §8.2: an answer shows as much as acknowledged DATA, whatever it says.
     fn on_reconfig_answered(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        self.errors.clear();
         let path = self.paths.at(index);
         if path.confirmed && path.on_answer(ctx.now) {
             self.on_path_up(ctx, index, true);
@@ -263,7 +262,7 @@ impl Association {
         let Some(mut reconfig) = self.reconfig.take() else {
             return;
         };
-        self.errors.clear();
+        self.paths.clear_errors();
         if let Some(flying) = &mut reconfig.flying {
             for part in flying.parts.iter_mut().filter(|part| part.0 == number) {
                 part.2 = true;

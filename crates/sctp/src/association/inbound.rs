@@ -295,7 +295,7 @@ impl Association {
     /// The end of a packet with DATA: acknowledge now or later.
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
-        self.data_from = arrived.path;
+        self.paths.set_data_from(arrived.path);
         self.recv.count_bytes(arrived.bytes);
         self.schedule_sack(ctx.now);
         if matches!(self.state, State::ShutdownSent) {

@@ -168,8 +168,6 @@ pub(crate) struct Association {
     /// RE-CONFIG, once it is used.
     pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
     pub(crate) stats: AssociationStats,
-    /// Where DATA last came from: SACKs go there.
-    pub(crate) data_from: usize,
     pub(crate) rng: Rng,
     /// Most user bytes in a chunk (AMDCS less the header).
     pub(crate) largest: u32,
@@ -219,7 +217,6 @@ impl Association {
             ecn: EcnState::default(),
             reconfig: None,
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
-            data_from: 0,
             rng: start.rng,
             largest: 0,
             burst: BurstLimit::new(),

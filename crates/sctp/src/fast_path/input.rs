@@ -26,7 +26,7 @@ impl Endpoint {
         let Some(place) = slots.get_mut(slot as usize) else { return false };
         let Some(association) = place.association.as_deref_mut() else { return false };
         let is_data = chunk.kind == Data::KIND;
-        let path = if is_data { association.data_from } else { association.paths.current() };
+        let path = if is_data { association.paths.data_from() } else { association.paths.current() };
         let known = association.paths.get(path);
         let expected = association.fast_path == FastPath::Eligible
             && known.address == packet.source
@@ -88,7 +88,7 @@ impl Association {
             units: offset..offset + 1,
             packet: tag,
         });
-        self.data_from = path;
+        self.paths.set_data_from(path);
         self.schedule_sack(ctx.now);
         if news {
             ctx.events.push_back(Event::Readable { id: self.id, stream: data.stream });

@@ -7,8 +7,9 @@
 
 use super::Path;
 use super::error_counter::ErrorCounter;
-use crate::config::Config;
+use crate::config::{Config, RetransmitPath};
 use anabranch_base::Instant;
+use anabranch_base::trace::SendCause;
 use std::net::{IpAddr, SocketAddr};
 
 /// The paths of an association, by index; an index never changes its meaning.
@@ -18,6 +19,8 @@ pub(crate) struct Paths {
     primary: usize,
     /// Where data goes: the primary, or an alternate while it has failed.
     current: usize,
+    /// Where DATA last came from: SACKs go there.
+    data_from: usize,
     /// How often addresses were put in or taken out, or had another UDP port.
     changes: u32,
     /// Consecutive errors on all of them together.
@@ -29,7 +32,7 @@ impl Paths {
         assert!(!list.is_empty(), "an association without a path");
         // Paths are large, and most associations have one.
         list.shrink_to_fit();
-        Self { list, primary: 0, current: 0, changes: 1, errors: ErrorCounter::new(now) }
+        Self { list, primary: 0, current: 0, data_from: 0, changes: 1, errors: ErrorCounter::new(now) }
     }
 
     #[inline]
@@ -93,6 +96,9 @@ impl Paths {
         if self.current == path {
             self.current = heir;
         }
+        if self.data_from == path {
+            self.data_from = heir;
+        }
     }
 
     /// The path of an address that the peer has now.
@@ -145,6 +151,52 @@ impl Paths {
     /// RFC 9260 §8.1: whether the peer is unreachable.
     pub(crate) fn are_silent(&self, config: &Config, now: Instant) -> bool {
         self.errors.is_exceeded(config, now)
+    }
+
+    /// Where DATA last came from.
+    #[inline]
+    pub(crate) fn data_from(&self) -> usize {
+        self.data_from
+    }
+
+    /// DATA has come from a path.
+    #[inline]
+    pub(crate) fn set_data_from(&mut self, path: usize) {
+        self.data_from = path;
+    }
+
+    /// RFC 9260 §6.4: where SACKs go: where DATA last came from, or, if there is another way, `elsewhere`.
+    #[inline]
+    pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
+        let same = self.data_from;
+        let path = if elsewhere { self.alternate(same).unwrap_or(same) } else { same };
+        // RFC 9260 §5.4: nothing but HEARTBEATs to what is not verified.
+        if self.list[path].confirmed { path } else { self.current }
+    }
+
+    /// RFC 9260 §6.4, §6.4.1: where a chunk goes that was lost, by `cause`, on the way to `last`.
+    pub(crate) fn for_retransmission(&self, choice: RetransmitPath, last: usize, cause: SendCause) -> usize {
+        let move_away = match choice {
+            RetransmitPath::Same => false,
+            RetransmitPath::Timeout => cause != SendCause::Fast,
+            RetransmitPath::All => true,
+        };
+        match move_away.then(|| self.alternate(last)).flatten() {
+            Some(other) => other,
+            _ if self.list[last].is_sound() => last,
+            _ => self.current,
+        }
+    }
+
+    /// RFC 9260 §6.9: a chunk of `size` that was cut before a path MTU shrank cannot be cut again: it goes
+    /// where a packet takes it whole, if there is such a path, `path` first; else IP cuts the packet.
+    pub(crate) fn wide_enough(&self, path: usize, size: usize) -> usize {
+        let n = self.list.len();
+        let takes = |&path: &usize| {
+            let path = &self.list[path];
+            path.is_usable() && path.chunk_limit() >= size
+        };
+        (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
     }
 
     /// A path has failed, come back, or been verified: choose anew where data goes.

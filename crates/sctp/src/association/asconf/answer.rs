@@ -256,9 +256,6 @@ impl Association {
         }
         self.give_up_flight(index);
         self.paths.remove(index, heir);
-        if self.data_from == index {
-            self.data_from = heir;
-        }
         if self.outbox.cookie_ack == Some(index as u8) {
             self.outbox.cookie_ack = Some(heir as u8);
         }

@@ -3,13 +3,13 @@
 //! Owns the order of jobs and the permissions: windows, bursts, Nagle. Decides
 //! and writes nothing.
 //!
-//! Home of RFC 9260 §6.1 (rules A to D), §6.4 and §6.4.1 (the choice of a path).
+//! Home of RFC 9260 §6.1 (rules A to D); the choice of a path (§6.4) is `path/select.rs`.
 
 use super::{Allowed, Job};
 use crate::association::asconf::ControlJob;
 use crate::association::timers::Timer;
 use crate::association::{Association, Ctx, State};
-use crate::config::{RetransmitPath, SackPath};
+use crate::config::SackPath;
 use crate::fast_path::FastPath;
 use crate::path::Path;
 use crate::path::loss_control::LossControl;
@@ -92,43 +92,20 @@ impl Association {
     /// RFC 9260 §6.4: where SACKs go.
     #[inline]
     pub(crate) fn sack_path(&self) -> usize {
-        let same = self.data_from;
-        let path = match self.config.sack_path {
-            // RFC 9260 §6.4: a duplicate hints that the last SACK went the wrong way.
-            SackPath::Other if !self.recv.has_duplicates() => self.paths.alternate(same).unwrap_or(same),
-            _ => same,
-        };
-        // RFC 9260 §5.4: nothing but HEARTBEATs to what is not verified.
-        if self.paths.get(path).confirmed { path } else { self.paths.current() }
+        // RFC 9260 §6.4: a duplicate hints that the last SACK went the wrong way.
+        let elsewhere = self.config.sack_path == SackPath::Other && !self.recv.has_duplicates();
+        self.paths.for_sack(elsewhere)
     }
 
     /// RFC 9260 §6.4, §6.4.1: where a chunk that is marked goes.
     #[cold]
     fn retransmission_path(&self, last: usize, cause: SendCause, length: u32) -> usize {
-        let move_away = match self.config.rtx_path {
-            RetransmitPath::Same => false,
-            RetransmitPath::Timeout => cause != SendCause::Fast,
-            RetransmitPath::All => true,
-        };
-        let path = match move_away.then(|| self.paths.alternate(last)).flatten() {
-            Some(other) => other,
-            _ if self.paths.get(last).is_sound() => last,
-            _ => self.paths.current(),
-        };
-        if length <= self.largest { path } else { self.wide_path(path, length) }
-    }
-
-    /// RFC 9260 §6.9: a chunk that was cut before a path MTU shrank cannot be cut again: it goes
-    /// where a packet takes it whole, if there is such a path; else IP cuts the packet.
-    #[cold]
-    fn wide_path(&self, path: usize, length: u32) -> usize {
-        let n = self.paths.len();
+        let path = self.paths.for_retransmission(self.config.rtx_path, last, cause);
+        if length <= self.largest {
+            return path;
+        }
         let size = self.send.queue.header() + (length as usize).next_multiple_of(4);
-        let takes = |&path: &usize| {
-            let path = self.paths.get(path);
-            path.is_usable() && path.chunk_limit() >= size
-        };
-        (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
+        self.paths.wide_enough(path, size)
     }
 
     /// The path that DATA can go to now, and which.

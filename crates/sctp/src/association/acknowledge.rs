@@ -43,8 +43,8 @@ impl Association {
     pub(super) fn on_acknowledgement(&mut self, ctx: &mut Ctx<'_>, acknowledgement: Acknowledgement<'_>) {
         let recovers_until = self.send.recovery.exit;
         let was_in_recovery = recovers_until.is_some();
-        let mut outcome = self.outcome.take().unwrap_or_default();
-        outcome.fit(self.paths.len(), self.config.rack || self.config.hystart.is_some());
+        let fresh = self.config.rack || self.config.hystart.is_some();
+        let mut outcome = self.send.take_outcome(self.paths.len(), fresh);
         let paths = &self.paths;
         let waiting = |path: usize| {
             let path = paths.get(path);
@@ -57,35 +57,11 @@ impl Association {
             Acknowledgement::NrSack(nr) => self.send.on_nr_sack(ctx.now, nr, waiting, &mut outcome),
             Acknowledgement::Shutdown(tsn) => self.send.on_shutdown(ctx.now, tsn, waiting, &mut outcome),
         };
-        match result {
-            // RFC 9260 §6.2.1 D i: older than what we know.
-            Err(SackError::Old) => {
-                self.outcome = Some(outcome);
-                return;
-            }
-            // RFC 6525 §5.2.4: of the numbering before.
-            Err(SackError::NeverSent) if self.renumbered_lately(ctx.now) => {
-                self.outcome = Some(outcome);
-                return;
-            }
-            // RFC 9260 §12.4: only a SACK has to end the association for that. A SHUTDOWN acknowledges
-            // nothing then: widely used stacks write a TSN of their own into it (interop/README.md).
-            Err(SackError::NeverSent) if matches!(acknowledgement, Acknowledgement::Shutdown(_)) => {
-                self.outcome = Some(outcome);
-                return;
-            }
-            Err(SackError::NeverSent) => {
-                self.outcome = Some(outcome);
-                self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
-                return;
-            }
-            Ok(()) => {}
+        if let Err(error) = result {
+            self.send.keep_outcome(outcome);
+            return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
-        // RFC 9260 §6.1 D: the next burst waits for an acknowledgement. With nothing on its way none
-        // would come, though this may be the same reading of the clock as at the burst before.
-        if self.send.outstanding.is_empty() {
-            self.burst.begin();
-        }
+        self.send.renew_burst();
         if let Some(probing) = &mut self.send.probing {
             probing.answered = true;
         }
@@ -100,7 +76,7 @@ impl Association {
         // or to another path (RFC 5681 §4.3: a loss of what was sent again is one more sign of congestion).
         let reduces = !in_recovery;
         let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
-        let (polls, more) = (self.polls, self.send.queue.unsent_bytes() > 0);
+        let (polls, more) = (self.paths.polls(), self.send.queue.unsent_bytes() > 0);
         let mut lost_on_any = false;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
@@ -185,11 +161,32 @@ impl Association {
         if !outcome.skips.is_empty() {
             self.judge_skipped(ctx.now, &outcome.skips, recovers_until);
         }
-        self.outcome = Some(outcome);
+        self.send.keep_outcome(outcome);
         if self.send.limits.is_some() {
             self.on_forward_answered(ctx, skipped);
         }
         self.after_acknowledgement(ctx);
+    }
+
+    #[cold]
+    fn on_bad_acknowledgement(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        acknowledgement: Acknowledgement<'_>,
+        error: SackError,
+    ) {
+        match (error, acknowledgement) {
+            // RFC 9260 §6.2.1 D i: older than what we know.
+            (SackError::Old, _) => {}
+            // RFC 6525 §5.2.4: of the numbering before.
+            (SackError::NeverSent, _) if self.renumbered_lately(ctx.now) => {}
+            // RFC 9260 §12.4: only a SACK has to end the association for that. A SHUTDOWN acknowledges
+            // nothing then: widely used stacks write a TSN of their own into it (interop/README.md).
+            (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
+            (SackError::NeverSent, _) => {
+                self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
+            }
+        }
     }
 
     /// What follows any acknowledgement, by SACK or SHUTDOWN.
@@ -320,16 +317,6 @@ impl Association {
 
     // Probing a closed window (RFC 9260 §6.1 A).
 
-    /// New data waits, nothing is outstanding, and the window does not let it go.
-    fn is_shut_out(&self) -> bool {
-        if !self.state.may_send_data() || !self.send.outstanding.awaits_nothing() {
-            return false;
-        }
-        let room = usize::MAX;
-        let next = self.send.queue.next_cut(self.largest, room);
-        next.is_some_and(|cut| u64::from(cut.length) > self.send.peer_window)
-    }
-
     /// Begins or ends probing, as the window demands.
     #[inline]
     pub(crate) fn check_probe(&mut self, now: Instant) {
@@ -340,7 +327,7 @@ impl Association {
     }
 
     fn check_probe_idle(&mut self, now: Instant) {
-        if self.is_shut_out() {
+        if self.state.may_send_data() && self.send.is_shut_out() {
             let probing = self.send.probing.get_or_insert(Probing::default());
             if !probing.allowed && !self.timers.is_set(Timer::Probe) {
                 // The first probe after one RTO, the next after twice as long, and so on.
@@ -351,12 +338,6 @@ impl Association {
         } else if self.send.probing.is_some() {
             self.send.probing = None;
             self.timers.stop(Timer::Probe);
-        }
-    }
-
-    pub(super) fn on_probe_timer(&mut self) {
-        if let Some(probing) = &mut self.send.probing {
-            probing.allowed = true;
         }
     }
 

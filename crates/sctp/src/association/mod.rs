@@ -10,7 +10,6 @@ pub(crate) mod abort;
 pub(crate) mod acknowledge;
 pub(crate) mod asconf;
 pub(crate) mod auth;
-mod burst;
 pub(crate) mod collision;
 pub(crate) mod extensions;
 mod forward;
@@ -41,7 +40,6 @@ use crate::path::select::{Paths, source_for};
 use crate::recv::RecvHalf;
 use crate::reliability::Reliability;
 use crate::send::SendHalf;
-use crate::send::sack::SackOutcome;
 use crate::send::undelivered::Undelivered;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
@@ -49,7 +47,6 @@ use anabranch_base::{Instant, Rng};
 use anabranch_congestion::Controller;
 use asconf::Asconf;
 use auth::Auth;
-use burst::BurstLimit;
 use extensions::Extensions;
 use identity::Identity;
 use negotiate::in_scope;
@@ -169,14 +166,7 @@ pub(crate) struct Association {
     pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
     pub(crate) stats: AssociationStats,
     pub(crate) rng: Rng,
-    /// Most user bytes in a chunk (AMDCS less the header).
-    pub(crate) largest: u32,
-    pub(crate) burst: BurstLimit,
-    /// Chances to send so far: calls of `poll_transmit`.
-    pub(crate) polls: u64,
     limit: Option<Limit>,
-    /// The one of the last SACK, kept for its memory.
-    outcome: Option<Box<SackOutcome>>,
     /// The application has asked to close while the handshake was under way.
     pub(crate) shutdown_asked: bool,
 }
@@ -218,11 +208,7 @@ impl Association {
             reconfig: None,
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
             rng: start.rng,
-            largest: 0,
-            burst: BurstLimit::new(),
-            polls: 0,
             limit: None,
-            outcome: None,
             shutdown_asked: false,
             config,
         };
@@ -241,7 +227,7 @@ impl Association {
         let smallest =
             self.paths.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512);
         let largest = (smallest - self.send.queue.header() - self.auth_room()) as u32;
-        self.largest = self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3;
+        self.send.set_largest(self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3);
         self.timers.grow(self.paths.len());
     }
 
@@ -415,7 +401,7 @@ impl Association {
                 Timer::T2Shutdown => self.on_t2_shutdown(ctx),
                 Timer::T5Guard => self.on_t5_guard(ctx),
                 Timer::Sack => self.recv.sack_now(),
-                Timer::Probe => self.on_probe_timer(),
+                Timer::Probe => self.send.allow_probe(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
                 // What is due is given up after any change.
                 Timer::Lifetime => {}

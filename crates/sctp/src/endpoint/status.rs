@@ -97,7 +97,7 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn fragment_size(&self, id: AssociationId) -> usize {
-        self.association(id).map_or(0, |association| association.largest as usize)
+        self.association(id).map_or(0, |association| association.send.largest() as usize)
     }
 
     /// A large message does not hold up those of other streams: both ends know

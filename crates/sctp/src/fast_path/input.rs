@@ -109,13 +109,10 @@ impl Association {
         self.stats.bytes_received += bytes as u64;
         self.stats.sacks_received += 1;
         self.paths.at(from).stats.packets_received += 1;
-        // RFC 9260 §6.1 D, as in `acknowledge`.
-        if self.send.outstanding.is_empty() {
-            self.burst.begin();
-        }
+        self.send.renew_burst();
         let index = usize::from(taken.path);
         let base = self.send.outstanding.base();
-        let (polls, more) = (self.polls, self.send.queue.unsent_bytes() > 0);
+        let (polls, more) = (self.paths.polls(), self.send.queue.unsent_bytes() > 0);
         let path = self.paths.at(index);
         let flight_before = path.flight_before(polls, more);
         path.flight = path.flight.saturating_sub(taken.size);

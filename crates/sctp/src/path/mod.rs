@@ -58,7 +58,7 @@ pub(crate) struct Path {
     pub(crate) congestion: Algorithm,
     /// Bytes of DATA chunks in flight, their headers and padding included.
     pub(crate) flight: u64,
-    /// The last SACK found the window full, after so many chances to send (`Association::polls`).
+    /// The last SACK found the window full, after so many chances to send (`Paths::polls`).
     pub(crate) full_at: Option<u64>,
     /// The lowest offset in flight here, at or after which the search for it begins.
     pub(crate) earliest: u64,

@@ -21,6 +21,8 @@ pub(crate) struct Paths {
     current: usize,
     /// Where DATA last came from: SACKs go there.
     data_from: usize,
+    /// Chances to send so far: calls of `poll_transmit`.
+    polls: u64,
     /// How often addresses were put in or taken out, or had another UDP port.
     changes: u32,
     /// Consecutive errors on all of them together.
@@ -32,7 +34,15 @@ impl Paths {
         assert!(!list.is_empty(), "an association without a path");
         // Paths are large, and most associations have one.
         list.shrink_to_fit();
-        Self { list, primary: 0, current: 0, data_from: 0, changes: 1, errors: ErrorCounter::new(now) }
+        Self {
+            list,
+            primary: 0,
+            current: 0,
+            data_from: 0,
+            polls: 0,
+            changes: 1,
+            errors: ErrorCounter::new(now),
+        }
     }
 
     #[inline]
@@ -151,6 +161,18 @@ impl Paths {
     /// RFC 9260 §8.1: whether the peer is unreachable.
     pub(crate) fn are_silent(&self, config: &Config, now: Instant) -> bool {
         self.errors.is_exceeded(config, now)
+    }
+
+    /// There is a chance to send.
+    #[inline]
+    pub(crate) fn count_poll(&mut self) {
+        self.polls = self.polls.wrapping_add(1);
+    }
+
+    /// Chances to send so far: what a window that was found full is compared by.
+    #[inline]
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls
     }
 
     /// Where DATA last came from.

@@ -2,11 +2,12 @@
 //!
 //! The sending half of an association: [`queue`] holds messages, whole, until
 //! the last of their bytes is acknowledged; [`outstanding`] the chunks that
-//! were cut from them and sent; [`sack`] reads acknowledgements, [`loss`]
+//! were cut from them and sent; [`permission`] says whether more may go; [`sack`] reads acknowledgements, [`loss`]
 //! or [`rack`] decides what was lost, [`retransmit`] what a timeout means. It never sends:
 //! `association::outbound` asks it for the next chunk.
 
 pub(crate) mod abandon;
+mod burst;
 mod bytes;
 mod cancel;
 mod deferred_free;
@@ -14,6 +15,7 @@ pub(crate) mod fragment;
 pub(crate) mod loss;
 mod nr_sack;
 pub(crate) mod outstanding;
+mod permission;
 pub(crate) mod queue;
 pub(crate) mod rack;
 pub(crate) mod retransmit;
@@ -23,9 +25,13 @@ pub(crate) mod scheduler;
 pub(crate) mod undelivered;
 
 use crate::config::Config;
+use burst::BurstLimit;
 use loss::Recovery;
 use outstanding::Outstanding;
 use queue::Queue;
+use sack::SackOutcome;
+
+pub(crate) use permission::Probing;
 
 /// The sending half.
 #[derive(Debug)]
@@ -53,17 +59,11 @@ pub(crate) struct SendHalf {
     sack_work: sack_work_limit::SackWorkLimit,
     /// Messages that may be given up, once there was one.
     pub(crate) limits: Option<Box<abandon::Limits>>,
-}
-
-/// The state of probing a closed window (RFC 9260 §6.1 A).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Probing {
-    /// The timer has run out: one chunk may go although the window is closed.
-    pub(crate) allowed: bool,
-    /// A SACK has come since the last probe: the peer is alive.
-    pub(crate) answered: bool,
-    /// Probes sent so far.
-    pub(crate) sent: u32,
+    /// Most user bytes in a chunk (AMDCS less the header).
+    largest: u32,
+    burst: BurstLimit,
+    /// The one of the last SACK, kept for its memory.
+    outcome: Option<Box<SackOutcome>>,
 }
 
 impl SendHalf {
@@ -93,17 +93,24 @@ impl SendHalf {
             at_once: 0,
             sack_work: sack_work_limit::SackWorkLimit::default(),
             limits: None,
+            largest: 0,
+            burst: BurstLimit::new(),
+            outcome: None,
         }
     }
 
-    /// A probe of a closed window goes out.
-    #[cold]
-    pub(crate) fn record_probe(&mut self) {
-        if let Some(probing) = &mut self.probing {
-            probing.allowed = false;
-            probing.answered = false;
-            probing.sent += 1;
-        }
+    /// Room for what a SACK means to so many paths; `fresh`: somebody wants to know what arrived.
+    #[inline]
+    pub(crate) fn take_outcome(&mut self, paths: usize, fresh: bool) -> Box<SackOutcome> {
+        let mut outcome = self.outcome.take().unwrap_or_default();
+        outcome.fit(paths, fresh);
+        outcome
+    }
+
+    /// Keeps its memory for the next SACK.
+    #[inline]
+    pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
+        self.outcome = Some(outcome);
     }
 
     /// Nothing is waiting, and all that is unacknowledged was given up (RFC 3758 §3.5 A2: finally acked); the peer has

@@ -3,7 +3,7 @@
 //! Owns the order of jobs and the permissions: windows, bursts, Nagle. Decides
 //! and writes nothing.
 //!
-//! Home of RFC 9260 §6.1 (rules A to D); the choice of a path (§6.4) is `path/select.rs`.
+//! Home of RFC 9260 §6.1 (rules B and C; A and D are `send/permission.rs`); the choice of a path (§6.4) is `path/select.rs`.
 
 use super::{Allowed, Job};
 use crate::association::asconf::ControlJob;
@@ -101,7 +101,7 @@ impl Association {
     #[cold]
     fn retransmission_path(&self, last: usize, cause: SendCause, length: u32) -> usize {
         let path = self.paths.for_retransmission(self.config.rtx_path, last, cause);
-        if length <= self.largest {
+        if length <= self.send.largest() {
             return path;
         }
         let size = self.send.queue.header() + (length as usize).next_multiple_of(4);
@@ -220,42 +220,7 @@ impl Association {
     /// New DATA may go, as far as the peer's window, Nagle and bursts are concerned.
     #[inline(always)]
     pub(crate) fn new_allowed(&mut self, now: Instant) -> bool {
-        if self.send.outstanding.is_full() {
-            return false;
-        }
-        let Some(cut) = self.send.queue.next_cut(self.largest, usize::MAX) else {
-            return false;
-        };
-        self.window_takes(cut.length) && !self.is_held_back() && self.burst_allows(now)
-    }
-
-    /// RFC 9260 §6.1 A: the peer has room, or this is a probe.
-    #[inline]
-    pub(super) fn window_takes(&self, length: u32) -> bool {
-        u64::from(length) <= self.send.peer_window || self.may_probe()
-    }
-
-    #[cold]
-    fn may_probe(&self) -> bool {
-        self.send.probing.is_some_and(|probing| probing.allowed) && self.send.outstanding.awaits_nothing()
-    }
-
-    /// Nagle's rule: a packet that is not full waits while anything is unacknowledged.
-    #[inline]
-    fn is_held_back(&self) -> bool {
-        self.config.nagle
-            && matches!(self.state, State::Established)
-            && !self.send.outstanding.awaits_nothing()
-            && self.send.queue.unsent_bytes() < u64::from(self.largest)
-    }
-
-    /// RFC 9260 §6.1 D: Max.Burst packets at one instant, and again when all of them are acknowledged.
-    #[inline]
-    fn burst_allows(&mut self, now: Instant) -> bool {
-        let Some(most) = self.config.max_burst else {
-            return true;
-        };
-        self.burst.allows(most, now, self.send.outstanding.is_empty())
+        self.send.new_allowed(&self.config, matches!(self.state, State::Established), now)
     }
 
     /// The first chunk of a packet with the DATA that is allowed fits into `room` bytes.
@@ -265,13 +230,11 @@ impl Association {
                 self.send.outstanding.next_lost().and_then(|offset| self.send.outstanding.get(offset));
             return entry.is_some_and(|entry| entry.size() as usize <= room);
         }
-        allowed.new
-            && self.send.queue.next_cut(self.largest, room).is_some_and(|cut| self.window_takes(cut.length))
+        allowed.new && self.send.next_new_fits(room)
     }
 
     pub(super) fn cookie_takes_new(&mut self) -> bool {
-        self.send.queue.next_cut(self.largest, usize::MAX).is_some_and(|cut| self.window_takes(cut.length))
-            && !self.send.outstanding.has_lost()
+        self.send.next_new_fits(usize::MAX) && !self.send.outstanding.has_lost()
     }
 
     /// The path new data goes to: the one of the handshake until it is over.
@@ -294,14 +257,14 @@ impl Association {
         if !ctx.trace.on || !self.state.is_up() {
             return;
         }
-        let limit = self.current_limit(ctx.now);
+        let limit = self.current_limit();
         if self.limit != Some(limit) {
             self.limit = Some(limit);
             ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Limited(limit));
         }
     }
 
-    fn current_limit(&mut self, now: Instant) -> Limit {
+    fn current_limit(&self) -> Limit {
         if self.send.queue.unsent_bytes() == 0 && !self.send.outstanding.has_lost() {
             return Limit::Application;
         }
@@ -311,15 +274,14 @@ impl Association {
         if self.send.recovery.exit.is_some() {
             return Limit::Recovery;
         }
-        let cut = self.send.queue.next_cut(self.largest, usize::MAX);
-        if cut.is_some_and(|cut| !self.window_takes(cut.length)) {
+        let cut = self.send.next_cut(usize::MAX);
+        if cut.is_some_and(|cut| !self.send.window_takes(cut.length)) {
             return Limit::Receiver;
         }
         let path = self.paths.get(self.paths.current());
         if path.flight >= path.congestion.window() {
             return Limit::Congestion;
         }
-        let _ = now;
         Limit::Pacing
     }
 }

@@ -93,7 +93,7 @@ impl Association {
     /// Appends packets to `out`; false when nothing is to be sent.
     #[inline]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut Batch, tag: &mut u64) -> bool {
-        self.polls = self.polls.wrapping_add(1);
+        self.paths.count_poll();
         self.transmit_on_fast_path(ctx, out, tag) || self.transmit_any(ctx, out, tag)
     }
 
@@ -223,8 +223,7 @@ impl Association {
         let packet = OpenPacket::begin(buffer, self.identity.header_to_peer());
         self.account_idle(ctx.now, index);
         self.write_fresh(ctx, index, packet.start() + limit, buffer, tag);
-        self.send.queue.packet_done();
-        self.burst.count();
+        self.send.packet_done();
         let path = self.paths.at(index);
         path.last_used = ctx.now;
         path.last_data = ctx.now;
@@ -265,10 +264,10 @@ impl Association {
             if room <= Data::HEADER {
                 break;
             }
-            let Some(cut) = self.send.queue.next_cut(self.largest, room) else {
+            let Some(cut) = self.send.next_cut(room) else {
                 break;
             };
-            if !self.window_takes(cut.length) || !self.shares_key(cut.message) {
+            if !self.send.window_takes(cut.length) || !self.shares_key(cut.message) {
                 break;
             }
             self.write_new(ctx, index, cut, buffer, tag);
@@ -393,8 +392,7 @@ impl Association {
             self.send.recovery.free_packet = false;
         }
         if fresh {
-            self.send.queue.packet_done();
-            self.burst.count();
+            self.send.packet_done();
             self.paths.at(index).last_used = ctx.now;
             self.record_new_sent(ctx.now, index);
         }

@@ -6,44 +6,82 @@
 
 use anabranch_base::Instant;
 
-/// What a deadline is for. The order is the order in which those that are due run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Timer {
-    /// T1-init: INIT has not been answered.
-    T1Init,
-    /// T1-cookie: COOKIE ECHO has not been answered.
-    T1Cookie,
-    /// T2-shutdown: SHUTDOWN or SHUTDOWN ACK has not been answered.
-    T2Shutdown,
-    /// T5-shutdown-guard: the whole shutdown takes too long.
-    T5Guard,
-    /// A delayed SACK.
-    Sack,
-    /// A probe of a closed window.
-    Probe,
-    /// A RE-CONFIG request has not been answered (RFC 6525 §5.1.1).
-    Reconfig,
-    /// The lifetime of a message ends (RFC 3758).
-    Lifetime,
-    /// T4: an ASCONF has not been answered (RFC 5061 §5.1).
-    Asconf,
-    /// RFC 8985: something on a path is lost by now, or its tail is to be probed.
-    Loss(usize),
-    /// T3-rtx of a path.
-    T3Rtx(usize),
-    /// The next packet to a path may go, by its pace.
-    Pace(usize),
-    /// The next HEARTBEAT to a path.
-    Heartbeat(usize),
-    /// A HEARTBEAT to a path has not been answered within its RTO.
-    HeartbeatLost(usize),
-    /// A probe of a path's MTU has not been answered, or it is time to try a larger one (RFC 8899
-    /// §5.1.1: PROBE_TIMER, PMTU_RAISE_TIMER).
-    PathMtu(usize),
+/// Makes of one list the enum and the places in the table: those that an association has once, then those of each path.
+macro_rules! timers {
+    (
+        once { $($(#[$about:meta])* $once:ident,)* }
+        each_path { $($(#[$path_about:meta])* $each:ident,)* }
+    ) => {
+        /// What a deadline is for. The order is the order in which those that are due run.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Timer {
+            $($(#[$about])* $once,)*
+            $($(#[$path_about])* $each(usize),)*
+        }
+
+        const ONCE: &[Timer] = &[$(Timer::$once,)*];
+        const EACH_PATH: &[fn(usize) -> Timer] = &[$(Timer::$each,)*];
+
+        /// Places of the timers, among those that an association has once, or among those of a path.
+        enum Once { $($once,)* }
+        enum EachPath { $($each,)* }
+
+        impl Timer {
+            #[inline]
+            fn place(self) -> usize {
+                match self {
+                    $(Self::$once => Once::$once as usize,)*
+                    $(Self::$each(path) => ONCE.len() + EACH_PATH.len() * path + EachPath::$each as usize,)*
+                }
+            }
+
+            fn at_place(place: usize) -> Self {
+                match place.checked_sub(ONCE.len()) {
+                    None => ONCE[place],
+                    Some(beyond) => EACH_PATH[beyond % EACH_PATH.len()](beyond / EACH_PATH.len()),
+                }
+            }
+        }
+    };
 }
 
-const SINGLE: usize = 9;
-const PER_PATH: usize = 6;
+timers! {
+    once {
+        /// T1-init: INIT has not been answered.
+        T1Init,
+        /// T1-cookie: COOKIE ECHO has not been answered.
+        T1Cookie,
+        /// T2-shutdown: SHUTDOWN or SHUTDOWN ACK has not been answered.
+        T2Shutdown,
+        /// T5-shutdown-guard: the whole shutdown takes too long.
+        T5Guard,
+        /// A delayed SACK.
+        Sack,
+        /// A probe of a closed window.
+        Probe,
+        /// A RE-CONFIG request has not been answered (RFC 6525 §5.1.1).
+        Reconfig,
+        /// The lifetime of a message ends (RFC 3758).
+        Lifetime,
+        /// T4: an ASCONF has not been answered (RFC 5061 §5.1).
+        Asconf,
+    }
+    each_path {
+        /// RFC 8985: something on a path is lost by now, or its tail is to be probed.
+        Loss,
+        /// T3-rtx of a path.
+        T3Rtx,
+        /// The next packet to a path may go, by its pace.
+        Pace,
+        /// The next HEARTBEAT to a path.
+        Heartbeat,
+        /// A HEARTBEAT to a path has not been answered within its RTO.
+        HeartbeatLost,
+        /// A probe of a path's MTU has not been answered, or it is time to try a larger one (RFC 8899
+        /// §5.1.1: PROBE_TIMER, PMTU_RAISE_TIMER).
+        PathMtu,
+    }
+}
 
 /// The table. An absent deadline is `Instant::MAX`.
 #[derive(Debug)]
@@ -55,12 +93,15 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new(paths: usize) -> Self {
-        Self { deadlines: vec![Instant::MAX; SINGLE + PER_PATH * paths].into(), floor: Instant::MAX }
+        Self {
+            deadlines: vec![Instant::MAX; ONCE.len() + EACH_PATH.len() * paths].into(),
+            floor: Instant::MAX,
+        }
     }
 
     /// Makes room for more paths.
     pub(crate) fn grow(&mut self, paths: usize) {
-        let size = SINGLE + PER_PATH * paths;
+        let size = ONCE.len() + EACH_PATH.len() * paths;
         if self.deadlines.len() != size {
             let mut deadlines = std::mem::take(&mut self.deadlines).into_vec();
             deadlines.resize(size, Instant::MAX);
@@ -69,58 +110,20 @@ impl Timers {
     }
 
     #[inline]
-    fn index(timer: Timer) -> usize {
-        match timer {
-            Timer::T1Init => 0,
-            Timer::T1Cookie => 1,
-            Timer::T2Shutdown => 2,
-            Timer::T5Guard => 3,
-            Timer::Sack => 4,
-            Timer::Probe => 5,
-            Timer::Reconfig => 6,
-            Timer::Lifetime => 7,
-            Timer::Asconf => 8,
-            Timer::Loss(path) => SINGLE + PER_PATH * path,
-            Timer::T3Rtx(path) => SINGLE + PER_PATH * path + 1,
-            Timer::Pace(path) => SINGLE + PER_PATH * path + 2,
-            Timer::Heartbeat(path) => SINGLE + PER_PATH * path + 3,
-            Timer::HeartbeatLost(path) => SINGLE + PER_PATH * path + 4,
-            Timer::PathMtu(path) => SINGLE + PER_PATH * path + 5,
-        }
-    }
-
-    fn timer(index: usize) -> Timer {
-        let path = index.saturating_sub(SINGLE) / PER_PATH;
-        match index {
-            0 => Timer::T1Init,
-            1 => Timer::T1Cookie,
-            2 => Timer::T2Shutdown,
-            3 => Timer::T5Guard,
-            4 => Timer::Sack,
-            5 => Timer::Probe,
-            6 => Timer::Reconfig,
-            7 => Timer::Lifetime,
-            8 => Timer::Asconf,
-            _ => match (index - SINGLE) % PER_PATH {
-                0 => Timer::Loss(path),
-                1 => Timer::T3Rtx(path),
-                2 => Timer::Pace(path),
-                3 => Timer::Heartbeat(path),
-                4 => Timer::HeartbeatLost(path),
-                _ => Timer::PathMtu(path),
-            },
-        }
-    }
-
-    #[inline]
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        self.deadlines[Self::index(timer)] = at;
+        self.deadlines[timer.place()] = at;
         self.floor = self.floor.min(at);
     }
 
     #[inline]
     pub(crate) fn stop(&mut self, timer: Timer) {
-        self.deadlines[Self::index(timer)] = Instant::MAX;
+        self.deadlines[timer.place()] = Instant::MAX;
+    }
+
+    /// Stops all timers of a path.
+    pub(crate) fn stop_path(&mut self, path: usize) {
+        let first = ONCE.len() + EACH_PATH.len() * path;
+        self.deadlines[first..first + EACH_PATH.len()].fill(Instant::MAX);
     }
 
     pub(crate) fn stop_all(&mut self) {
@@ -130,12 +133,12 @@ impl Timers {
     /// When it runs out, `Instant::MAX` when it does not run.
     #[inline]
     pub(crate) fn at(&self, timer: Timer) -> Instant {
-        self.deadlines[Self::index(timer)]
+        self.deadlines[timer.place()]
     }
 
     #[inline]
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.deadlines[Self::index(timer)] != Instant::MAX
+        self.deadlines[timer.place()] != Instant::MAX
     }
 
     /// The earliest deadline.
@@ -163,7 +166,7 @@ impl Timers {
     pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
         let index = self.deadlines.iter().position(|&at| at <= now)?;
         self.deadlines[index] = Instant::MAX;
-        Some(Self::timer(index))
+        Some(Timer::at_place(index))
     }
 }
 

@@ -238,15 +238,7 @@ impl Association {
         path.timed = None;
         path.one_packet = false;
         path.heartbeat = Default::default();
-        for timer in [
-            Timer::Loss(index),
-            Timer::T3Rtx(index),
-            Timer::Pace(index),
-            Timer::Heartbeat(index),
-            Timer::HeartbeatLost(index),
-        ] {
-            self.timers.stop(timer);
-        }
+        self.timers.stop_path(index);
         self.stop_mtu_search(index);
         self.outbox.forget_path(index);
     }

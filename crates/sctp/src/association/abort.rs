@@ -130,15 +130,12 @@ impl Association {
 
     /// Asks for an ERROR to `path`; beyond a few in one packet they are dropped.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
-        const MAX: usize = 8;
         // RFC 9260 §5.4: to an unverified address goes no ERROR.
         let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
-        if self.outbox.errors.len() < MAX {
-            let mut bytes = Vec::new();
-            let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
+        self.outbox.push_error(path, |bytes| {
+            let mut chunk = ChunkWriter::open(bytes, Error::KIND, 0);
             cause.emit(&mut chunk);
             chunk.close();
-            self.outbox.errors.push((path, bytes));
-        }
+        });
     }
 }

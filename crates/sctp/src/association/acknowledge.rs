@@ -210,7 +210,7 @@ impl Association {
 
     #[cold]
     fn emit_writable_now(&mut self, ctx: &mut Ctx<'_>) {
-        if self.state.accepts_messages() && !self.shutdown_asked {
+        if self.takes_messages() {
             ctx.events.push_back(crate::event::Event::Writable { id: self.id });
         }
     }

@@ -26,7 +26,7 @@ impl Association {
     pub(crate) fn answer_init(&mut self, offer: &Offer, source: IpAddr, fresh: (u32, u32)) -> Answer {
         if matches!(self.state, State::ShutdownAckSent) {
             // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost.
-            self.outbox.shutdown_ack = true;
+            self.outbox.set_shutdown(true);
             return Answer::None;
         }
         // RFC 9260 §5.2.1: the parameters of the original INIT.

@@ -11,6 +11,7 @@ use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
 use crate::path::MAX_PATHS;
 use crate::recv::RecvHalf;
+use anabranch_base::Instant;
 use anabranch_base::trace::TraceEvent;
 use anabranch_wire::sctp::cause::MissingParams;
 use anabranch_wire::sctp::param::AddressTypes;
@@ -20,17 +21,28 @@ use std::net::{IpAddr, SocketAddr};
 /// New INITs after stale cookies before giving up.
 const STALE_COOKIES: u32 = 4;
 
+/// Where the handshake's chunks go, and when the last one went.
+#[derive(Debug, Default)]
+pub(crate) struct Handshake {
+    /// Where INIT and COOKIE ECHO go.
+    path: u8,
+    /// When INIT or COOKIE ECHO was last sent.
+    sent: Option<Instant>,
+    /// It was sent more than once.
+    repeated: bool,
+}
+
 impl Association {
     /// Sends the first INIT.
     pub(crate) fn begin(&mut self, ctx: &mut Ctx<'_>) {
-        self.outbox.init = true;
+        self.outbox.set_handshake(true);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Opening);
     }
 
     /// INIT has been written.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        self.outbox.init = false;
-        self.outbox.handshake_sent = Some(ctx.now);
+        self.outbox.set_handshake(false);
+        self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
         path.last_used = ctx.now;
         // RFC 6458 §5.3.1: what the application asks for bounds the doubling in place of RTO.Max.
@@ -45,8 +57,8 @@ impl Association {
 
     /// COOKIE ECHO has been written.
     pub(super) fn cookie_echo_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        self.outbox.cookie_echo = false;
-        self.outbox.handshake_sent = Some(ctx.now);
+        self.outbox.set_handshake(false);
+        self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
         path.last_used = ctx.now;
         self.timers.set(Timer::T1Cookie, ctx.now + path.rto());
@@ -54,14 +66,14 @@ impl Association {
 
     /// Where INIT and COOKIE ECHO go.
     pub(super) fn handshake_path(&self) -> usize {
-        self.outbox.handshake_path.into()
+        self.handshake.path.into()
     }
 
     /// The path on which the handshake goes on: after a loss the next one.
     fn turn_handshake_path(&mut self) {
         // RFC 9260 §5.1: INIT and COOKIE ECHO use all addresses, as retransmissions of DATA do.
         let now = self.handshake_path();
-        self.outbox.handshake_path = self.paths.alternate(now).unwrap_or(now) as u8;
+        self.handshake.path = self.paths.alternate(now).unwrap_or(now) as u8;
     }
 
     pub(super) fn on_t1_init(&mut self, ctx: &mut Ctx<'_>) {
@@ -77,8 +89,8 @@ impl Association {
         let path = self.handshake_path();
         self.paths.at(path).rtt.back_off();
         self.turn_handshake_path();
-        self.outbox.init = true;
-        self.outbox.handshake_repeated = true;
+        self.outbox.set_handshake(true);
+        self.handshake.repeated = true;
     }
 
     pub(super) fn on_t1_cookie(&mut self, ctx: &mut Ctx<'_>) {
@@ -95,8 +107,8 @@ impl Association {
         let path = self.handshake_path();
         self.paths.at(path).rtt.back_off();
         self.turn_handshake_path();
-        self.outbox.cookie_echo = true;
-        self.outbox.handshake_repeated = true;
+        self.outbox.set_handshake(true);
+        self.handshake.repeated = true;
     }
 
     /// RFC 9260 §5.1 C; §5.2.3 anywhere but in COOKIE-WAIT.
@@ -119,7 +131,7 @@ impl Association {
         };
         self.timers.stop(Timer::T1Init);
         let path = self.paths.find(from.ip()).unwrap_or(self.handshake_path());
-        match self.outbox.handshake_sent.filter(|_| !self.outbox.handshake_repeated) {
+        match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.sample(path, ctx.now - sent),
             // RFC 9260 §6.3.1 C5: of an INIT that was repeated it is no measurement, but the peer has answered: T1-cookie
             // does not begin with the back-off of T1-init (nor does Linux's), or the peer, which has begun to send, might
@@ -134,10 +146,10 @@ impl Association {
         for param in &offer.unrecognized {
             self.report(path, &Cause::UnrecognizedParams(param));
         }
-        self.outbox.handshake_path = path as u8;
-        let init_repeated = std::mem::take(&mut self.outbox.handshake_repeated);
+        self.handshake.path = path as u8;
+        let init_repeated = std::mem::take(&mut self.handshake.repeated);
         self.state = State::CookieEchoed(Echo { cookie, retries: 0, stale, late, init_repeated });
-        self.outbox.cookie_echo = true;
+        self.outbox.set_handshake(true);
     }
 
     /// RFC 9260 §3.3.3, §5.1: an INIT ACK whose values are not allowed is answered by an ABORT.
@@ -236,7 +248,7 @@ impl Association {
             return;
         };
         let once = echo.retries == 0;
-        if let Some(sent) = self.outbox.handshake_sent.filter(|_| once) {
+        if let Some(sent) = self.handshake.sent.filter(|_| once) {
             let path = self.handshake_path();
             self.sample(path, ctx.now - sent);
         }
@@ -266,16 +278,15 @@ impl Association {
     pub(crate) fn establish(&mut self, ctx: &mut Ctx<'_>) {
         self.timers.stop(Timer::T1Init);
         self.timers.stop(Timer::T1Cookie);
-        self.outbox.init = false;
-        self.outbox.cookie_echo = false;
-        self.outbox.handshake_repeated = false;
+        self.outbox.set_handshake(false);
+        self.handshake.repeated = false;
         self.state = State::Established;
         self.paths.clear_errors();
         self.stats.established = Some(ctx.now);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Established);
         self.begin_heartbeats(ctx);
         self.locals_changed(ctx);
-        if std::mem::take(&mut self.shutdown_asked) {
+        if self.closing.take_asked() {
             self.shutdown(ctx);
         }
         self.check_probe(ctx.now);
@@ -301,7 +312,7 @@ impl Association {
             return;
         }
         // RFC 9260 §5.2.6: the round trip of COOKIE ECHO and ERROR, and at most a second more.
-        let round_trip = self.outbox.handshake_sent.map(|sent| ctx.now - sent);
+        let round_trip = self.handshake.sent.map(|sent| ctx.now - sent);
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
@@ -314,13 +325,12 @@ impl Association {
         }
         self.take_back_everything();
         self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale, late });
-        self.outbox.cookie_echo = false;
-        self.outbox.init = true;
+        self.outbox.set_handshake(true);
         // A new INIT: its answer measures the round trip, unless it may be that of one before.
-        self.outbox.handshake_repeated = init_repeated;
+        self.handshake.repeated = init_repeated;
         // RFC 9260 §5.4: an INIT goes to no unverified address.
         if !self.paths.get(self.handshake_path()).is_usable() {
-            self.outbox.handshake_path = self.paths.current() as u8;
+            self.handshake.path = self.paths.current() as u8;
         }
     }
 

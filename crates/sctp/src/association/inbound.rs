@@ -318,15 +318,12 @@ impl Association {
 
     /// RFC 9260 §8.3: returned at once, unchanged, to where it came from.
     fn on_heartbeat(&mut self, heartbeat: &Heartbeat<'_>, path: usize) {
-        /// More in flight than this are a flood.
-        const MAX: usize = 8;
         let answers = self.state.is_up()
             && !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent)
             || matches!(self.state, State::CookieEchoed(_));
-        if answers && self.outbox.heartbeat_acks.len() < MAX {
-            let mut chunk = Vec::new();
-            HeartbeatAck { info: heartbeat.info, rest: heartbeat.rest }.emit(&mut chunk);
-            self.outbox.heartbeat_acks.push_back((path, chunk));
+        if answers {
+            let answer = HeartbeatAck { info: heartbeat.info, rest: heartbeat.rest };
+            self.outbox.push_heartbeat_ack(path, |chunk| answer.emit(chunk));
         }
     }
 

@@ -19,6 +19,7 @@ pub(crate) mod inbound;
 mod mtu;
 pub(crate) mod negotiate;
 pub(crate) mod outbound;
+mod outbox;
 pub(crate) mod path_failure;
 pub(crate) mod reconfig;
 mod recover;
@@ -48,16 +49,18 @@ use anabranch_congestion::Controller;
 use asconf::Asconf;
 use auth::Auth;
 use extensions::Extensions;
+use handshake::Handshake;
 use identity::Identity;
 use negotiate::in_scope;
 use outbound::packet::FinalPacket;
+use outbox::Outbox;
+use shutdown::Closing;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use stream_counts::StreamCounts;
 use timers::{Timer, Timers};
 
-pub(crate) use outbound::Outbox;
 pub(crate) use state::State;
 
 /// More events about messages than this wait for nobody: the counters still tell.
@@ -153,6 +156,8 @@ pub(crate) struct Association {
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) outbox: Outbox,
+    handshake: Handshake,
+    closing: Closing,
     /// What both sides support.
     pub(crate) extensions: Extensions,
     /// Dynamic addresses, where both sides speak of them.
@@ -166,9 +171,8 @@ pub(crate) struct Association {
     pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
     pub(crate) stats: AssociationStats,
     pub(crate) rng: Rng,
+    /// What the trace was told last that holds the sender back.
     limit: Option<Limit>,
-    /// The application has asked to close while the handshake was under way.
-    pub(crate) shutdown_asked: bool,
 }
 
 /// What a new association begins with.
@@ -200,6 +204,8 @@ impl Association {
             send: SendHalf::new(&config, initial_tsn),
             recv: RecvHalf::new(&config, 0, streams, segment),
             outbox: Outbox::default(),
+            handshake: Handshake::default(),
+            closing: Closing::default(),
             extensions: Extensions::default(),
             asconf: None,
             peer_adaptation: None,
@@ -209,7 +215,6 @@ impl Association {
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
             rng: start.rng,
             limit: None,
-            shutdown_asked: false,
             config,
         };
         association.measure();
@@ -243,8 +248,13 @@ impl Association {
 
     // What the application asks for.
 
+    /// The application may add messages.
+    fn takes_messages(&self) -> bool {
+        self.state.accepts_messages() && !self.closing.is_asked()
+    }
+
     fn takes_on(&self, message: &Message) -> Result<(), SendError> {
-        if !self.state.accepts_messages() || self.shutdown_asked {
+        if !self.takes_messages() {
             return Err(SendError::Closing);
         }
         // RFC 9260 §5.1.1, §6.5: only on streams that both sides have agreed on.
@@ -431,11 +441,18 @@ impl Association {
         self.state = State::Closed;
         self.invalidate_fast_path();
         self.timers.stop_all();
-        self.outbox = Outbox::default();
+        self.forget_control();
         let undelivered = self.send.undelivered();
         self.emit_undelivered(ctx, undelivered);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Closed);
         ctx.events.push_back(Event::Closed { id: self.id, reason });
+    }
+
+    /// No control chunk is to be sent any more, and nothing is known of those that were.
+    fn forget_control(&mut self) {
+        self.outbox = Outbox::default();
+        self.handshake = Handshake::default();
+        self.closing.begin_again();
     }
 
     /// RFC 9260 §11.2.2: these messages will not be delivered.

@@ -40,7 +40,7 @@ impl Association {
             path.is_usable() && path.search.as_ref().is_some_and(|search| search.wanted)
         };
         let found = self.paths.iter().position(wants);
-        self.outbox.mtu_probes = found.is_some();
+        self.outbox.set_mtu_probes(found.is_some());
         found.filter(|_| self.state.may_send_data())
     }
 
@@ -158,7 +158,9 @@ impl Association {
             return;
         };
         let (size, wanted, idle) = (search.size(), search.wanted, search.is_idle());
-        self.outbox.mtu_probes |= wanted;
+        if wanted {
+            self.outbox.set_mtu_probes(true);
+        }
         if idle && search.may_rise() && self.state.may_send_data() {
             self.timers.set(Timer::PathMtu(index), ctx.now + RAISE_TIMER);
         }

@@ -55,7 +55,7 @@ impl Association {
             Case::Restart => {
                 if matches!(self.state, State::ShutdownAckSent) {
                     // RFC 9260 §5.2.4 A: not while shutting down.
-                    self.outbox.shutdown_ack = true;
+                    self.outbox.set_shutdown(true);
                     self.report(path, &Cause::CookieWhileShuttingDown);
                     return false;
                 }
@@ -89,7 +89,7 @@ impl Association {
     /// Asks for a COOKIE ACK to where the COOKIE ECHO came from.
     pub(crate) fn acknowledge_cookie(&mut self, source: SocketAddr) {
         let path = self.paths.find_or_current(source.ip());
-        self.outbox.cookie_ack = Some(path as u8);
+        self.outbox.ask_cookie_ack(path);
         if !self.paths.get(path).confirmed {
             // RFC 9260 §5.4: only together with a HEARTBEAT.
             self.paths.at(path).heartbeat.wanted = true;
@@ -135,7 +135,7 @@ impl Association {
         // RFC 9260 §11.2.2: what the peer has not acknowledged is lost with the association before.
         self.emit_undelivered(ctx, before.undelivered());
         self.timers.stop_all();
-        self.outbox = super::Outbox::default();
+        self.forget_control();
         self.paths.restart(&self.config);
         self.ecn = super::EcnState::default();
         let segment = self.paths.get(0).chunk_limit() as u64;

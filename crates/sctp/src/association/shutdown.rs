@@ -9,6 +9,39 @@ use super::{Association, Ctx, State};
 use crate::event::{CloseReason, Event};
 use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 
+/// How far a graceful close is.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    /// The application has asked to close while the handshake was under way.
+    asked: bool,
+    /// Where SHUTDOWN and SHUTDOWN ACK go after a timeout.
+    path: Option<u8>,
+    /// Expiries of T2-shutdown in a row.
+    retries: u32,
+}
+
+impl Closing {
+    /// Whether the application has asked to close once the handshake is over.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// Whether it has; now that comes to pass.
+    pub(super) fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// A SHUTDOWN that was sent means nothing any more.
+    pub(super) fn begin_again(&mut self) {
+        (self.path, self.retries) = (None, 0);
+    }
+
+    /// A path is no more.
+    pub(super) fn forget_path(&mut self, path: usize) {
+        self.path = self.path.filter(|&other| usize::from(other) != path);
+    }
+}
+
 impl Association {
     /// The application wants to close.
     pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
@@ -19,7 +52,7 @@ impl Association {
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
-            State::CookieWait(_) | State::CookieEchoed(_) => self.shutdown_asked = true,
+            State::CookieWait(_) | State::CookieEchoed(_) => self.closing.asked = true,
             State::Established => {
                 self.state = State::ShutdownPending;
                 self.begin_shutdown(ctx);
@@ -57,7 +90,7 @@ impl Association {
             State::ShutdownPending => {
                 self.state = State::ShutdownSent;
                 self.stop_heartbeats();
-                self.outbox.shutdown = true;
+                self.outbox.set_shutdown(true);
                 // RFC 9260 §9.2: the guard, five times RTO.Max.
                 self.timers.set(Timer::T5Guard, ctx.now + self.config.rto_max.saturating_mul(5));
             }
@@ -78,9 +111,8 @@ impl Association {
     fn enter_shutdown_ack_sent(&mut self) {
         self.state = State::ShutdownAckSent;
         self.stop_heartbeats();
-        self.outbox.shutdown = false;
-        self.outbox.shutdown_ack = true;
-        self.outbox.t2_retries = 0;
+        self.outbox.set_shutdown(true);
+        self.closing.retries = 0;
     }
 
     fn stop_heartbeats(&mut self) {
@@ -94,22 +126,21 @@ impl Association {
 
     /// SHUTDOWN or SHUTDOWN ACK has been written.
     pub(super) fn shutdown_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
-        self.outbox.shutdown = false;
-        self.outbox.shutdown_ack = false;
+        self.outbox.set_shutdown(false);
         let rto = self.paths.get(index).rto();
         self.timers.set(Timer::T2Shutdown, ctx.now + rto);
     }
 
     /// Where SHUTDOWN and SHUTDOWN ACK go.
     pub(super) fn shutdown_path(&self) -> usize {
-        self.outbox.shutdown_path.map_or(self.paths.current(), usize::from)
+        self.closing.path.map_or(self.paths.current(), usize::from)
     }
 
     pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let index = self.shutdown_path();
         let most = self.config.path_max_retrans;
-        self.outbox.t2_retries += 1;
-        if self.outbox.t2_retries > self.config.assoc_max_retrans {
+        self.closing.retries += 1;
+        if self.closing.retries > self.config.assoc_max_retrans {
             self.give_up(ctx);
             return;
         }
@@ -118,11 +149,9 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         self.on_health(ctx, index, health);
         // As DATA that timed out: to another address, if there is one.
-        self.outbox.shutdown_path = Some(self.paths.alternate(index).unwrap_or(index) as u8);
-        match self.state {
-            State::ShutdownSent => self.outbox.shutdown = true,
-            State::ShutdownAckSent => self.outbox.shutdown_ack = true,
-            _ => {}
+        self.closing.path = Some(self.paths.alternate(index).unwrap_or(index) as u8);
+        if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
+            self.outbox.set_shutdown(true);
         }
     }
 
@@ -137,11 +166,11 @@ impl Association {
         }
         // RFC 9260 §6.4: the answer goes to where the SHUTDOWN came from.
         if self.paths.get(path).confirmed && !self.paths.get(path).sourceless {
-            self.outbox.shutdown_path = Some(path as u8);
+            self.closing.path = Some(path as u8);
         }
         // The SHUTDOWN COMPLETE that answers our SHUTDOWN ACK is still to come.
         if matches!(self.state, State::ShutdownAckSent) {
-            self.outbox.shutdown_ack = true;
+            self.outbox.set_shutdown(true);
             return;
         }
         if !self.acknowledge_by_shutdown(ctx, cumulative) {
@@ -204,7 +233,7 @@ impl Association {
     /// are answered no more (§8.3), and if they came more often than the RTO, a SHUTDOWN that was lost would never be
     /// repeated, until the peer took this host for unreachable.
     pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
-        self.outbox.t2_retries = 0;
+        self.closing.retries = 0;
         if !heartbeat && self.timers.is_set(Timer::T2Shutdown) {
             let index = self.shutdown_path();
             self.timers.set(Timer::T2Shutdown, ctx.now + self.paths.get(index).rto());
@@ -213,7 +242,7 @@ impl Association {
 
     /// RFC 9260 §9.2: DATA while SHUTDOWN is out: answer it with another at once.
     pub(super) fn data_while_shutting_down(&mut self) {
-        self.outbox.shutdown = true;
+        self.outbox.set_shutdown(true);
         if self.recv.needs_sack_beside_shutdown() {
             self.recv.sack_now();
         }

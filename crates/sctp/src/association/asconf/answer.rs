@@ -256,8 +256,8 @@ impl Association {
         }
         self.give_up_flight(index);
         self.paths.remove(index, heir);
-        if self.outbox.cookie_ack == Some(index as u8) {
-            self.outbox.cookie_ack = Some(heir as u8);
+        if self.outbox.take_cookie_ack(index) {
+            self.outbox.ask_cookie_ack(heir);
         }
         self.measure();
         if let Some(super::Outstanding { path, .. }) =

@@ -241,6 +241,7 @@ impl Association {
         self.timers.stop_path(index);
         self.stop_mtu_search(index);
         self.outbox.forget_path(index);
+        self.closing.forget_path(index);
     }
 
     /// Where data goes nothing may be sent: the peer has not verified it, or there is no source.
@@ -534,20 +535,6 @@ impl Association {
     /// The peer has been asked to let go of it.
     fn is_deleting(&self, address: IpAddr) -> bool {
         self.asconf.as_deref().is_some_and(|asconf| asconf.asks(Request::Delete(address)))
-    }
-}
-
-impl super::Outbox {
-    /// A path is no more: what was to go there is dropped.
-    fn forget_path(&mut self, index: usize) {
-        self.heartbeat_acks.retain(|(path, _)| *path != index);
-        self.errors.retain(|(path, _)| *path != index);
-        self.shutdown_path = self.shutdown_path.filter(|path| usize::from(*path) != index);
-    }
-
-    /// Where the next HEARTBEAT ACK goes.
-    fn heartbeat_ack_path(&self) -> Option<usize> {
-        self.heartbeat_acks.front().map(|(path, _)| *path)
     }
 }
 

@@ -33,7 +33,7 @@ impl Association {
             return Some(Job::Data(path, allowed));
         }
         // A SHUTDOWN acknowledges too, so it goes before a SACK that may not be needed any more.
-        if self.outbox.shutdown || self.outbox.shutdown_ack {
+        if self.outbox.wants_shutdown() {
             return Some(Job::Shutdown(self.shutdown_path()));
         }
         self.recv.sack_due().then(|| Job::Sack(self.sack_path()))
@@ -45,20 +45,22 @@ impl Association {
         let now_or_wait = |job: Option<Job>| job.map_or(ControlJob::Wait, ControlJob::Job);
         match self.state {
             State::CookieWait(_) => {
-                return now_or_wait(self.outbox.init.then_some(Job::Init(self.handshake_path())));
+                return now_or_wait(
+                    self.outbox.wants_handshake().then_some(Job::Init(self.handshake_path())),
+                );
             }
             State::CookieEchoed(_) => {
                 // RFC 9260 §5.1 C: nothing but COOKIE ECHO until it is answered. §8.3: and HEARTBEAT ACK: who sends a
                 // HEARTBEAT has taken the cookie, and waits for that.
-                let echo = self.outbox.cookie_echo.then_some(Job::CookieEcho(self.handshake_path()));
-                let answer = self.outbox.heartbeat_acks.front().map(|&(path, _)| Job::Control(path));
+                let echo = self.outbox.wants_handshake().then_some(Job::CookieEcho(self.handshake_path()));
+                let answer = self.outbox.heartbeat_ack_path().map(Job::Control);
                 return now_or_wait(echo.or(answer));
             }
             State::Closed => return ControlJob::Wait,
             _ => {}
         }
-        if let Some(path) = self.outbox.cookie_ack {
-            return ControlJob::Job(Job::Control(path.into()));
+        if let Some(path) = self.outbox.cookie_ack_path() {
+            return ControlJob::Job(Job::Control(path));
         }
         if self.asconf.is_some() {
             match self.asconf_turn() {
@@ -66,10 +68,7 @@ impl Association {
                 turn => return turn,
             }
         }
-        if let Some(&(path, _)) = self.outbox.errors.first() {
-            return ControlJob::Job(Job::Control(path));
-        }
-        if let Some(&(path, _)) = self.outbox.heartbeat_acks.front() {
+        if let Some(path) = self.outbox.error_path().or(self.outbox.heartbeat_ack_path()) {
             return ControlJob::Job(Job::Control(path));
         }
         if let Some(path) = self.reconfig_path() {
@@ -81,7 +80,7 @@ impl Association {
         if self.forward_wanted() {
             return ControlJob::Job(Job::Control(self.paths.current()));
         }
-        if self.outbox.mtu_probes
+        if self.outbox.wants_mtu_probes()
             && let Some(path) = self.next_mtu_probe()
         {
             return ControlJob::Job(Job::MtuProbe(path));

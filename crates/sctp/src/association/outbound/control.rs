@@ -29,7 +29,7 @@ impl Association {
             self.write_heartbeat(ctx, index, buffer);
         }
         // RFC 9260 §3.3.10 allows ERROR with it: what the INIT ACK held that we do not know.
-        self.write_errors(index, end, buffer, false);
+        self.outbox.write_errors(index, end, buffer, false);
         // RFC 9260 §5.1 C: DATA may ride along; RFC 8899 §4.3: but where nobody has shown yet that packets of
         // this size pass, it does so once. A cookie that has to wait until its packet shrinks grows stale.
         let small = self.paths.get(index).search.is_some()
@@ -73,51 +73,20 @@ impl Association {
         buffer: &mut Vec<u8>,
     ) {
         let begin = buffer.len();
-        if self.outbox.cookie_ack == Some(index as u8) {
+        if self.outbox.take_cookie_ack(index) {
             // RFC 9260 §5.1 D: COOKIE ACK is the first chunk.
-            self.outbox.cookie_ack = None;
             CookieAck.emit(buffer);
             if !self.paths.get(index).confirmed {
                 // RFC 9260 §5.4: never without it.
                 self.write_heartbeat(ctx, index, buffer);
             }
         }
-        self.write_errors(index, end, buffer, buffer.len() == begin);
+        self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
         // It came in a packet, so it fits one, unless the way back is narrower.
-        let mut alone = buffer.len() == begin;
-        while let Some((path, chunk)) = self.outbox.heartbeat_acks.front() {
-            let fits = buffer.len() + chunk.len() <= end;
-            if *path != index || !(fits || alone) {
-                break;
-            }
-            alone = false;
-            buffer.extend_from_slice(chunk);
-            self.outbox.heartbeat_acks.pop_front();
-        }
+        let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).heartbeat.wanted && buffer.len() + 8 + heartbeat::INFO <= end {
             self.write_heartbeat(ctx, index, buffer);
-        }
-    }
-
-    fn write_errors(&mut self, index: usize, end: usize, buffer: &mut Vec<u8>, alone: bool) {
-        let mut alone = alone;
-        while let Some((path, bytes)) = self.outbox.errors.first() {
-            let room = end.saturating_sub(buffer.len());
-            if *path != index || (!alone && bytes.len() > room) {
-                break;
-            }
-            let start = buffer.len();
-            buffer.extend_from_slice(bytes);
-            if bytes.len() > room {
-                // It quotes more than this path takes: the quote ends early, and so says its length.
-                buffer.truncate(start + (room & !3));
-                let chunk = (buffer.len() - start) as u16;
-                buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());
-                buffer[start + 6..start + 8].copy_from_slice(&(chunk - 4).to_be_bytes());
-            }
-            alone = false;
-            self.outbox.errors.remove(0);
         }
     }
 

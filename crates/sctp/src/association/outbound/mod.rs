@@ -15,35 +15,9 @@ use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
-use anabranch_base::{Batch, Ecn, Instant};
+use anabranch_base::{Batch, Ecn};
 use anabranch_wire::sctp::{Asconf, Chunks, Cwr, Data, Ecne, IData, Ssn, Tsn, crc32c, packet::HEADER};
 use packet::OpenPacket;
-use std::collections::VecDeque;
-
-/// Control chunks that are wanted.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    pub(super) init: bool,
-    pub(super) cookie_echo: bool,
-    /// Where INIT and COOKIE ECHO go.
-    pub(super) handshake_path: u8,
-    /// When INIT or COOKIE ECHO was last sent, and whether more than once.
-    pub(super) handshake_sent: Option<Instant>,
-    pub(super) handshake_repeated: bool,
-    /// COOKIE ACK, and where to.
-    pub(crate) cookie_ack: Option<u8>,
-    /// HEARTBEAT ACK chunks, and where to.
-    pub(super) heartbeat_acks: VecDeque<(usize, Vec<u8>)>,
-    /// ERROR chunks, and where to.
-    pub(super) errors: Vec<(usize, Vec<u8>)>,
-    /// Some path may want a probe of its MTU.
-    pub(super) mtu_probes: bool,
-    pub(crate) shutdown: bool,
-    pub(crate) shutdown_ack: bool,
-    /// Where SHUTDOWN and SHUTDOWN ACK go after a timeout.
-    pub(super) shutdown_path: Option<u8>,
-    pub(super) t2_retries: u32,
-}
 
 /// What the next packet is for, and its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

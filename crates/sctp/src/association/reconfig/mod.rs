@@ -96,7 +96,7 @@ impl Association {
     }
 
     fn may_ask(&self) -> Result<(), ResetError> {
-        if !matches!(self.state, State::Established) || self.shutdown_asked {
+        if !matches!(self.state, State::Established) || self.closing.is_asked() {
             return Err(ResetError::Closing);
         }
         // RFC 6525 §5.1.1: nothing is asked of a peer that does not know it.

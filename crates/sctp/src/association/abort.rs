@@ -52,7 +52,7 @@ impl Association {
                     cause.emit(&mut chunk);
                 }
                 chunk.close();
-                self.sign(bytes, 0);
+                self.extensions.sign(bytes, 0);
             });
             self.send_final(ctx, packet);
         }

@@ -366,7 +366,7 @@ impl Association {
 
     /// RFC 4960 Appendix A: the peer has seen a mark on a packet we sent.
     pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
-        if !self.ecn.on {
+        if !self.extensions.ecn.is_on() {
             return;
         }
         let ahead = i64::from(self.send.outstanding.ahead(tsn));
@@ -374,10 +374,8 @@ impl Association {
         if offset >= self.send.outstanding.end() as i64 {
             return;
         }
-        // Of several that wait the highest: a CWR answers all up to its TSN.
-        let waits = self.ecn.reduced.filter(|before| before.wrapping_sub(tsn) < 1 << 31);
-        self.ecn.reduced = waits.or(Some(tsn));
-        if offset < self.ecn.reduced_until as i64 {
+        self.extensions.ecn.ask_cwr(tsn);
+        if !self.extensions.ecn.may_reduce(offset, self.send.outstanding.end()) {
             return;
         }
         // Once a window of data, on the path that was marked.
@@ -385,7 +383,6 @@ impl Association {
             Some(entry) => usize::from(entry.path),
             None => self.paths.current(),
         };
-        self.ecn.reduced_until = self.send.outstanding.end();
         if self.send.recovery.exit.is_none() {
             let path = self.paths.at(index);
             path.congestion.on_loss(ctx.now, path.flight, true);

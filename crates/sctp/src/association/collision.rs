@@ -45,7 +45,7 @@ impl Association {
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
         // RFC 5061: a late copy of the INIT that this association began with lists what has been
         // given up since; an ABORT with its tag would end what it did not mean to touch.
-        let late = self.asconf.is_some() && offer.tag == self.identity.peer_tag();
+        let late = self.extensions.asconf.is_some() && offer.tag == self.identity.peer_tag();
         if !new.is_empty() && !late {
             return Answer::NewAddresses(new);
         }

@@ -19,13 +19,13 @@ use anabranch_wire::sctp::{Cause, Chunk, IForwardTsn, RawChunk};
 impl Association {
     /// A FORWARD TSN or I-FORWARD-TSN has arrived.
     pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
-        if !self.extensions.partial_reliability {
+        if !self.extensions.agreed.partial_reliability {
             // RFC 3758 §3.3.1: as if its type were not known.
             self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             return;
         }
         // RFC 8260 §2.3.1: the one with DATA, the other with I-DATA.
-        if (raw.kind == IForwardTsn::KIND) != self.extensions.interleaving {
+        if (raw.kind == IForwardTsn::KIND) != self.extensions.agreed.interleaving {
             self.violated(ctx, "RFC 8260 2.3.1: FORWARD TSN goes with DATA, I-FORWARD-TSN with I-DATA");
             return;
         }
@@ -33,7 +33,7 @@ impl Association {
             return;
         }
         // RFC 6525 §5.1.4: what it skips may be of the numbering to come.
-        if self.reconfig.is_some() && self.may_be_renumbered() {
+        if self.extensions.reconfig.is_some() && self.may_be_renumbered() {
             return self.refuse_early(ctx.now, arrived);
         }
         let chunk = Chunk::parse(raw);
@@ -64,10 +64,10 @@ impl Association {
     /// nothing is given up that it may wait for. What has been given up already can neither be sent nor skipped.
     #[cold]
     pub(super) fn forward_not_known(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.extensions.partial_reliability {
+        if !self.extensions.agreed.partial_reliability {
             return;
         }
-        self.extensions.partial_reliability = false;
+        self.extensions.agreed.partial_reliability = false;
         let outstanding = &self.send.outstanding;
         let is_given_up = |offset| outstanding.get(offset).is_some_and(|e| e.state == ChunkState::Abandoned);
         if (outstanding.base()..outstanding.end()).any(is_given_up) {
@@ -99,7 +99,7 @@ impl Association {
             return;
         }
         let room = end.saturating_sub(buffer.len());
-        if self.send.write_forward(ctx.now, self.extensions.interleaving, buffer, room) {
+        if self.send.write_forward(ctx.now, self.extensions.agreed.interleaving, buffer, room) {
             if let Some(limits) = &mut self.send.limits {
                 limits.said_to = index;
             }
@@ -200,7 +200,7 @@ impl Association {
 
     /// The application wants nothing more of what it gave on a stream.
     pub(crate) fn cancel(&mut self, stream: u16) {
-        self.send.cancel(stream, self.extensions.partial_reliability);
+        self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
     /// After any change: what is due is given up, and everybody told; what is owed is given back.
@@ -218,7 +218,7 @@ impl Association {
         if matches!(self.state, super::State::Closed) {
             return;
         }
-        self.send.give_up_due(ctx.now, self.extensions.partial_reliability);
+        self.send.give_up_due(ctx.now, self.extensions.agreed.partial_reliability);
         let given_up = self.send.take_given_up();
         for failed in &given_up.failed {
             match failed.sent {

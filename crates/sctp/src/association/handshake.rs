@@ -197,7 +197,7 @@ impl Association {
     /// Takes over what the peer has said of itself.
     pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
         self.identity.set_peer_tag(offer.tag);
-        if self.reconfig.take().is_some() {
+        if self.extensions.reconfig.take().is_some() {
             // What was added to the association that this one replaces.
             self.streams.forget_added();
         }
@@ -209,14 +209,14 @@ impl Association {
         self.send.peer_window = u64::from(offer.window).saturating_sub(self.send.outstanding.in_flight());
         let segment = self.paths.get(0).chunk_limit() as u64;
         self.recv = RecvHalf::new(&self.config, offer.tsn, self.streams.inbound(), segment);
-        self.extensions = Extensions::of(&self.config).and(offer.extensions);
-        self.send.queue.set_interleaving(self.extensions.interleaving);
-        self.recv.set_interleaving(self.extensions.interleaving);
-        self.recv.set_nr_sack(self.extensions.nr_sack);
-        self.ecn.on = self.extensions.ecn;
-        self.agree_on_auth(offer.auth.as_ref());
-        self.peer_adaptation = offer.adaptation;
-        self.asconf = self.extensions.asconf.then(|| {
+        self.extensions.agreed = Extensions::of(&self.config).and(offer.extensions);
+        self.send.queue.set_interleaving(self.extensions.agreed.interleaving);
+        self.recv.set_interleaving(self.extensions.agreed.interleaving);
+        self.recv.set_nr_sack(self.extensions.agreed.nr_sack);
+        self.extensions.ecn.set_on(self.extensions.agreed.ecn);
+        self.extensions.agree_on_auth(offer.auth.as_ref());
+        self.extensions.peer_adaptation = offer.adaptation;
+        self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
             let known = ctx.locals_for(from.ip()).map(|local| local.ip()).collect();
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
@@ -269,7 +269,7 @@ impl Association {
 
     /// RFC 5061 §4.2.6: what runs above the peer, if it has said so.
     pub(super) fn emit_adaptation(&self, ctx: &mut Ctx<'_>) {
-        if let Some(code) = self.peer_adaptation {
+        if let Some(code) = self.extensions.peer_adaptation {
             ctx.events.push_back(Event::Adaptation { id: self.id, code });
         }
     }
@@ -362,7 +362,7 @@ impl Association {
             ..wire::Init::default()
         };
         let mut chunk = init.open(buffer);
-        let auth = self.auth.as_ref().map(|auth| &auth.ours);
+        let auth = self.extensions.auth.as_ref().map(|auth| &auth.ours);
         let locals = ctx.locals_for(self.peer());
         write_addresses(&mut chunk, locals.clone().map(|local| local.ip()));
         let ours = Extensions::of(&self.config);

@@ -17,9 +17,8 @@ use anabranch_base::trace::TraceEvent;
 use anabranch_base::{Ecn, Instant};
 use anabranch_wire::sctp::{
     Abort, Cause, Chunk, Chunks, Data, ForwardTsn, Heartbeat, HeartbeatAck, IData, IForwardTsn, InitAck,
-    Malformed, NrSack, NrSackView, RawChunk, ReConfig, Sack, SackView, ShutdownComplete, Tsn, UnknownChunk,
+    Malformed, NrSack, NrSackView, RawChunk, Sack, SackView, ShutdownComplete, Tsn, UnknownChunk,
 };
-use anabranch_wire::sctp::{Asconf, AsconfAck, Auth};
 use std::net::SocketAddr;
 
 /// Where a packet came from and what was seen of it on the way.
@@ -58,11 +57,11 @@ impl Association {
         let mut at_start = true;
         let mut next = first;
         // One branch a chunk while nothing is authenticated.
-        let guarded = self.extensions.auth;
+        let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
             if guarded {
-                match self.admit(ctx, raw, rest.rest(), arrived, &mut authenticated) {
+                match self.admit(ctx, raw, rest.rest(), arrived.path, &mut authenticated) {
                     Admission::Take => {}
                     Admission::Skip => {
                         next = rest.next_raw().and_then(Result::ok);
@@ -90,7 +89,7 @@ impl Association {
                     }
                     Err(_) => self.ill_formed(ctx),
                 },
-                NrSack::KIND if self.extensions.nr_sack => match NrSackView::parse(raw) {
+                NrSack::KIND if self.extensions.agreed.nr_sack => match NrSackView::parse(raw) {
                     Ok(nr) => {
                         if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
                             self.on_nr_sack(ctx, &nr);
@@ -130,7 +129,7 @@ impl Association {
         if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
-        if self.reconfig.is_some() {
+        if self.extensions.reconfig.is_some() {
             self.advance_reconfig(ctx, arrived.path);
         }
     }
@@ -148,7 +147,7 @@ impl Association {
             return true;
         }
         let chunk = match Chunk::parse(raw) {
-            _ if !self.speaks(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
+            _ if !self.extensions.speak(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
             // RFC 9260 §5.2.3: an INIT ACK means nothing any more, whatever its form. As long as one is
             // waited for, a good one may still follow: T1-init goes on.
@@ -175,7 +174,7 @@ impl Association {
             Chunk::ShutdownComplete(_) => self.on_shutdown_complete(ctx),
             Chunk::Error(error) => self.on_error(ctx, &error),
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
-            Chunk::Cwr(cwr) => self.on_cwr(cwr.tsn.0),
+            Chunk::Cwr(cwr) => self.extensions.ecn.on_cwr(cwr.tsn.0),
             Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
             // An INIT comes alone and a COOKIE ECHO first, both by way of the endpoint.
             Chunk::Init(_) => return false,
@@ -202,17 +201,6 @@ impl Association {
         !action.stop
     }
 
-    /// A chunk of an extension that is not in force is as unknown as any (RFC 9260 §3.2).
-    fn speaks(&self, kind: u8) -> bool {
-        match kind {
-            Auth::KIND => self.extensions.auth,
-            Asconf::KIND | AsconfAck::KIND => self.extensions.asconf,
-            ReConfig::KIND => self.extensions.reconfig,
-            NrSack::KIND => self.extensions.nr_sack,
-            _ => true,
-        }
-    }
-
     #[inline]
     fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &Arrived, seen: bool) {
         // RFC 9260 §6: in any other state DATA is dropped.
@@ -222,10 +210,10 @@ impl Association {
         if data.payload.is_empty() {
             return self.no_user_data(ctx, data.tsn);
         }
-        if self.extensions.interleaving {
+        if self.extensions.agreed.interleaving {
             return self.violated(ctx, "RFC 8260 2.2.3: DATA where I-DATA was agreed on");
         }
-        if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
+        if self.extensions.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
             return self.refuse_early(ctx.now, arrived);
         }
         self.record_mark(data.tsn, arrived, seen);
@@ -237,13 +225,13 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
-        if !self.extensions.interleaving {
+        if !self.extensions.agreed.interleaving {
             return self.violated(ctx, "RFC 8260 2.2.3: I-DATA where it was not agreed on");
         }
         if data.payload.is_empty() {
             return self.no_user_data(ctx, data.tsn);
         }
-        if self.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
+        if self.extensions.reconfig.is_some() && self.comes_too_early(data.tsn, data.stream) {
             return self.refuse_early(ctx.now, arrived);
         }
         self.record_mark(data.tsn, arrived, seen);
@@ -261,8 +249,8 @@ impl Association {
     /// RFC 4960 Appendix A: echo the lowest TSN of the marked packet.
     #[inline]
     fn record_mark(&mut self, tsn: Tsn, arrived: &Arrived, seen: bool) {
-        if !seen && arrived.ecn == Ecn::Ce && self.ecn.on {
-            self.ecn.echo = Some(tsn.0);
+        if !seen && arrived.ecn == Ecn::Ce {
+            self.extensions.ecn.record_mark(tsn.0);
         }
     }
 
@@ -324,13 +312,6 @@ impl Association {
         if answers {
             let answer = HeartbeatAck { info: heartbeat.info, rest: heartbeat.rest };
             self.outbox.push_heartbeat_ack(path, |chunk| answer.emit(chunk));
-        }
-    }
-
-    /// RFC 4960 Appendix A: the peer has reduced its window.
-    fn on_cwr(&mut self, tsn: u32) {
-        if self.ecn.echo.is_some_and(|echo| tsn.wrapping_sub(echo) < 1 << 31) {
-            self.ecn.echo = None;
         }
     }
 }

@@ -8,9 +8,11 @@
 
 pub(crate) mod abort;
 pub(crate) mod acknowledge;
+mod active_extensions;
 pub(crate) mod asconf;
 pub(crate) mod auth;
 pub(crate) mod collision;
+mod ecn;
 pub(crate) mod extensions;
 mod forward;
 pub(crate) mod handshake;
@@ -43,12 +45,11 @@ use crate::reliability::Reliability;
 use crate::send::SendHalf;
 use crate::send::undelivered::Undelivered;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
+use active_extensions::ActiveExtensions;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
 use anabranch_congestion::Controller;
-use asconf::Asconf;
 use auth::Auth;
-use extensions::Extensions;
 use handshake::Handshake;
 use identity::Identity;
 use negotiate::in_scope;
@@ -128,19 +129,6 @@ impl Trace {
     }
 }
 
-/// ECN as in RFC 4960 Appendix A.
-#[derive(Debug, Default)]
-pub(crate) struct EcnState {
-    /// Both sides want it.
-    pub(crate) on: bool,
-    /// As a receiver: the TSN to echo until a CWR answers it.
-    pub(crate) echo: Option<u32>,
-    /// As a sender: the CWR to send.
-    pub(crate) reduced: Option<u32>,
-    /// As a sender: no second reduction for what was sent below this offset.
-    pub(crate) reduced_until: u64,
-}
-
 /// One association.
 #[derive(Debug)]
 pub(crate) struct Association {
@@ -158,17 +146,7 @@ pub(crate) struct Association {
     pub(crate) outbox: Outbox,
     handshake: Handshake,
     closing: Closing,
-    /// What both sides support.
-    pub(crate) extensions: Extensions,
-    /// Dynamic addresses, where both sides speak of them.
-    pub(crate) asconf: Option<Box<Asconf>>,
-    /// What runs above the peer, as it says.
-    pub(crate) peer_adaptation: Option<u32>,
-    /// Authentication, where this side wants it; in force as `extensions` says.
-    pub(crate) auth: Option<Box<Auth>>,
-    pub(crate) ecn: EcnState,
-    /// RE-CONFIG, once it is used.
-    pub(crate) reconfig: Option<Box<reconfig::Reconfig>>,
+    pub(crate) extensions: ActiveExtensions,
     pub(crate) stats: AssociationStats,
     pub(crate) rng: Rng,
     /// What the trace was told last that holds the sender back.
@@ -206,12 +184,7 @@ impl Association {
             outbox: Outbox::default(),
             handshake: Handshake::default(),
             closing: Closing::default(),
-            extensions: Extensions::default(),
-            asconf: None,
-            peer_adaptation: None,
-            auth: start.auth,
-            ecn: EcnState::default(),
-            reconfig: None,
+            extensions: ActiveExtensions::new(start.auth),
             stats: AssociationStats { opened: now, ..AssociationStats::default() },
             rng: start.rng,
             limit: None,
@@ -231,7 +204,7 @@ impl Association {
     pub(crate) fn measure(&mut self) {
         let smallest =
             self.paths.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512);
-        let largest = (smallest - self.send.queue.header() - self.auth_room()) as u32;
+        let largest = (smallest - self.send.queue.header() - self.extensions.auth_room()) as u32;
         self.send.set_largest(self.config.mss.map_or(largest, |mss| mss.min(largest)) & !3);
         self.timers.grow(self.paths.len());
     }
@@ -261,7 +234,7 @@ impl Association {
         if message.stream >= self.streams.outbound() {
             return Err(SendError::NoSuchStream);
         }
-        if message.key.is_some_and(|key| !self.has_key(key)) {
+        if message.key.is_some_and(|key| !self.extensions.has_key(key)) {
             return Err(SendError::NoSuchKey);
         }
         Ok(())
@@ -270,7 +243,7 @@ impl Association {
     pub(crate) fn send(&mut self, now: Instant, message: Message, payload: &[u8]) -> Result<(), SendError> {
         self.takes_on(&message)?;
         self.size_send_buffer();
-        self.send.push(now, message, payload, self.extensions.partial_reliability)?;
+        self.send.push(now, message, payload, self.extensions.agreed.partial_reliability)?;
         if self.send.limits.is_some() {
             self.invalidate_fast_path();
         }
@@ -380,7 +353,7 @@ impl Association {
             peer_rwnd: self.send.peer_window,
             outstanding: self.send.queue.buffered_bytes() - self.send.queue.unsent_bytes(),
             buffered: self.send.queue.buffered_bytes(),
-            extensions: self.extensions,
+            extensions: *self.extensions.agreed(),
             paths: self.paths.iter().enumerate().map(|(i, path)| path.info(i == primary)).collect(),
         }
     }

@@ -47,7 +47,7 @@ impl Association {
     /// RFC 8899 §6.2.1.2: HEARTBEAT and PAD; the heartbeat information tells the probe's size.
     pub(super) fn write_mtu_probe(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
         let nonce = self.rng.next_u64();
-        let auth = self.auth_size_of(&[Heartbeat::KIND, Pad::KIND]);
+        let auth = self.extensions.auth_size_of(&[Heartbeat::KIND, Pad::KIND]);
         let path = self.paths.at(index);
         let overhead = path.headers();
         let answered = path.stats.heartbeats_acked;
@@ -133,7 +133,7 @@ impl Association {
             return;
         };
         let path = self.paths.get(index);
-        let limit = path.chunk_limit().saturating_sub(self.auth_room()) as u64;
+        let limit = path.chunk_limit().saturating_sub(self.extensions.auth_room()) as u64;
         let again =
             self.send.outstanding.get(offset).is_some_and(|entry| entry.again && entry.size() <= limit);
         if !again {
@@ -181,7 +181,7 @@ impl Association {
     fn shrunk(&mut self, index: usize) {
         self.measure();
         let largest = (self.paths.get(index).chunk_limit() - self.send.queue.header())
-            .saturating_sub(self.auth_room()) as u32;
+            .saturating_sub(self.extensions.auth_room()) as u32;
         let outstanding = &mut self.send.outstanding;
         let (bytes, flight) = retransmit::mark_larger(outstanding, index as u8, largest, SendCause::Fast);
         self.send.peer_window += bytes;

@@ -3,6 +3,7 @@
 //! Home of RFC 9260 §5.2.4.
 
 use super::auth::Auth;
+use super::ecn::EcnState;
 use super::negotiate::Offer;
 use super::{Association, Ctx, State};
 use crate::endpoint::cookie::Cookie;
@@ -68,7 +69,7 @@ impl Association {
                     self.emit_established(ctx);
                 } else {
                     self.identity.set_peer_tag(cookie.peer_tag);
-                    self.agree_on_auth(cookie.auth.as_ref().map(|auth| &auth.peer));
+                    self.extensions.agree_on_auth(cookie.auth.as_ref().map(|auth| &auth.peer));
                 }
             }
             Case::Late | Case::Stray => return false,
@@ -111,8 +112,8 @@ impl Association {
             ..Offer::default()
         };
         // RFC 4895 §6.1: with the tag goes the random number.
-        let before = self.auth.take();
-        self.auth = cookie.auth.as_ref().map(|auth| {
+        let before = self.extensions.auth.take();
+        self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| &auth.keys).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
             // What was under way under them is gone.
@@ -120,7 +121,7 @@ impl Association {
             Box::new(auth)
         });
         // RFC 9260 §5.2.2: as many streams as the INIT ACK said, whatever was added before or since.
-        self.reconfig = None;
+        self.extensions.reconfig = None;
         self.streams.set(cookie.outbound, cookie.inbound);
         let from = SocketAddr::new(cookie.init_source, source.port());
         self.accept_offer(ctx, &offer, from);
@@ -137,7 +138,7 @@ impl Association {
         self.timers.stop_all();
         self.forget_control();
         self.paths.restart(&self.config);
-        self.ecn = super::EcnState::default();
+        self.extensions.ecn = EcnState::default();
         let segment = self.paths.get(0).chunk_limit() as u64;
         let received = std::mem::replace(&mut self.recv, RecvHalf::new(&self.config, 0, 0, segment));
         self.accept_cookie(ctx, cookie, source);

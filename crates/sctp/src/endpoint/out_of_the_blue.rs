@@ -82,7 +82,7 @@ impl Endpoint {
                 self.totals.discarded += 1
             }
             // RFC 4895 §6.3: one that counts only authenticated cannot come from who has lost the keys.
-            Some(Chunk::Abort(_)) if association.guards(Abort::KIND) => self.totals.discarded += 1,
+            Some(Chunk::Abort(_)) if association.extensions.guards(Abort::KIND) => self.totals.discarded += 1,
             Some(Chunk::Abort(abort)) if abort.reflected && reflected => {
                 self.with(now, slot, |association, ctx| association.on_abort(ctx, &abort));
             }

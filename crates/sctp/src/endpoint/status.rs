@@ -113,7 +113,7 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn interleaves(&self, id: AssociationId) -> bool {
-        self.association(id).is_some_and(|association| association.extensions.interleaving)
+        self.association(id).is_some_and(|association| association.extensions.agreed().interleaving)
     }
 
     /// The highest TSN up to which everything has arrived; 0 when nothing is known of the association.

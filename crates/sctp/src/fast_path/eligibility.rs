@@ -29,12 +29,10 @@ impl Association {
     #[cold]
     pub(crate) fn eligibility(&self, on: bool) -> FastPath {
         let no_control = matches!(self.state, State::Established)
-            && self.asconf.is_none()
-            && self.reconfig.is_none()
+            && !self.extensions.have_control()
             && self.send.limits.is_none();
-        let extended = self.extensions.auth || self.extensions.interleaving || self.ecn.on;
         let controlled = self.paths.iter().any(|path| path.loss_control.is_some());
-        match (on && no_control, extended || controlled) {
+        match (on && no_control, self.extensions.touch_data() || controlled) {
             (false, _) => FastPath::Unknown,
             (true, true) => FastPath::NoControl,
             (true, false) => FastPath::Eligible,

@@ -51,7 +51,7 @@ impl Association {
     #[inline]
     fn transmit_sack_alone(&mut self, out: &mut Batch, tag: &mut u64) -> bool {
         let alone = self.recv.sack_due() && self.send.queue.unsent_bytes() == 0;
-        if !alone || self.outbox.wants_shutdown() || self.extensions.zero_checksum {
+        if !alone || self.outbox.wants_shutdown() || self.extensions.agreed().zero_checksum {
             return false;
         }
         let index = self.sack_path();

@@ -59,7 +59,7 @@ impl Association {
     /// RFC 5061 §5.2 D2: the path that an ASCONF from an unknown address speaks of.
     #[cold]
     pub(crate) fn path_of_asconf(&self, mut chunks: Chunks<'_>) -> Option<usize> {
-        if !self.extensions.asconf {
+        if !self.extensions.agreed.asconf {
             return None;
         }
         let mut signed = false;
@@ -86,14 +86,14 @@ impl Association {
         if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
             return;
         }
-        let Some(asconf) = &mut self.asconf else {
+        let Some(asconf) = &mut self.extensions.asconf else {
             return;
         };
         let answers = &mut asconf.answers;
         let answer = if chunk.serial == answers.last.wrapping_add(1) {
             answers.last = chunk.serial;
             let answer = self.do_requests(ctx, chunk, arrived);
-            let Some(Asconf { answers, .. }) = self.asconf.as_deref_mut() else {
+            let Some(Asconf { answers, .. }) = self.extensions.asconf.as_deref_mut() else {
                 return;
             };
             if answers.kept.len() == KEPT {
@@ -114,7 +114,7 @@ impl Association {
             (!self.paths.get(path).removed).then_some(path)
         });
         let path = path.unwrap_or(self.paths.current());
-        if let Some(asconf) = &mut self.asconf
+        if let Some(asconf) = &mut self.extensions.asconf
             && asconf.answers.waiting.len() < KEPT
         {
             asconf.answers.waiting.push_back((path, arrived.source, answer));
@@ -129,7 +129,8 @@ impl Association {
         index: usize,
         buffer: &mut Vec<u8>,
     ) {
-        let Some((_, target, answer)) = self.asconf.as_mut().and_then(|a| a.answers.waiting.pop_front())
+        let Some((_, target, answer)) =
+            self.extensions.asconf.as_mut().and_then(|a| a.answers.waiting.pop_front())
         else {
             return;
         };
@@ -260,8 +261,7 @@ impl Association {
             self.outbox.ask_cookie_ack(heir);
         }
         self.measure();
-        if let Some(super::Outstanding { path, .. }) =
-            self.asconf.as_mut().and_then(|a| a.outstanding.as_mut())
+        if let Some(super::Outstanding { path, .. }) = self.extensions.outstanding_asconf()
             && *path == index
         {
             self.aim_asconf(ctx, heir);
@@ -284,7 +284,7 @@ impl Association {
         let address = if address.is_unspecified() { arrived.source.ip() } else { address };
         // RFC 5061 §5.4: only what is part of the association.
         self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
-        if let Some(asconf) = &mut self.asconf {
+        if let Some(asconf) = &mut self.extensions.asconf {
             asconf.answers.wish = Some(address);
         }
         self.grant_primary(ctx);
@@ -293,13 +293,13 @@ impl Association {
 
     /// RFC 5061 §5.4: the peer's advice is taken as soon as the address is verified.
     pub(in crate::association) fn grant_primary(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(address) = self.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
+        let Some(address) = self.extensions.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
             return;
         };
         let Some(path) = self.paths.find(address).filter(|&path| self.paths.get(path).confirmed) else {
             return;
         };
-        if let Some(asconf) = &mut self.asconf {
+        if let Some(asconf) = &mut self.extensions.asconf {
             asconf.answers.wish = None;
         }
         if self.paths.primary() != path {

@@ -12,6 +12,7 @@
 
 mod answer;
 
+use super::active_extensions::ActiveExtensions;
 use super::outbound::Job;
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -113,31 +114,38 @@ impl Asconf {
     }
 }
 
+impl ActiveExtensions {
+    /// The ASCONF that is not answered yet.
+    fn outstanding_asconf(&mut self) -> Option<&mut Outstanding> {
+        self.asconf.as_mut()?.outstanding.as_mut()
+    }
+}
+
 impl Association {
     /// Local addresses that this association should have.
     fn wanted_locals(&self, ctx: &Ctx<'_>) -> Vec<SocketAddr> {
-        let withheld: &[IpAddr] = self.asconf.as_ref().map_or(&[], |asconf| &asconf.withheld);
+        let withheld: &[IpAddr] = self.extensions.asconf.as_ref().map_or(&[], |asconf| &asconf.withheld);
         ctx.locals_for(self.peer()).filter(|address| !withheld.contains(&address.ip())).collect()
     }
 
     /// RFC 5061 §5.3 F1, F2, F4: those of them that the peer knows: what packets may come from. Not one that has come
     /// back before the peer has answered that it gives it up: it may have done so.
     fn usable_locals(&self, ctx: &Ctx<'_>) -> Vec<SocketAddr> {
-        let known: &[IpAddr] = self.asconf.as_ref().map_or(&[], |asconf| &asconf.known);
+        let known: &[IpAddr] = self.extensions.asconf.as_ref().map_or(&[], |asconf| &asconf.known);
         let usable = |address: &IpAddr| known.contains(address) && !self.is_deleting(*address);
         self.wanted_locals(ctx).into_iter().filter(|address| usable(&address.ip())).collect()
     }
 
     /// The endpoint has other addresses than before, or the peer knows others.
     pub(crate) fn locals_changed(&mut self, ctx: &mut Ctx<'_>) {
-        if self.asconf.is_none() || !self.state.is_up() {
+        if self.extensions.asconf.is_none() || !self.state.is_up() {
             return;
         }
         let before = self.paths.get(self.paths.current()).source;
         self.choose_sources(ctx);
         let wanted = self.wanted_locals(ctx);
         let moved = !wanted.contains(&before);
-        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut())
+        if let Some(outstanding) = self.extensions.outstanding_asconf()
             && !wanted.contains(&outstanding.ends.0)
         {
             // It was sent from an address that is gone: at once again, from another.
@@ -167,7 +175,7 @@ impl Association {
 
     /// The application wants or does not want a local address in this association.
     pub(crate) fn use_address(&mut self, ctx: &mut Ctx<'_>, address: IpAddr, wanted: bool) -> bool {
-        let Some(asconf) = &mut self.asconf else {
+        let Some(asconf) = &mut self.extensions.asconf else {
             return false;
         };
         asconf.withheld.retain(|other| *other != address);
@@ -185,7 +193,7 @@ impl Association {
     /// The application wants the peer to send to `address` first.
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Ctx<'_>, address: IpAddr) -> bool {
         // RFC 5061 §5.3 F3b: who does not know the request is not asked again.
-        let Some(asconf) = self.asconf.as_mut().filter(|asconf| !asconf.primary_refused) else {
+        let Some(asconf) = self.extensions.asconf.as_mut().filter(|asconf| !asconf.primary_refused) else {
             return false;
         };
         asconf.wish = Some(address);
@@ -247,7 +255,7 @@ impl Association {
     /// Where data goes nothing may be sent: the peer has not verified it, or there is no source.
     pub(super) fn is_stranded(&self) -> bool {
         let path = self.paths.get(self.paths.current());
-        self.asconf.is_some() && (!path.confirmed || path.sourceless)
+        self.extensions.asconf.is_some() && (!path.confirmed || path.sourceless)
     }
 
     /// RFC 5061 §5.1 A1 to A3: asks for the difference between what the peer knows and what is.
@@ -258,7 +266,7 @@ impl Association {
     fn plan_asconf_by(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         let wanted = self.wanted_locals(ctx);
         let up = self.state.is_up() && !matches!(self.state, State::ShutdownAckSent);
-        let Some(asconf) = &mut self.asconf else {
+        let Some(asconf) = &mut self.extensions.asconf else {
             return;
         };
         if !up || asconf.outstanding.is_some() || asconf.refused || wanted.is_empty() {
@@ -313,7 +321,7 @@ impl Association {
         let source = [self.usable_locals(ctx), self.wanted_locals(ctx)]
             .iter()
             .find_map(|locals| source_for(locals, target.ip(), path));
-        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+        if let Some(outstanding) = self.extensions.outstanding_asconf() {
             outstanding.path = path;
             outstanding.wanted = source.is_some();
             if let Some(source) = source {
@@ -327,14 +335,14 @@ impl Association {
 
     /// A packet from `source` to `target` could not be sent.
     pub(super) fn asconf_unsent(&mut self, source: IpAddr, target: IpAddr) {
-        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+        if let Some(outstanding) = self.extensions.outstanding_asconf() {
             outstanding.unsent |= (outstanding.ends.0.ip(), outstanding.ends.1.ip()) == (source, target);
         }
     }
 
     /// What could not be sent is sent again; T4 begins anew with it.
     pub(super) fn asconf_again(&mut self) {
-        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+        if let Some(outstanding) = self.extensions.outstanding_asconf() {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
         }
     }
@@ -342,7 +350,7 @@ impl Association {
     /// What goes before everything else.
     #[cold]
     pub(super) fn asconf_turn(&self) -> ControlJob {
-        let Some(asconf) = &self.asconf else {
+        let Some(asconf) = &self.extensions.asconf else {
             return ControlJob::Go;
         };
         // RFC 5061 §5.1.1 C4.
@@ -368,7 +376,7 @@ impl Association {
     /// Source and target of an ASCONF or its answer.
     #[cold]
     pub(super) fn asconf_ends(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
-        let asconf = self.asconf.as_ref()?;
+        let asconf = self.extensions.asconf.as_ref()?;
         match job {
             Job::Asconf(_) => asconf.outstanding.as_ref().map(|outstanding| outstanding.ends),
             Job::AsconfAck(path) => {
@@ -381,7 +389,7 @@ impl Association {
     /// Writes the outstanding ASCONF. RFC 5061 §5.1 A4: T4 runs.
     #[cold]
     pub(super) fn write_asconf(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
-        if let Some(outstanding) = self.asconf.as_mut().and_then(|asconf| asconf.outstanding.as_mut()) {
+        if let Some(outstanding) = self.extensions.outstanding_asconf() {
             outstanding.wanted = false;
             buffer.extend_from_slice(&outstanding.chunk);
         }
@@ -391,7 +399,7 @@ impl Association {
 
     /// RFC 5061 §5.1 B1 to B5: T4-RTO has expired.
     pub(super) fn on_t4(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(asconf) = &self.asconf else {
+        let Some(asconf) = &self.extensions.asconf else {
             return;
         };
         let path = asconf.outstanding.as_ref().map(|outstanding| outstanding.path);
@@ -421,7 +429,7 @@ impl Association {
 
     /// RFC 5061 §5.1 A5 to A8.
     pub(super) fn on_asconf_ack(&mut self, ctx: &mut Ctx<'_>, ack: &AsconfAck<'_>) {
-        let Some(asconf) = &mut self.asconf else {
+        let Some(asconf) = &mut self.extensions.asconf else {
             return;
         };
         let Some(outstanding) = asconf.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
@@ -469,7 +477,7 @@ impl Association {
     fn on_result(&mut self, ctx: &mut Ctx<'_>, request: Request, result: Result<(), u16>, behind: bool) {
         /// RFC 9260 §3.3.10.8: unrecognized parameters.
         const UNRECOGNIZED: u16 = 8;
-        let Some(asconf) = &mut self.asconf else {
+        let Some(asconf) = &mut self.extensions.asconf else {
             return;
         };
         // RFC 5061 §5.3 F3a: who does not know the request is not asked again.
@@ -515,7 +523,7 @@ impl Association {
     /// RFC 5061 §5.1 A9: the peer has reported a chunk that it does not know.
     pub(super) fn on_unrecognized(&mut self, chunk: &[u8]) {
         if chunk.first() == Some(&Chunk::KIND)
-            && let Some(asconf) = &mut self.asconf
+            && let Some(asconf) = &mut self.extensions.asconf
         {
             asconf.refused = true;
             asconf.outstanding = None;
@@ -529,12 +537,12 @@ impl Association {
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         let late = |back: Option<Instant>| back.is_none_or(|back| now.since(back) < UNDER_WAY);
         let gone = |asconf: &Asconf| asconf.gone.iter().any(|&(other, back)| other == address && late(back));
-        self.is_deleting(address) || self.asconf.as_deref().is_some_and(gone)
+        self.is_deleting(address) || self.extensions.asconf.as_deref().is_some_and(gone)
     }
 
     /// The peer has been asked to let go of it.
     fn is_deleting(&self, address: IpAddr) -> bool {
-        self.asconf.as_deref().is_some_and(|asconf| asconf.asks(Request::Delete(address)))
+        self.extensions.asconf.as_deref().is_some_and(|asconf| asconf.asks(Request::Delete(address)))
     }
 }
 

@@ -11,7 +11,7 @@
 pub(crate) mod keys;
 pub(crate) mod mac;
 
-use super::inbound::Arrived;
+use super::active_extensions::ActiveExtensions;
 use super::{Association, Ctx};
 use crate::config::{ChunkSet, SharedKeys};
 use crate::event::{Event, KeyChange};
@@ -221,18 +221,53 @@ impl Auth {
     }
 }
 
-impl Association {
+impl ActiveExtensions {
     /// Both sides have spoken: from here on chunks are signed and checked, or never.
     pub(super) fn agree_on_auth(&mut self, peer: Option<&Said>) {
-        let agreed = self.extensions.auth
+        let agreed = self.agreed.auth
             && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.meet(peer)));
         if !agreed {
             self.auth = None;
-            self.extensions.auth = false;
-            self.extensions.asconf = false;
+            self.agreed.auth = false;
+            self.agreed.asconf = false;
         }
     }
 
+    /// Messages can be signed with this shared key.
+    #[cold]
+    pub(super) fn has_key(&self, key: u16) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.keys.find(key).is_some())
+    }
+
+    /// Signs the packet from `start` to the end of `buffer`, where the peer asks for it.
+    #[inline]
+    pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
+        if self.agreed.auth
+            && let Some(auth) = &mut self.auth
+        {
+            auth.sign(buffer, start);
+        }
+    }
+
+    /// Bytes of the AUTH that a packet of these chunks gets.
+    pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
+        let auth = self.auth.as_ref().filter(|_| self.agreed.auth);
+        auth.filter(|auth| kinds.iter().any(|&kind| auth.signed.has(kind))).map_or(0, |auth| auth.size())
+    }
+
+    /// Bytes to leave free in a packet for an AUTH.
+    #[inline]
+    pub(super) fn auth_room(&self) -> usize {
+        if self.agreed.auth { self.auth.as_ref().map_or(0, |auth| auth.room) } else { 0 }
+    }
+
+    /// This side takes chunks of this type only signed.
+    pub(crate) fn guards(&self, kind: u8) -> bool {
+        self.agreed.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
+    }
+}
+
+impl Association {
     /// RFC 4895 §6.3: whether a chunk counts, in a packet of which `behind` follows it.
     #[inline(never)]
     pub(super) fn admit(
@@ -240,10 +275,10 @@ impl Association {
         ctx: &mut Ctx<'_>,
         raw: RawChunk<'_>,
         behind: &[u8],
-        arrived: &Arrived,
+        path: usize,
         authenticated: &mut bool,
     ) -> Admission {
-        let Some(auth) = &self.auth else {
+        let Some(auth) = &self.extensions.auth else {
             return Admission::Take;
         };
         if raw.kind != AuthChunk::KIND {
@@ -255,7 +290,7 @@ impl Association {
             return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
         }
         // RFC 4895 §5.1: once in a packet.
-        if *authenticated || !self.verify(ctx, raw, behind, arrived.path) {
+        if *authenticated || !self.verify(ctx, raw, behind, path) {
             self.stats.auth_refused += 1;
             return Admission::Stop;
         }
@@ -271,7 +306,7 @@ impl Association {
         behind: &[u8],
         path: usize,
     ) -> bool {
-        let Some(auth) = &mut self.auth else {
+        let Some(auth) = &mut self.extensions.auth else {
             return false;
         };
         match auth.verify(raw, behind) {
@@ -294,17 +329,12 @@ impl Association {
         false
     }
 
-    /// This side takes chunks of this type only signed.
-    pub(crate) fn guards(&self, kind: u8) -> bool {
-        self.extensions.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
-    }
-
     /// RFC 6458 §8.3.4: the application signs nothing more with this key. It is told when nothing that was
     /// sent before needs it: the peer must not forget it until then.
     pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
         let until = self.send.outstanding.end();
         let messages = self.send.queue.messages_of(key);
-        if let Some(auth) = &mut self.auth {
+        if let Some(auth) = &mut self.extensions.auth {
             auth.leaving.retain(|leaving| leaving.key != key);
             auth.leaving.push(Leaving { key, until, messages });
         }
@@ -314,7 +344,7 @@ impl Association {
     /// RFC 6458 §6.1.8: after any change: keys that are not used any more are free.
     #[inline]
     pub(super) fn free_keys(&mut self, ctx: &mut Ctx<'_>) {
-        if self.auth.as_ref().is_some_and(|auth| !auth.leaving.is_empty()) {
+        if self.extensions.auth.as_ref().is_some_and(|auth| !auth.leaving.is_empty()) {
             self.free_keys_now(ctx);
         }
     }
@@ -322,7 +352,7 @@ impl Association {
     #[cold]
     fn free_keys_now(&mut self, ctx: &mut Ctx<'_>) {
         let (base, queue) = (self.send.outstanding.base(), &self.send.queue);
-        let Some(auth) = &mut self.auth else {
+        let Some(auth) = &mut self.extensions.auth else {
             return;
         };
         let id = self.id;
@@ -342,40 +372,12 @@ impl Association {
         });
     }
 
-    /// Messages can be signed with this shared key.
-    #[cold]
-    pub(super) fn has_key(&self, key: u16) -> bool {
-        self.auth.as_ref().is_some_and(|auth| auth.keys.find(key).is_some())
-    }
-
     /// A chunk of this message can go into the packet that is being written, as far as keys go.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
-        match &mut self.auth {
-            Some(auth) if self.extensions.auth => auth.shares(self.send.queue.message(message).key),
+        match &mut self.extensions.auth {
+            Some(auth) if self.extensions.agreed.auth => auth.shares(self.send.queue.message(message).key),
             _ => true,
         }
-    }
-
-    /// Signs the packet from `start` to the end of `buffer`, where the peer asks for it.
-    #[inline]
-    pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
-        if self.extensions.auth
-            && let Some(auth) = &mut self.auth
-        {
-            auth.sign(buffer, start);
-        }
-    }
-
-    /// Bytes of the AUTH that a packet of these chunks gets.
-    pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
-        let auth = self.auth.as_ref().filter(|_| self.extensions.auth);
-        auth.filter(|auth| kinds.iter().any(|&kind| auth.signed.has(kind))).map_or(0, |auth| auth.size())
-    }
-
-    /// Bytes to leave free in a packet for an AUTH.
-    #[inline]
-    pub(super) fn auth_room(&self) -> usize {
-        if self.extensions.auth { self.auth.as_ref().map_or(0, |auth| auth.room) } else { 0 }
     }
 }

@@ -62,7 +62,7 @@ impl Association {
         if let Some(path) = self.outbox.cookie_ack_path() {
             return ControlJob::Job(Job::Control(path));
         }
-        if self.asconf.is_some() {
+        if self.extensions.asconf.is_some() {
             match self.asconf_turn() {
                 ControlJob::Go => {}
                 turn => return turn,

@@ -16,7 +16,7 @@ use super::{Association, Ctx, State};
 use crate::send::outstanding::{ChunkState, Entry};
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_base::{Batch, Ecn};
-use anabranch_wire::sctp::{Asconf, Chunks, Cwr, Data, Ecne, IData, Ssn, Tsn, crc32c, packet::HEADER};
+use anabranch_wire::sctp::{Asconf, Chunks, Data, IData, Ssn, Tsn, crc32c, packet::HEADER};
 use packet::OpenPacket;
 
 /// What the next packet is for, and its path.
@@ -87,7 +87,8 @@ impl Association {
         {
             (out.source, out.target) = ends;
         }
-        out.ecn = if self.ecn.on && matches!(job, Job::Data(..)) { Ecn::Ect0 } else { Ecn::NotEct };
+        out.ecn =
+            if self.extensions.ecn.is_on() && matches!(job, Job::Data(..)) { Ecn::Ect0 } else { Ecn::NotEct };
         out.first_tag = *tag;
         let path = self.paths.get(index);
         let mut limit = match &path.search {
@@ -127,10 +128,10 @@ impl Association {
             match self.next_job(ctx) {
                 Some(next @ Job::Data(path, allowed))
                     if path == index
-                        && out.ecn == if self.ecn.on { Ecn::Ect0 } else { Ecn::NotEct }
+                        && out.ecn == if self.extensions.ecn.is_on() { Ecn::Ect0 } else { Ecn::NotEct }
                         && !self.recv.sack_pending()
-                        && self.ecn.reduced.is_none()
-                        && self.first_chunk_fits(allowed, limit - HEADER - self.auth_room()) =>
+                        && !self.extensions.ecn.wants_cwr()
+                        && self.first_chunk_fits(allowed, limit - HEADER - self.extensions.auth_room()) =>
                 {
                     job = next;
                 }
@@ -146,7 +147,7 @@ impl Association {
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };
         let packet = OpenPacket::begin(buffer, self.identity.header(verification));
         let start = packet.start();
-        let end = start + limit - self.auth_room();
+        let end = start + limit - self.extensions.auth_room();
         match job {
             Job::Init(path) => {
                 self.write_init(ctx, buffer);
@@ -175,10 +176,10 @@ impl Association {
                 self.write_sack_and_data(ctx, path, end, buffer, tag, Some(allowed));
             }
             Job::MtuProbe(path) => self.write_mtu_probe(ctx, path, buffer),
-            Job::Sack(path) => self.write_sack(end, buffer, path),
+            Job::Sack(_) => self.write_sack(end, buffer),
         }
-        self.sign(buffer, start);
-        if !self.extensions.zero_checksum || needs_checksum(job, &buffer[start..]) {
+        self.extensions.sign(buffer, start);
+        if !self.extensions.agreed.zero_checksum || needs_checksum(job, &buffer[start..]) {
             packet.finish(buffer);
         }
     }
@@ -202,7 +203,7 @@ impl Association {
         path.last_used = ctx.now;
         path.last_data = ctx.now;
         match alone {
-            _ if self.extensions.zero_checksum => {}
+            _ if self.extensions.agreed.zero_checksum => {}
             true => packet.finish_alone(buffer),
             false => packet.finish(buffer),
         }
@@ -251,9 +252,8 @@ impl Association {
     }
 
     /// A SACK alone, and what belongs to it.
-    fn write_sack(&mut self, end: usize, buffer: &mut Vec<u8>, index: usize) {
-        let _ = index;
-        self.write_ecn(buffer);
+    fn write_sack(&mut self, end: usize, buffer: &mut Vec<u8>) {
+        self.extensions.ecn.write(buffer);
         self.emit_sack(end, buffer);
     }
 
@@ -263,16 +263,6 @@ impl Association {
         self.recv.emit_sack(buffer, room);
         self.timers.stop(Timer::Sack);
         self.stats.sacks_sent += 1;
-    }
-
-    /// RFC 4960 Appendix A: the echo until it is answered, and the answer.
-    fn write_ecn(&mut self, buffer: &mut Vec<u8>) {
-        if let Some(tsn) = self.ecn.echo {
-            Ecne { tsn: Tsn(tsn) }.emit(buffer);
-        }
-        if let Some(tsn) = self.ecn.reduced.take() {
-            Cwr { tsn: Tsn(tsn) }.emit(buffer);
-        }
     }
 
     /// A SACK if one is due, or one that rides with DATA; then DATA.
@@ -287,26 +277,25 @@ impl Association {
     ) {
         // A SACK must leave room for the DATA it rides with; one that is due goes first, alone.
         if self.recv.sack_pending() && self.sack_path() == index {
-            let ecn =
-                if self.ecn.echo.is_some() { 8 } else { 0 } + if self.ecn.reduced.is_some() { 8 } else { 0 };
+            let ecn = self.extensions.ecn.size();
             let size = self.recv.sack_size() + ecn;
             let room = end.saturating_sub(buffer.len());
             let together =
                 size < room && allowed.is_some_and(|allowed| self.first_chunk_fits(allowed, room - size));
             if together {
-                self.write_ecn(buffer);
+                self.extensions.ecn.write(buffer);
                 self.emit_sack(end, buffer);
             } else if self.recv.sack_due() && room > size.min(64) + ecn {
-                self.write_ecn(buffer);
+                self.extensions.ecn.write(buffer);
                 self.emit_sack(end, buffer);
                 return;
             }
-        } else if self.ecn.reduced.is_some()
+        } else if self.extensions.ecn.wants_cwr()
             && let Some(allowed) = allowed
         {
             let room = end.saturating_sub(buffer.len());
             if room > 8 && self.first_chunk_fits(allowed, room - 8) {
-                self.write_ecn(buffer);
+                self.extensions.ecn.write(buffer);
             }
         }
         if let Some(allowed) = allowed {
@@ -340,7 +329,7 @@ impl Association {
                 let fits = buffer.len() + entry.size() as usize <= end;
                 // A chunk cut for a larger MTU goes out whole, alone (RFC 9260 §6.9).
                 let alone = buffer.len() == begin
-                    && end - begin + self.auth_room() >= self.paths.get(index).chunk_limit();
+                    && end - begin + self.extensions.auth_room() >= self.paths.get(index).chunk_limit();
                 let oversize = alone && !fits;
                 if path != index || !(fits || oversize) || !self.shares_key(entry.message) {
                     break;
@@ -405,7 +394,7 @@ impl Association {
             payload: &[],
         };
         let payload = self.send.queue.payload(message, cut.offset, cut.length);
-        if self.extensions.interleaving {
+        if self.extensions.agreed.interleaving {
             IData::numbered(data, message.mid, cut.number).emit_parts(buffer, payload);
         } else {
             data.emit_parts(buffer, payload);
@@ -468,7 +457,7 @@ impl Association {
             payload: &[],
         };
         let payload = self.send.queue.payload(message, entry.offset, length);
-        if self.extensions.interleaving {
+        if self.extensions.agreed.interleaving {
             IData::numbered(data, message.mid, entry.fsn).emit_parts(buffer, payload);
         } else {
             data.emit_parts(buffer, payload);

@@ -92,7 +92,7 @@ impl Association {
     /// The state of re-configuration, begun with the first chunk or wish.
     fn reconfig(&mut self) -> &mut Reconfig {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
-        self.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)))
+        self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)))
     }
 
     fn may_ask(&self) -> Result<(), ResetError> {
@@ -100,7 +100,7 @@ impl Association {
             return Err(ResetError::Closing);
         }
         // RFC 6525 §5.1.1: nothing is asked of a peer that does not know it.
-        if self.extensions.reconfig { Ok(()) } else { Err(ResetError::Unsupported) }
+        if self.extensions.agreed.reconfig { Ok(()) } else { Err(ResetError::Unsupported) }
     }
 
     // What the application asks for.
@@ -190,9 +190,9 @@ impl Association {
     /// The path that a RE-CONFIG is wanted to, if one is.
     #[inline]
     pub(super) fn reconfig_path(&mut self) -> Option<usize> {
-        self.reconfig.as_ref()?;
+        self.extensions.reconfig.as_ref()?;
         self.launch();
-        let reconfig = self.reconfig.as_deref()?;
+        let reconfig = self.extensions.reconfig.as_deref()?;
         if reconfig.send
             && let Some(flying) = &reconfig.flying
         {
@@ -210,7 +210,7 @@ impl Association {
         buffer: &mut Vec<u8>,
         alone: bool,
     ) {
-        let Some(reconfig) = self.reconfig.as_deref_mut() else {
+        let Some(reconfig) = self.extensions.reconfig.as_deref_mut() else {
             return;
         };
         let flying = reconfig.flying.as_ref().filter(|flying| reconfig.send && flying.path == index);
@@ -255,7 +255,9 @@ impl Association {
     /// RFC 6525 §5.1.1: the request is sent again, to another address if there is one.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
-        let Some(flying) = self.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut()) else {
+        let Some(flying) =
+            self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut())
+        else {
             return;
         };
         if !up {
@@ -287,7 +289,7 @@ impl Association {
 
     /// Whether TSNs were renumbered so lately that packets from before may still come.
     pub(super) fn renumbered_lately(&self, now: Instant) -> bool {
-        let at = self.reconfig.as_deref().and_then(|reconfig| reconfig.renumbered);
+        let at = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.renumbered);
         at.is_some_and(|at| now < at + LIFETIME.saturating_mul(2))
     }
 }

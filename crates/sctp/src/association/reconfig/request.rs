@@ -127,7 +127,7 @@ impl Association {
         let last = self.send.outstanding.tsn(self.send.outstanding.end()).wrapping_sub(1);
         let path = self.paths.current();
         let (queue, outstanding) = (&self.send.queue, &self.send.outstanding);
-        let Some(reconfig) = self.reconfig.as_deref_mut() else {
+        let Some(reconfig) = self.extensions.reconfig.as_deref_mut() else {
             return;
         };
         // RFC 6525 §5.1.1: one request at a time. Where both sides wait for the other's request, that
@@ -215,7 +215,9 @@ impl Association {
         next: Option<(Tsn, Tsn)>,
     ) {
         const IN_PROGRESS: u32 = 6;
-        let Some(flying) = self.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut()) else {
+        let Some(flying) =
+            self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut())
+        else {
             return;
         };
         // RFC 6525 §5.2.7 H1: what is not waited for means nothing.
@@ -259,7 +261,7 @@ impl Association {
         result: u32,
         next: Option<(Tsn, Tsn)>,
     ) {
-        let Some(mut reconfig) = self.reconfig.take() else {
+        let Some(mut reconfig) = self.extensions.reconfig.take() else {
             return;
         };
         self.paths.clear_errors();
@@ -282,7 +284,7 @@ impl Association {
                 self.timers.stop(Timer::Reconfig);
             }
         }
-        self.reconfig = Some(reconfig);
+        self.extensions.reconfig = Some(reconfig);
         self.advance_asked();
         // What was kept back may find the peer's window closed, and nothing outstanding.
         self.check_probe(ctx.now);

@@ -158,10 +158,11 @@ impl Association {
     /// ask for, it lets it (§5.2.2 E1, §5.2.6).
     fn is_granted(&self, param: &ReConfigParam<'_>) -> bool {
         let granted = self.config.reconfig_requests;
-        let flying = self.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
+        let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
         match *param {
             ReConfigParam::ResetOutgoing { response, .. } => {
-                let parked = self.reconfig.as_deref().and_then(|reconfig| reconfig.parked.as_ref());
+                let parked =
+                    self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.parked.as_ref());
                 granted.streams
                     || parked.is_some_and(|(number, _)| *number == response)
                     || flying.and_then(|flying| flying.awaits(Kind::ResetIncoming)) == Some(response)
@@ -180,7 +181,9 @@ impl Association {
     fn acknowledged_by(&mut self, ctx: &mut Ctx<'_>, response: u32) {
         let reconfig = self.reconfig();
         reconfig.parked = reconfig.parked.take().filter(|(number, _)| *number != response);
-        let Some(flying) = self.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut()) else {
+        let Some(flying) =
+            self.extensions.reconfig.as_deref_mut().and_then(|reconfig| reconfig.flying.as_mut())
+        else {
             return;
         };
         if flying.awaits(Kind::ResetIncoming) == Some(response) {
@@ -227,7 +230,9 @@ impl Association {
     /// A packet has been read: what waited for a TSN may go on.
     #[cold]
     pub(in crate::association) fn advance_reconfig(&mut self, ctx: &mut Ctx<'_>, path: usize) {
-        let Some(deferred) = self.reconfig.as_deref().and_then(|reconfig| reconfig.deferred.as_ref()) else {
+        let Some(deferred) =
+            self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.deferred.as_ref())
+        else {
             return;
         };
         if self.recv.beyond(deferred.last) > 0 {
@@ -247,7 +252,7 @@ impl Association {
     /// A chunk that may be of the numbering to come: it is not taken yet.
     #[cold]
     pub(in crate::association) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
-        let Some(reconfig) = self.reconfig.as_deref() else {
+        let Some(reconfig) = self.extensions.reconfig.as_deref() else {
             return false;
         };
         if self.may_be_renumbered() {
@@ -263,7 +268,7 @@ impl Association {
     /// The peer may have renumbered its TSNs already, and its answer be lost or late.
     #[cold]
     pub(in crate::association) fn may_be_renumbered(&self) -> bool {
-        let flying = self.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
+        let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
         flying.is_some_and(|flying| !flying.patient && flying.awaits(Kind::ResetTsn).is_some())
     }
 
@@ -277,7 +282,7 @@ impl Association {
         // The peer's timer may be far shorter than ours where nothing has been measured yet.
         let round_trip = path.rtt.smoothed().unwrap_or(self.config.rto_min);
         let back = path.is_usable();
-        let Some(reconfig) = self.reconfig.as_deref_mut() else {
+        let Some(reconfig) = self.extensions.reconfig.as_deref_mut() else {
             return;
         };
         if let Some(flying) = &mut reconfig.flying
@@ -327,7 +332,8 @@ impl Association {
 
     /// What the peer asked for becomes a request of ours when none of its streams is being reset.
     pub(super) fn advance_asked(&mut self) {
-        let Some(asked) = self.reconfig.as_deref().and_then(|reconfig| reconfig.asked.as_ref()) else {
+        let Some(asked) = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.asked.as_ref())
+        else {
             return;
         };
         if self.send.queue.is_held(&asked.streams) {

@@ -10,7 +10,7 @@ use super::{Association, Ctx, State};
 use crate::send::Probing;
 use crate::send::outstanding::{ChunkState, Earliest};
 use crate::send::retransmit;
-use crate::send::sack::{SackError, Waiting};
+use crate::send::sack_outcome::{SackError, Waiting};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{SendCause, TraceEvent};

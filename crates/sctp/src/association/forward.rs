@@ -12,7 +12,7 @@ use crate::recv::forward::Forwarded;
 use crate::recv::reassembly::Violation;
 use crate::reliability::{Abandoned, Policy};
 use crate::send::outstanding::ChunkState;
-use crate::send::sack::Skip;
+use crate::send::sack_outcome::Skip;
 use anabranch_base::Instant;
 use anabranch_wire::sctp::{Cause, Chunk, IForwardTsn, RawChunk};
 

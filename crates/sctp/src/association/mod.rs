@@ -43,7 +43,7 @@ use crate::path::select::{Paths, source_for};
 use crate::recv::RecvHalf;
 use crate::reliability::Reliability;
 use crate::send::SendHalf;
-use crate::send::undelivered::Undelivered;
+use crate::send::queue::Undelivered;
 use crate::stats::{AssociationInfo, AssociationStats, PathChange};
 use active_extensions::ActiveExtensions;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};

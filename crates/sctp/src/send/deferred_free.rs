@@ -11,7 +11,7 @@
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, ChunkSummary, Entry};
-use super::sack::{self, Newest, SackOutcome, Waiting};
+use super::sack_outcome::{Newest, SackOutcome, Waiting};
 use super::sack_work_limit::SackWorkLimit;
 use anabranch_base::Instant;
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl SendHalf {
                     outcome.skipped = true;
                     for offset in run.offsets {
                         if let Some(entry) = self.outstanding.get(offset) {
-                            sack::land_skipped(offset, entry, outcome);
+                            outcome.land_skipped(offset, entry);
                         }
                     }
                     // It counts no longer already.
@@ -105,7 +105,7 @@ impl SendHalf {
             fresh.add(run.first.sent_at, base + 1, false);
             fresh.add(last.sent_at, end, false);
         }
-        newest.note(end, sent_at);
+        newest.record(end, sent_at);
         let Some(ack) = outcome.paths.get_mut(path) else {
             return;
         };
@@ -190,11 +190,11 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sack_outcome::PathAck;
     use super::*;
     use crate::config::Config;
     use crate::endpoint::Message;
     use crate::reliability::Reliability;
-    use crate::send::sack;
     use anabranch_base::Rng;
     use anabranch_base::trace::SendCause;
     use anabranch_wire::sctp::Tsn;
@@ -332,14 +332,13 @@ mod tests {
                 }
                 for path in 0..2 {
                     let of = |outcome: &SackOutcome| outcome.paths[path];
-                    let sum = |value: fn(&sack::PathAck) -> u64| {
+                    let sum = |value: fn(&PathAck) -> u64| {
                         bit_by_bit.iter().map(|outcome| value(&of(outcome))).sum::<u64>()
                     };
                     assert_eq!(of(&at_once).acked, sum(|ack| ack.acked), "seed {seed}");
                     assert_eq!(of(&at_once).landed, sum(|ack| ack.landed), "seed {seed}");
-                    let any = |value: fn(&sack::PathAck) -> bool| {
-                        bit_by_bit.iter().any(|outcome| value(&of(outcome)))
-                    };
+                    let any =
+                        |value: fn(&PathAck) -> bool| bit_by_bit.iter().any(|outcome| value(&of(outcome)));
                     assert_eq!(of(&at_once).earliest, any(|ack| ack.earliest), "seed {seed}");
                     assert_eq!(of(&at_once).timed, any(|ack| ack.timed), "seed {seed}");
                     let sample = bit_by_bit.iter().find_map(|outcome| of(outcome).sample);

@@ -6,7 +6,7 @@
 //! Home of RFC 9260 §7.2.4, §6.7 (what is missing) and §6.2.1 D iv.
 
 use super::outstanding::{ChunkState, Outstanding};
-use super::sack::PathAck;
+use super::sack_outcome::PathAck;
 use super::sack_work_limit;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;

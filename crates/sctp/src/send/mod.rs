@@ -20,16 +20,17 @@ pub(crate) mod queue;
 pub(crate) mod rack;
 pub(crate) mod retransmit;
 pub(crate) mod sack;
+pub(crate) mod sack_outcome;
 mod sack_work_limit;
 pub(crate) mod scheduler;
-pub(crate) mod undelivered;
+mod undelivered;
 
 use crate::config::Config;
 use burst::BurstLimit;
 use loss::Recovery;
 use outstanding::Outstanding;
 use queue::Queue;
-use sack::SackOutcome;
+use sack_outcome::SackOutcome;
 
 pub(crate) use permission::Probing;
 

@@ -7,7 +7,7 @@
 
 use super::SendHalf;
 use super::outstanding::ChunkState;
-use super::sack::{SackError, SackOutcome, Waiting};
+use super::sack_outcome::{SackError, SackOutcome, Waiting};
 use anabranch_base::Instant;
 use anabranch_wire::sctp::NrSackView;
 use std::ops::Range;

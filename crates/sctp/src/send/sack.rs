@@ -7,92 +7,11 @@
 //! Home of RFC 9260 §6.2.1.
 
 use super::outstanding::{ChunkState, Entry};
+use super::sack_outcome::{Newest, PathAck, SackError, SackOutcome, Waiting};
 use super::{SendHalf, deferred_free, loss, sack_work_limit};
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
 use anabranch_congestion::Delivered;
 use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
-
-/// What a SACK means to one path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct PathAck {
-    /// Bytes newly acknowledged, chunk headers included.
-    pub(crate) acked: u64,
-    /// Bytes that left the flight by acknowledgement.
-    pub(crate) landed: u64,
-    /// Bytes that left the flight because they are marked for retransmission.
-    pub(crate) lost: u64,
-    /// Bytes that a former SACK had acknowledged and this one does not.
-    pub(crate) reneged: u64,
-    /// The earliest chunk in flight there was acknowledged.
-    pub(crate) earliest: bool,
-    /// The chunk by which the round trip is measured was acknowledged: the next may be.
-    pub(crate) timed: bool,
-    /// A round trip was measured.
-    pub(crate) sample: Option<Duration>,
-}
-
-/// What the sender of the SACK must be told it cannot mean.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SackError {
-    /// It is older than what has been processed.
-    Old,
-    /// It acknowledges what was never sent.
-    NeverSent,
-}
-
-/// What a SACK means to the association.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SackOutcome {
-    /// By path index.
-    pub(crate) paths: Vec<PathAck>,
-    /// What arrived, by path index; empty where nobody wants to know.
-    pub(crate) fresh: Vec<Delivered>,
-    /// The cumulative acknowledgement moved.
-    pub(crate) cumulative: bool,
-    /// It moved over something that was given up.
-    pub(crate) skipped: bool,
-    /// Chunks were marked for fast retransmit.
-    pub(crate) marked: bool,
-    /// Duplicates it reports of chunks that were sent again.
-    pub(crate) spurious: u64,
-    /// What was given up on its way and is acknowledged for good now: it has arrived, or was skipped.
-    pub(crate) skips: Vec<Skip>,
-    /// Memory for the next list of runs.
-    spare_runs: Vec<std::ops::Range<u64>>,
-}
-
-impl SackOutcome {
-    /// For so many paths; whether somebody wants to know what arrived.
-    #[inline]
-    pub(crate) fn fit(&mut self, paths: usize, fresh: bool) {
-        if self.paths.len() != paths {
-            self.paths.reserve_exact(paths.saturating_sub(self.paths.len()));
-            self.paths.resize(paths, PathAck::default());
-        }
-        if fresh && self.fresh.len() != paths {
-            self.fresh.resize(paths, Delivered::default());
-        }
-    }
-}
-
-/// A chunk that was given up on its way and of which nothing was heard before it was acknowledged for good.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Skip {
-    pub(crate) offset: u64,
-    pub(crate) path: u8,
-    pub(crate) size: u64,
-    pub(crate) sent_at: Instant,
-    /// Later chunks were reported as arrived before it.
-    pub(crate) missed: bool,
-}
-
-/// What one path is waiting for, in order to recognise it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) earliest: u64,
-    pub(crate) timed: Option<(u64, Instant)>,
-}
 
 /// Chunks that a SACK has acknowledged which says nothing else.
 #[derive(Clone, Copy, Debug)]
@@ -103,22 +22,6 @@ pub(crate) struct AckedRun {
     pub(crate) size: u64,
     /// The path that all of them were sent to.
     pub(crate) path: u8,
-}
-
-/// The highest newly acknowledged TSN, and when the newest was sent.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Newest {
-    end: u64,
-    sent_at: Instant,
-}
-
-impl Newest {
-    /// Something was acknowledged that ends there and was sent at that time at the latest.
-    #[inline]
-    pub(super) fn note(&mut self, end: u64, sent_at: Instant) {
-        self.end = self.end.max(end);
-        self.sent_at = self.sent_at.max(sent_at);
-    }
 }
 
 impl SendHalf {
@@ -283,7 +186,7 @@ impl SendHalf {
             match entry.state {
                 ChunkState::Abandoned => {
                     outcome.skipped = true;
-                    land_skipped(offset, &entry, outcome);
+                    outcome.land_skipped(offset, &entry);
                 }
                 ChunkState::Acked => {}
                 // Its bytes went when it was acknowledged.
@@ -434,7 +337,7 @@ impl SendHalf {
                 return;
             };
             if entry.state == ChunkState::Abandoned {
-                land_anyway(&entry, outcome);
+                outcome.land(&entry);
                 if let Some(entry) = self.outstanding.at(offset) {
                     entry.fast = true;
                 }
@@ -491,26 +394,6 @@ fn clip(runs: &mut Vec<std::ops::Range<u64>>, base: u64) {
     }
 }
 
-/// RFC 3758 §3.5 A2: what was given up earns nothing if it arrives; but it is no longer on its way.
-#[cold]
-pub(super) fn land_anyway(entry: &Entry, outcome: &mut SackOutcome) {
-    if !entry.fast
-        && let Some(ack) = outcome.paths.get_mut(usize::from(entry.path))
-    {
-        ack.landed += entry.size();
-    }
-}
-
-/// The same of what is acknowledged for good: whether it was lost the association finds out.
-#[cold]
-pub(super) fn land_skipped(offset: u64, entry: &Entry, outcome: &mut SackOutcome) {
-    land_anyway(entry, outcome);
-    if !entry.fast {
-        let Entry { path, sent_at, misses, .. } = *entry;
-        outcome.skips.push(Skip { offset, path, size: entry.size(), sent_at, missed: misses > 0 });
-    }
-}
-
 /// One chunk is acknowledged for the first time.
 #[inline]
 fn acknowledge(
@@ -522,7 +405,7 @@ fn acknowledge(
     outcome: &mut SackOutcome,
     newest: &mut Newest,
 ) {
-    newest.note(offset + 1, entry.sent_at);
+    newest.record(offset + 1, entry.sent_at);
     if let Some(fresh) = outcome.fresh.get_mut(usize::from(entry.path)) {
         fresh.add(entry.sent_at, offset + 1, entry.again);
     }

@@ -4,19 +4,7 @@
 
 use super::SendHalf;
 use super::outstanding::ChunkState;
-
-/// A message that is not acknowledged in full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Undelivered {
-    pub(crate) stream: u16,
-    pub(crate) ppid: u32,
-    pub(crate) context: u32,
-    /// Its length.
-    pub(crate) bytes: u32,
-    pub(crate) unordered: bool,
-    /// At least a part of it was sent.
-    pub(crate) sent: bool,
-}
+use super::queue::Undelivered;
 
 impl SendHalf {
     /// All messages that are not acknowledged in full and were not given up: those that were sent in the order of
@@ -42,10 +30,8 @@ impl SendHalf {
         };
         messages.sort_by_key(|&message| place(message));
         let describe = |message: u32| {
-            let stored = self.queue.message(message);
             let (sent, _) = self.queue.progress(message);
-            let &super::queue::Stored { stream, ppid, context, length: bytes, unordered, .. } = stored;
-            Undelivered { stream, ppid, context, bytes, unordered, sent }
+            self.queue.message(message).undelivered(sent)
         };
         messages.into_iter().map(describe).collect()
     }

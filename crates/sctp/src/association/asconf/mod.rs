@@ -13,7 +13,7 @@
 mod answer;
 
 use super::active_extensions::ActiveExtensions;
-use super::outbound::Job;
+use super::outbound::{ControlJob, Job};
 use super::timers::Timer;
 use super::{Association, Ctx, State};
 use crate::event::{AddressChange, CloseReason, Event};
@@ -78,16 +78,6 @@ enum Request {
     Add(IpAddr),
     Delete(IpAddr),
     Primary(IpAddr),
-}
-
-/// What there is to do before anything else.
-pub(super) enum ControlJob {
-    /// This.
-    Job(Job),
-    /// Nothing: no address can be used now.
-    Wait,
-    /// Anything.
-    Go,
 }
 
 impl Asconf {

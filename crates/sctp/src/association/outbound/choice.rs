@@ -5,8 +5,7 @@
 //!
 //! Home of RFC 9260 §6.1 (rules B and C; A and D are `send/permission.rs`); the choice of a path (§6.4) is `path/select.rs`.
 
-use super::{Allowed, Job};
-use crate::association::asconf::ControlJob;
+use super::{Allowed, ControlJob, Job};
 use crate::association::timers::Timer;
 use crate::association::{Association, Ctx, State};
 use crate::config::SackPath;

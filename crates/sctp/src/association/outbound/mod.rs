@@ -19,6 +19,16 @@ use anabranch_base::{Batch, Ecn};
 use anabranch_wire::sctp::{Asconf, Chunks, Data, IData, Ssn, Tsn, crc32c, packet::HEADER};
 use packet::OpenPacket;
 
+/// What there is to do before DATA is sent.
+pub(super) enum ControlJob {
+    /// This.
+    Job(Job),
+    /// Nothing: no address can be used now.
+    Wait,
+    /// Anything.
+    Go,
+}
+
 /// What the next packet is for, and its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Job {

@@ -10,11 +10,11 @@ mod cancel;
 mod hold;
 mod limited;
 mod memory;
+mod undelivered;
 
 use super::bytes::StreamBytes;
 use super::fragment;
 use super::scheduler::Scheduler;
-use super::undelivered::Undelivered;
 use crate::config::SchedulerKind;
 use crate::endpoint::Message;
 use crate::error::SendError;
@@ -26,6 +26,7 @@ pub(crate) use hold::Ticket;
 use limited::Promise;
 use memory::Purse;
 use std::ops::Range;
+pub(crate) use undelivered::Undelivered;
 
 /// So many bytes may be held before it is worth to ask memory for them ahead of their turn: about
 /// what a second-level cache keeps.
@@ -509,7 +510,7 @@ impl Queue {
     /// RFC 9260 §5.1.1: the peer takes only `granted` streams: messages on others
     /// that were given before that was known are dropped. Says which.
     pub(crate) fn drop_beyond(&mut self, granted: u16) -> Vec<Undelivered> {
-        let (mut dropped, mut told) = (Vec::new(), Vec::new());
+        let (mut dropped, mut refused) = (Vec::new(), Vec::new());
         let messages = &self.messages;
         self.scheduler.retain(|message| {
             let stored = &messages[message as usize];
@@ -521,14 +522,14 @@ impl Queue {
         });
         for message in dropped {
             let stored = &mut self.messages[message as usize];
-            let &mut Stored { length, stream, ppid, context, unordered, .. } = stored;
-            told.push(Undelivered { stream, ppid, context, bytes: length, unordered, sent: false });
+            let length = stored.length;
+            refused.push(stored.undelivered(false));
             // Nothing of it waits any more.
             stored.cut = length;
             self.unsent -= u64::from(length);
             self.release(message, length);
         }
-        told
+        refused
     }
 
     /// RFC 8260 §2.2.1: from now on messages go as I-DATA, or as DATA.

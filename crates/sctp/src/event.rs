@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 9260 §11.2 (notifications from SCTP to its user).
 
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 use crate::reliability::Policy;
 use std::net::IpAddr;
 

@@ -87,6 +87,8 @@ pub mod endpoint;
 mod error;
 mod event;
 mod fast_path;
+mod id;
+mod message;
 mod path;
 mod recv;
 mod reliability;
@@ -104,7 +106,7 @@ pub use config::{
     ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, ReconfigRequests, SchedulerKind, SharedKeys,
     SharedKeysError,
 };
-pub use endpoint::{Associate, AssociationId, Claim, Endpoint, Message, Neighbours, Received, Shard};
+pub use endpoint::{Associate, Claim, Endpoint, Neighbours, Shard};
 pub use error::AddressError;
 pub use error::KeyError;
 pub use error::{
@@ -113,6 +115,8 @@ pub use error::{
 pub use event::AddressChange;
 pub use event::KeyChange;
 pub use event::{CloseReason, Direction, Event, ReconfigResult};
+pub use id::AssociationId;
+pub use message::{Message, Received};
 pub use reliability::{Abandoned, Policy, Reliability};
 pub use stats::{
     AssociationInfo, AssociationState, AssociationStats, PathChange, PathInfo, PathState, PathStats, Totals,

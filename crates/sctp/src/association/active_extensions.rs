@@ -6,6 +6,7 @@
 
 use super::asconf::Asconf;
 use super::auth::Auth;
+use super::auth::keys::Said;
 use super::ecn::EcnState;
 use super::extensions::Extensions;
 use super::reconfig::Reconfig;
@@ -77,5 +78,49 @@ impl ActiveExtensions {
             NrSack::KIND => self.agreed.nr_sack,
             _ => true,
         }
+    }
+
+    /// Both sides have spoken: from here on chunks are signed and checked, or never.
+    pub(super) fn agree_on_auth(&mut self, peer: Option<&Said>) {
+        let agreed = self.agreed.auth
+            && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.meet(peer)));
+        if !agreed {
+            self.auth = None;
+            self.agreed.auth = false;
+            self.agreed.asconf = false;
+        }
+    }
+
+    /// Messages can be signed with this shared key.
+    #[cold]
+    pub(super) fn has_key(&self, key: u16) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.has_key(key))
+    }
+
+    /// Signs the packet from `start` to the end of `buffer`, where the peer asks for it.
+    #[inline]
+    pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
+        if self.agreed.auth
+            && let Some(auth) = &mut self.auth
+        {
+            auth.sign(buffer, start);
+        }
+    }
+
+    /// Bytes of the AUTH that a packet of these chunks gets.
+    pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
+        let auth = self.auth.as_ref().filter(|_| self.agreed.auth);
+        auth.map_or(0, |auth| auth.size_of(kinds))
+    }
+
+    /// Bytes to leave free in a packet for an AUTH.
+    #[inline]
+    pub(super) fn auth_room(&self) -> usize {
+        if self.agreed.auth { self.auth.as_ref().map_or(0, |auth| auth.room()) } else { 0 }
+    }
+
+    /// This side takes chunks of this type only signed.
+    pub(crate) fn guards(&self, kind: u8) -> bool {
+        self.agreed.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
     }
 }

@@ -3,10 +3,10 @@
 //! Home of RFC 9260 §5.2.4.
 
 use super::auth::Auth;
+use super::cookie::Cookie;
 use super::ecn::EcnState;
 use super::negotiate::Offer;
 use super::{Association, Ctx, State};
-use crate::endpoint::cookie::Cookie;
 use crate::event::Event;
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;

@@ -11,8 +11,8 @@ use crate::association::state::Init;
 use crate::association::{Association, Start, State, path_to};
 use crate::config::Config;
 use crate::error::{AssociateError, PrimaryError, RecvError, SendError};
+use crate::message::{Message, Received};
 use crate::path::MAX_PATHS;
-use crate::reliability::Reliability;
 use anabranch_base::Instant;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -46,47 +46,6 @@ impl Associate {
     pub fn to(peer: SocketAddr, peer_port: u16) -> Self {
         Self { peer: vec![peer], peer_port, local_port: None, streams: None }
     }
-}
-
-/// How a message is to be sent (RFC 9260 §11.1.5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Message {
-    /// The stream.
-    pub stream: u16,
-    /// Payload protocol identifier, passed through to the peer.
-    pub ppid: u32,
-    /// Deliver without regard to the order of the stream.
-    pub unordered: bool,
-    /// Ask the peer to acknowledge at once (RFC 7053).
-    pub immediate: bool,
-    /// How far it is to be delivered (RFC 3758).
-    pub reliability: Reliability,
-    /// Comes back with `Event::Abandoned`, for the application's use.
-    pub context: u32,
-    /// The endpoint pair shared key that signs it, where chunks are authenticated (RFC 4895): one that
-    /// the association knows, not only the active one. A key that is deleted before gives way to that.
-    pub key: Option<u16>,
-}
-
-/// What a `recv` has put into the buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Received {
-    /// Bytes written to the buffer (at least 1, unless the buffer is empty or the message is incomplete).
-    pub bytes: usize,
-    /// Payload protocol identifier of the message.
-    pub ppid: u32,
-    /// TSN of the message's first chunk.
-    pub tsn: u32,
-    /// Its stream sequence number, as it came; with I-DATA the lower half of its message identifier
-    /// (RFC 8260 §4.1).
-    pub ssn: u16,
-    /// The message ends here.
-    pub end_of_message: bool,
-    /// It ends here because the peer has given it up (RFC 3758): what was read
-    /// of it before is all there will be. `bytes` is 0 then.
-    pub incomplete: bool,
-    /// It was sent unordered.
-    pub unordered: bool,
 }
 
 impl Endpoint {

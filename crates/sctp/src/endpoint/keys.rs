@@ -8,10 +8,10 @@
 //!
 //! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
 
-use super::cookie::{Cookie, SealedAuth};
 use super::{AssociationId, Endpoint};
 use crate::association::auth::keys::{RANDOM, Said};
 use crate::association::auth::{Auth, Verdict};
+use crate::association::cookie::{Cookie, SealedAuth};
 use crate::config::{ChunkSet, Config, SharedKeys};
 use crate::error::KeyError;
 use anabranch_base::{Instant, Packet};

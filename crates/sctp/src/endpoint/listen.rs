@@ -6,9 +6,9 @@
 //! Home of RFC 9260 §5.1 (the responder).
 
 use super::Endpoint;
-use super::cookie::{Cookie, SealedAuth, Sealer};
 use crate::association::auth::keys::RANDOM;
 use crate::association::collision::Answer;
+use crate::association::cookie::{Cookie, SealedAuth, Sealer};
 use crate::association::extensions::Extensions;
 use crate::association::handshake::write_addresses;
 use crate::association::identity::Identity;

@@ -7,7 +7,6 @@
 mod addresses;
 mod api;
 mod checksum;
-pub(crate) mod cookie;
 mod demux;
 mod encap;
 mod engine;
@@ -23,9 +22,12 @@ mod streams;
 mod tuning;
 mod used_cookies;
 
-pub use api::{Associate, Message, Received};
+pub use crate::id::AssociationId;
+pub use crate::message::{Message, Received};
+pub use api::Associate;
 pub use shard::{Claim, Neighbours, Shard};
 
+use crate::association::cookie::Sealer;
 use crate::association::outbound::packet::FinalPacket;
 use crate::association::{Ctx, Local, Trace};
 use crate::config::{Config, SharedKeys};
@@ -33,7 +35,6 @@ use crate::error::ListenError;
 use crate::event::Event;
 use crate::stats::{PathChange, Totals};
 use anabranch_base::{Instant, Rng};
-use cookie::Sealer;
 use demux::Demux;
 use ephemeral::Ephemeral;
 use slots::Slot;
@@ -42,13 +43,6 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use used_cookies::UsedCookies;
-
-/// Names an association of one endpoint; never used again after it has ended.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct AssociationId {
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
-}
 
 /// A host's SCTP instance (see the crate's documentation).
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 //! Home of RFC 9260 §8.4 and §8.5.1.
 
 use super::Endpoint;
-use super::cookie::{Cookie, Echoed, Opened};
 use super::demux::{Demux, Pair};
 use super::encap;
 use crate::association::State;
+use crate::association::cookie::{Cookie, Echoed, Opened};
 use crate::association::inbound::Arrived;
 use crate::association::negotiate::is_unicast;
 use crate::association::outbound::packet::FinalPacket;

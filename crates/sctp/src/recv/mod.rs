@@ -19,7 +19,7 @@ pub(crate) mod window;
 pub(crate) use memory::first_window;
 
 use crate::config::Config;
-use crate::endpoint::Received;
+use crate::message::Received;
 use ack::{Ack, Due};
 use anabranch_base::Account;
 use anabranch_base::Batch;

@@ -21,8 +21,8 @@
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry, Outstanding};
-use crate::endpoint::Message;
 use crate::error::SendError;
+use crate::message::Message;
 use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;

@@ -193,7 +193,7 @@ mod tests {
     use super::super::sack_outcome::PathAck;
     use super::*;
     use crate::config::Config;
-    use crate::endpoint::Message;
+    use crate::message::Message;
     use crate::reliability::Reliability;
     use anabranch_base::Rng;
     use anabranch_base::trace::SendCause;

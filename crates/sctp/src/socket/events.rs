@@ -6,8 +6,9 @@ use super::{
     AddressChange, AssociationChange, Errno, EventKind, EventSet, KeyChange, Member, Notification, Socket,
     SocketId, Sockets, Style,
 };
-use crate::endpoint::{AssociationId, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::event::{CloseReason, Event};
+use crate::id::AssociationId;
 use anabranch_base::{Engine, Instant};
 
 impl Sockets {

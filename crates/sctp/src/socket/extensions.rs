@@ -7,9 +7,9 @@
 
 use super::{Errno, Scope, SocketId, SocketOption, Sockets};
 use crate::config::Config;
-use crate::endpoint::AssociationId;
 use crate::error::{AddressError, KeyError, ResetError};
 use crate::event::Direction;
+use crate::id::AssociationId;
 use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 use std::net::IpAddr;

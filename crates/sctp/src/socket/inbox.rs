@@ -6,7 +6,8 @@
 //! Home of RFC 6458 §3.1.4 and §6 (what is read when).
 
 use super::Notification;
-use crate::endpoint::{AssociationId, Endpoint};
+use crate::endpoint::Endpoint;
+use crate::id::AssociationId;
 use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 

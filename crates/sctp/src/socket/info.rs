@@ -4,7 +4,7 @@
 //! SCTP_PRINFO, SCTP_AUTHINFO) as values.
 
 use super::Notification;
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 use crate::reliability::Reliability;
 use anabranch_base::time::Duration;
 

@@ -3,8 +3,9 @@
 //! Home of RFC 6458 §3.1 and §4.1 (the calls of both styles) and §9.2 (`sctp_peeloff`).
 
 use super::{Errno, How, Member, Socket, SocketId, Sockets, Style};
-use crate::endpoint::{Associate, AssociationId};
+use crate::endpoint::Associate;
 use crate::error::AssociateError;
+use crate::id::AssociationId;
 use crate::socket::inbox::Inbox;
 use crate::socket::settings::Settings;
 use anabranch_base::Instant;

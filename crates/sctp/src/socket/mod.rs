@@ -76,7 +76,8 @@ pub use option::{
 };
 
 use crate::config::Config;
-use crate::endpoint::{AssociationId, Endpoint};
+use crate::endpoint::Endpoint;
+use crate::id::AssociationId;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Batch, Engine, Icmp, Instant, Packet};

@@ -2,8 +2,8 @@
 //!
 //! Home of RFC 6458 §6.1 (the notifications) and §6.2 (which of them are wanted).
 
-use crate::endpoint::AssociationId;
 use crate::event::Direction;
+use crate::id::AssociationId;
 use std::net::IpAddr;
 
 /// Which notifications a socket is given (RFC 6458 §6.2.2, `SCTP_EVENT`).

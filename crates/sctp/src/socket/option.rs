@@ -5,7 +5,7 @@
 use super::extensions::{Extension, PeerAddrThresholds};
 use super::{Errno, EventKind, EventSet, PrInfo, SndInfo};
 use crate::config::{ChunkSet, Hmacs, ReconfigRequests, SchedulerKind};
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 use crate::stats::{AssociationState, PathInfo, PathState};
 use anabranch_base::time::Duration;
 use std::net::IpAddr;

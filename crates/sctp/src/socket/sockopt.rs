@@ -10,7 +10,7 @@ use super::option::{
 };
 use super::{Errno, EventKind, SocketId, Sockets, Style};
 use crate::config::Config;
-use crate::endpoint::AssociationId;
+use crate::id::AssociationId;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use std::net::IpAddr;

@@ -4,8 +4,9 @@
 
 use super::inbox::NextRead;
 use super::{Errno, Incoming, Notification, NxtInfo, RcvInfo, SendInfo, SocketId, Sockets, Style};
-use crate::endpoint::{AssociationId, Message};
 use crate::error::SendError;
+use crate::id::AssociationId;
+use crate::message::Message;
 use crate::recv::Upcoming;
 use anabranch_base::Instant;
 use std::net::SocketAddr;

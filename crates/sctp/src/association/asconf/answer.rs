@@ -261,7 +261,7 @@ impl Association {
             self.outbox.ask_cookie_ack(heir);
         }
         self.measure();
-        if let Some(super::Outstanding { path, .. }) = self.extensions.outstanding_asconf()
+        if let Some(super::Outstanding { path, .. }) = self.outstanding_asconf()
             && *path == index
         {
             self.aim_asconf(ctx, heir);

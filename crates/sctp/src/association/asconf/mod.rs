@@ -12,7 +12,6 @@
 
 mod answer;
 
-use super::active_extensions::ActiveExtensions;
 use super::outbound::{ControlJob, Job};
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -104,14 +103,12 @@ impl Asconf {
     }
 }
 
-impl ActiveExtensions {
+impl Association {
     /// The ASCONF that is not answered yet.
     fn outstanding_asconf(&mut self) -> Option<&mut Outstanding> {
-        self.asconf.as_mut()?.outstanding.as_mut()
+        self.extensions.asconf.as_mut()?.outstanding.as_mut()
     }
-}
 
-impl Association {
     /// Local addresses that this association should have.
     fn wanted_locals(&self, ctx: &Ctx<'_>) -> Vec<SocketAddr> {
         let withheld: &[IpAddr] = self.extensions.asconf.as_ref().map_or(&[], |asconf| &asconf.withheld);
@@ -135,7 +132,7 @@ impl Association {
         self.choose_sources(ctx);
         let wanted = self.wanted_locals(ctx);
         let moved = !wanted.contains(&before);
-        if let Some(outstanding) = self.extensions.outstanding_asconf()
+        if let Some(outstanding) = self.outstanding_asconf()
             && !wanted.contains(&outstanding.ends.0)
         {
             // It was sent from an address that is gone: at once again, from another.
@@ -311,7 +308,7 @@ impl Association {
         let source = [self.usable_locals(ctx), self.wanted_locals(ctx)]
             .iter()
             .find_map(|locals| source_for(locals, target.ip(), path));
-        if let Some(outstanding) = self.extensions.outstanding_asconf() {
+        if let Some(outstanding) = self.outstanding_asconf() {
             outstanding.path = path;
             outstanding.wanted = source.is_some();
             if let Some(source) = source {
@@ -325,14 +322,14 @@ impl Association {
 
     /// A packet from `source` to `target` could not be sent.
     pub(super) fn asconf_unsent(&mut self, source: IpAddr, target: IpAddr) {
-        if let Some(outstanding) = self.extensions.outstanding_asconf() {
+        if let Some(outstanding) = self.outstanding_asconf() {
             outstanding.unsent |= (outstanding.ends.0.ip(), outstanding.ends.1.ip()) == (source, target);
         }
     }
 
     /// What could not be sent is sent again; T4 begins anew with it.
     pub(super) fn asconf_again(&mut self) {
-        if let Some(outstanding) = self.extensions.outstanding_asconf() {
+        if let Some(outstanding) = self.outstanding_asconf() {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
         }
     }
@@ -379,7 +376,7 @@ impl Association {
     /// Writes the outstanding ASCONF. RFC 5061 §5.1 A4: T4 runs.
     #[cold]
     pub(super) fn write_asconf(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
-        if let Some(outstanding) = self.extensions.outstanding_asconf() {
+        if let Some(outstanding) = self.outstanding_asconf() {
             outstanding.wanted = false;
             buffer.extend_from_slice(&outstanding.chunk);
         }

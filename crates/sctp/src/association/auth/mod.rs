@@ -11,7 +11,6 @@
 pub(crate) mod keys;
 pub(crate) mod mac;
 
-use super::active_extensions::ActiveExtensions;
 use super::{Association, Ctx};
 use crate::config::{ChunkSet, SharedKeys};
 use crate::event::{Event, KeyChange};
@@ -123,6 +122,23 @@ impl Auth {
         self.guarded.has(kind)
     }
 
+    /// Messages can be signed with this shared key.
+    #[cold]
+    pub(super) fn has_key(&self, key: u16) -> bool {
+        self.keys.find(key).is_some()
+    }
+
+    /// Bytes of the AUTH that a packet of these chunks gets.
+    pub(super) fn size_of(&self, kinds: &[u8]) -> usize {
+        if kinds.iter().any(|&kind| self.signed.has(kind)) { self.size() } else { 0 }
+    }
+
+    /// Bytes to leave free in any packet for an AUTH.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.room
+    }
+
     /// What the peer takes only signed.
     pub(crate) fn signed(&self) -> ChunkSet {
         self.signed
@@ -191,7 +207,7 @@ impl Auth {
 
     /// RFC 4895 §6.2: puts an AUTH in front of the first chunk from `start` on
     /// that the peer takes only signed, if there is one.
-    fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
+    pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         let key = self.packet.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
         while let Some(&[kind, _, high, low]) = buffer.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
@@ -218,52 +234,6 @@ impl Auth {
             keyed.compute(&[&buffer[at..]], mac);
             buffer[at + AuthChunk::HEADER..at + size].copy_from_slice(mac);
         }
-    }
-}
-
-impl ActiveExtensions {
-    /// Both sides have spoken: from here on chunks are signed and checked, or never.
-    pub(super) fn agree_on_auth(&mut self, peer: Option<&Said>) {
-        let agreed = self.agreed.auth
-            && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.meet(peer)));
-        if !agreed {
-            self.auth = None;
-            self.agreed.auth = false;
-            self.agreed.asconf = false;
-        }
-    }
-
-    /// Messages can be signed with this shared key.
-    #[cold]
-    pub(super) fn has_key(&self, key: u16) -> bool {
-        self.auth.as_ref().is_some_and(|auth| auth.keys.find(key).is_some())
-    }
-
-    /// Signs the packet from `start` to the end of `buffer`, where the peer asks for it.
-    #[inline]
-    pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
-        if self.agreed.auth
-            && let Some(auth) = &mut self.auth
-        {
-            auth.sign(buffer, start);
-        }
-    }
-
-    /// Bytes of the AUTH that a packet of these chunks gets.
-    pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
-        let auth = self.auth.as_ref().filter(|_| self.agreed.auth);
-        auth.filter(|auth| kinds.iter().any(|&kind| auth.signed.has(kind))).map_or(0, |auth| auth.size())
-    }
-
-    /// Bytes to leave free in a packet for an AUTH.
-    #[inline]
-    pub(super) fn auth_room(&self) -> usize {
-        if self.agreed.auth { self.auth.as_ref().map_or(0, |auth| auth.room) } else { 0 }
-    }
-
-    /// This side takes chunks of this type only signed.
-    pub(crate) fn guards(&self, kind: u8) -> bool {
-        self.agreed.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
     }
 }
 

@@ -5,8 +5,8 @@
 //! bytes, until the peer has acknowledged or skipped its TSNs.
 
 use super::{Cut, Queue};
-use crate::endpoint::Message;
 use crate::error::SendError;
+use crate::message::Message;
 use crate::reliability::Reliability;
 
 /// Whether a message may be given up.

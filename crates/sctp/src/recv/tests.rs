@@ -175,6 +175,69 @@ fn tiny_messages_that_wait_are_bounded() {
     }
 }
 
+/// A receiver of messages of 1,000 bytes, a chunk each, that nobody reads.
+struct Unread(RecvHalf);
+
+impl Unread {
+    fn take(&mut self, tsn: u32) -> Taken {
+        let payload = [7; 1_000];
+        let whole = Data {
+            tsn: Tsn(tsn),
+            unordered: true,
+            begin: true,
+            end: true,
+            payload: &payload,
+            ..Data::default()
+        };
+        let taken = self.0.on_data(&whole).expect("a good peer");
+        self.0.packet_done();
+        taken
+    }
+}
+
+/// RFC 9260 §6.2: while the window is closed, what comes after the highest TSN is refused, and what fills a hole is taken
+/// up to a bound: 65,536 bytes more than was ever advertised.
+#[test]
+fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
+    let mut config = Config::default();
+    config.rcvbuf = 4_000;
+    let mut half = Unread(RecvHalf::new(&config, 1, 1, 1_000));
+    for tsn in [1, 101, 102, 103] {
+        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
+    }
+    assert_eq!(half.take(104), Taken::Refused);
+    // From 4,000 bytes on, as long as fewer than 69,536 are held.
+    for tsn in (3..=68).rev() {
+        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
+    }
+    assert_eq!(half.take(2), Taken::Refused);
+    assert_eq!(half.take(104), Taken::Refused);
+}
+
+/// Where memory is shared and the others have taken it, only the lowest that is missing is taken, and that only while no
+/// more is held than when the window was lowered.
+#[test]
+fn of_a_window_that_was_lowered_the_lowest_hole_is_filled() {
+    let budget = Budget::new(16 << 20, 1_000);
+    let mut config = Config::default();
+    config.memory = Some(budget.clone());
+    let mut half = Unread(RecvHalf::new(&config, 1, 1, 1_000));
+    for tsn in [1, 3, 5] {
+        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
+    }
+    let mut others = Account::new(&budget, 1);
+    others.holds(16 << 20);
+    half.0.size_window();
+    assert_eq!(half.take(6), Taken::Refused, "beyond the highest");
+    assert_eq!(half.take(4), Taken::Refused, "a hole, and not the lowest");
+    assert!(matches!(half.take(2), Taken::New(_)), "the lowest");
+    assert_eq!(half.take(4), Taken::Refused, "the lowest, and too much is held");
+    // One chunk is taken alone, however little may be used.
+    while half.0.read(0, &mut [0; 1_000]).is_some() {}
+    assert!(matches!(half.take(6), Taken::New(_)), "alone");
+    assert_eq!(half.take(7), Taken::Refused);
+}
+
 /// RFC 9260 §3.3.2: the first a_rwnd is what may be had of the memory that associations share, and 1500 at least.
 #[test]
 fn the_first_window_is_what_may_be_had() {

@@ -222,6 +222,22 @@ mod tests {
         }
     }
 
+    /// A ring that is trimmed keeps its bytes and a quarter more room, if that is clearly less than it has.
+    #[test]
+    fn a_ring_gives_back_what_holds_nothing() {
+        let length = 100_000;
+        for (held, trimmed) in [(10_000, 12_500), (40_000, 50_000), (47_952, length), (0, 0)] {
+            let mut bytes = StreamBytes::default();
+            let given: Vec<u8> = (0..length).map(|place| (place % 251) as u8).collect();
+            bytes.push(&given, length as u64);
+            bytes.free(0, (length - held) as u64);
+            bytes.trim();
+            assert_eq!(bytes.capacity(), trimmed as u64, "{held} bytes are held");
+            let (front, back) = bytes.slices((length - held) as u64, held);
+            assert_eq!([front, back].concat(), given[length - held..], "{held} bytes are held");
+        }
+    }
+
     /// What a ring has ready beyond what it holds is memory, too: of a large one a quarter.
     #[test]
     fn a_large_ring_grows_by_a_quarter() {

@@ -3,7 +3,7 @@
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
 use anabranch_base::{Batch, Ecn, Engine, Instant, Packet, Rng};
-use anabranch_sctp::{AssociationState, Endpoint, PathState};
+use anabranch_sctp::{Associate, AssociationState, Endpoint, PathState};
 use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::param::AddressTypes;
 use anabranch_wire::sctp::*;
@@ -420,6 +420,38 @@ fn nothing_is_set_up_with_a_group() {
         assert_eq!(say(source, target, ack.0.tag, &echo), None, "COOKIE ECHO from {source} to {target}");
     }
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
+}
+
+/// RFC 9260 §8.4 1: nor is a COOKIE ECHO behind an AUTH (RFC 4895 §6.3), were its signature good.
+#[test]
+fn nothing_is_set_up_with_a_group_that_signs() {
+    let ours = SocketAddr::from(([10, 0, 1, 2], 0));
+    let peer = SocketAddr::from(([10, 0, 1, 1], 0));
+    let group = SocketAddr::from(([224, 0, 0, 1], 0));
+    let now = Instant::from_millis(1);
+    let config = configured(&[("auth", "yes"), ("auth_chunks", "all")]);
+    let mut a = Endpoint::new(config.clone(), vec![peer], Rng::new(1));
+    let mut b = Endpoint::new(config, vec![ours], Rng::new(2));
+    b.listen(PORT).expect("a free port");
+    a.associate(now, Associate::to(ours, PORT)).expect("a way there");
+    let next = |endpoint: &mut Endpoint| {
+        let mut batch = Batch::new(1);
+        endpoint.poll_transmit(now, &mut batch).then(|| batch.segments().next().expect("a packet").to_vec())
+    };
+    let hand = |endpoint: &mut Endpoint, source, target, bytes: &[u8]| {
+        endpoint.handle_packet(now, Packet { source, target, ecn: Ecn::NotEct, tag: 0, payload: bytes });
+    };
+    hand(&mut b, peer, ours, &next(&mut a).expect("an INIT"));
+    hand(&mut a, ours, peer, &next(&mut b).expect("an INIT ACK"));
+    let echo = next(&mut a).expect("a COOKIE ECHO");
+    let view = PacketView::parse(&echo).expect("a packet");
+    assert!(matches!(view.chunks().next(), Some(Ok(Chunk::Auth(_)))), "it is signed");
+    for (source, target) in [(group, ours), (peer, group)] {
+        hand(&mut b, source, target, &echo);
+        assert_eq!(next(&mut b), None, "COOKIE ECHO from {source} to {target}");
+    }
+    hand(&mut b, peer, ours, &echo);
+    assert!(next(&mut b).is_some(), "a COOKIE ACK");
 }
 
 /// RFC 9260 §6: DATA that comes before the COOKIE ACK is not taken; §8.3: but a HEARTBEAT is answered, at once.

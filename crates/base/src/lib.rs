@@ -7,6 +7,7 @@
 pub mod budget;
 pub mod cache;
 pub mod engine;
+pub mod knobs;
 pub mod rng;
 pub mod serial;
 pub mod time;

@@ -1,21 +1,10 @@
 //! The knobs of a transport, whichever it is: keys, values, help and sources are the transport's own table.
 
+pub use anabranch_base::knobs::Knob;
+
 use std::any::Any;
 use std::fmt::Debug;
 use std::io;
-
-/// A knob with its value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Knob {
-    /// Its key.
-    pub key: &'static str,
-    /// Its value, in the form that [`Settings::set`] reads.
-    pub value: String,
-    /// Meaning and forms.
-    pub help: &'static str,
-    /// Where the value comes from.
-    pub source: &'static str,
-}
 
 /// What a transport runs with. A type that is `Clone`, `PartialEq` and `Debug` needs only what is listed here.
 pub trait Settings: SettingsObject + Debug + Send + Sync {

@@ -1,7 +1,7 @@
 //! Settings: every knob of the engine with its key, meaning, unit, text form and profile values; and how to choose them.
 //!
-//! One table declares each knob once; parsing, printing, help and the completeness of profiles are derived from it.
-//! Each value of a profile has its source.
+//! One table (`knobs`) declares each knob once; fields, defaults, parsing, printing and help are derived from it. A profile
+//! says in what it differs from its parent. Each value has its source.
 //!
 //! Home of RFC 9260 §16.
 //!
@@ -44,21 +44,22 @@
 //! every value of every profile with its source.
 
 mod chunks;
+mod forms;
 mod knobs;
 mod profiles;
 mod requests;
 mod shared_keys;
 
+pub use anabranch_base::knobs::{Knob, KnobError};
 pub use chunks::ChunkSet;
+pub use knobs::Config;
 pub use profiles::PROFILES;
 pub use requests::ReconfigRequests;
 pub use shared_keys::{SharedKeys, SharedKeysError};
 
-use anabranch_base::Budget;
+use anabranch_base::knobs::Table;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
-use anabranch_congestion::SlowStartExit;
-use knobs::{KNOBS, position};
 
 /// Which congestion controller a path gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,147 +146,6 @@ pub enum Hmacs {
     Sha1Only,
 }
 
-/// All settings of an endpoint. Built from a profile, then changed by key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Config {
-    /// Congestion control.
-    pub cc: Algorithm,
-    /// Initial congestion window.
-    pub iw: InitialWindow,
-    /// RTO.Initial.
-    pub rto_initial: Duration,
-    /// RTO.Min.
-    pub rto_min: Duration,
-    /// The least that the variation of the RTT adds to the RTO; zero for the clock granularity.
-    pub rto_var_min: Duration,
-    /// RTO.Max.
-    pub rto_max: Duration,
-    /// Largest timeout of an INIT, in place of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
-    pub init_rto_max: Option<Duration>,
-    /// SACK.Delay; zero acknowledges at once.
-    pub delack: Duration,
-    /// A SACK is sent at the latest with every so manieth packet of data.
-    pub ack_every: u32,
-    /// Most user bytes in a DATA chunk; `None` takes what the path MTU allows.
-    pub mss: Option<u32>,
-    /// Receive buffer, bytes: what a_rwnd begins with.
-    pub rcvbuf: u64,
-    /// Send buffer, bytes: unsent and unacknowledged messages.
-    pub sndbuf: u64,
-    /// Max.Burst, packets; `None` for no limit.
-    pub max_burst: Option<u32>,
-    /// Miss indications that trigger a fast retransmit.
-    pub dupthresh: u32,
-    /// RFC 8985 §6: losses are found by time.
-    pub rack: bool,
-    /// RFC 8985 §7: probes of the tail, where losses are found by time.
-    pub tlp: bool,
-    /// What ends slow start before a loss does.
-    pub hystart: Option<SlowStartExit>,
-    /// Linux's HyStart watches paths whose least round trip is not below this.
-    pub hystart_min_rtt: Duration,
-    /// Packets are spread over the round trip.
-    pub pacing: bool,
-    /// RFC 6937: in fast recovery, what leaves follows what arrives.
-    pub prr: bool,
-    /// Hold back a small packet while data is unacknowledged (RFC 9260 §6.1).
-    pub nagle: bool,
-    /// Explicit congestion notification as in RFC 4960 Appendix A.
-    pub ecn: bool,
-    /// Path.Max.Retrans.
-    pub path_max_retrans: u32,
-    /// PotentiallyFailed.Max.Retrans (RFC 7829); `None` for no such state.
-    pub pf_max_retrans: Option<u32>,
-    /// Primary.Switchover.Max.Retrans (RFC 7829); `None` for failback.
-    pub primary_switch: Option<u32>,
-    /// Association.Max.Retrans.
-    pub assoc_max_retrans: u32,
-    /// Errors in a row end an association only when they have gone on for so long.
-    pub assoc_silence: Duration,
-    /// Max.Init.Retransmits.
-    pub init_max_retrans: u32,
-    /// HB.interval; `None` sends no HEARTBEAT but to verify addresses.
-    pub hb_interval: Option<Duration>,
-    /// Where SACKs go.
-    pub sack_path: SackPath,
-    /// Where retransmissions go.
-    pub rtx_path: RetransmitPath,
-    /// Valid.Cookie.Life.
-    pub cookie_life: Duration,
-    /// DATA rides with COOKIE ECHO.
-    pub cookie_data: bool,
-    /// Streams asked for and granted in each direction.
-    pub streams: u16,
-    /// Streams that the peer may send on, when they are other than `streams`.
-    pub inbound: Option<u16>,
-    /// Order of the streams at the sender.
-    pub scheduler: SchedulerKind,
-    /// In-order bytes of an unfinished message from which on it is handed out in parts.
-    pub partial_delivery: u64,
-    /// How path MTUs are found out.
-    pub pmtud: PathMtu,
-    /// Messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496).
-    pub partial_reliability: bool,
-    /// Large messages do not hold up others: I-DATA (RFC 8260).
-    pub interleaving: bool,
-    /// NR-SACK: nothing that was acknowledged is taken back, and its bytes go at once (draft-natarajan-tsvwg-sctp-nrsack).
-    pub nr_sack: bool,
-    /// Messages can be read in the order in which they became readable, whatever their stream
-    /// (`Endpoint::recv_next`). Sockets want that; it is no knob.
-    pub track_arrivals: bool,
-    /// Chunks can be authenticated: AUTH (RFC 4895).
-    pub auth: bool,
-    /// What is taken only authenticated, beside ASCONFs, which are always.
-    pub auth_chunks: ChunkSet,
-    /// Which HMACs the peer is asked to use.
-    pub auth_hmac: Hmacs,
-    /// Code point of what runs above, told to the peer (RFC 5061 §4.2.6).
-    pub adaptation: Option<u32>,
-    /// Addresses come and go: ASCONF (RFC 5061); needs auth=yes.
-    pub asconf: bool,
-    /// Streams are reset and added: RE-CONFIG (RFC 6525).
-    pub reconfig: bool,
-    /// What the peer's RE-CONFIG may ask for; the rest is answered "Denied" (RFC 6525 §6.3.1).
-    pub reconfig_requests: ReconfigRequests,
-    /// Most streams in each direction that the peer's RE-CONFIG may lead to.
-    pub max_streams: u16,
-    /// Packets without a checksum are accepted where a lower layer protects them (RFC 9653).
-    pub zero_checksum: bool,
-    /// INIT lists the address types that this side has (Supported Address Types).
-    pub address_types: bool,
-    /// Protocol Unreachable is believed only of a destination that two timeouts in a row have found silent.
-    pub icmp_doubt: bool,
-    /// Peers of one address and SCTP port are told apart by their UDP port. A peer that restarts behind another UDP port is
-    /// another one then, and its old association ends as that of any peer that is gone.
-    pub udp_apart: bool,
-    /// Endpoint pair shared keys that chunks are signed with where `auth` is on (RFC 4895 §4). No knob: secrets are
-    /// printed nowhere.
-    pub shared_keys: SharedKeys,
-    /// What all associations share of memory, whichever endpoint has them: send and receive buffers then follow what
-    /// each uses and what is left, within `sndbuf` and `rcvbuf`. `None`: each association has its own two buffers.
-    pub memory: Option<Budget>,
-    /// Where each value comes from, in the order of the table.
-    sources: [&'static str; KNOB_COUNT],
-}
-
-/// A knob with its present value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Knob {
-    /// Its name on the command line.
-    pub key: &'static str,
-    /// Its value, in the form that `set` reads.
-    pub value: String,
-    /// What it means, and in which forms it is written.
-    pub help: &'static str,
-    /// Where the value comes from.
-    pub source: &'static str,
-}
-
-/// Why a knob was not set: one line that names what would be right.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct KnobError(pub String);
-
 impl Config {
     /// The profile `name`, one of [`PROFILES`].
     ///
@@ -297,14 +157,7 @@ impl Config {
     /// ```
     #[must_use]
     pub fn profile(name: &str) -> Option<Self> {
-        let rows = profiles::rows(name)?;
-        let mut config = Self::blank();
-        for &(key, value, source) in rows {
-            let set = config.set(key, value);
-            assert!(set.is_ok(), "profile {name}: {key}={value}: {set:?}");
-            config.sources[position(key).unwrap_or(0)] = source;
-        }
-        Some(config)
+        profiles::ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
     }
 
     /// Sets one knob from its text form.
@@ -321,14 +174,11 @@ impl Config {
     /// # Errors
     /// [`KnobError`] when there is no such knob or the value has another form.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
-        let Some(at) = position(key) else {
-            let keys: Vec<_> = KNOBS.iter().map(|row| row.key).collect();
-            return Err(KnobError(format!("sctp has no '{key}'; it has {}", keys.join(", "))));
+        let Some(at) = Self::position(key) else {
+            return Err(KnobError(format!("sctp has no '{key}'; it has {}", Self::keys())));
         };
-        (KNOBS[at].parse)(self, value)
-            .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", KNOBS[at].help)))?;
-        self.sources[at] = "set by the user";
-        Ok(())
+        self.set_row(at, value, "set by the user")
+            .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))
     }
 
     /// Finds what two knobs together make impossible.
@@ -382,11 +232,7 @@ impl Config {
     /// ```
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
-        KNOBS
-            .iter()
-            .zip(self.sources)
-            .map(|(row, source)| Knob { key: row.key, value: (row.print)(self), help: row.help, source })
-            .collect()
+        self.list()
     }
 
     /// Streams that the peer may send on.
@@ -394,79 +240,14 @@ impl Config {
     pub fn inbound_streams(&self) -> u16 {
         self.inbound.unwrap_or(self.streams)
     }
-
-    fn blank() -> Self {
-        Self {
-            cc: Algorithm::Rfc9260,
-            iw: InitialWindow::Rfc9260,
-            rto_initial: Duration::from_secs(1),
-            rto_min: Duration::from_secs(1),
-            rto_var_min: Duration::ZERO,
-            rto_max: Duration::from_secs(60),
-            init_rto_max: None,
-            delack: Duration::from_millis(200),
-            ack_every: 2,
-            mss: None,
-            rcvbuf: 1 << 20,
-            sndbuf: 1 << 20,
-            max_burst: Some(4),
-            dupthresh: 3,
-            rack: false,
-            tlp: false,
-            hystart: None,
-            hystart_min_rtt: Duration::ZERO,
-            pacing: false,
-            prr: false,
-            nagle: false,
-            ecn: false,
-            path_max_retrans: 5,
-            pf_max_retrans: None,
-            primary_switch: None,
-            assoc_max_retrans: 10,
-            assoc_silence: Duration::ZERO,
-            init_max_retrans: 8,
-            hb_interval: Some(Duration::from_secs(30)),
-            sack_path: SackPath::Same,
-            rtx_path: RetransmitPath::Timeout,
-            cookie_life: Duration::from_secs(60),
-            cookie_data: true,
-            streams: 100,
-            inbound: None,
-            scheduler: SchedulerKind::Fcfs,
-            partial_delivery: 1 << 16,
-            pmtud: PathMtu::Icmp,
-            partial_reliability: false,
-            interleaving: false,
-            nr_sack: false,
-            track_arrivals: false,
-            auth: false,
-            auth_chunks: ChunkSet::default(),
-            auth_hmac: Hmacs::Sha256First,
-            adaptation: None,
-            asconf: false,
-            reconfig: false,
-            reconfig_requests: ReconfigRequests::ALL,
-            max_streams: u16::MAX,
-            zero_checksum: false,
-            address_types: true,
-            icmp_doubt: false,
-            udp_apart: false,
-            shared_keys: SharedKeys::default(),
-            memory: None,
-            sources: [""; KNOB_COUNT],
-        }
-    }
 }
 
 impl Default for Config {
     /// The profile `rfc9260`.
     fn default() -> Self {
-        Self::profile("rfc9260").unwrap_or_else(Self::blank)
+        Self::defaults()
     }
 }
-
-/// How many knobs there are.
-const KNOB_COUNT: usize = KNOBS.len();
 
 /// RFC 9260 §6.3.1: the least that 4·RTTVAR adds to the RTO.
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
@@ -476,20 +257,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_profile_sets_every_knob_and_names_its_source() {
-        for name in PROFILES {
-            let rows = profiles::rows(name).expect(name);
-            for row in KNOBS {
-                let n = rows.iter().filter(|(key, ..)| *key == row.key).count();
-                assert_eq!(n, 1, "{name}: {}", row.key);
-            }
-            let config = Config::profile(name).expect(name);
-            for (knob, (key, value, source)) in config.knobs().iter().map(|k| {
-                let row = rows.iter().find(|(key, ..)| *key == k.key).expect(k.key);
-                (k, row)
-            }) {
-                assert_eq!((knob.key, knob.value.as_str(), knob.source), (*key, *value, *source), "{name}");
-                assert!(!source.is_empty());
+    fn every_value_of_every_profile_is_written_as_it_is_read_and_names_its_source() {
+        for profile in profiles::ALL {
+            let knobs = Config::of(profile).knobs();
+            assert!(knobs.iter().all(|knob| !knob.source.is_empty()), "{}", profile.name);
+            let parent = profile.parent.map_or_else(Config::defaults, Config::of).knobs();
+            for (key, value, source) in profile.rows {
+                let find = |knobs: &[Knob]| knobs.iter().find(|knob| knob.key == *key).cloned().expect(key);
+                let (knob, inherited) = (find(&knobs), find(&parent));
+                assert_eq!((knob.value.as_str(), knob.source), (*value, *source), "{}: {key}", profile.name);
+                assert_ne!(knob, inherited, "{}: {key} is the parent's", profile.name);
             }
         }
     }

@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn secrets_do_not_show() {
         let keys = SharedKeys::parse("5 deadbeef").expect("a key");
-        let config = crate::Config { shared_keys: keys, ..crate::Config::default() };
+        let mut config = crate::Config::default();
+        config.shared_keys = keys;
         let shown = format!("{config:?} {:?}", config.knobs());
         assert!(shown.contains("ids: [5]"));
         for secret in ["deadbeef", "222, 173", "de, ad"] {

@@ -21,7 +21,7 @@ pub(crate) use rack::LossTimer;
 pub(crate) use recovery::{Phase, Recovery};
 pub(crate) use scoreboard::Scoreboard;
 
-use crate::config::{Cc, Config, CwndUnit, Nagle, RecoveryKind, RttSampling, Ssthresh};
+use crate::config::{Cc, Config, CwndUnit, Nagle, Push, RecoveryKind, RttSampling, Ssthresh};
 use anabranch_base::Instant;
 use anabranch_base::trace::Limit;
 use anabranch_congestion::{
@@ -153,7 +153,7 @@ impl SendHalf {
         self.hystart = exit.map(SlowStartEnd::new);
         let by_segment = config.cwnd_unit == CwndUnit::Segments;
         self.usage = by_segment.then(Box::default);
-        self.bursts = config.push_bursts.then(Box::default);
+        self.bursts = (config.push == Push::Bursts).then(Box::default);
         if by_segment && self.board.flight() == 0 {
             self.board = Scoreboard::counting(mss);
         }

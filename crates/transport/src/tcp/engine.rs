@@ -112,9 +112,7 @@ impl SessionEngine for Endpoint {
 
 impl Settings for Config {
     fn knobs(&self) -> Vec<Knob> {
-        let knob =
-            |k: anabranch_tcp::Knob| Knob { key: k.key, value: k.value, help: k.help, source: k.source };
-        Self::knobs(self).into_iter().map(knob).collect()
+        Self::knobs(self)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {

@@ -1,0 +1,170 @@
+//! The text forms of knobs: how each kind of value is written and read.
+
+use super::InitialWindow;
+use anabranch_base::Bytes;
+use anabranch_base::knobs::Form;
+use anabranch_base::time::Duration;
+use anabranch_base::units::{format_span, parse_span};
+
+/// One of several names; the first that fits is written.
+pub(super) struct Names<T: 'static>(pub(super) &'static [(&'static str, T)]);
+
+impl<T: Copy + PartialEq> Form<T> for Names<T> {
+    fn show(&self, value: &T) -> String {
+        self.0.iter().find(|(_, form)| form == value).map_or("", |(name, _)| name).to_owned()
+    }
+
+    fn read(&self, text: &str) -> Result<T, String> {
+        let found = self.0.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or_else(|| "not one of the accepted values".to_owned())
+    }
+}
+
+/// `yes` or `no`.
+pub(super) const SWITCH: Names<bool> = Names(&[("yes", true), ("no", false)]);
+
+/// A number from the first to the second.
+pub(super) struct Count(pub(super) u32, pub(super) u32);
+
+impl<T: TryFrom<u32> + ToString> Form<T> for Count {
+    fn show(&self, value: &T) -> String {
+        value.to_string()
+    }
+
+    fn read(&self, text: &str) -> Result<T, String> {
+        count(text, self.0, self.1)?.try_into().map_err(|_| "out of range".to_owned())
+    }
+}
+
+/// A word for `None`, or a value.
+pub(super) struct Or<F>(pub(super) &'static str, pub(super) F);
+
+impl<T, F: Form<T>> Form<Option<T>> for Or<F> {
+    fn show(&self, value: &Option<T>) -> String {
+        value.as_ref().map_or_else(|| self.0.to_owned(), |value| self.1.show(value))
+    }
+
+    fn read(&self, text: &str) -> Result<Option<T>, String> {
+        if text == self.0 { Ok(None) } else { self.1.read(text).map(Some) }
+    }
+}
+
+/// Bytes from the first to the second.
+pub(super) struct Size(pub(super) u64, pub(super) u64);
+
+impl Form<u64> for Size {
+    fn show(&self, value: &u64) -> String {
+        for (unit, name) in [(1u64 << 20, "MiB"), (1 << 10, "KiB")] {
+            if *value >= unit && value.is_multiple_of(unit) {
+                return format!("{}{name}", value / unit);
+            }
+        }
+        Bytes(*value).to_string()
+    }
+
+    fn read(&self, text: &str) -> Result<u64, String> {
+        size(text, self.0, self.1)
+    }
+}
+
+/// Bytes from the first to the second, written as a number of single bytes.
+pub(super) struct Exact(pub(super) u32, pub(super) u32);
+
+impl Form<u32> for Exact {
+    fn show(&self, value: &u32) -> String {
+        format!("{value}B")
+    }
+
+    fn read(&self, text: &str) -> Result<u32, String> {
+        size(text, u64::from(self.0), u64::from(self.1)).map(|bytes| bytes as u32)
+    }
+}
+
+/// A time of more than 0.
+pub(super) struct Span;
+
+impl Form<Duration> for Span {
+    fn show(&self, value: &Duration) -> String {
+        format_span(*value)
+    }
+
+    fn read(&self, text: &str) -> Result<Duration, String> {
+        let span = SpanOrZero.read(text)?;
+        if span.is_zero() { Err("must be more than 0".to_owned()) } else { Ok(span) }
+    }
+}
+
+/// A time.
+pub(super) struct SpanOrZero;
+
+impl Form<Duration> for SpanOrZero {
+    fn show(&self, value: &Duration) -> String {
+        format_span(*value)
+    }
+
+    fn read(&self, text: &str) -> Result<Duration, String> {
+        parse_span(text).map_err(|error| error.to_string())
+    }
+}
+
+/// How a value is read, and how it is written.
+pub(super) struct Text<T>(pub(super) fn(&str) -> Result<T, String>, pub(super) fn(&T) -> String);
+
+impl<T> Form<T> for Text<T> {
+    fn show(&self, value: &T) -> String {
+        (self.1)(value)
+    }
+
+    fn read(&self, text: &str) -> Result<T, String> {
+        (self.0)(text)
+    }
+}
+
+/// A number of packets, or the RFC with the formula.
+pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
+    |text| match text {
+        "rfc4960" => Ok(InitialWindow::Rfc4960),
+        "rfc9260" => Ok(InitialWindow::Rfc9260),
+        _ => count(text, 1, 100).map(InitialWindow::Packets),
+    },
+    |value| match value {
+        InitialWindow::Rfc4960 => "rfc4960".to_owned(),
+        InitialWindow::Rfc9260 => "rfc9260".to_owned(),
+        InitialWindow::Packets(packets) => packets.to_string(),
+    },
+);
+
+/// The longest delay of a SACK.
+pub(super) const DELAYED_ACK: Text<Duration> = Text(
+    |text| {
+        let span = SpanOrZero.read(text)?;
+        // RFC 9260 §6.2: never more than 500 ms.
+        if span > Duration::from_millis(500) { Err("more than 500ms".to_owned()) } else { Ok(span) }
+    },
+    |value| format_span(*value),
+);
+
+/// Packets sent at one occasion: 0 or `off` for no limit.
+pub(super) const BURST: Text<Option<u32>> = Text(
+    |text| {
+        let limit = if text == "off" { 0 } else { count(text, 0, 10_000)? };
+        Ok((limit > 0).then_some(limit))
+    },
+    |value| value.unwrap_or(0).to_string(),
+);
+
+/// A time between two; 0 for never.
+pub(super) const INTERVAL: Text<Option<Duration>> = Text(
+    |text| SpanOrZero.read(text).map(|span| (!span.is_zero()).then_some(span)),
+    |value| format_span(value.unwrap_or(Duration::ZERO)),
+);
+
+fn count(text: &str, min: u32, max: u32) -> Result<u32, String> {
+    let n: u32 = text.parse().map_err(|_| "a whole number is needed".to_owned())?;
+    if (min..=max).contains(&n) { Ok(n) } else { Err("out of range".to_owned()) }
+}
+
+fn size(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    let n = text.parse::<Bytes>().map_err(|error| error.to_string())?.0;
+    if (min..=max).contains(&n) { Ok(n) } else { Err("out of range".to_owned()) }
+}

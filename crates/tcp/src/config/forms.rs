@@ -1,0 +1,185 @@
+//! The text forms of knobs: how each kind of value is written and read.
+//!
+//! Every reader says in one line what would have been right.
+
+use super::{Cc, CwndUnit, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
+use anabranch_base::Bytes;
+use anabranch_base::knobs::Form;
+use anabranch_base::time::Duration;
+use anabranch_base::units::{UnitError, format_span, parse_span};
+use anabranch_congestion::reno::{AfterIdle, Counting};
+use anabranch_congestion::{InitialWindow, SlowStartExit};
+
+/// One of several names.
+pub(super) struct Names<T: 'static>(&'static [(&'static str, T)]);
+
+impl<T: Copy + PartialEq> Form<T> for Names<T> {
+    fn show(&self, value: &T) -> String {
+        self.0.iter().find(|(_, known)| known == value).map_or("?", |(name, _)| name).to_owned()
+    }
+
+    fn read(&self, text: &str) -> Result<T, String> {
+        self.0.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
+            format!("'{text}' is not one of {}", names.join(", "))
+        })
+    }
+}
+
+pub(super) const SWITCH: Names<bool> = Names(&[("yes", true), ("no", false)]);
+pub(super) const CC: Names<Cc> = Names(&[("reno", Cc::Reno), ("cubic", Cc::Cubic)]);
+pub(super) const RECOVERY: Names<RecoveryKind> =
+    Names(&[("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)]);
+pub(super) const IDLE: Names<AfterIdle> =
+    Names(&[("yes", AfterIdle::Restart), ("no", AfterIdle::Keep), ("decay", AfterIdle::Decay)]);
+pub(super) const SYNCOOKIES: Names<SynCookies> =
+    Names(&[("yes", SynCookies::Yes), ("no", SynCookies::No), ("auto", SynCookies::Auto)]);
+pub(super) const NAGLE: Names<Nagle> =
+    Names(&[("yes", Nagle::Yes), ("no", Nagle::No), ("minshall", Nagle::Minshall)]);
+pub(super) const CWND_UNIT: Names<CwndUnit> =
+    Names(&[("bytes", CwndUnit::Bytes), ("segments", CwndUnit::Segments)]);
+pub(super) const SSTHRESH: Names<Ssthresh> =
+    Names(&[("flight", Ssthresh::Flight), ("window", Ssthresh::Window)]);
+pub(super) const PUSH: Names<Push> = Names(&[("write", Push::Writes), ("burst", Push::Bursts)]);
+pub(super) const HYSTART: Names<Option<SlowStartExit>> =
+    Names(&[("no", None), ("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux))]);
+pub(super) const SAMPLING: Names<RttSampling> =
+    Names(&[("every", RttSampling::Every), ("once", RttSampling::Once)]);
+
+/// A number from the first to the second.
+pub(super) struct Number(pub(super) u32, pub(super) u32);
+
+impl Form<u32> for Number {
+    fn show(&self, value: &u32) -> String {
+        value.to_string()
+    }
+
+    fn read(&self, text: &str) -> Result<u32, String> {
+        let Self(min, max) = self;
+        match text.parse() {
+            Ok(number) if (*min..=*max).contains(&number) => Ok(number),
+            _ => Err(format!("'{text}' is not a number from {min} to {max}")),
+        }
+    }
+}
+
+/// A time.
+pub(super) struct SpanOrZero;
+
+impl Form<Duration> for SpanOrZero {
+    fn show(&self, value: &Duration) -> String {
+        format_span(*value)
+    }
+
+    fn read(&self, text: &str) -> Result<Duration, String> {
+        parse_span(text).map_err(|error| error.to_string())
+    }
+}
+
+/// A time of more than 0.
+pub(super) struct Span;
+
+impl Form<Duration> for Span {
+    fn show(&self, value: &Duration) -> String {
+        format_span(*value)
+    }
+
+    fn read(&self, text: &str) -> Result<Duration, String> {
+        let span = SpanOrZero.read(text)?;
+        if span.is_zero() {
+            return Err(format!("'{text}' must be longer than nothing; write a time such as 200ms or 1s"));
+        }
+        Ok(span)
+    }
+}
+
+/// The size of a buffer.
+pub(super) struct Buffer;
+
+impl Form<u64> for Buffer {
+    fn show(&self, value: &u64) -> String {
+        Bytes(*value).to_string()
+    }
+
+    fn read(&self, text: &str) -> Result<u64, String> {
+        bytes_in(text, 256, 1 << 30)
+    }
+}
+
+/// How a value is read, and how it is written.
+pub(super) struct Text<T>(fn(&str) -> Result<T, String>, fn(&T) -> String);
+
+impl<T> Form<T> for Text<T> {
+    fn show(&self, value: &T) -> String {
+        (self.1)(value)
+    }
+
+    fn read(&self, text: &str) -> Result<T, String> {
+        (self.0)(text)
+    }
+}
+
+/// A number of segments, or the RFC with the formula.
+pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
+    |text| match text {
+        "rfc5681" => Ok(InitialWindow::Rfc5681),
+        "rfc6928" => Ok(InitialWindow::Rfc6928),
+        _ => Number(1, 64)
+            .read(text)
+            .map(InitialWindow::Packets)
+            .map_err(|_| format!("'{text}' is not a number of segments from 1 to 64, rfc5681 or rfc6928")),
+    },
+    |value| match value {
+        InitialWindow::Rfc5681 => "rfc5681".to_owned(),
+        InitialWindow::Rfc6928 => "rfc6928".to_owned(),
+        InitialWindow::Packets(n) => n.to_string(),
+        other => format!("{other:?}"),
+    },
+);
+
+/// What an acknowledgement counts for: `off` for one, or the most segments.
+pub(super) const COUNTING: Text<Counting> = Text(
+    |text| match text {
+        "off" => Ok(Counting::Acks),
+        _ => Number(1, 1000)
+            .read(text)
+            .map(|limit| Counting::Bytes { limit: u64::from(limit) })
+            .map_err(|_| format!("'{text}' is neither off nor a number of segments from 1 to 1000")),
+    },
+    |value| match value {
+        Counting::Acks => "off".to_owned(),
+        Counting::Bytes { limit } => limit.to_string(),
+    },
+);
+
+/// A time, or `off`.
+pub(super) const LIMIT: Text<Option<Duration>> = Text(
+    |text| if text == "off" { Ok(None) } else { Span.read(text).map(Some) },
+    |value| value.map_or_else(|| "off".to_owned(), format_span),
+);
+
+/// The size of a segment, or `auto`.
+pub(super) const SEGMENT: Text<Option<u32>> = Text(
+    |text| if text == "auto" { Ok(None) } else { bytes_in(text, 88, 65_495).map(|size| Some(size as u32)) },
+    |value| value.map_or_else(|| "auto".to_owned(), |size| Bytes(u64::from(size)).to_string()),
+);
+
+/// Segments sent in answer to one event: 0 or `off` for no limit.
+pub(super) const BURST: Text<Option<u32>> = Text(
+    |text| match text {
+        "off" => Ok(None),
+        _ => Number(0, 10_000)
+            .read(text)
+            .map(|number| (number > 0).then_some(number))
+            .map_err(|_| format!("'{text}' is neither off nor a number from 0 to 10000")),
+    },
+    |value| value.map_or_else(|| "off".to_owned(), |n| n.to_string()),
+);
+
+fn bytes_in(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    let Bytes(size) = text.parse().map_err(|error: UnitError| error.to_string())?;
+    if (min..=max).contains(&size) {
+        return Ok(size);
+    }
+    Err(format!("'{text}' is not a size from {} to {}", Bytes(min), Bytes(max)))
+}

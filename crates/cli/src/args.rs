@@ -3,7 +3,7 @@
 mod gateway;
 
 use anabranch_base::units::parse_span;
-use anabranch_lab::plan::keys::{KEYS, Several};
+use anabranch_lab::plan::keys::{KEYS, Key, Several};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::time::Duration;
 
@@ -72,16 +72,10 @@ fn race() -> Command {
         .arg(
             Arg::new("plan").value_name("PLAN.toml").help("A plan file; flags take the place of what it says"),
         );
-    for key in KEYS {
-        let mut arg = Arg::new(key.name).long(key.name).help_heading(key.group.heading());
-        arg = if key.help.is_empty() { arg.hide(true) } else { arg.help(key.help) };
-        arg = if key.value.is_empty() {
-            arg.num_args(0..=1).require_equals(true).default_missing_value("yes").value_name("yes|no")
-        } else {
-            arg.value_name(key.value)
-        };
-        arg = arg.action(if key.several == Several::No { ArgAction::Set } else { ArgAction::Append });
-        command = command.arg(arg);
+    for key in KEYS.iter() {
+        let several = key.several != Several::No;
+        command =
+            command.arg(plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set }));
     }
     command.args(output()).arg(
         Arg::new("list")
@@ -91,6 +85,17 @@ fn race() -> Command {
             .exclusive(true)
             .help("List what can be named, and end"),
     )
+}
+
+/// The flag of a key of plans.
+pub fn plan_flag(key: &'static Key) -> Arg {
+    let arg = Arg::new(key.name).long(key.name).help_heading(key.group.heading());
+    let arg = if key.help.is_empty() { arg.hide(true) } else { arg.help(key.help) };
+    if key.value.is_empty() {
+        arg.num_args(0..=1).require_equals(true).default_missing_value("yes").value_name("yes|no")
+    } else {
+        arg.value_name(key.value)
+    }
 }
 
 fn output() -> Vec<Arg> {
@@ -362,7 +367,7 @@ fn study() -> Command {
 /// The plan's flags as given: name and value, in the order of the table.
 pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
     let mut flags = Vec::new();
-    for key in KEYS {
+    for key in KEYS.iter() {
         for value in matches.get_many::<String>(key.name).into_iter().flatten() {
             flags.push((key.name, value.as_str()));
         }

@@ -5,7 +5,7 @@
 mod account;
 
 use crate::outputs::Outputs;
-use crate::{Failure, complain, files, say};
+use crate::{Failure, args, complain, files, say};
 use anabranch_emu::EmuError;
 use anabranch_emu::device::Choice;
 use anabranch_emu::shell::{self, Ends, Request};
@@ -38,15 +38,12 @@ pub fn command() -> Command {
              3 not possible on this host.",
         );
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {
-        let mut arg = Arg::new(key.name).long(key.name).help_heading(key.group.heading());
-        arg = if key.help.is_empty() { arg.hide(true) } else { arg.help(key.help) };
-        arg = if key.value.is_empty() {
-            arg.num_args(0..=1).require_equals(true).default_missing_value("yes").value_name("yes|no")
-        } else {
-            arg.value_name(key.value)
-        };
         let several = key.several == Several::Entries;
-        command = command.arg(arg.action(if several { ArgAction::Append } else { ArgAction::Set }));
+        command = command.arg(args::plan_flag(key).action(if several {
+            ArgAction::Append
+        } else {
+            ArgAction::Set
+        }));
     }
     command
         .arg(Arg::new("seed").long("seed").value_name("N").default_value("1").help("Of the link's luck"))

@@ -66,27 +66,15 @@ fn direction(f: &mut fmt::Formatter<'_>, name: &str, way: &DirectionReport, unse
     write!(f, "  {name:<5} {} in, {} out", tally(meter.entered), tally(meter.left))?;
     let lost = meter.lost();
     if lost.packets > 0 {
-        let causes = [
-            (meter.overflowed, "by a full queue"),
-            (meter.dropped_early, "by queue management"),
-            (meter.lost_at_random, "by the loss model"),
-            (meter.lost_in_outage, "in an outage"),
-            (meter.too_big, "too big"),
-        ];
-        let causes = causes.iter().filter(|(count, _)| count.packets > 0);
-        let causes: Vec<_> = causes.map(|(count, cause)| format!("{} {cause}", count.packets)).collect();
-        let share =
-            100.0 * lost.packets as f64 / (meter.entered.packets + meter.duplicated.packets).max(1) as f64;
+        let causes = meter.lost_by().into_iter().filter(|(.., count)| count.packets > 0);
+        let causes: Vec<_> = causes.map(|(_, cause, count)| format!("{} {cause}", count.packets)).collect();
+        let all = meter.entered.packets + meter.changed.duplicated.packets;
+        let share = 100.0 * lost.packets as f64 / all.max(1) as f64;
         write!(f, ", lost {} ({share:.2} %): {}", lost.packets, causes.join(", "))?;
     }
-    let others = [
-        (meter.duplicated.packets, "doubled"),
-        (meter.corrupted.packets, "damaged"),
-        (meter.marked.packets, "marked CE"),
-        (meter.overtaking.packets, "overtaking"),
-        (way.held, "still under way"),
-    ];
-    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+    let changed = meter.changed.each().into_iter().map(|(_, what, count)| (count.packets, what));
+    let others = changed.chain([(way.held, "still under way")]);
+    for (count, what) in others.filter(|(count, _)| *count > 0) {
         write!(f, ", {count} {what}")?;
     }
     writeln!(f)?;

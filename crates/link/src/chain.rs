@@ -2,41 +2,16 @@
 //!
 //! Owns the packets that are under way and the order in which they come out:
 //! by instant, and at equal instants in the order in which they were let go.
-//! [`Stage`] is the closed set of elements, so that a packet's way through the
-//! chain is a few predictable branches and no virtual call.
+//! [`Stage`] is the closed set of elements (see `table`), so that a packet's way
+//! through the chain is a few predictable branches and no virtual call.
 
-use crate::corrupt::Corrupt;
-use crate::delay::Delay;
-use crate::duplicate::Duplicate;
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
-use crate::jitter::Jitter;
-use crate::loss::{Loss, SharedLoss};
 use crate::meter::Meter;
-use crate::mtu::Mtu;
-use crate::outage::Outage;
-use crate::queue::{Bottleneck, Occupancy};
-use crate::queue::{codel::CodelQueue, fq::FqCodel};
-use crate::reorder::Reorder;
+use crate::queue::Occupancy;
 use anabranch_base::Instant;
 use std::collections::VecDeque;
 
-/// One element of a chain.
-#[derive(Debug)]
-#[expect(missing_docs, reason = "each variant is documented by the type it holds")]
-pub enum Stage<P> {
-    Mtu(Mtu),
-    Bottleneck(Bottleneck),
-    Codel(Box<CodelQueue<P>>),
-    FqCodel(Box<FqCodel<P>>),
-    Outage(Outage),
-    Loss(Loss),
-    SharedLoss(SharedLoss<P>),
-    Corrupt(Corrupt),
-    Duplicate(Duplicate),
-    Delay(Delay),
-    Jitter(Jitter),
-    Reorder(Reorder),
-}
+pub use crate::Stage;
 
 /// A packet that the link did not deliver.
 #[derive(Debug)]
@@ -230,7 +205,7 @@ impl<P: Carried> Chain<P> {
             (_, Passed::Lost(at, cause)) => self.lose(at, packet, cause),
             (stage, Passed::Doubled(at)) => {
                 let copy = packet.duplicate();
-                self.meter.duplicated.add(copy.wire_len());
+                self.meter.changed.duplicated.add(copy.wire_len());
                 self.run(from + stage + 1, at, packet);
                 self.run(from + stage + 1, at, copy);
             }
@@ -334,18 +309,7 @@ fn pass_through<P: Carried>(
     meter: &mut Meter,
 ) -> (usize, Passed) {
     for (index, stage) in stages.iter_mut().enumerate() {
-        let fate = match stage {
-            Stage::Mtu(stage) => stage.pass(at, packet, meter),
-            Stage::Bottleneck(stage) => stage.pass(at, packet, meter),
-            Stage::Loss(stage) => stage.pass(at, packet, meter),
-            Stage::Delay(stage) => stage.pass(at, packet, meter),
-            Stage::Outage(stage) => stage.pass(at, packet, meter),
-            Stage::Corrupt(stage) => stage.pass(at, packet, meter),
-            Stage::Duplicate(stage) => stage.pass(at, packet, meter),
-            Stage::Jitter(stage) => stage.pass(at, packet, meter),
-            Stage::Reorder(stage) => stage.pass(at, packet, meter),
-            Stage::Codel(_) | Stage::FqCodel(_) | Stage::SharedLoss(_) => return (index, Passed::Held(at)),
-        };
+        let Some(fate) = stage.pass(at, packet, meter) else { return (index, Passed::Held(at)) };
         match fate {
             Fate::Leaves(then) => at = then,
             Fate::Lost(cause) => return (index, Passed::Lost(at, cause)),

@@ -2,6 +2,9 @@
 
 use crate::element::{Carried, Fate, Passing};
 use crate::meter::Meter;
+use crate::spec::SpecError;
+use crate::table::{Impairment, Side};
+use crate::{DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 
 /// Damages a share of the packets.
@@ -19,10 +22,27 @@ impl Corrupt {
     }
 }
 
+impl Impairment<Ratio> for Corrupt {
+    const PLACE: u8 = 50;
+
+    fn read(text: &str) -> Result<Ratio, String> {
+        text.parse::<Ratio>().map_err(|error| error.to_string())
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        if spec.corrupt == Ratio::ZERO { String::new() } else { spec.corrupt.to_string() }
+    }
+
+    fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        let share = side.spec.corrupt;
+        Ok((share != Ratio::ZERO).then(|| Stage::Corrupt(Self::new(share, side.rng.fork("corrupt")))))
+    }
+}
+
 impl<P: Carried> Passing<P> for Corrupt {
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate {
         if self.rng.chance(self.share) {
-            meter.corrupted.add(packet.wire_len());
+            meter.changed.corrupted.add(packet.wire_len());
             packet.corrupt(&mut self.rng);
         }
         Fate::Leaves(at)

@@ -2,8 +2,12 @@
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
+use crate::spec::SpecError;
+use crate::table::{Impairment, Side};
+use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
+use anabranch_base::units::{format_span, parse_span};
 
 /// A fixed delay.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +20,22 @@ impl Delay {
     #[must_use]
     pub const fn new(span: Duration) -> Self {
         Self { nanos: nanos(span) }
+    }
+}
+
+impl Impairment<Duration> for Delay {
+    const PLACE: u8 = 70;
+
+    fn read(text: &str) -> Result<Duration, String> {
+        parse_span(text).map_err(|error| error.to_string())
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        format_span(spec.delay)
+    }
+
+    fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        Ok((!side.spec.delay.is_zero()).then(|| Stage::Delay(Self::new(side.spec.delay))))
     }
 }
 

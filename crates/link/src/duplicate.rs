@@ -5,6 +5,9 @@
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
+use crate::spec::SpecError;
+use crate::table::{Impairment, Side};
+use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 
 /// Doubles a share of the packets.
@@ -19,6 +22,23 @@ impl Duplicate {
     #[must_use]
     pub const fn new(share: Ratio, rng: Rng) -> Self {
         Self { share, rng }
+    }
+}
+
+impl Impairment<Ratio> for Duplicate {
+    const PLACE: u8 = 60;
+
+    fn read(text: &str) -> Result<Ratio, String> {
+        text.parse::<Ratio>().map_err(|error| error.to_string())
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        if spec.duplicate == Ratio::ZERO { String::new() } else { spec.duplicate.to_string() }
+    }
+
+    fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        let share = side.spec.duplicate;
+        Ok((share != Ratio::ZERO).then(|| Stage::Duplicate(Self::new(share, side.rng.fork("duplicate")))))
     }
 }
 

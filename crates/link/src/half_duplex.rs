@@ -4,6 +4,9 @@
 //! order in which they asked, first come first served. That order is known when
 //! a packet enters, so no element has to hold it.
 
+use crate::LinkSpec;
+use crate::spec::yes_or_no;
+use crate::table::OfLink;
 use anabranch_base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,6 +18,17 @@ pub enum Medium {
     Own(Instant),
     /// Shared with the other direction.
     Shared(Rc<Cell<Instant>>),
+}
+
+impl OfLink for Medium {
+    fn set(link: &mut LinkSpec, text: &str) -> Result<(), String> {
+        link.half_duplex = yes_or_no(text).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    fn take(link: &mut LinkSpec, other: &LinkSpec) {
+        link.half_duplex = other.half_duplex;
+    }
 }
 
 impl Medium {

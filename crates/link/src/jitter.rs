@@ -7,7 +7,11 @@
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
+use crate::spec::SpecError;
+use crate::table::{Impairment, Side};
+use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::time::{Duration, nanos};
+use anabranch_base::units::{format_span, parse_span};
 use anabranch_base::{Instant, Rng};
 
 /// An even spread around the delay in front.
@@ -24,6 +28,34 @@ impl Jitter {
     #[must_use]
     pub const fn new(spread: Duration, in_order: bool, rng: Rng) -> Self {
         Self { spread: nanos(spread), in_order, last: Instant::ZERO, rng }
+    }
+}
+
+impl Impairment<Duration> for Jitter {
+    const PLACE: u8 = 80;
+
+    fn read(text: &str) -> Result<Duration, String> {
+        parse_span(text).map_err(|error| error.to_string())
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        if spec.jitter.is_zero() { String::new() } else { format_span(spec.jitter) }
+    }
+
+    fn check(spec: &DirectionSpec) -> Result<(), String> {
+        if spec.jitter > spec.delay {
+            let (jitter, delay) = (format_span(spec.jitter), format_span(spec.delay));
+            return Err(format!(
+                "jitter {jitter} is more than the delay {delay}: a packet cannot leave before it came"
+            ));
+        }
+        Ok(())
+    }
+
+    fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        let spec = side.spec;
+        let jitter = || Self::new(spec.jitter, spec.reorder.is_none(), side.rng.fork("jitter"));
+        Ok((!spec.jitter.is_zero()).then(|| Stage::Jitter(jitter())))
     }
 }
 

@@ -27,6 +27,9 @@
 //! # Ok::<(), anabranch_link::SpecError>(())
 //! ```
 
+#[macro_use]
+mod table;
+
 pub mod chain;
 pub mod corrupt;
 pub mod delay;
@@ -45,7 +48,64 @@ pub mod reorder;
 pub mod spec;
 pub mod trace;
 
-pub use chain::{Chain, Dropped, Stage};
+pub use chain::{Chain, Dropped};
 pub use element::{Blank, Carried, Cause, Fate, Holding, Passing};
 pub use meter::{Meter, Tally};
-pub use spec::{DirectionSpec, Fail, LinkSpec, SpecError};
+pub use spec::{Fail, LinkSpec, SpecError};
+pub use table::Row;
+
+use anabranch_base::time::Duration;
+use anabranch_base::{Instant, Ratio};
+use spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec, TraceSpec};
+
+impairments! {
+    each direction {
+        /// Bits per second, perhaps changing; not used when there is a trace.
+        rate: RateSpec = RateSpec::TEN_MBIT, rate::Rate, "RATE",
+            "Capacity: 10mbit, 56kbit, 10mbit/5s:2mbit (changing) or unlimited [default: 10mbit]";
+        /// Propagation, one way.
+        delay: Duration = Duration::from_millis(40), delay::Delay, "TIME",
+            "Propagation delay one way: 40ms (not with --rtt)", passing Delay;
+    }
+    both {
+        "rtt", spec::RoundTrip, "TIME", "Propagation delay of the round trip: 80ms [default: 80ms]";
+    }
+    each direction {
+        /// Spread of the propagation either way.
+        jitter: Duration = Duration::ZERO, jitter::Jitter, "TIME",
+            "Uniform ± around the delay, in order unless --reorder: 5ms", passing Jitter;
+        /// Which packets are lost on the wire.
+        loss: LossSpec = LossSpec::None, loss::Loss, "LOSS",
+            "1%, nth:N[/first=K][/shared], ge:P/R[/..] (Gilbert-Elliott) or list:3/17 [default: 1% when no network flag \
+             is given, else 0]",
+            passing Loss;
+        /// How much waits at most.
+        queue: QueueSpec = QueueSpec::ONE_BDP, queue::Bottleneck, "SIZE",
+            "Drop-tail queue: 50p packets, 100kB, 1bdp [default: 1bdp, at least 10p]";
+        /// What the queue does beyond its limit.
+        aqm: AqmSpec = AqmSpec::DropTail, queue::Policy, "NAME",
+            "Queue management: droptail, codel, fq-codel, pie or red [default: droptail]";
+        /// Whether it marks.
+        ecn: EcnSpec = EcnSpec::No, queue::Threshold, "MARK",
+            "Mark ECN-capable packets: yes (with an aqm), or a drop-tail queue's threshold: 20p",
+            counts marked at 3 "marked CE";
+        /// Packets that overtake.
+        reorder: Option<reorder::ReorderSpec> = None, reorder::Reorder, "SHARE[/TIME]",
+            "Packets that overtake others: 1%, 1%/10ms", passing Reorder, counts overtaking at 4 "overtaking";
+        /// Share of packets that arrive twice.
+        duplicate: Ratio = Ratio::ZERO, duplicate::Duplicate, "SHARE",
+            "Packets that arrive twice: 0.1%", passing Duplicate, counts duplicated at 1 "doubled";
+        /// Share of packets whose bits are flipped.
+        corrupt: Ratio = Ratio::ZERO, corrupt::Corrupt, "SHARE",
+            "Packets that arrive with flipped bits: 0.1%", passing Corrupt, counts corrupted at 2 "damaged";
+        /// Largest packet, IP header included, in bytes.
+        mtu: u32 = 1500, mtu::Mtu, "BYTES", "Largest IP packet: 1500 [default: 1500]", passing Mtu;
+        /// Recorded capacity in place of a rate.
+        trace: Option<TraceSpec> = None, trace::TracePlayer, "FILE",
+            "Recorded capacity, in the format of mahimahi";
+    }
+    both {
+        "half-duplex", half_duplex::Medium, "", "Both directions share one medium";
+        "preset", preset::Preset, "NAME", "A named network (see --list presets); other flags change it";
+    }
+}

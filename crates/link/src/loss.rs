@@ -6,6 +6,9 @@
 
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
 use crate::meter::Meter;
+use crate::spec::{LossSpec, SpecError};
+use crate::table::{Impairment, Side};
+use crate::{DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -37,6 +40,11 @@ impl Nth {
     #[must_use]
     pub fn new(every: u64, first: u64) -> Self {
         Self { until: first.max(1), every: every.max(1) }
+    }
+
+    /// The same as a link's setting has it: without a first packet, the seed chooses it.
+    pub(crate) fn of(every: u64, first: Option<u64>, seed: u64) -> Self {
+        Self::new(every, first.unwrap_or(1 + seed % every))
     }
 
     /// Counts a packet; true when it is one to lose.
@@ -113,6 +121,34 @@ impl List {
     }
 }
 
+impl Impairment<LossSpec> for Loss {
+    const PLACE: u8 = 40;
+
+    fn read(text: &str) -> Result<LossSpec, String> {
+        text.parse().map_err(|error: SpecError| error.to_string())
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        if spec.loss == LossSpec::None { String::new() } else { spec.loss.to_string() }
+    }
+
+    fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        if let Some(counter) = &side.counter {
+            return Ok(Some(Stage::SharedLoss(SharedLoss::new(Rc::clone(counter)))));
+        }
+        let rng = side.rng.fork("loss");
+        Ok(Some(Stage::Loss(match &side.spec.loss {
+            LossSpec::None => return Ok(None),
+            LossSpec::Bernoulli(share) => Self::Bernoulli(*share, rng),
+            LossSpec::Nth { every, first, .. } => Self::Nth(Nth::of(*every, *first, side.seed)),
+            LossSpec::GilbertElliott { to_bad, to_good, bad_loss, good_loss } => {
+                Self::GilbertElliott(GilbertElliott::new(*to_bad, *to_good, *bad_loss, *good_loss, rng))
+            }
+            LossSpec::List(numbers) => Self::List(List::new(numbers)),
+        })))
+    }
+}
+
 impl<P: Carried> Passing<P> for Loss {
     #[inline(always)]
     fn pass(&mut self, at: Instant, _packet: &mut P, _meter: &mut Meter) -> Fate {
@@ -137,12 +173,10 @@ pub struct SharedLoss<P> {
 }
 
 impl<P> SharedLoss<P> {
-    /// The two directions' elements around one counter.
+    /// One direction's element around a counter, which the other's has, too.
     #[must_use]
-    pub fn pair(counter: Nth) -> (Self, Self) {
-        let counter = Rc::new(Cell::new(counter));
-        let one = |counter| Self { counter, waiting: VecDeque::new() };
-        (one(Rc::clone(&counter)), one(counter))
+    pub fn new(counter: Rc<Cell<Nth>>) -> Self {
+        Self { counter, waiting: VecDeque::new() }
     }
 }
 
@@ -201,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_shared_counter_counts_in_the_order_of_arrival_at_the_wire() {
-        let (mut up, mut down) = SharedLoss::pair(Nth::new(2, 2));
+        let counter = Rc::new(Cell::new(Nth::new(2, 2)));
+        let (mut up, mut down) = (SharedLoss::new(Rc::clone(&counter)), SharedLoss::new(counter));
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
         // Entered in another order than they reach the end of their serializers.

@@ -3,6 +3,7 @@
 //! Always: entered + duplicated = left + lost + still inside, in packets and in
 //! bytes. The counters cost a few additions a packet and are never off.
 
+use crate::Changed;
 use crate::element::Cause;
 
 /// Packets and their bytes.
@@ -21,6 +22,12 @@ impl Tally {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
 }
 
 /// The counters of one chain.
@@ -30,14 +37,8 @@ pub struct Meter {
     pub entered: Tally,
     /// Handed out by the chain.
     pub left: Tally,
-    /// Copies the chain made.
-    pub duplicated: Tally,
-    /// Packets whose bits the chain flipped.
-    pub corrupted: Tally,
-    /// Packets marked CE.
-    pub marked: Tally,
-    /// Packets sent ahead of their turn.
-    pub overtaking: Tally,
+    /// What it did to packets that were not lost.
+    pub changed: Changed,
     /// Lost: the queue was full.
     pub overflowed: Tally,
     /// Lost: taken out early by active queue management.
@@ -67,18 +68,42 @@ impl Meter {
         }
     }
 
+    /// Lost packets by cause: its name in results, and a phrase.
+    #[must_use]
+    pub fn lost_by(&self) -> [(&'static str, &'static str, Tally); 5] {
+        [
+            ("queue", "by a full queue", self.overflowed),
+            ("aqm", "by queue management", self.dropped_early),
+            ("loss", "by the loss model", self.lost_at_random),
+            ("outage", "in an outage", self.lost_in_outage),
+            ("too_big", "too big", self.too_big),
+        ]
+    }
+
     /// Everything that entered and will not leave, whatever the cause.
     #[must_use]
     pub fn lost(&self) -> Tally {
-        let all =
-            [self.overflowed, self.dropped_early, self.lost_at_random, self.lost_in_outage, self.too_big];
-        all.iter().fold(Tally::default(), |sum, one| Tally {
-            packets: sum.packets + one.packets,
-            bytes: sum.bytes + one.bytes,
-        })
+        self.lost_by().into_iter().fold(Tally::default(), |sum, (.., one)| sum.plus(one))
     }
 
-    /// Notes how much waits in the queue now.
+    /// The counts of two chains, and the higher of their peaks.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            entered: self.entered.plus(other.entered),
+            left: self.left.plus(other.left),
+            changed: self.changed.plus(&other.changed),
+            overflowed: self.overflowed.plus(other.overflowed),
+            dropped_early: self.dropped_early.plus(other.dropped_early),
+            lost_at_random: self.lost_at_random.plus(other.lost_at_random),
+            lost_in_outage: self.lost_in_outage.plus(other.lost_in_outage),
+            too_big: self.too_big.plus(other.too_big),
+            queue_peak_packets: self.queue_peak_packets.max(other.queue_peak_packets),
+            queue_peak_bytes: self.queue_peak_bytes.max(other.queue_peak_bytes),
+        }
+    }
+
+    /// Records how much waits in the queue now.
     #[inline]
     pub fn queue_holds(&mut self, packets: u64, bytes: u64) {
         // Branches that are seldom taken: two maxima at once take a processor longer.

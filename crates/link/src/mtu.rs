@@ -6,6 +6,9 @@
 
 use crate::element::{Carried, Cause, Fate, Passing};
 use crate::meter::Meter;
+use crate::spec::SpecError;
+use crate::table::{Impairment, Side};
+use crate::{DirectionSpec, Stage};
 use anabranch_base::Instant;
 
 /// Refuses packets above a size.
@@ -19,6 +22,25 @@ impl Mtu {
     #[must_use]
     pub const fn new(bytes: u32) -> Self {
         Self { bytes }
+    }
+}
+
+impl Impairment<u32> for Mtu {
+    const PLACE: u8 = 10;
+
+    fn read(text: &str) -> Result<u32, String> {
+        let number = text.strip_suffix('B').unwrap_or(text);
+        // RFC 791: every link takes 68 bytes; the length field ends at 65,535.
+        let bytes = number.parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
+        bytes.ok_or_else(|| format!("'{text}': write bytes from 68 to 65535, such as 1500"))
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        spec.mtu.to_string()
+    }
+
+    fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        Ok(Some(Stage::Mtu(Self::new(side.spec.mtu))))
     }
 }
 

@@ -52,6 +52,9 @@ pub struct Outage {
 }
 
 impl Outage {
+    /// Where it stands in the chain (see `table`): behind the serializer.
+    pub(crate) const PLACE: u8 = 30;
+
     /// Down at these times, in any order; overlapping ones are joined.
     #[must_use]
     pub fn new(downs: &[Down]) -> Self {

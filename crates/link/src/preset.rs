@@ -6,6 +6,9 @@
 //! rate for a satellite, so that preset has the default's. The serial lines are
 //! those of the slides "SCTP as Alternative Transport to TCP and UDP".
 
+use crate::LinkSpec;
+use crate::table::OfLink;
+
 /// A named network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preset {
@@ -15,6 +18,20 @@ pub struct Preset {
     pub settings: &'static str,
     /// Where the figures are from.
     pub source: &'static str,
+}
+
+impl OfLink for Preset {
+    /// The preset's settings, but for what was set by hand before.
+    fn set(link: &mut LinkSpec, name: &str) -> Result<(), String> {
+        let Some(preset) = Self::named(name) else {
+            let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+            return Err(format!("'{name}' is unknown; write one of {}", names.join(", ")));
+        };
+        link.set_beneath(LinkSpec::parse(preset.settings).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn take(_: &mut LinkSpec, _: &LinkSpec) {}
 }
 
 impl Preset {

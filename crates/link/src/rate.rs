@@ -4,7 +4,10 @@
 //! [`Serializer`] the choice between a rate and a recorded trace. Times are
 //! rounded up to the nanosecond, so the rate is never exceeded.
 
+use crate::DirectionSpec;
 use crate::half_duplex::Medium;
+use crate::spec::{RateSpec, SpecError};
+use crate::table::{Impairment, Side};
 use crate::trace::TracePlayer;
 use anabranch_base::{BitRate, Instant};
 
@@ -27,6 +30,22 @@ pub enum Serializer {
 }
 
 impl Serializer {
+    /// The serializer of a direction; `None` where packets take no time.
+    pub(crate) fn of(side: &Side<'_>) -> Result<Option<Self>, SpecError> {
+        if let Some(spec) = &side.spec.trace {
+            let Some(trace) = &spec.trace else {
+                return Err(SpecError::new(format!("trace '{}' has not been read", spec.file)));
+            };
+            return Ok(Some(Self::Trace(Box::new(TracePlayer::new(trace.clone())))));
+        }
+        let Some(rate) = side.spec.rate.first() else { return Ok(None) };
+        let mut rate = Rate::new(rate).with_changes(side.spec.rate.changes());
+        if let Some(medium) = &side.medium {
+            rate = rate.on(medium.clone());
+        }
+        Ok(Some(Self::Rate(rate)))
+    }
+
     /// The packet of `bytes` is next, and ready from `at`.
     #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
@@ -57,6 +76,16 @@ pub struct Rate {
     /// The size asked last and its time: traffic is mostly of one size a
     /// direction, and a division costs more than the rest of this element.
     last_size: (u64, u64),
+}
+
+impl Impairment<RateSpec> for Rate {
+    fn read(text: &str) -> Result<RateSpec, String> {
+        text.parse().map_err(|error: SpecError| error.to_string())
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        if spec.trace.is_none() { spec.rate.to_string() } else { String::new() }
+    }
 }
 
 impl Rate {

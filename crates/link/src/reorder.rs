@@ -9,8 +9,32 @@
 
 use crate::element::{Carried, Fate, Passing};
 use crate::meter::Meter;
+use crate::spec::SpecError;
+use crate::table::{Impairment, Side};
+use crate::{DirectionSpec, Stage};
 use anabranch_base::time::{Duration, nanos};
+use anabranch_base::units::{UnitError, format_span, parse_span};
 use anabranch_base::{Instant, Ratio, Rng};
+use std::fmt;
+
+/// Reordering: `1%` (a share leaves without the delay, as netem does it) or
+/// `1%/10ms` (leaves that much earlier).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReorderSpec {
+    /// Share of packets that overtake.
+    pub share: Ratio,
+    /// How much earlier they leave; `None` for the whole delay.
+    pub lead: Option<Duration>,
+}
+
+impl fmt::Display for ReorderSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lead {
+            None => write!(f, "{}", self.share),
+            Some(lead) => write!(f, "{}/{}", self.share, format_span(lead)),
+        }
+    }
+}
 
 /// Sends a share of the packets ahead.
 #[derive(Clone, Debug)]
@@ -28,12 +52,49 @@ impl Reorder {
     }
 }
 
+impl Impairment<Option<ReorderSpec>> for Reorder {
+    const PLACE: u8 = 90;
+
+    fn read(text: &str) -> Result<Option<ReorderSpec>, String> {
+        let unit = |error: UnitError| error.to_string();
+        let (share, lead) = match text.split_once('/') {
+            Some((share, lead)) => (share, Some(parse_span(lead).map_err(unit)?)),
+            None => (text, None),
+        };
+        let share: Ratio = share.parse().map_err(unit)?;
+        Ok((share != Ratio::ZERO).then_some(ReorderSpec { share, lead }))
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        spec.reorder.map(|reorder| reorder.to_string()).unwrap_or_default()
+    }
+
+    fn check(spec: &DirectionSpec) -> Result<(), String> {
+        let room = spec.delay.saturating_sub(spec.jitter);
+        match spec.reorder.and_then(|reorder| reorder.lead) {
+            Some(lead) if lead > room => {
+                let (lead, most) = (format_span(lead), format_span(room));
+                Err(format!("reorder by {lead} is more than the delay leaves; write at most {most}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
+        let spec = side.spec;
+        Ok(spec.reorder.map(|reorder| {
+            let lead = reorder.lead.unwrap_or(spec.delay - spec.jitter);
+            Stage::Reorder(Self::new(reorder.share, lead, side.rng.fork("reorder")))
+        }))
+    }
+}
+
 impl<P: Carried> Passing<P> for Reorder {
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate {
         if !self.rng.chance(self.share) {
             return Fate::Leaves(at);
         }
-        meter.overtaking.add(packet.wire_len());
+        meter.changed.overtaking.add(packet.wire_len());
         Fate::Leaves(Instant::from_nanos(at.as_nanos().saturating_sub(self.lead)))
     }
 }

@@ -5,8 +5,10 @@
 //! opportunity and a packet may need several; what of an opportunity finds no
 //! packet waiting is lost. The trace repeats, its last time being the period.
 
+use crate::DirectionSpec;
 use crate::rate::Transmission;
-use crate::spec::SpecError;
+use crate::spec::{SpecError, TraceSpec};
+use crate::table::Impairment;
 use anabranch_base::{BitRate, Instant};
 use std::sync::Arc;
 
@@ -107,6 +109,19 @@ pub struct TracePlayer {
     left: u64,
     /// The end of the last transmission.
     free: Instant,
+}
+
+impl Impairment<Option<TraceSpec>> for TracePlayer {
+    fn read(text: &str) -> Result<Option<TraceSpec>, String> {
+        if text.is_empty() {
+            return Err("write the name of a file".to_owned());
+        }
+        Ok(Some(TraceSpec { file: text.to_owned(), trace: None }))
+    }
+
+    fn show(spec: &DirectionSpec) -> String {
+        spec.trace.as_ref().map(|trace| trace.file.clone()).unwrap_or_default()
+    }
 }
 
 impl TracePlayer {

@@ -29,7 +29,7 @@ fn storm(chain: &mut Chain<Blank>, rng: &mut Rng, count: u64) -> Vec<(Instant, B
     assert_eq!(chain.held(), 0);
     assert_eq!(chain.next(), None);
     let meter = chain.meter();
-    assert_eq!(meter.entered.bytes + meter.duplicated.bytes, meter.left.bytes + meter.lost().bytes);
+    assert_eq!(meter.entered.bytes + meter.changed.duplicated.bytes, meter.left.bytes + meter.lost().bytes);
     assert_eq!(chain.occupancy(Instant::MAX).bytes, 0);
     out
 }
@@ -45,7 +45,8 @@ fn run_to(chain: &mut Chain<Blank>, now: Instant, out: &mut Vec<(Instant, Blank)
 }
 
 fn conserved(meter: &Meter, held: usize) {
-    let inside = meter.entered.packets + meter.duplicated.packets - meter.left.packets - meter.lost().packets;
+    let inside =
+        meter.entered.packets + meter.changed.duplicated.packets - meter.left.packets - meter.lost().packets;
     assert_eq!(inside, held as u64);
 }
 
@@ -200,7 +201,7 @@ fn a_chosen_packet_overtakes_by_its_lead() {
         run_to(&mut chain, Instant::from_millis(number), &mut out);
         chain.push(Instant::from_millis(number), Blank::numbered(100, number));
     }
-    let overtaking = chain.meter().overtaking.packets;
+    let overtaking = chain.meter().changed.overtaking.packets;
     assert!((20..60).contains(&overtaking), "{overtaking}");
     run_to(&mut chain, Instant::MAX, &mut out);
     for (at, packet) in &out {

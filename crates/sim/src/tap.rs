@@ -8,7 +8,7 @@ use crate::topology::LinkId;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
-use anabranch_link::{Cause, Meter, Tally};
+use anabranch_link::{Cause, Meter};
 use anabranch_wire::pcap;
 use std::fmt;
 use std::io::{self, Write};
@@ -76,13 +76,13 @@ pub(crate) struct LinkTap {
 impl LinkTap {
     /// A chain that was replaced is empty: its counts are kept.
     pub(crate) fn retire(&mut self, meter: &Meter) {
-        self.before = sum(&self.before, meter);
+        self.before = self.before.plus(meter);
     }
 
     /// The counts of all chains there have been, `present` being those of the
     /// chains that still hold packets.
     pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
-        present.fold(self.before.clone(), |all, meter| sum(&all, meter))
+        present.fold(self.before.clone(), |all, meter| all.plus(meter))
     }
 
     #[inline]
@@ -96,25 +96,6 @@ impl LinkTap {
             }
             bins[bin] += bytes as u64;
         }
-    }
-}
-
-fn sum(a: &Meter, b: &Meter) -> Meter {
-    let add = |a: Tally, b: Tally| Tally { packets: a.packets + b.packets, bytes: a.bytes + b.bytes };
-    Meter {
-        entered: add(a.entered, b.entered),
-        left: add(a.left, b.left),
-        duplicated: add(a.duplicated, b.duplicated),
-        corrupted: add(a.corrupted, b.corrupted),
-        marked: add(a.marked, b.marked),
-        overtaking: add(a.overtaking, b.overtaking),
-        overflowed: add(a.overflowed, b.overflowed),
-        dropped_early: add(a.dropped_early, b.dropped_early),
-        lost_at_random: add(a.lost_at_random, b.lost_at_random),
-        lost_in_outage: add(a.lost_in_outage, b.lost_in_outage),
-        too_big: add(a.too_big, b.too_big),
-        queue_peak_packets: a.queue_peak_packets.max(b.queue_peak_packets),
-        queue_peak_bytes: a.queue_peak_bytes.max(b.queue_peak_bytes),
     }
 }
 

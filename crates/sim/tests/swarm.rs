@@ -59,11 +59,15 @@ fn storm(seed: u64) -> u64 {
             let meter = network.link_counters(link, direction).meter;
             let (entered, gone) = (meter.entered, meter.lost());
             assert_eq!(
-                entered.packets + meter.duplicated.packets,
+                entered.packets + meter.changed.duplicated.packets,
                 meter.left.packets + gone.packets,
                 "{meter:?}"
             );
-            assert_eq!(entered.bytes + meter.duplicated.bytes, meter.left.bytes + gone.bytes, "{meter:?}");
+            assert_eq!(
+                entered.bytes + meter.changed.duplicated.bytes,
+                meter.left.bytes + gone.bytes,
+                "{meter:?}"
+            );
         }
     }
     let passages = network.take_passages();

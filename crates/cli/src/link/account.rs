@@ -34,20 +34,13 @@ fn link(spec: &anabranch_link::LinkSpec, path: &PathReport) -> Value {
 fn direction(way: &DirectionReport, unseen: u64) -> Value {
     let meter = &way.meter;
     let quantile = |spread: &anabranch_emu::spread::Spread, thousandths| spread.quantile(thousandths);
-    json!({
-        "in": tally(meter.entered),
-        "out": tally(meter.left),
-        "lost": {
-            "queue": tally(meter.overflowed),
-            "aqm": tally(meter.dropped_early),
-            "loss": tally(meter.lost_at_random),
-            "outage": tally(meter.lost_in_outage),
-            "too_big": tally(meter.too_big),
-        },
-        "duplicated": tally(meter.duplicated),
-        "corrupted": tally(meter.corrupted),
-        "marked": tally(meter.marked),
-        "overtaking": tally(meter.overtaking),
+    let named = |(name, _, count): (&str, &str, Tally)| (name.to_owned(), tally(count));
+    let mut account = serde_json::Map::new();
+    account.insert("in".to_owned(), tally(meter.entered));
+    account.insert("out".to_owned(), tally(meter.left));
+    account.insert("lost".to_owned(), meter.lost_by().into_iter().map(named).collect());
+    account.extend(meter.changed.each().into_iter().map(named));
+    let rest = json!({
         "under_way_packets": way.held,
         "unseen_packets": unseen,
         "refused_packets": way.refused + way.not_taken,
@@ -59,7 +52,11 @@ fn direction(way: &DirectionReport, unseen: u64) -> Value {
             "max": way.delay.greatest(),
         },
         "late_ns": { "p50": quantile(&way.late, 500), "p99": quantile(&way.late, 990) },
-    })
+    });
+    if let Value::Object(rest) = rest {
+        account.extend(rest);
+    }
+    Value::Object(account)
 }
 
 fn tally(count: Tally) -> Value {

@@ -1,8 +1,13 @@
 //! Every key of a plan, once: the long flag without dashes, the plan file's field, its help.
 //!
+//! The network's are those of links ([`ROWS`](anabranch_link::ROWS)), and two of ours.
+//!
 //! The command line declares its flags from this table, the plan file its
 //! fields; both carry the values as text to the same parsers, so that a value
 //! means the same, and fails with the same words, wherever it stands.
+
+use anabranch_link::ROWS;
+use std::sync::LazyLock;
 
 /// What a key is about; the heading under which help shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,14 +77,6 @@ pub fn names(group: Group) -> Vec<&'static str> {
     KEYS.iter().filter(|key| key.group == group).map(|key| key.name).collect()
 }
 
-const fn network(name: &'static str, value: &'static str, help: &'static str) -> Key {
-    Key { name, value, help, group: Group::Network, several: Several::Factor, both: None }
-}
-
-const fn one_way(both: &'static str, name: &'static str, value: &'static str) -> Key {
-    Key { name, value, help: "", group: Group::Network, several: Several::Factor, both: Some(both) }
-}
-
 const fn workload(name: &'static str, value: &'static str, help: &'static str) -> Key {
     Key { name, value, help, group: Group::Workload, several: Several::Factor, both: None }
 }
@@ -93,59 +90,21 @@ const fn runs(name: &'static str, value: &'static str, help: &'static str) -> Ke
 }
 
 /// The table.
-pub static KEYS: &[Key] = &[
-    network(
-        "rate",
-        "RATE",
-        "Capacity: 10mbit, 56kbit, 10mbit/5s:2mbit (changing) or unlimited [default: 10mbit]",
-    ),
-    one_way("rate", "up-rate", "RATE"),
-    one_way("rate", "down-rate", "RATE"),
-    network("delay", "TIME", "Propagation delay one way: 40ms (not with --rtt)"),
-    one_way("delay", "up-delay", "TIME"),
-    one_way("delay", "down-delay", "TIME"),
-    network("rtt", "TIME", "Propagation delay of the round trip: 80ms [default: 80ms]"),
-    network("jitter", "TIME", "Uniform ± around the delay, in order unless --reorder: 5ms"),
-    one_way("jitter", "up-jitter", "TIME"),
-    one_way("jitter", "down-jitter", "TIME"),
-    network(
-        "loss",
-        "LOSS",
-        "1%, nth:N[/first=K][/shared], ge:P/R[/..] (Gilbert-Elliott) or list:3/17 [default: 1% when no network flag \
-         is given, else 0]",
-    ),
-    one_way("loss", "up-loss", "LOSS"),
-    one_way("loss", "down-loss", "LOSS"),
-    network("queue", "SIZE", "Drop-tail queue: 50p packets, 100kB, 1bdp [default: 1bdp, at least 10p]"),
-    one_way("queue", "up-queue", "SIZE"),
-    one_way("queue", "down-queue", "SIZE"),
-    network("aqm", "NAME", "Queue management: droptail, codel, fq-codel, pie or red [default: droptail]"),
-    one_way("aqm", "up-aqm", "NAME"),
-    one_way("aqm", "down-aqm", "NAME"),
-    network(
-        "ecn",
-        "MARK",
-        "Mark ECN-capable packets: yes (with an aqm), or a drop-tail queue's threshold: 20p",
-    ),
-    one_way("ecn", "up-ecn", "MARK"),
-    one_way("ecn", "down-ecn", "MARK"),
-    network("reorder", "SHARE[/TIME]", "Packets that overtake others: 1%, 1%/10ms"),
-    one_way("reorder", "up-reorder", "SHARE[/TIME]"),
-    one_way("reorder", "down-reorder", "SHARE[/TIME]"),
-    network("duplicate", "SHARE", "Packets that arrive twice: 0.1%"),
-    one_way("duplicate", "up-duplicate", "SHARE"),
-    one_way("duplicate", "down-duplicate", "SHARE"),
-    network("corrupt", "SHARE", "Packets that arrive with flipped bits: 0.1%"),
-    one_way("corrupt", "up-corrupt", "SHARE"),
-    one_way("corrupt", "down-corrupt", "SHARE"),
-    network("mtu", "BYTES", "Largest IP packet: 1500 [default: 1500]"),
-    one_way("mtu", "up-mtu", "BYTES"),
-    one_way("mtu", "down-mtu", "BYTES"),
-    network("trace", "FILE", "Recorded capacity, in the format of mahimahi"),
-    one_way("trace", "up-trace", "FILE"),
-    one_way("trace", "down-trace", "FILE"),
-    network("half-duplex", "", "Both directions share one medium"),
-    network("preset", "NAME", "A named network (see --list presets); other flags change it"),
+pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    let mut keys = Vec::new();
+    for row in ROWS {
+        let key = |name, help, both| {
+            let several = Several::Factor;
+            Key { name, value: row.value, help, group: Group::Network, several, both }
+        };
+        keys.push(key(row.key, row.help, None));
+        keys.extend(row.one_way.into_iter().flatten().map(|name| key(name, "", Some(row.key))));
+    }
+    keys.extend_from_slice(OURS);
+    keys
+});
+
+const OURS: &[Key] = &[
     Key {
         name: "path",
         value: "KEY=VALUE,..",

@@ -104,6 +104,6 @@ mod tests {
         }
         // The first is on the wire, the second waits alone.
         assert_eq!(marks, [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
-        assert_eq!(meter.marked.packets, 1);
+        assert_eq!(meter.changed.marked.packets, 1);
     }
 }

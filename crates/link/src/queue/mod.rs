@@ -15,6 +15,7 @@ pub mod fq;
 pub mod held;
 pub mod pie;
 pub mod red;
+mod setting;
 
 use crate::element::{Carried, Cause, Fate, Passing};
 use crate::meter::Meter;
@@ -186,7 +187,7 @@ pub(crate) fn mark_ce<P: Carried>(packet: &mut P, meter: &mut Meter) -> bool {
         Ecn::Ce => true,
         Ecn::Ect0 | Ecn::Ect1 => {
             packet.mark_ce();
-            meter.marked.add(packet.wire_len());
+            meter.changed.marked.add(packet.wire_len());
             true
         }
     }

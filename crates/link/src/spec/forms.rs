@@ -1,4 +1,4 @@
-//! Single values: rate, loss, queue, aqm, ecn, reorder, mtu, fail.
+//! Values of more than a number: rate, loss, queue, aqm, ecn, fail.
 //!
 //! Parts of one value are joined by `/`. Every error shows the accepted forms.
 
@@ -24,6 +24,12 @@ pub struct RateSpec {
 }
 
 impl RateSpec {
+    /// 10 Mbit/s.
+    pub const TEN_MBIT: Self = Self::constant(match BitRate::from_bits_per_second(10_000_000) {
+        Some(rate) => rate,
+        None => panic!("10 million is not 0"),
+    });
+
     /// This rate all the time.
     #[must_use]
     pub const fn constant(rate: BitRate) -> Self {
@@ -205,6 +211,11 @@ pub enum QueueSpec {
     Unlimited,
 }
 
+impl QueueSpec {
+    /// One bandwidth-delay product.
+    pub const ONE_BDP: Self = Self::Bdp { thousandths: 1000 };
+}
+
 impl FromStr for QueueSpec {
     type Err = SpecError;
 
@@ -357,42 +368,7 @@ impl fmt::Display for EcnSpec {
     }
 }
 
-/// Reordering: `1%` (a share leaves without the delay, as netem does it) or
-/// `1%/10ms` (leaves that much earlier).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReorderSpec {
-    /// Share of packets that overtake.
-    pub share: Ratio,
-    /// How much earlier they leave; `None` for the whole delay.
-    pub lead: Option<Duration>,
-}
-
-impl fmt::Display for ReorderSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.lead {
-            None => write!(f, "{}", self.share),
-            Some(lead) => write!(f, "{}/{}", self.share, format_span(lead)),
-        }
-    }
-}
-
-pub(super) fn reorder(text: &str) -> Result<Option<ReorderSpec>, SpecError> {
-    let (share, lead) = match text.split_once('/') {
-        Some((share, lead)) => (share, Some(parse_span(lead).map_err(unit)?)),
-        None => (text, None),
-    };
-    let share: Ratio = share.parse().map_err(unit)?;
-    Ok((share != Ratio::ZERO).then_some(ReorderSpec { share, lead }))
-}
-
-pub(super) fn mtu(text: &str) -> Result<u32, SpecError> {
-    let number = text.strip_suffix('B').unwrap_or(text);
-    // RFC 791: every link takes 68 bytes; the length field ends at 65,535.
-    let bytes = number.parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
-    bytes.ok_or_else(|| SpecError(format!("'{text}': write bytes from 68 to 65535, such as 1500")))
-}
-
-pub(super) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
+pub(crate) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
     match text {
         "yes" => Ok(true),
         "no" => Ok(false),

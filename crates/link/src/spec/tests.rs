@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::element::Blank;
+use crate::preset::PRESETS;
 use crate::queue::Limit;
 use anabranch_base::Rng;
 

@@ -181,7 +181,7 @@ fn down(path: &Driven) -> &DirectionReport {
 
 /// Packets that did not arrive, or arrived only to be thrown away.
 fn lost(way: &DirectionReport) -> u64 {
-    way.meter.lost().packets + way.meter.corrupted.packets + way.refused + way.not_taken
+    way.meter.lost().packets + way.meter.changed.corrupted.packets + way.refused + way.not_taken
 }
 
 fn path_series(path: &Driven) -> Directions<PathSeries> {

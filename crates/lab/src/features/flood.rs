@@ -1,7 +1,7 @@
 //! The flood: opening packets from addresses that never answer, and an honest client in the midst of it.
 
-use super::deck::without_connection;
-use super::talk::{A, B, Carrier, How, PORT, Place, Talk};
+use super::harness::{A, B, Carrier, Harness, How, PORT, Testbed};
+use super::published_rows::without_connection;
 use super::{Cell, Kind};
 use anabranch_base::Batch;
 use anabranch_sim::SimWorld;
@@ -87,35 +87,35 @@ impl Seen {
 }
 
 fn flood(kind: Kind, carrier: &Carrier, packets: u32) -> Result<Seen, String> {
-    let (place, third) =
-        Place::routed(1, "rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
-    place.network.answers_strays(third, false);
-    let attacker = place.network.world(third);
-    let target = place.addresses[B][0];
-    place.run(async {
-        let mut talk = Talk::start(&place, carrier).await?;
+    let (testbed, third) =
+        Testbed::routed(1, "rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
+    testbed.network.answers_strays(third, false);
+    let attacker = testbed.network.world(third);
+    let target = testbed.addresses[B][0];
+    testbed.run(async {
+        let mut harness = Harness::start(&testbed, carrier).await?;
         let protocol = if kind == Kind::Tcp { 6 } else { 132 };
         let socket = attacker.bind(Local::Ip { protocol }).await?;
-        let kept = |talk: &Talk| Kept { connections: talk.held(B), bytes: talk.held_bytes(B) };
-        let (before, mut sent) = (kept(&talk), 0);
+        let kept = |harness: &Harness| Kept { connections: harness.held(B), bytes: harness.held_bytes(B) };
+        let (before, mut sent) = (kept(&harness), 0);
         let mut most = before;
         while sent < packets {
             for _ in 0..AT_ONCE {
                 attack(&attacker, &socket, kind, target, sent)?;
                 sent += 1;
             }
-            talk.pass(1).await;
-            let now = kept(&talk);
+            harness.pass(1).await;
+            let now = kept(&harness);
             most.connections = most.connections.max(now.connections);
             most.bytes = most.bytes.max(now.bytes);
         }
-        let begun = talk.now();
-        let up = talk.connect().await;
-        let connected = up.then(|| (talk.now() - begun).as_millis() as u64);
-        talk.send(A, b"hello", How::default());
-        talk.pass(10).await;
-        talk.sleep(LATER).await;
-        Ok(Seen { kept: [before, most, kept(&talk)], connected })
+        let begun = harness.now();
+        let up = harness.connect().await;
+        let connected = up.then(|| (harness.now() - begun).as_millis() as u64);
+        harness.send(A, b"hello", How::default());
+        harness.pass(10).await;
+        harness.sleep(LATER).await;
+        Ok(Seen { kept: [before, most, kept(&harness)], connected })
     })
 }
 

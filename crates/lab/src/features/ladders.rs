@@ -1,7 +1,7 @@
 //! Conversations drawn side by side: how they begin, how they end, how
 //! streams number their messages, which addresses an association has.
 
-use super::talk::{A, B, Carrier, How, PORT, Place};
+use super::harness::{A, B, Carrier, How, PORT, Testbed};
 use super::{Drawing, Kind, hold};
 
 const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
@@ -96,41 +96,41 @@ const THREE: &str = "3-way termination of SCTP";
 const FOUR: &str = "4-way termination of TCP";
 
 fn setup(title: &str, note: &str, carrier: &Carrier, kind: Kind) -> Result<Drawing, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let first = hold(&place, carrier, async |talk| {
-        let begun = talk.now();
-        talk.open(PORT);
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let first = hold(&testbed, carrier, async |harness| {
+        let begun = harness.now();
+        harness.open(PORT);
         if kind == Kind::Tcp {
-            talk.until(1_000, |talk| talk.up[A]).await;
+            harness.until(1_000, |harness| harness.up[A]).await;
         }
-        talk.send(A, b"first bytes of data", How::default());
-        talk.until(1_000, |talk| !talk.got[B].is_empty()).await;
+        harness.send(A, b"first bytes of data", How::default());
+        harness.until(1_000, |harness| !harness.got[B].is_empty()).await;
         // What is still on its way back, the last leg among it.
-        talk.pass(30).await;
-        talk.got[B].first().map(|part| (part.at - begun).as_millis())
+        harness.pass(30).await;
+        harness.got[B].first().map(|part| (part.at - begun).as_millis())
     })?;
     let first = first.map_or("never".to_owned(), |ms| format!("after {ms} ms (the round trip is 40 ms)"));
     let note = format!("{note} First byte of data at B: {first}.");
-    Ok(Drawing { title: title.to_owned(), note, ladder: place.ladder(kind.ladder())? })
+    Ok(Drawing { title: title.to_owned(), note, ladder: testbed.ladder(kind.ladder())? })
 }
 
 fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let begun = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
-        talk.pass(1_000).await;
-        let begun = talk.now();
-        talk.finish(A);
-        talk.until(1_000, |talk| talk.finished[B]).await;
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let begun = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
+        harness.pass(1_000).await;
+        let begun = harness.now();
+        harness.finish(A);
+        harness.until(1_000, |harness| harness.finished[B]).await;
         if kind == Kind::Tcp {
-            talk.finish(B);
+            harness.finish(B);
         }
-        talk.pass(1_000).await;
+        harness.pass(1_000).await;
         begun
     })?;
     // The set-up has drawings of its own.
     let from = begun.as_nanos() / 1_000_000;
-    let ladder = place.ladder(kind.ladder())?;
+    let ladder = testbed.ladder(kind.ladder())?;
     let late = |line: &&str| {
         let clock = line.split_whitespace().next().and_then(|clock| clock.parse::<f64>().ok());
         clock.is_some_and(|seconds| seconds * 1000.0 + 0.5 >= from as f64)
@@ -140,39 +140,39 @@ fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
 }
 
 fn streams() -> Result<Drawing, String> {
-    let place = Place::new(1, &[QUIET])?;
-    hold(&place, &Carrier::sctp(&[("streams", "3")]), async |talk| {
-        talk.connect().await;
-        talk.pass(300).await;
+    let testbed = Testbed::new(1, &[QUIET])?;
+    hold(&testbed, &Carrier::sctp(&[("streams", "3")]), async |harness| {
+        harness.connect().await;
+        harness.pass(300).await;
         for _ in 0..2 {
             for stream in 0..3 {
-                talk.send(A, &[stream as u8; 100], How { stream, ..How::default() });
+                harness.send(A, &[stream as u8; 100], How { stream, ..How::default() });
             }
         }
-        talk.pass(500).await;
+        harness.pass(500).await;
     })?;
     Ok(Drawing {
         title: "stream sequence numbers on three streams".to_owned(),
         note: "TSNs count all DATA of the association, for acknowledgement; SSNs (ssn=) count each stream's messages by \
                themselves, for their order."
             .to_owned(),
-        ladder: place.ladder(Kind::Sctp.ladder())?,
+        ladder: testbed.ladder(Kind::Sctp.ladder())?,
     })
 }
 
 fn addresses() -> Result<Drawing, String> {
-    let place = Place::new(1, &[QUIET, QUIET])?;
-    hold(&place, &Carrier::sctp(&[]), async |talk| {
-        talk.connect().await;
-        talk.pass(300).await;
-        talk.send(A, &[0; 100], How::default());
-        talk.pass(500).await;
+    let testbed = Testbed::new(1, &[QUIET, QUIET])?;
+    hold(&testbed, &Carrier::sctp(&[]), async |harness| {
+        harness.connect().await;
+        harness.pass(300).await;
+        harness.send(A, &[0; 100], How::default());
+        harness.pass(500).await;
     })?;
     Ok(Drawing {
         title: "the addresses of an association".to_owned(),
         note: "INIT and INIT ACK list them; an address that only the peer has named is verified by a HEARTBEAT before data \
                may go there (A was told both of B's by its user, RFC 9260 §5.4); data goes to the primary."
             .to_owned(),
-        ladder: place.ladder(Kind::Sctp.ladder())?,
+        ladder: testbed.ladder(Kind::Sctp.ladder())?,
     })
 }

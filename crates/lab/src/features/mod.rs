@@ -5,18 +5,18 @@
 //! table does not have; and the ladders that explain some of them. No cell is a
 //! constant: a mechanism that breaks changes its row.
 
-mod deck;
+mod extra_rows;
 mod flood;
-mod forge;
-mod further;
+mod harness;
 mod ladders;
+mod published_rows;
 mod reasons;
-mod talk;
+mod spoofer;
 
 use anabranch_wire::ladder::Transport;
+use harness::{Carrier, Harness, Testbed};
 use serde::Serialize;
 use std::fmt::Write;
-use talk::{Carrier, Place, Talk};
 
 /// Which transport a cell is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,7 +176,7 @@ pub struct Drawing {
 }
 
 /// How many rows [`run`] runs.
-pub const ROWS: usize = deck::ROWS.len() + further::ROWS.len();
+pub const ROWS: usize = published_rows::ROWS.len() + extra_rows::ROWS.len();
 
 /// Runs every probe; `progress` is told how many rows are done.
 ///
@@ -200,8 +200,8 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     };
     Ok(Features {
         schema: "anabranch.features/1",
-        rows: lines(&deck::ROWS, true)?,
-        further: lines(&further::ROWS, false)?,
+        rows: lines(&published_rows::ROWS, true)?,
+        further: lines(&extra_rows::ROWS, false)?,
         ladders: ladders::all()?,
     })
 }
@@ -228,11 +228,15 @@ fn published(feature: &str, kind: Kind) -> Option<String> {
 
 const PUBLISHED: &str = include_str!("published.csv");
 
-/// A conversation over `place`, from its start to the end of the probe.
-fn hold<T>(place: &Place, carrier: &Carrier, probe: impl AsyncFnOnce(&mut Talk) -> T) -> Result<T, String> {
-    place.run(async {
-        let mut talk = Talk::start(place, carrier).await?;
-        Ok(probe(&mut talk).await)
+/// A conversation on `testbed`, from its start to the end of the probe.
+fn hold<T>(
+    testbed: &Testbed,
+    carrier: &Carrier,
+    probe: impl AsyncFnOnce(&mut Harness) -> T,
+) -> Result<T, String> {
+    testbed.run(async {
+        let mut harness = Harness::start(testbed, carrier).await?;
+        Ok(probe(&mut harness).await)
     })
 }
 

@@ -4,7 +4,7 @@
 //! was observed. `optional` is never said of a run: it is what comes out when
 //! the same probe succeeds with a mechanism switched on and not without.
 
-use super::talk::{A, B, Delivery, How, Place, Talk};
+use super::harness::{A, B, Delivery, Harness, How, Testbed};
 use super::{Cell, Kind, Row, Verdict, hold};
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
@@ -105,18 +105,18 @@ fn entered(passages: &[Passage], direction: Direction) -> impl Iterator<Item = &
 }
 
 fn full_duplex(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let got = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
         for number in 0..20 {
             for side in [A, B] {
-                talk.send(side, &numbered(number, 1000), How::default());
+                harness.send(side, &numbered(number, 1000), How::default());
             }
         }
-        talk.pass(2_000).await;
-        [bytes(&talk.got[A]), bytes(&talk.got[B])]
+        harness.pass(2_000).await;
+        [bytes(&harness.got[A]), bytes(&harness.got[B])]
     })?;
-    let passages = place.passages();
+    let passages = testbed.passages();
     let span = |direction| {
         let times: Vec<_> = entered(&passages, direction).filter(|p| p.bytes > 900).map(|p| p.at).collect();
         Some((*times.first()?, *times.last()?))
@@ -131,9 +131,9 @@ fn full_duplex(kind: Kind) -> Result<Cell, String> {
 }
 
 fn connection(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let up = hold(&place, &kind.carrier(&[]), async |talk| talk.connect().await)?;
-    let packets = place.passages().iter().filter(|p| p.fate == Fate::Entered).count();
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let up = hold(&testbed, &kind.carrier(&[]), async |harness| harness.connect().await)?;
+    let packets = testbed.passages().iter().filter(|p| p.fate == Fate::Entered).count();
     let yes = up && packets > 0;
     let observed = match yes {
         true => format!("{packets} packets pass; then both ends know of each other"),
@@ -150,38 +150,38 @@ pub fn without_connection(kind: Kind) -> Result<Option<Cell>, String> {
 }
 
 fn reliable(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &["rate=10mbit,rtt=40ms,queue=100p,loss=10%"])?;
-    let got = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
+    let testbed = Testbed::new(1, &["rate=10mbit,rtt=40ms,queue=100p,loss=10%"])?;
+    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
         for number in 0..200 {
-            talk.send(A, &numbered(number, 500), How::default());
-            talk.pass(5).await;
+            harness.send(A, &numbered(number, 500), How::default());
+            harness.pass(5).await;
         }
-        talk.until(120_000, |talk| bytes(&talk.got[B]) >= 100_000).await;
-        numbers(&talk.got[B], 500)
+        harness.until(120_000, |harness| bytes(&harness.got[B]) >= 100_000).await;
+        numbers(&harness.got[B], 500)
     })?;
     let mut sorted = got.clone();
     sorted.sort_unstable();
-    let lost = place.passages().iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
+    let lost = testbed.passages().iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
     let yes = sorted == (0..200).collect::<Vec<_>>();
     Ok(Cell::of(yes, format!("{} of 200 messages came; the network lost {lost} packets", got.len())))
 }
 
 fn partial(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
-        let place = Place::new(1, &[QUIET])?;
-        let network = &place.network;
-        let link = place.links[0];
-        hold(&place, &kind.carrier(changes), async |talk| {
-            talk.connect().await;
-            talk.pass(500).await;
-            network.outage(link, talk.now(), Some(Duration::from_millis(1500)));
+        let testbed = Testbed::new(1, &[QUIET])?;
+        let network = &testbed.network;
+        let link = testbed.links[0];
+        hold(&testbed, &kind.carrier(changes), async |harness| {
+            harness.connect().await;
+            harness.pass(500).await;
+            network.outage(link, harness.now(), Some(Duration::from_millis(1500)));
             let lifetime = Some(Duration::from_millis(200));
-            talk.send(A, &numbered(1, 100), How { lifetime, ..How::default() });
-            talk.pass(5).await;
-            talk.send(A, &numbered(2, 100), How::default());
-            talk.pass(30_000).await;
-            let came = numbers(&talk.got[B], 100);
+            harness.send(A, &numbered(1, 100), How { lifetime, ..How::default() });
+            harness.pass(5).await;
+            harness.send(A, &numbered(2, 100), How::default());
+            harness.pass(30_000).await;
+            let came = numbers(&harness.got[B], 100);
             (came.contains(&1), came.contains(&2))
         })
     };
@@ -202,15 +202,15 @@ fn partial(kind: Kind) -> Result<Cell, String> {
 }
 
 fn ordered(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &["rate=10mbit,rtt=40ms,queue=100p,reorder=20%/15ms"])?;
-    let got = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
+    let testbed = Testbed::new(1, &["rate=10mbit,rtt=40ms,queue=100p,reorder=20%/15ms"])?;
+    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
         for number in 0..200 {
-            talk.send(A, &numbered(number, 200), How::default());
-            talk.pass(1).await;
+            harness.send(A, &numbered(number, 200), How::default());
+            harness.pass(1).await;
         }
-        talk.until(20_000, |talk| bytes(&talk.got[B]) >= 40_000).await;
-        numbers(&talk.got[B], 200)
+        harness.until(20_000, |harness| bytes(&harness.got[B]) >= 40_000).await;
+        numbers(&harness.got[B], 200)
     })?;
     let yes = got == (0..200).collect::<Vec<_>>();
     let early = got.windows(2).filter(|pair| pair[1] < pair[0]).count();
@@ -218,28 +218,29 @@ fn ordered(kind: Kind) -> Result<Cell, String> {
 }
 
 /// Has the path lose what is sent in this millisecond and the next three.
-pub(super) async fn lose_next(talk: &mut Talk, place: &Place) {
-    place.network.outage(place.links[0], talk.now(), Some(Duration::from_millis(4)));
-    talk.pass(1).await;
+pub(super) async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
+    testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
+    harness.pass(1).await;
 }
 
 /// Sends ten messages, the first of them while the path is down, and tells in which order they came.
-async fn first_of_ten_lost(talk: &mut Talk, place: &Place, how: How) -> Vec<u32> {
-    talk.connect().await;
-    talk.pass(500).await;
-    lose_next(talk, place).await;
+async fn first_of_ten_lost(harness: &mut Harness, testbed: &Testbed, how: How) -> Vec<u32> {
+    harness.connect().await;
+    harness.pass(500).await;
+    lose_next(harness, testbed).await;
     for number in 1..=10 {
-        talk.send(A, &numbered(number, 500), how);
-        talk.pass(5).await;
+        harness.send(A, &numbered(number, 500), how);
+        harness.pass(5).await;
     }
-    talk.pass(10_000).await;
-    numbers(&talk.got[B], 500)
+    harness.pass(10_000).await;
+    numbers(&harness.got[B], 500)
 }
 
 fn unordered(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
+    let testbed = Testbed::new(1, &[QUIET])?;
     let how = How { unordered: true, ..How::default() };
-    let got = hold(&place, &kind.carrier(&[]), async |talk| first_of_ten_lost(talk, &place, how).await)?;
+    let got =
+        hold(&testbed, &kind.carrier(&[]), async |harness| first_of_ten_lost(harness, &testbed, how).await)?;
     let before = got.iter().take_while(|&&number| number != 1).count();
     let yes = before > 0 && !got.is_empty();
     let observed = match got.contains(&1) {
@@ -251,20 +252,20 @@ fn unordered(kind: Kind) -> Result<Cell, String> {
 
 fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
     // A reader that does not read.
-    let place = Place::new(1, &["rate=100mbit,rtt=20ms,queue=1000p"])?;
-    hold(&place, &kind.carrier(&[("rcvbuf", "64KiB")]), async |talk| {
-        talk.connect().await;
-        talk.reads[B] = false;
-        offer(talk, 1000, 5_000).await;
+    let testbed = Testbed::new(1, &["rate=100mbit,rtt=20ms,queue=1000p"])?;
+    hold(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
+        harness.connect().await;
+        harness.reads[B] = false;
+        offer(harness, 1000, 5_000).await;
     })?;
-    let unread: u64 = entered(&place.passages(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
+    let unread: u64 = entered(&testbed.passages(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
     // A narrow path.
-    let place = Place::new(1, &["rate=1mbit,rtt=40ms,queue=20p"])?;
-    hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
-        offer(talk, 1000, 20_000).await;
+    let testbed = Testbed::new(1, &["rate=1mbit,rtt=40ms,queue=20p"])?;
+    hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
+        offer(harness, 1000, 20_000).await;
     })?;
-    let passages = place.passages();
+    let passages = testbed.passages();
     let sent = entered(&passages, Direction::Up).count().max(1);
     let lost =
         passages.iter().filter(|p| p.direction == Direction::Up && matches!(p.fate, Fate::Lost(_))).count();
@@ -280,28 +281,28 @@ fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
 }
 
 /// Offers messages of 1000 B, one a millisecond, again when the transport takes none, for so long.
-async fn offer(talk: &mut Talk, messages: u32, milliseconds: u64) {
+async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {
         // UDP's sender is held by nothing: one message a millisecond is already eight times the narrow path.
-        if next < messages && talk.send(A, &numbered(next, 1000), How::default()) {
+        if next < messages && harness.send(A, &numbered(next, 1000), How::default()) {
             next += 1;
         }
-        talk.pass(1).await;
+        harness.pass(1).await;
     }
 }
 
 fn ecn(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(u64, usize), String> {
-        let place = Place::new(1, &["rate=2mbit,rtt=40ms,queue=200p,ecn=10p"])?;
-        let reductions = hold(&place, &kind.carrier(changes), async |talk| {
-            talk.connect().await;
-            offer(talk, 1000, 8_000).await;
-            let sctp = talk.sctp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
-            let tcp = talk.tcp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
+        let testbed = Testbed::new(1, &["rate=2mbit,rtt=40ms,queue=200p,ecn=10p"])?;
+        let reductions = hold(&testbed, &kind.carrier(changes), async |harness| {
+            harness.connect().await;
+            offer(harness, 1000, 8_000).await;
+            let sctp = harness.sctp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
+            let tcp = harness.tcp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
             sctp.flatten().or(tcp.flatten()).unwrap_or(0)
         })?;
-        let passages = place.passages();
+        let passages = testbed.passages();
         let lost = passages.iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
         Ok((reductions, lost))
     };
@@ -317,26 +318,26 @@ fn ecn(kind: Kind) -> Result<Cell, String> {
 
 fn sack(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(usize, bool), String> {
-        let place = Place::new(1, &[QUIET])?;
-        let network = &place.network;
-        let link = place.links[0];
-        let whole = hold(&place, &kind.carrier(changes), async |talk| {
-            talk.connect().await;
-            offer(talk, 40, 300).await;
+        let testbed = Testbed::new(1, &[QUIET])?;
+        let network = &testbed.network;
+        let link = testbed.links[0];
+        let whole = hold(&testbed, &kind.carrier(changes), async |harness| {
+            harness.connect().await;
+            offer(harness, 40, 300).await;
             for number in 0..30 {
                 if number == 5 || number == 12 {
-                    network.outage(link, talk.now(), Some(Duration::from_millis(2)));
+                    network.outage(link, harness.now(), Some(Duration::from_millis(2)));
                 }
-                talk.send(A, &numbered(number, 1000), How::default());
-                talk.pass(2).await;
+                harness.send(A, &numbered(number, 1000), How::default());
+                harness.pass(2).await;
             }
-            talk.until(20_000, |talk| bytes(&talk.got[B]) >= 70_000).await
+            harness.until(20_000, |harness| bytes(&harness.got[B]) >= 70_000).await
         })?;
         if let Kind::Udp = kind {
-            let answers = entered(&place.passages(), Direction::Down).count();
+            let answers = entered(&testbed.passages(), Direction::Down).count();
             return Ok((answers, whole));
         }
-        let ladder = place.ladder(kind.ladder())?;
+        let ladder = testbed.ladder(kind.ladder())?;
         let reports = ladder.lines().filter(|line| line.contains("◄──"));
         let mark = if kind.ladder() == Transport::Tcp { " sack=" } else { " gaps=" };
         Ok((reports.filter(|line| line.contains(mark)).count(), whole))
@@ -366,99 +367,99 @@ fn sack(kind: Kind) -> Result<Cell, String> {
 }
 
 fn boundaries(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let sizes = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
-        talk.reads[B] = false;
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let sizes = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
+        harness.reads[B] = false;
         for size in [10, 20, 30] {
-            talk.send(A, &vec![7; size], How::default());
+            harness.send(A, &vec![7; size], How::default());
         }
-        talk.pass(1_000).await;
-        talk.reads[B] = true;
-        talk.pass(1_000).await;
-        talk.got[B].iter().map(|part| part.bytes.len()).collect::<Vec<_>>()
+        harness.pass(1_000).await;
+        harness.reads[B] = true;
+        harness.pass(1_000).await;
+        harness.got[B].iter().map(|part| part.bytes.len()).collect::<Vec<_>>()
     })?;
-    let told: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    Ok(Cell::of(sizes == [10, 20, 30], format!("the reader gets {} bytes", told.join(", "))))
+    let shown: Vec<String> = sizes.iter().map(usize::to_string).collect();
+    Ok(Cell::of(sizes == [10, 20, 30], format!("the reader gets {} bytes", shown.join(", "))))
 }
 
 fn path_mtu(kind: Kind) -> Result<Cell, String> {
-    let (place, _) = Place::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
-    let got = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
+    let (testbed, _) = Testbed::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
+    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
         for number in 0..20 {
-            talk.send(A, &numbered(number, 1400), How::default());
-            talk.pass(20).await;
+            harness.send(A, &numbered(number, 1400), How::default());
+            harness.pass(20).await;
         }
-        talk.until(30_000, |talk| bytes(&talk.got[B]) >= 28_000).await;
-        bytes(&talk.got[B])
+        harness.until(30_000, |harness| bytes(&harness.got[B]) >= 28_000).await;
+        bytes(&harness.got[B])
     })?;
-    let passages = place.passages();
+    let passages = testbed.passages();
     // What A sends in the second half, on its own link.
     let sizes: Vec<u32> =
-        entered(&passages, Direction::Up).filter(|p| p.link == place.links[0]).map(|p| p.bytes).collect();
+        entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);
     let yes = got == 28_000 && late <= 1000;
     Ok(Cell::of(yes, format!("{got} of 28000 B came; A's later packets have at most {late} B")))
 }
 
 fn fragmentation(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let (large, from) = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
-        talk.pass(500).await;
-        talk.send(A, &numbered(0, 5000), How::default());
-        talk.pass(2_000).await;
-        let (large, from) = (bytes(&talk.got[B]), talk.now());
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let (large, from) = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
+        harness.pass(500).await;
+        harness.send(A, &numbered(0, 5000), How::default());
+        harness.pass(2_000).await;
+        let (large, from) = (bytes(&harness.got[B]), harness.now());
         for number in 0..10 {
-            talk.send(A, &numbered(number, 20), How::default());
+            harness.send(A, &numbered(number, 20), How::default());
         }
-        talk.pass(2_000).await;
+        harness.pass(2_000).await;
         (large, from)
     })?;
     // Every packet with something of the small ones in it has at least 20 B beside its headers.
     let small = |p: &&Passage| p.at >= from && p.bytes >= 20 + 8 + 20;
     let acks = |p: &&Passage| kind != Kind::Udp && p.bytes < 20 + 12 + 20;
-    let packets = entered(&place.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();
+    let packets = entered(&testbed.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();
     let yes = large == 5000 && packets < 10;
     Ok(Cell::of(yes, format!("{large} of 5000 B came; the ten small ones left in {packets} packets")))
 }
 
 fn multistreaming(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let got = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
-        talk.pass(500).await;
-        lose_next(talk, &place).await;
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
+        harness.pass(500).await;
+        lose_next(harness, &testbed).await;
         for (number, stream) in [(1, 0), (11, 1), (2, 0), (12, 1)] {
-            talk.send(A, &numbered(number, 300), How { stream, ..How::default() });
-            talk.pass(5).await;
+            harness.send(A, &numbered(number, 300), How { stream, ..How::default() });
+            harness.pass(5).await;
         }
-        talk.pass(10_000).await;
-        numbers(&talk.got[B], 300)
+        harness.pass(10_000).await;
+        numbers(&harness.got[B], 300)
     })?;
     let place_of = |number| got.iter().position(|n| *n == number);
     let in_order = |first, second| matches!((place_of(first), place_of(second)), (Some(a), Some(b)) if a < b);
     let yes = in_order(1, 2) && in_order(11, 12) && in_order(11, 1);
-    let told: Vec<String> = got.iter().map(|n| format!("{}.{}", n / 10, n % 10)).collect();
-    Ok(Cell::of(yes, format!("handed over as stream.message: {}", told.join(" "))))
+    let shown: Vec<String> = got.iter().map(|n| format!("{}.{}", n / 10, n % 10)).collect();
+    Ok(Cell::of(yes, format!("handed over as stream.message: {}", shown.join(" "))))
 }
 
 fn multihoming(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET, QUIET])?;
-    let network = &place.network;
-    let link = place.links[0];
-    let got = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
-        talk.pass(500).await;
-        network.outage(link, talk.now(), None);
+    let testbed = Testbed::new(1, &[QUIET, QUIET])?;
+    let network = &testbed.network;
+    let link = testbed.links[0];
+    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
+        harness.pass(500).await;
+        network.outage(link, harness.now(), None);
         for number in 0..20 {
-            talk.send(A, &numbered(number, 500), How::default());
+            harness.send(A, &numbered(number, 500), How::default());
         }
-        let begun = talk.now();
-        talk.until(120_000, |talk| bytes(&talk.got[B]) >= 10_000).await;
+        let begun = harness.now();
+        harness.until(120_000, |harness| bytes(&harness.got[B]) >= 10_000).await;
         let after = |part: Option<&Delivery>| part.map(|part| (part.at - begun).as_millis() as f64 / 1e3);
-        (numbers(&talk.got[B], 500).len(), after(talk.got[B].first()), after(talk.got[B].last()))
+        (numbers(&harness.got[B], 500).len(), after(harness.got[B].first()), after(harness.got[B].last()))
     })?;
     let (came, first, last) = got;
     let when = match (first, last) {
@@ -474,23 +475,23 @@ fn half_closed(kind: Kind) -> Result<Cell, String> {
     if let Some(cell) = without_connection(kind)? {
         return Ok(cell);
     }
-    let place = Place::new(1, &[QUIET])?;
-    let (told, taken, got) = hold(&place, &kind.carrier(&[]), async |talk| {
-        talk.connect().await;
-        talk.pass(500).await;
-        talk.finish(A);
-        talk.until(1_000, |talk| talk.finished[B] || talk.closed[B]).await;
-        let told = talk.finished[B];
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let (notified, taken, got) = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.connect().await;
+        harness.pass(500).await;
+        harness.finish(A);
+        harness.until(1_000, |harness| harness.finished[B] || harness.closed[B]).await;
+        let notified = harness.finished[B];
         let mut taken = 0;
         for number in 0..50 {
-            taken += usize::from(talk.send(B, &numbered(number, 1000), How::default()));
+            taken += usize::from(harness.send(B, &numbered(number, 1000), How::default()));
         }
-        talk.pass(5_000).await;
-        (told, taken, bytes(&talk.got[A]))
+        harness.pass(5_000).await;
+        (notified, taken, bytes(&harness.got[A]))
     })?;
-    let word = if told { "B is told" } else { "B is not told" };
+    let word = if notified { "B is told" } else { "B is not told" };
     Ok(Cell::of(
-        told && got == 50_000,
+        notified && got == 50_000,
         format!("{word}; its transport takes {taken} of 50 messages; {got} B come to A"),
     ))
 }

@@ -1,7 +1,7 @@
 //! The forger: a third host that sends a packet as if it were A, to a B that has no key to tell the two apart by.
 
-use super::deck::{numbered, numbers};
-use super::talk::{A, B, How, PORT, Place, Talk, v4};
+use super::harness::{A, B, Harness, How, PORT, Testbed, v4};
+use super::published_rows::{numbered, numbers};
 use super::{Cell, Kind};
 use anabranch_base::Batch;
 use anabranch_link::LinkSpec;
@@ -19,15 +19,15 @@ const FORGED: u32 = 666;
 
 /// Whether B takes a packet for A's that is not.
 pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
-    let (place, forger) = place()?;
-    let came = place.run(async {
-        let mut talk = Talk::start(&place, &kind.carrier(&[])).await?;
-        talk.connect().await;
-        talk.send(A, &numbered(1, SIZE), How::default());
-        talk.pass(500).await;
-        inject(&place, forger, kind).await?;
-        talk.pass(500).await;
-        Ok(numbers(&talk.got[B], SIZE))
+    let (testbed, forger) = testbed()?;
+    let came = testbed.run(async {
+        let mut harness = Harness::start(&testbed, &kind.carrier(&[])).await?;
+        harness.connect().await;
+        harness.send(A, &numbered(1, SIZE), How::default());
+        harness.pass(500).await;
+        inject(&testbed, forger, kind).await?;
+        harness.pass(500).await;
+        Ok(numbers(&harness.got[B], SIZE))
     })?;
     let what = match kind {
         Kind::Udp => "a datagram that a third host sends with A's address and port",
@@ -39,7 +39,7 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
 }
 
 /// A and B with a router between, and beside A a host that claims A's address, too.
-fn place() -> Result<(Place, NodeId), String> {
+fn testbed() -> Result<(Testbed, NodeId), String> {
     let network = Network::new(1);
     let addresses: [Vec<IpAddr>; 2] =
         [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
@@ -54,20 +54,20 @@ fn place() -> Result<(Place, NodeId), String> {
     }
     network.answers_strays(forger, false);
     network.capture(nodes[A]);
-    Ok((Place { network, nodes, addresses, links, router: Some(router) }, forger))
+    Ok((Testbed { network, nodes, addresses, links, router: Some(router) }, forger))
 }
 
 /// Sends what A might send next.
-async fn inject(place: &Place, forger: NodeId, kind: Kind) -> io::Result<()> {
-    let [source, target] = [place.addresses[A][0], place.addresses[B][0]];
+async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()> {
+    let [source, target] = [testbed.addresses[A][0], testbed.addresses[B][0]];
     let message = numbered(FORGED, SIZE);
     let (local, ports, bytes) = if kind == Kind::Udp {
         let ports = [PORT + A as u16, PORT + B as u16];
         (Local::Udp { port: ports[A] }, ports, message)
     } else {
-        (Local::Ip { protocol: 6 }, [0, 0], next_segment(place, source, target, &message)?)
+        (Local::Ip { protocol: 6 }, [0, 0], next_segment(testbed, source, target, &message)?)
     };
-    let socket = place.network.world(forger).bind(local).await?;
+    let socket = testbed.network.world(forger).bind(local).await?;
     let mut batch = Batch::new(1);
     (batch.source, batch.target) = (SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]));
     batch.push(&bytes);
@@ -78,8 +78,8 @@ async fn inject(place: &Place, forger: NodeId, kind: Kind) -> io::Result<()> {
 }
 
 /// The last segment with data that A sent, as whoever saw it pass could go on from it.
-fn next_segment(place: &Place, source: IpAddr, target: IpAddr, message: &[u8]) -> io::Result<Vec<u8>> {
-    let seen = place.network.finish_capture(place.nodes[A])?;
+fn next_segment(testbed: &Testbed, source: IpAddr, target: IpAddr, message: &[u8]) -> io::Result<Vec<u8>> {
+    let seen = testbed.network.finish_capture(testbed.nodes[A])?;
     let mut reader = pcap::Reader::new(&seen).map_err(io::Error::other)?;
     let mut last = None;
     while let Some(record) = reader.next_packet().map_err(io::Error::other)? {

@@ -1,7 +1,7 @@
 //! Rows that the published table does not have: what came after it.
 
-use super::deck::{bytes, numbered, numbers};
-use super::talk::{A, B, Carrier, How, PORT, Place, Talk};
+use super::harness::{A, B, Carrier, Harness, How, PORT, Testbed};
+use super::published_rows::{bytes, numbered, numbers};
 use super::{Cell, Kind, Row, hold};
 use anabranch_base::time::Duration;
 use anabranch_sctp::Direction;
@@ -54,14 +54,14 @@ pub const ROWS: [Row; 8] = [
 const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 
 fn early_data(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
-    let first = hold(&place, &kind.carrier(&[]), async |talk| {
-        let begun = talk.now();
-        talk.open(PORT);
-        talk.send(A, &[1; 100], How::default());
-        talk.until(5_000, |talk| !talk.got[B].is_empty()).await;
-        let set_up = talk.until(5_000, |talk| talk.up[A]).await;
-        (talk.got[B].first().map(|part| part.at - begun), set_up)
+    let testbed = Testbed::new(1, &[QUIET])?;
+    let first = hold(&testbed, &kind.carrier(&[]), async |harness| {
+        let begun = harness.now();
+        harness.open(PORT);
+        harness.send(A, &[1; 100], How::default());
+        harness.until(5_000, |harness| !harness.got[B].is_empty()).await;
+        let set_up = harness.until(5_000, |harness| harness.up[A]).await;
+        (harness.got[B].first().map(|part| part.at - begun), set_up)
     })?;
     let (Some(first), _) = first else { return Ok(Cell::of(false, "the message never came".to_owned())) };
     let trips = first.as_micros() as f64 / 40_000.0;
@@ -72,18 +72,18 @@ fn early_data(kind: Kind) -> Result<Cell, String> {
 
 fn interleaving(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<Option<(u64, u64)>, String> {
-        let place = Place::new(1, &["rate=1mbit,rtt=40ms,queue=100p"])?;
-        hold(&place, &kind.carrier(changes), async |talk| {
-            talk.connect().await;
-            talk.pass(500).await;
-            let begun = talk.now();
-            talk.send(A, &numbered(1, 60_000), How::default());
-            talk.pass(20).await;
-            talk.send(A, &numbered(2, 8), How { stream: 1, ..How::default() });
-            talk.until(10_000, |talk| bytes(&talk.got[B]) >= 60_008).await;
+        let testbed = Testbed::new(1, &["rate=1mbit,rtt=40ms,queue=100p"])?;
+        hold(&testbed, &kind.carrier(changes), async |harness| {
+            harness.connect().await;
+            harness.pass(500).await;
+            let begun = harness.now();
+            harness.send(A, &numbered(1, 60_000), How::default());
+            harness.pass(20).await;
+            harness.send(A, &numbered(2, 8), How { stream: 1, ..How::default() });
+            harness.until(10_000, |harness| bytes(&harness.got[B]) >= 60_008).await;
             // Where there are no streams the small one comes with the last bytes.
             let (mut seen, mut small, mut large) = (0, None, None);
-            for part in &talk.got[B] {
+            for part in &harness.got[B] {
                 let after = (part.at - begun).as_millis() as u64;
                 seen += if part.stream == 0 { part.bytes.len() } else { 0 };
                 if seen >= 60_000 {
@@ -117,21 +117,22 @@ fn interleaving(kind: Kind) -> Result<Cell, String> {
 
 fn stream_reset(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
-        let place = Place::new(1, &[QUIET])?;
-        hold(&place, &kind.carrier(changes), async |talk| {
-            talk.connect().await;
-            talk.send(A, &numbered(1, 50), How::default());
-            talk.send(A, &numbered(2, 50), How::default());
-            talk.pass(500).await;
-            let now = talk.now();
-            let asked = talk
+        let testbed = Testbed::new(1, &[QUIET])?;
+        hold(&testbed, &kind.carrier(changes), async |harness| {
+            harness.connect().await;
+            harness.send(A, &numbered(1, 50), How::default());
+            harness.send(A, &numbered(2, 50), How::default());
+            harness.pass(500).await;
+            let now = harness.now();
+            let asked = harness
                 .sctp(A, |engine, id| engine.reset_streams(now, id, Direction::Outgoing, &[0]).is_ok())
                 .unwrap_or(false);
-            talk.pass(500).await;
-            let told = talk.told.iter().any(|(side, what)| *side == B && what.contains("StreamsReset"));
-            talk.send(A, &numbered(3, 50), How::default());
-            talk.pass(500).await;
-            (asked && told, numbers(&talk.got[B], 50) == [1, 2, 3])
+            harness.pass(500).await;
+            let notified =
+                harness.events.iter().any(|(side, what)| *side == B && what.contains("StreamsReset"));
+            harness.send(A, &numbered(3, 50), How::default());
+            harness.pass(500).await;
+            (asked && notified, numbers(&harness.got[B], 50) == [1, 2, 3])
         })
     };
     let plain = with(&[])?;
@@ -145,7 +146,7 @@ fn stream_reset(kind: Kind) -> Result<Cell, String> {
         ));
     }
     let on = with(&[("reconfig", "yes")])?;
-    let tell = |(told, came): (bool, bool)| match (told, came) {
+    let outcome = |(notified, came): (bool, bool)| match (notified, came) {
         (true, true) => "B is told and the next message comes",
         (true, false) => "B is told and the next message does not come",
         (false, _) => "B is told nothing",
@@ -153,30 +154,33 @@ fn stream_reset(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::switched(
         plain.0 && plain.1,
         on.0 && on.1,
-        format!("with reconfig=yes {}; without {}", tell(on), tell(plain)),
+        format!("with reconfig=yes {}; without {}", outcome(on), outcome(plain)),
     ))
 }
 
 fn restart(kind: Kind) -> Result<Cell, String> {
-    let place = Place::new(1, &[QUIET])?;
+    let testbed = Testbed::new(1, &[QUIET])?;
     let carrier = kind.carrier(&[]);
-    let found = place.run(async {
-        let mut talk = Talk::start(&place, &carrier).await?;
-        talk.connect().await;
-        talk.send(A, &numbered(1, 50), How::default());
-        talk.pass(500).await;
-        talk.restart(A, &carrier).await?;
-        let before = talk.told.len();
-        talk.open(PORT);
-        talk.until(5_000, |talk| talk.up[A]).await;
-        talk.send(A, &numbered(2, 50), How::default());
-        talk.pass(2_000).await;
-        let told: Vec<String> =
-            talk.told[before..].iter().filter(|(side, _)| *side == B).map(|(_, what)| what.clone()).collect();
-        Ok((told, numbers(&talk.got[B], 50).contains(&2), talk.held(B)))
+    let found = testbed.run(async {
+        let mut harness = Harness::start(&testbed, &carrier).await?;
+        harness.connect().await;
+        harness.send(A, &numbered(1, 50), How::default());
+        harness.pass(500).await;
+        harness.restart(A, &carrier).await?;
+        let before = harness.events.len();
+        harness.open(PORT);
+        harness.until(5_000, |harness| harness.up[A]).await;
+        harness.send(A, &numbered(2, 50), How::default());
+        harness.pass(2_000).await;
+        let events: Vec<String> = harness.events[before..]
+            .iter()
+            .filter(|(side, _)| *side == B)
+            .map(|(_, what)| what.clone())
+            .collect();
+        Ok((events, numbers(&harness.got[B], 50).contains(&2), harness.held(B)))
     })?;
-    let (told, came, held) = found;
-    let restarted = told.iter().any(|what| what.contains("Restarted") || what.contains("Closed"));
+    let (events, came, held) = found;
+    let restarted = events.iter().any(|what| what.contains("Restarted") || what.contains("Closed"));
     let goes_on = if came { "the next message comes" } else { "the next message does not come" };
     let word = if restarted {
         "B is told that the peer has begun anew"
@@ -188,20 +192,20 @@ fn restart(kind: Kind) -> Result<Cell, String> {
 
 fn black_hole(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(usize, Option<u64>), String> {
-        let (place, _) = Place::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
-        if let Some(router) = place.router {
-            place.network.sends_icmp(router, false);
+        let (testbed, _) = Testbed::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
+        if let Some(router) = testbed.router {
+            testbed.network.sends_icmp(router, false);
         }
-        hold(&place, &kind.carrier(changes), async |talk| {
-            talk.connect().await;
-            let begun = talk.now();
+        hold(&testbed, &kind.carrier(changes), async |harness| {
+            harness.connect().await;
+            let begun = harness.now();
             for number in 0..20 {
-                talk.send(A, &numbered(number, 1400), How::default());
-                talk.pass(20).await;
+                harness.send(A, &numbered(number, 1400), How::default());
+                harness.pass(20).await;
             }
-            talk.until(120_000, |talk| bytes(&talk.got[B]) >= 28_000).await;
-            let last = talk.got[B].last().map(|part| (part.at - begun).as_millis() as u64);
-            (bytes(&talk.got[B]), last)
+            harness.until(120_000, |harness| bytes(&harness.got[B]) >= 28_000).await;
+            let last = harness.got[B].last().map(|part| (part.at - begun).as_millis() as u64);
+            (bytes(&harness.got[B]), last)
         })
     };
     let tell = |(came, last): (usize, Option<u64>)| match last {
@@ -222,21 +226,21 @@ fn black_hole(kind: Kind) -> Result<Cell, String> {
 
 fn authentication(kind: Kind) -> Result<Cell, String> {
     if kind != Kind::Sctp {
-        return super::forge::probe(kind);
+        return super::spoofer::probe(kind);
     }
     let with = |keys: [&[u8]; 2]| -> Result<bool, String> {
-        let place = Place::new(1, &[QUIET])?;
+        let testbed = Testbed::new(1, &[QUIET])?;
         let carrier = Carrier::sctp(&[("auth", "yes"), ("auth_chunks", "data")]);
-        hold(&place, &carrier, async |talk| {
-            talk.connect().await;
+        hold(&testbed, &carrier, async |harness| {
+            harness.connect().await;
             for side in [A, B] {
-                talk.sctp(side, |engine, id| {
+                harness.sctp(side, |engine, id| {
                     engine.set_key(Some(id), 1, keys[side]).and_then(|()| engine.activate_key(Some(id), 1))
                 });
             }
-            talk.send(A, &numbered(1, 50), How::default());
-            talk.pass(5_000).await;
-            numbers(&talk.got[B], 50) == [1]
+            harness.send(A, &numbered(1, 50), How::default());
+            harness.pass(5_000).await;
+            numbers(&harness.got[B], 50) == [1]
         })
     };
     let (same, other) = (with([b"one secret", b"one secret"])?, with([b"one secret", b"another"])?);
@@ -254,21 +258,21 @@ fn authentication(kind: Kind) -> Result<Cell, String> {
 
 fn quick_failover(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<Option<u64>, String> {
-        let place = Place::new(1, &[QUIET, QUIET])?;
-        let network = &place.network;
-        let link = place.links[0];
-        hold(&place, &kind.carrier(changes), async |talk| {
-            talk.connect().await;
+        let testbed = Testbed::new(1, &[QUIET, QUIET])?;
+        let network = &testbed.network;
+        let link = testbed.links[0];
+        hold(&testbed, &kind.carrier(changes), async |harness| {
+            harness.connect().await;
             for number in 0..400 {
                 if number == 100 {
-                    network.outage(link, talk.now(), None);
+                    network.outage(link, harness.now(), None);
                 }
-                talk.send(A, &numbered(number, 100), How::default());
-                talk.pass(10).await;
+                harness.send(A, &numbered(number, 100), How::default());
+                harness.pass(10).await;
             }
-            let begun = talk.now();
-            let all = talk.until(60_000, |talk| bytes(&talk.got[B]) >= 40_000).await;
-            all.then(|| (talk.now() - begun).as_millis() as u64)
+            let begun = harness.now();
+            let all = harness.until(60_000, |harness| bytes(&harness.got[B]) >= 40_000).await;
+            all.then(|| (harness.now() - begun).as_millis() as u64)
         })
     };
     let tell = |late: Option<u64>| match late {
@@ -290,27 +294,27 @@ fn quick_failover(kind: Kind) -> Result<Cell, String> {
 
 fn roaming(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<usize, String> {
-        let place = Place::new(1, &[QUIET, QUIET])?;
+        let testbed = Testbed::new(1, &[QUIET, QUIET])?;
         let carrier = kind.carrier(changes);
-        let link = place.links[0];
-        let [old, new] = [place.addresses[A][0], place.addresses[A][1]];
-        place.run(async {
-            let mut talk = Talk::start_on(&place, &carrier, 1).await?;
-            talk.connect().await;
+        let link = testbed.links[0];
+        let [old, new] = [testbed.addresses[A][0], testbed.addresses[A][1]];
+        testbed.run(async {
+            let mut harness = Harness::start_on(&testbed, &carrier, 1).await?;
+            harness.connect().await;
             for number in 0..400 {
-                let now = talk.now();
+                let now = harness.now();
                 if number == 100 {
-                    talk.sctp(A, |engine, _| engine.add_address(now, SocketAddr::new(new, 0), 1500));
+                    harness.sctp(A, |engine, _| engine.add_address(now, SocketAddr::new(new, 0), 1500));
                 }
                 if number == 150 {
-                    talk.sctp(A, |engine, _| engine.remove_address(now, old));
-                    place.network.outage(link, now, None);
+                    harness.sctp(A, |engine, _| engine.remove_address(now, old));
+                    testbed.network.outage(link, now, None);
                 }
-                talk.send(A, &numbered(number, 100), How::default());
-                talk.pass(10).await;
+                harness.send(A, &numbered(number, 100), How::default());
+                harness.pass(10).await;
             }
-            talk.until(5_000, |talk| bytes(&talk.got[B]) >= 40_000).await;
-            Ok(bytes(&talk.got[B]) / 100)
+            harness.until(5_000, |harness| bytes(&harness.got[B]) >= 40_000).await;
+            Ok(bytes(&harness.got[B]) / 100)
         })
     };
     let tell = |came: usize| format!("{came} of 400 messages come within 5 s of the last");

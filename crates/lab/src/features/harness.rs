@@ -84,14 +84,14 @@ pub struct How {
     pub lifetime: Option<Duration>,
 }
 
-/// An engine with what it told.
-struct Shared<E: Engine> {
+/// An engine with the events it gave.
+struct Owner<E: Engine> {
     engine: E,
     notify: Notify,
-    told: Vec<E::Event>,
+    events: Vec<E::Event>,
 }
 
-impl<E: Engine<Event: 'static> + 'static> EngineOwner for Shared<E> {
+impl<E: Engine<Event: 'static> + 'static> EngineOwner for Owner<E> {
     type Engine = E;
 
     fn engine(&mut self) -> &mut E {
@@ -100,7 +100,7 @@ impl<E: Engine<Event: 'static> + 'static> EngineOwner for Shared<E> {
 
     fn handle_event(&mut self, _: Instant, event: E::Event) {
         // Bounded: every probe reads them once a millisecond.
-        self.told.push(event);
+        self.events.push(event);
     }
 
     fn handle_failure(&mut self, _: &io::Error) {}
@@ -111,7 +111,7 @@ impl<E: Engine<Event: 'static> + 'static> EngineOwner for Shared<E> {
 }
 
 struct Host<E: Engine> {
-    shared: Rc<RefCell<Shared<E>>>,
+    shared: Rc<RefCell<Owner<E>>>,
     _driver: Task<()>,
 }
 
@@ -123,7 +123,7 @@ impl<E: Engine<Event: 'static> + 'static> Host<E> {
     ) -> io::Result<Self> {
         let socket = world.bind(Local::Ip { protocol }).await?;
         let engine = engine(socket.local());
-        let shared = Rc::new(RefCell::new(Shared { engine, notify: Notify::default(), told: Vec::new() }));
+        let shared = Rc::new(RefCell::new(Owner { engine, notify: Notify::default(), events: Vec::new() }));
         let task = drive(world.clone(), socket, shared.clone());
         Ok(Self { shared, _driver: world.spawn("engine", task) })
     }
@@ -136,8 +136,8 @@ impl<E: Engine<Event: 'static> + 'static> Host<E> {
         done
     }
 
-    fn told(&self) -> Vec<E::Event> {
-        std::mem::take(&mut self.shared.borrow_mut().told)
+    fn events(&self) -> Vec<E::Event> {
+        std::mem::take(&mut self.shared.borrow_mut().events)
     }
 }
 
@@ -147,8 +147,8 @@ enum End {
     Sctp { host: Host<sctp::Endpoint>, id: Option<sctp::AssociationId> },
 }
 
-/// The network of a talk.
-pub struct Place {
+/// The network of a probe.
+pub struct Testbed {
     /// The network.
     pub network: Network,
     /// A and B.
@@ -161,7 +161,7 @@ pub struct Place {
     pub router: Option<NodeId>,
 }
 
-impl Place {
+impl Testbed {
     /// Two hosts with a path for each of `links`; all that passes is recorded.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Place {
     /// The same with a router between, and perhaps a third host C of so many addresses beside A.
     ///
     /// # Errors
-    /// As [`Place::new`].
+    /// As [`Testbed::new`].
     pub fn routed(seed: u64, near: &str, far: &str, third: u8) -> Result<(Self, NodeId), String> {
         let network = Network::new(seed);
         let addresses: [Vec<IpAddr>; 2] =
@@ -261,7 +261,7 @@ pub fn v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
 }
 
 /// A conversation under way.
-pub struct Talk {
+pub struct Harness {
     worlds: [SimWorld; 2],
     ends: [End; 2],
     addresses: [Vec<IpAddr>; 2],
@@ -275,29 +275,29 @@ pub struct Talk {
     pub up: [bool; 2],
     /// Sides whose connection has ended.
     pub closed: [bool; 2],
-    /// Everything the engines told, as text.
-    pub told: Vec<(usize, String)>,
+    /// Every event of the engines, as text.
+    pub events: Vec<(usize, String)>,
     /// SCTP streams of each side that have something to read.
     readable: [BTreeSet<u16>; 2],
     /// Messages for which each side's transport had no room yet.
     waiting: [VecDeque<(Vec<u8>, How)>; 2],
 }
 
-impl Talk {
+impl Harness {
     /// Starts both hosts; B listens where the transport knows listening.
     ///
     /// # Errors
     /// What the world refuses.
-    pub async fn start(place: &Place, carrier: &Carrier) -> io::Result<Self> {
-        Self::start_on(place, carrier, usize::MAX).await
+    pub async fn start(testbed: &Testbed, carrier: &Carrier) -> io::Result<Self> {
+        Self::start_on(testbed, carrier, usize::MAX).await
     }
 
     /// The same with A's transport on the first `paths` of its addresses only.
     ///
     /// # Errors
     /// What the world refuses.
-    pub async fn start_on(place: &Place, carrier: &Carrier, paths: usize) -> io::Result<Self> {
-        let worlds = place.nodes.map(|node| place.network.world(node));
+    pub async fn start_on(testbed: &Testbed, carrier: &Carrier, paths: usize) -> io::Result<Self> {
+        let worlds = testbed.nodes.map(|node| testbed.network.world(node));
         let mut ends = Vec::new();
         for (side, world) in worlds.iter().enumerate() {
             let paths = if side == A { paths } else { usize::MAX };
@@ -312,13 +312,13 @@ impl Talk {
         Ok(Self {
             worlds,
             ends: [a, b],
-            addresses: place.addresses.clone(),
+            addresses: testbed.addresses.clone(),
             got: [Vec::new(), Vec::new()],
             reads: [true, true],
             finished: [false, false],
             up: [false, false],
             closed: [false, false],
-            told: Vec::new(),
+            events: Vec::new(),
             readable: [BTreeSet::new(), BTreeSet::new()],
             waiting: [VecDeque::new(), VecDeque::new()],
         })
@@ -353,7 +353,7 @@ impl Talk {
     /// Opens to the listener and waits until both sides know, 10 s at most.
     pub async fn connect(&mut self) -> bool {
         self.open(PORT);
-        self.until(10_000, |talk| talk.up[A] && talk.up[B]).await
+        self.until(10_000, |harness| harness.up[A] && harness.up[B]).await
     }
 
     /// A side's host loses all its memory and starts again.
@@ -489,7 +489,7 @@ impl Talk {
                     }
                 }
                 End::Tcp { host, id } => {
-                    for event in host.told() {
+                    for event in host.events() {
                         match &event {
                             tcp::Event::Connected { .. } => self.up[side] = true,
                             tcp::Event::Accepted { id: new, .. } => (*id, self.up[side]) = (Some(*new), true),
@@ -497,7 +497,7 @@ impl Talk {
                             tcp::Event::Closed { .. } => self.closed[side] = true,
                             _ => {}
                         }
-                        self.told.push((side, format!("{event:?}")));
+                        self.events.push((side, format!("{event:?}")));
                     }
                     let mut buffer = [0; 65_536];
                     while let Some(id) = id.filter(|_| self.reads[side]) {
@@ -514,7 +514,7 @@ impl Talk {
                     }
                 }
                 End::Sctp { host, id } => {
-                    for event in host.told() {
+                    for event in host.events() {
                         match &event {
                             sctp::Event::Established { .. } => self.up[side] = true,
                             sctp::Event::Accepted { id: new, .. } => {
@@ -525,7 +525,7 @@ impl Talk {
                             sctp::Event::Readable { stream, .. } => drop(self.readable[side].insert(*stream)),
                             _ => {}
                         }
-                        self.told.push((side, format!("{event:?}")));
+                        self.events.push((side, format!("{event:?}")));
                     }
                     let Some(id) = id.filter(|_| self.reads[side]) else { continue };
                     for stream in std::mem::take(&mut self.readable[side]) {

@@ -7,7 +7,7 @@
 //! the ratio is taken seed by seed and has a 95 % t-interval on the logarithms, where there is any spread.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Arm, Outcome};
+use anabranch_lab::results::{Contestant, Outcome};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::stats::interval::mean;
 use anabranch_lab::stats::paired::{Ratio, ratio};
@@ -51,15 +51,15 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
             let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{e}"));
             let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
             let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
-            let goodputs = |arm: &Arm| {
+            let goodputs = |contestant: &Contestant| {
                 let goodput = |run: &anabranch_lab::results::Run| {
-                    assert_eq!(run.outcome, Outcome::Done, "{} {rtt} {loss}", arm.arm);
+                    assert_eq!(run.outcome, Outcome::Done, "{} {rtt} {loss}", contestant.name);
                     let bytes: u64 = run.objects.iter().map(|object| object.bytes).sum();
                     8_000.0 * bytes as f64 / run.page_ns.unwrap_or(u64::MAX) as f64
                 };
-                arm.runs.iter().map(goodput).collect()
+                contestant.runs.iter().map(goodput).collect()
             };
-            cells.push(Cell { rtt, loss, goodputs: race.points[0].arms.iter().map(goodputs).collect() });
+            cells.push(Cell { rtt, loss, goodputs: race.points[0].contestants.iter().map(goodputs).collect() });
         }
     }
     cells

@@ -44,8 +44,8 @@ pub fn race(line: &str) -> Race {
 
 /// Every run with its contestant.
 pub fn runs(race: &Race) -> impl Iterator<Item = (&str, &Run)> {
-    let arms = race.points.iter().flat_map(|point| &point.arms);
-    arms.flat_map(|arm| arm.runs.iter().map(|run| (arm.arm.as_str(), run)))
+    let contestants = race.points.iter().flat_map(|point| &point.contestants);
+    contestants.flat_map(|contestant| contestant.runs.iter().map(|run| (contestant.name.as_str(), run)))
 }
 
 /// What every run keeps, whatever the network did.

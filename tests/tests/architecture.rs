@@ -196,7 +196,7 @@ fn only_outbound_builds_packets_of_sctp() {
 
 /// Where a transport may be named above `transport`, and why; everywhere else its capabilities are asked.
 const NAMED: &[(&str, &str)] = &[
-    ("lab/src/contestants.rs", "the list of transports"),
+    ("lab/src/transports.rs", "the list of transports"),
     ("lab/src/plan/mod.rs", "the contestants of a race that names none"),
     ("lab/src/plan/keys.rs", "the contestants in a flag's help"),
     ("lab/src/features/", "the feature table probes each engine below sessions, with mechanisms of its own"),

@@ -160,16 +160,16 @@ fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
 fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
     tshark()?;
     let plan = plan(&format!("{line} --runs 1"));
-    let arms: Vec<Option<usize>> =
-        if plan.together { vec![None] } else { (0..plan.arms.len()).map(Some).collect() };
+    let contestants: Vec<Option<usize>> =
+        if plan.together { vec![None] } else { (0..plan.contestants.len()).map(Some).collect() };
     let mut all = Vec::new();
-    for (index, arm) in arms.into_iter().enumerate() {
-        let (runs, captures) = one::capture(&batch::scenario(&plan, 0, arm, plan.seeds[0])).expect(line);
+    for (index, contestant) in contestants.into_iter().enumerate() {
+        let (runs, captures) = one::capture(&batch::scenario(&plan, 0, contestant, plan.seeds[0])).expect(line);
         for run in &runs {
             check(line, run);
         }
         for captured in captures {
-            let file = format!("captures-{name}-{index}-{}-{}.pcapng", captured.arm, captured.host);
+            let file = format!("captures-{name}-{index}-{}-{}.pcapng", captured.contestant, captured.host);
             let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
             std::fs::write(&file, &captured.pcapng).expect("a temporary file");
             let found = read(&mut tshark()?, &file);

@@ -6,24 +6,24 @@
 #[path = "contestant/gbn.rs"]
 mod gbn;
 
-use anabranch_lab::contestants::{Contestant, Contestants};
-use anabranch_lab::plan::{Draft, Plan, arm};
+use anabranch_lab::transports::{Transport, Transports};
+use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::report::{Framing, html};
-use anabranch_lab::results::{Arm, Outcome, Race};
+use anabranch_lab::results::{Contestant, Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
 use anabranch_lab::{json, table};
 use anabranch_wire::pcap;
 use std::sync::atomic::AtomicBool;
 
-fn contestants() -> Contestants {
-    Contestants::standard().with(Contestant::simulated(gbn::GoBackN))
+fn transports() -> Transports {
+    Transports::standard().with(Transport::simulated(gbn::GoBackN))
 }
 
 fn plan(line: &str) -> Result<Plan, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
-    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret_with(draft, &contestants()));
+    let plan = Draft::from_flags(flags).and_then(|draft| Plan::interpret_with(draft, &transports()));
     plan.map_err(|error| error.to_string())
 }
 
@@ -39,29 +39,29 @@ const RACE: &str = "--objects 6x20kB --loss 1% --runs 4 --transport tcp --transp
 fn a_transport_from_outside_races_beside_ours() {
     let plan = plan(RACE).expect("a plan");
     let race = race(&plan);
-    let arms = &race.points[0].arms;
-    assert_eq!(arms.len(), 4);
-    for arm in arms {
-        for run in &arm.runs {
-            assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", arm.arm);
+    let contestants = &race.points[0].contestants;
+    assert_eq!(contestants.len(), 4);
+    for contestant in contestants {
+        for run in &contestant.runs {
+            assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
             // The limit no contestant can beat.
-            assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", arm.arm);
+            assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
             // Why: the parts of each response time are all known, and add up to it.
             for object in &run.objects {
                 let why = object.why.expect("attributed");
                 let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
-                assert!(why.is_whole() && why.sum() == took, "{} {object:?}", arm.arm);
+                assert!(why.is_whole() && why.sum() == took, "{} {object:?}", contestant.name);
             }
         }
     }
     // Loss is repaired by its timer, which costs time; and it is told in its own words.
-    let gbn = &arms[1];
+    let gbn = &contestants[1];
     assert!(gbn.runs.iter().any(|run| run.events.timeouts > 0 && run.packets.down.retransmitted > 0));
     let waits = gbn.runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why?.timeout_ns);
     assert!(waits.sum::<u64>() > 0);
     assert_eq!(gbn.settings["transport"], "gbn");
-    assert_eq!((gbn.settings["window"].as_str(), arms[2].settings["window"].as_str()), ("16", "4"));
-    assert_eq!(arms[3].runs[0].connections, 3);
+    assert_eq!((gbn.settings["window"].as_str(), contestants[2].settings["window"].as_str()), ("16", "4"));
+    assert_eq!(contestants[3].runs[0].connections, 3);
     let shown = table::render(&race, table::Style::default());
     assert!(shown.contains("gbn:window=4: 1 connection, pipelined, profile plain"), "{shown}");
     let text = json::render(&race);
@@ -78,9 +78,9 @@ fn a_transport_from_outside_races_beside_ours() {
 fn its_own_knobs_are_in_force() {
     let plan = plan("--bulk 200kB --loss 0 --runs 1 --transport gbn:window=2 --transport gbn:window=32")
         .expect("a plan");
-    let page = |arm: &Arm| arm.runs[0].page_ns.expect("done");
+    let page = |contestant: &Contestant| contestant.runs[0].page_ns.expect("done");
     let found = race(&plan);
-    let [small, large] = found.points[0].arms.as_slice() else { panic!("two") };
+    let [small, large] = found.points[0].contestants.as_slice() else { panic!("two") };
     assert!(page(small) > 4 * page(large), "{} {}", page(small), page(large));
 }
 
@@ -106,12 +106,12 @@ fn it_shares_a_network_with_ours_and_with_background_traffic() {
     let together =
         "--objects 3x20kB --runs 1 --together yes --transport gbn --transport sctp --transport tcp";
     let found = race(&plan(together).expect("a plan"));
-    assert!(found.points[0].arms.iter().all(|arm| arm.runs[0].outcome == Outcome::Done));
+    assert!(found.points[0].contestants.iter().all(|contestant| contestant.runs[0].outcome == Outcome::Done));
     for workload in ["--bulk 200kB", "--messages 20/s --for 1s", "--objects 3x20kB --cross tcp:flows=1"] {
         let found =
             race(&plan(&format!("{workload} --runs 1 --transport gbn --transport sctp")).expect("a plan"));
-        for arm in &found.points[0].arms {
-            assert_eq!(arm.runs[0].outcome, Outcome::Done, "{workload} {}", arm.arm);
+        for contestant in &found.points[0].contestants {
+            assert_eq!(contestant.runs[0].outcome, Outcome::Done, "{workload} {}", contestant.name);
         }
     }
 }
@@ -134,9 +134,9 @@ fn what_it_cannot_do_is_refused_by_its_capabilities() {
             plan(&format!("--objects 2x1kB --transport {contestant}")).map(|_| ()).expect_err(contestant);
         assert!(line.contains(told), "{contestant}: {line}");
     }
-    let listing = arm::listing(&contestants());
+    let listing = contestant::listing(&transports());
     assert!(listing.contains("\ngbn\n") && listing.contains("window=16"), "{listing}");
-    assert!(arm::profile_listing(&contestants()).contains("gbn:profile=plain (default)"));
+    assert!(contestant::profile_listing(&transports()).contains("gbn:profile=plain (default)"));
     // Who has not registered it knows nothing of it.
-    assert!(Contestants::standard().find("gbn").is_none());
+    assert!(Transports::standard().find("gbn").is_none());
 }

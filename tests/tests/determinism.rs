@@ -37,8 +37,8 @@ fn the_same_race_gives_the_same_results_on_any_number_of_threads_and_another_see
     for scenario in SCENARIOS {
         let seed_one = plan(&format!("{scenario} --runs 2 --seed 1"));
         let first = race_on(1, &seed_one);
-        for (arm, run) in runs(&first) {
-            check(&format!("{scenario}: {arm}, seed {}", run.seed), run);
+        for (contestant, run) in runs(&first) {
+            check(&format!("{scenario}: {contestant}, seed {}", run.seed), run);
         }
         let first = result(&first);
         let again = result(&race_on(1, &plan(&format!("{scenario} --runs 2 --seed 1"))));
@@ -58,10 +58,10 @@ fn the_same_race_gives_the_same_results_on_any_number_of_threads_and_another_see
 fn the_same_race_gives_the_same_packets_and_another_seed_does_not() {
     for scenario in SCENARIOS {
         let plan = plan(&format!("{scenario} --runs 2 --seed 1"));
-        let arms: Vec<Option<usize>> =
-            if plan.together { vec![None] } else { (0..plan.arms.len()).map(Some).collect() };
-        for arm in arms {
-            let shot = |seed| one::capture(&batch::scenario(&plan, 0, arm, seed)).expect(scenario);
+        let contestants: Vec<Option<usize>> =
+            if plan.together { vec![None] } else { (0..plan.contestants.len()).map(Some).collect() };
+        for contestant in contestants {
+            let shot = |seed| one::capture(&batch::scenario(&plan, 0, contestant, seed)).expect(scenario);
             let ((runs, packets), (runs_again, packets_again)) = (shot(1), shot(1));
             assert!(runs == runs_again, "{scenario}: results");
             assert!(packets == packets_again, "{scenario}: captures");
@@ -77,7 +77,7 @@ fn the_same_race_gives_the_same_packets_and_another_seed_does_not() {
                 "{scenario}: another seed, the same packets"
             );
             // Capturing does not disturb.
-            let bare = one::run(&batch::scenario(&plan, 0, arm, 1)).expect(scenario);
+            let bare = one::run(&batch::scenario(&plan, 0, contestant, 1)).expect(scenario);
             assert!(runs == bare, "{scenario}: a capture changes the run");
         }
     }

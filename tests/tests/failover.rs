@@ -15,8 +15,8 @@ fn dying(contestant: &str, more: &str) -> Run {
          --runs 1 --transport {contestant}"
     );
     let found = race(&line);
-    let (arm, run) = runs(&found).next().expect("a run");
-    check(arm, run);
+    let (contestant, run) = runs(&found).next().expect("a run");
+    check(contestant, run);
     run.clone()
 }
 
@@ -139,9 +139,9 @@ fn the_failover_stands_in_json_table_and_report() {
     let found = race_on(2, &plan);
     let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
     for (index, expected_s) in [(0, 8.0), (1, 2.0)] {
-        let arm = &value["points"][0]["arms"][index];
-        assert!(arm["summary"]["failover_ms"]["mean"].as_f64().expect("a mean") > 1_000.0);
-        for run in arm["runs"].as_array().expect("runs") {
+        let contestant = &value["points"][0]["arms"][index];
+        assert!(contestant["summary"]["failover_ms"]["mean"].as_f64().expect("a mean") > 1_000.0);
+        for run in contestant["runs"].as_array().expect("runs") {
             assert!(run["failover_ns"].as_u64().expect("a failover") > SECOND);
             let event = &run["path_events"][0];
             let told = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
@@ -176,34 +176,34 @@ fn service_is_restored_when_the_rate_is() {
          --transport sctp:paths=2 --transport sctp:pf_max_retrans=0 --transport tcp --deadline 300s",
     );
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
-    for (arm, run) in runs(&found) {
+    for (contestant, run) in runs(&found) {
         let times = [run.declared_failed_ns, run.failover_ns, run.restored_ns].map(seconds);
-        match arm {
+        match contestant {
             // 1 + 2 + 4 + 8 + 16 + 32 + 60 s until it is declared (see above).
             "sctp:paths=2" => {
-                let [Some(declared), Some(next), Some(restored)] = times else { panic!("{arm}: {times:?}") };
-                assert!((122.9..123.1).contains(&declared) && (1.0..1.3).contains(&next), "{arm}: {times:?}");
-                assert!((declared..declared + 6.0).contains(&restored), "{arm}: {times:?}");
+                let [Some(declared), Some(next), Some(restored)] = times else { panic!("{contestant}: {times:?}") };
+                assert!((122.9..123.1).contains(&declared) && (1.0..1.3).contains(&next), "{contestant}: {times:?}");
+                assert!((declared..declared + 6.0).contains(&restored), "{contestant}: {times:?}");
             }
             "sctp:pf_max_retrans=0" => {
-                let [_, Some(next), Some(restored)] = times else { panic!("{arm}: {times:?}") };
+                let [_, Some(next), Some(restored)] = times else { panic!("{contestant}: {times:?}") };
                 assert!(
                     (1.0..1.3).contains(&next) && (next..next + 8.0).contains(&restored),
-                    "{arm}: {times:?}"
+                    "{contestant}: {times:?}"
                 );
             }
-            _ => assert_eq!(times, [None, None, None], "{arm}"),
+            _ => assert_eq!(times, [None, None, None], "{contestant}"),
         }
     }
     let value: serde_json::Value = serde_json::from_str(&json::render(&found)).expect("JSON");
-    let arms = &value["points"][0]["arms"];
+    let contestants = &value["points"][0]["arms"];
     assert_eq!(value["points"][0]["failure_ns"], 2 * SECOND);
     for key in ["declared_failed_ns", "failover_ns", "restored_ns"] {
-        assert!(arms[0]["runs"][0][key].is_u64() && arms[2]["runs"][0][key].is_null(), "{key}");
+        assert!(contestants[0]["runs"][0][key].is_u64() && contestants[2]["runs"][0][key].is_null(), "{key}");
     }
     for key in ["declared_failed_ms", "failover_ms", "restored_ms"] {
         assert!(
-            arms[0]["summary"][key]["mean"].is_f64() && arms[2]["summary"][key]["mean"].is_null(),
+            contestants[0]["summary"][key]["mean"].is_f64() && contestants[2]["summary"][key]["mean"].is_null(),
             "{key}"
         );
     }
@@ -225,13 +225,13 @@ fn service_is_restored_when_the_rate_is() {
 #[test]
 fn a_path_that_comes_back_restores_the_service() {
     let line = "--rate 10mbit --rtt 40ms --fail path=1,at=1s,for=2s --bulk 8MB --runs 1 --transport tcp,sctp";
-    for (arm, run) in runs(&race(line)) {
+    for (contestant, run) in runs(&race(line)) {
         let (next, restored) = (run.failover_ns.expect("data"), run.restored_ns.expect("restored"));
         assert!(
             (2 * SECOND..=restored).contains(&next) && restored < 12 * SECOND,
-            "{arm}: {next} {restored}"
+            "{contestant}: {next} {restored}"
         );
-        assert!(run.page_ns.expect("done") > SECOND + restored, "{arm}");
+        assert!(run.page_ns.expect("done") > SECOND + restored, "{contestant}");
     }
 }
 
@@ -239,9 +239,9 @@ fn a_path_that_comes_back_restores_the_service() {
 #[test]
 fn one_path_has_no_failover() {
     let line = "--rate 10mbit --rtt 40ms --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";
-    for (arm, run) in runs(&race(line)) {
-        check(arm, run);
-        assert_ne!(run.outcome, Outcome::Done, "{arm}");
-        assert!(run.failover_ns.is_none(), "{arm}: {:?}", run.failover_ns);
+    for (contestant, run) in runs(&race(line)) {
+        check(contestant, run);
+        assert_ne!(run.outcome, Outcome::Done, "{contestant}");
+        assert!(run.failover_ns.is_none(), "{contestant}: {:?}", run.failover_ns);
     }
 }

@@ -11,17 +11,17 @@ fn a_page_of_three_hundred_objects_finishes_over_few_and_many_connections_and_st
     for network in ["--loss 0", "--loss 1%", "--rate 2mbit --rtt 200ms --loss 3%"] {
         let found = race(&format!("--objects 300x6kB --runs 2 {network} {contestants}"));
         let mut counted = 0;
-        for (arm, run) in runs(&found) {
-            let what = format!("{arm}, {network}, seed {}", run.seed);
+        for (contestant, run) in runs(&found) {
+            let what = format!("{contestant}, {network}, seed {}", run.seed);
             check(&what, run);
             assert_eq!(run.outcome, Outcome::Done, "{what}");
             assert_eq!(run.objects.len(), 300, "{what}");
-            assert_eq!(run.connections, if arm.contains("=6") { 6 } else { 1 }, "{what}");
+            assert_eq!(run.connections, if contestant.contains("=6") { 6 } else { 1 }, "{what}");
             let mut streams: Vec<_> =
                 run.objects.iter().filter_map(|o| Some((o.connection?, o.stream?))).collect();
             streams.sort_unstable();
             streams.dedup();
-            let expected = arm.rsplit_once('=').map_or(1, |(_, n)| n.parse().expect("a number"));
+            let expected = contestant.rsplit_once('=').map_or(1, |(_, n)| n.parse().expect("a number"));
             assert_eq!(streams.len(), expected, "{what}: streams in use");
             counted += 1;
         }
@@ -37,11 +37,11 @@ fn the_two_published_pages_open_the_published_number_of_connections() {
             "--page {page} --runs 3 --loss 1% --transport tcp:per-object=yes --transport sctp:per-object=yes \
              --transport tcp --transport tcp:pipeline=no --transport sctp"
         ));
-        for (arm, run) in runs(&found) {
-            check(&format!("{arm} on {page}"), run);
-            let connections = if arm.contains("per-object") { objects } else { 1 };
+        for (contestant, run) in runs(&found) {
+            check(&format!("{contestant} on {page}"), run);
+            let connections = if contestant.contains("per-object") { objects } else { 1 };
             let got = (run.outcome, run.objects.len() as u64, run.connections);
-            assert_eq!(got, (Outcome::Done, objects, connections), "{arm} on {page}");
+            assert_eq!(got, (Outcome::Done, objects, connections), "{contestant} on {page}");
         }
     }
 }

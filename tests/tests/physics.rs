@@ -22,7 +22,7 @@ fn fairness(network: &str, first: &str, second: &str) -> f64 {
         "--together --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"
     );
     let found = race(&line);
-    let [one, two] = found.points[0].arms.as_slice() else { panic!("two contestants") };
+    let [one, two] = found.points[0].contestants.as_slice() else { panic!("two contestants") };
     let mut indices = Vec::new();
     for (a, b) in one.runs.iter().zip(&two.runs) {
         assert_eq!((a.outcome, b.outcome), (Outcome::Deadline, Outcome::Deadline), "{line}");
@@ -86,9 +86,9 @@ fn the_limit_is_never_beaten() {
         ] {
             let plan = plan(&format!("{workload} {network} --runs 2 {contestants}"));
             let found = race_on(2, &plan);
-            for (arm, run) in runs(&found) {
+            for (contestant, run) in runs(&found) {
                 // The bound is among what is checked.
-                check(&format!("{arm}: {workload} {network}, seed {}", run.seed), run);
+                check(&format!("{contestant}: {workload} {network}, seed {}", run.seed), run);
                 if let (Some(page), Some(limit)) = (run.page_ns, run.limit_ns.filter(|limit| *limit > 0)) {
                     closest = closest.min(page as f64 / limit as f64);
                 }
@@ -103,11 +103,11 @@ fn the_limit_is_never_beaten() {
 fn a_race_of_two_shares_the_capacity_and_no_more() {
     let together: Race =
         race("--together --rate 4mbit --rtt 30ms --loss 0 --bulk 1MB --runs 2 --transport tcp,sctp");
-    for (arm, run) in runs(&together) {
-        check(arm, run);
+    for (contestant, run) in runs(&together) {
+        check(contestant, run);
         let every_100_ms = run.series.paths.iter().flat_map(|path| &path.down.delivered);
         // 4 Mbit/s are 50,000 bytes in 100 ms; a packet may end in the next.
-        assert!(every_100_ms.clone().all(|bytes| *bytes <= 51_500), "{arm}");
+        assert!(every_100_ms.clone().all(|bytes| *bytes <= 51_500), "{contestant}");
     }
     let last = runs(&together).filter_map(|(_, run)| run.page_ns).max().expect("done");
     // Two times a megabyte and its headers through 4 Mbit/s.

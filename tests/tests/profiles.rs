@@ -1,13 +1,13 @@
 //! Every profile of every transport of ours carries every kind of workload.
 
-use anabranch_lab::contestants::Contestants;
+use anabranch_lab::transports::Transports;
 use anabranch_lab::results::Outcome;
 use anabranch_tests::{check, race, runs};
 
 #[test]
 fn every_profile_finishes_pages_transfers_and_arrivals() {
     let mut contestants = String::new();
-    for transport in Contestants::standard().iter().filter(|transport| !transport.is_kernels()) {
+    for transport in Transports::standard().iter().filter(|transport| !transport.is_kernels()) {
         for profile in transport.profiles() {
             contestants += &format!(" --transport {}:profile={profile}", transport.name());
         }
@@ -21,8 +21,8 @@ fn every_profile_finishes_pages_transfers_and_arrivals() {
     ] {
         for network in ["--loss 0", "--loss 3%", "--rate 256kbit --rtt 300ms --loss 1%"] {
             let found = race(&format!("{workload} {network} --runs 2{contestants}"));
-            for (arm, run) in runs(&found) {
-                let what = format!("{arm}, {workload} {network}, seed {}", run.seed);
+            for (contestant, run) in runs(&found) {
+                let what = format!("{contestant}, {workload} {network}, seed {}", run.seed);
                 check(&what, run);
                 assert_eq!(run.outcome, Outcome::Done, "{what}");
             }

@@ -19,7 +19,7 @@
 #![cfg(target_os = "linux")]
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Arm, Race, Run};
+use anabranch_lab::results::{Contestant, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::live;
 use anabranch_lab::stats::agreement::{agreement, is_enough};
@@ -122,11 +122,11 @@ fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<S
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
         let name: Vec<_> = real.factors.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let name = name.join(" ");
-        for (seen, said) in real.arms.iter().zip(&model.arms) {
+        for (seen, said) in real.contestants.iter().zip(&model.contestants) {
             let pairs = || seen.runs.iter().zip(&said.runs);
             let (all, ours) = pairs().unzip();
             let (line, wrong) = Cell { seen: all, said: ours }.compare();
-            println!("{name:<28} {:<13} {line}", seen.arm);
+            println!("{name:<28} {:<13} {line}", seen.name);
             cells += 1;
             if wrong.is_empty() {
                 continue;
@@ -137,14 +137,14 @@ fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<S
                 let (line, _) = Cell { seen: calm, said: ours }.compare();
                 println!("{:<28} {:<13} {line}", "  without disturbed runs", "");
             }
-            missed.push(format!("{what} {name} {}: {wrong} ({disturbed} runs disturbed)", seen.arm));
+            missed.push(format!("{what} {name} {}: {wrong} ({disturbed} runs disturbed)", seen.name));
         }
     }
     cells
 }
 
-fn pages(arm: &Arm) -> Vec<f64> {
-    arm.runs.iter().filter_map(|run: &Run| Some(run.page_ns? as f64 / 1e6)).collect()
+fn pages(contestant: &Contestant) -> Vec<f64> {
+    contestant.runs.iter().filter_map(|run: &Run| Some(run.page_ns? as f64 / 1e6)).collect()
 }
 
 fn quantile(values: &[f64], thousandths: usize) -> f64 {
@@ -165,21 +165,21 @@ fn compare(emulated: &Race, virtually: &Race) -> (usize, usize) {
     );
     let (mut agreed, mut cells) = (0, 0);
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
-        for (real_arm, model_arm) in real.arms.iter().zip(&model.arms) {
-            let (seen, said) = (pages(real_arm), pages(model_arm));
+        for (real, model_arm) in real.contestants.iter().zip(&model.contestants) {
+            let (seen, said) = (pages(real), pages(model_arm));
             let (ours, theirs) = (quantile(&said, 500), quantile(&seen, 500));
             let found = agreement(&seen, &said);
             let (ratio, p) = (found.ratio, found.p);
             cells += 1;
             agreed += usize::from(found.holds);
             let factor = |key: &str| real.factors.get(key).cloned().unwrap_or_default();
-            let lost = real_arm.runs.len() - seen.len();
+            let lost = real.runs.len() - seen.len();
             println!(
                 "{:>8} {:>6} {:>5}  {:<14} {:>9.1} ({:>7.1}-{:>7.1}) {:>9.1} ({:>6.1}-{:>7.1}) {ratio:>7.3} {p:>8.4}  {}{}",
                 factor("rate"),
                 factor("rtt"),
                 factor("loss"),
-                real_arm.arm,
+                real.name,
                 ours,
                 quantile(&said, 50),
                 quantile(&said, 950),

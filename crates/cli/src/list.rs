@@ -1,8 +1,8 @@
 //! `race --list WHAT`.
 
 use anabranch_http::page::shipped;
-use anabranch_lab::contestants::Contestants;
-use anabranch_lab::plan::arm;
+use anabranch_lab::transports::Transports;
+use anabranch_lab::plan::contestant;
 use anabranch_lab::plan::workload::readable;
 use anabranch_link::preset::PRESETS;
 use std::fmt::Write;
@@ -10,8 +10,8 @@ use std::fmt::Write;
 /// The list as text.
 pub fn render(what: &str) -> String {
     match what {
-        "profiles" => arm::profile_listing(&Contestants::standard()),
-        "transports" => arm::listing(&Contestants::standard()),
+        "profiles" => contestant::profile_listing(&Transports::standard()),
+        "transports" => contestant::listing(&Transports::standard()),
         "presets" => {
             let mut out = String::new();
             for preset in PRESETS {

@@ -32,20 +32,20 @@ pub fn fill(
     };
     for (p, point) in race.points.iter().enumerate() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
-        for (a, arm) in point.arms.iter().enumerate() {
-            let name = format!("{prefix}{}", file_name(&arm.arm));
+        for (a, contestant) in point.contestants.iter().enumerate() {
+            let name = format!("{prefix}{}", file_name(&contestant.name));
             let workload = &plan.points[p].workload;
-            for run in &arm.runs {
-                let median = run.seed == arm.median_seed;
+            for run in &contestant.runs {
+                let median = run.seed == contestant.median_seed;
                 if median && workload.bulk.is_none() && workload.messages.is_none() {
-                    let comment = format!("{}, seed {}, {}", arm.arm, run.seed, point.network);
+                    let comment = format!("{}, seed {}, {}", contestant.name, run.seed, point.network);
                     let text = page_load(&workload.page, run, &comment);
                     add(format!("{name}.seed-{}.har", run.seed), text.as_bytes())?;
                 }
                 if pcap == "all" || (pcap == "median" && median) {
                     match kept {
                         Some(kept) => {
-                            let own = |kept: &&Kept| (kept.point, kept.arm, kept.seed) == (p, a, run.seed);
+                            let own = |kept: &&Kept| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
                             for kept in kept.iter().filter(own) {
                                 let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
                                 let mut file = Reserved::new(&directory.join(file))?;
@@ -96,14 +96,14 @@ fn capture(
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     // Contestants that shared the network are rerun together; this one's packets are kept.
-    let (arm, place) = if plan.together { (None, a) } else { (Some(a), 0) };
-    let scenario = batch::scenario(plan, p, arm, run.seed);
+    let (contestant, place) = if plan.together { (None, a) } else { (Some(a), 0) };
+    let scenario = batch::scenario(plan, p, contestant, run.seed);
     let (runs, captures) = one::capture(&scenario).map_err(Failure::Internal)?;
     if runs.get(place) != Some(run) {
         let what = format!("{name}, seed {}: the run with captures differs from the run without", run.seed);
         return Err(Failure::Internal(what));
     }
-    for captured in captures.into_iter().filter(|captured| captured.arm == place) {
+    for captured in captures.into_iter().filter(|captured| captured.contestant == place) {
         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, captured.host);
         add(file, &captured.pcapng)?;
     }
@@ -136,7 +136,7 @@ fn page_load(page: &Page, run: &Run, comment: &str) -> String {
 }
 
 /// A contestant as part of a file's name.
-fn file_name(arm: &str) -> String {
+fn file_name(contestant: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
-    arm.chars().take(100).map(plain).collect()
+    contestant.chars().take(100).map(plain).collect()
 }

@@ -1,7 +1,7 @@
 //! Where a server listens and where a client goes: `tcp://`, `sctp://`,
 //! `sctp-ip://` with addresses, `http://`, `http+sctp://`, `http+sctp-ip://` with a host.
 
-use anabranch_lab::contestants::Contestants;
+use anabranch_lab::transports::Transports;
 use anabranch_transport::Scheme;
 use anabranch_world::kernel::KernelProtocol;
 use std::cmp::Ordering;
@@ -86,8 +86,8 @@ impl Carrier {
 /// Every scheme of every transport, in the order of the list.
 fn schemes() -> Vec<Carrier> {
     let mut all = Vec::new();
-    for contestant in Contestants::standard().iter() {
-        let Some(protocol) = contestant.in_emulation() else { continue };
+    for transport in Transports::standard().iter() {
+        let Some(protocol) = transport.in_emulation() else { continue };
         let can = protocol.capabilities();
         let options = || protocol.kernel(&*protocol.profile(protocol.default_profile())?, None);
         let kernel = if can.kernel { options().map(|options| options.protocol) } else { None };

@@ -30,10 +30,10 @@ fn race(words: &str) -> Value {
 /// The runs of a result, with their contestants.
 fn runs(race: &Value) -> Vec<(String, Value)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let arms = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));
-    arms.flat_map(|arm| {
-        let name = arm["arm"].as_str().unwrap_or_default().to_owned();
-        list(&arm["runs"]).into_iter().map(move |run| (name.clone(), run))
+    let contestants = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));
+    contestants.flat_map(|contestant| {
+        let name = contestant["arm"].as_str().unwrap_or_default().to_owned();
+        list(&contestant["runs"]).into_iter().map(move |run| (name.clone(), run))
     })
     .collect()
 }
@@ -112,30 +112,30 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert!(told.contains("loss by iptables is behind the links"), "{told}");
     let all = runs(&found);
     assert_eq!(all.len(), 4);
-    for (arm, run) in &all {
-        assert_eq!(run["outcome"], "done", "{arm}");
+    for (contestant, run) in &all {
+        assert_eq!(run["outcome"], "done", "{contestant}");
         let of = |way: &str| {
-            let ours = all.iter().filter(|(name, _)| name == arm).map(|(_, run)| &run["rules"][way]);
+            let ours = all.iter().filter(|(name, _)| name == contestant).map(|(_, run)| &run["rules"][way]);
             ours.fold((0, 0), |(a, b), rules| (a + number(&rules["packets"]), b + number(&rules["dropped"])))
         };
         let ((came_up, lost_up), (came_down, lost_down)) = (of("up"), of("down"));
         let line = format!(
-            "{arm}: loss by iptables: up {lost_up} of {came_up} packets dropped, down {lost_down} of {came_down} \
+            "{contestant}: loss by iptables: up {lost_up} of {came_up} packets dropped, down {lost_down} of {came_down} \
              packets dropped"
         );
         assert!(told.contains(&line), "{line}: {told}");
         for way in ["up", "down"] {
             let (packets, rules) = (&run["packets"][way], &run["rules"][way]);
             let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
-            assert!(came >= 20, "{arm} {way}: {came}");
-            assert_eq!(dropped, (came - 5) / 20 + 1, "{arm} {way}: of {came}");
+            assert!(came >= 20, "{contestant} {way}: {came}");
+            assert_eq!(dropped, (came - 5) / 20 + 1, "{contestant} {way}: of {came}");
             // The queue has room for all, so nothing else is lost, and what set out has come, but for what was under
             // way at the end.
-            assert_eq!(number(&packets["lost"]), dropped, "{arm} {way}");
+            assert_eq!(number(&packets["lost"]), dropped, "{contestant} {way}");
             let under_way = number(&packets["sent"]) - came;
-            assert!(under_way <= 2, "{arm} {way}: {under_way}");
+            assert!(under_way <= 2, "{contestant} {way}: {under_way}");
         }
-        assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{arm}: losses are mended");
+        assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{contestant}: losses are mended");
     }
     // By chance, beside the link's own: 10 % of some 1000 packets, six deviations.
     let found = race(&format!("--loss-by link,iptables --loss 10% --runs 3 {network}"));
@@ -257,10 +257,10 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
 
     // Whether connections stayed what they were meant to be is told, and in numbers.
     for found in [&found, &cut] {
-        for (arm, run) in runs(found) {
+        for (contestant, run) in runs(found) {
             let seen = &run["multipath"];
-            assert_eq!((number(&seen["connections"]), number(&seen["fallbacks"])), (1, 0), "{arm}");
-            let line = format!("{arm}: none of 1 connections fell back to plain TCP");
+            assert_eq!((number(&seen["connections"]), number(&seen["fallbacks"])), (1, 0), "{contestant}");
+            let line = format!("{contestant}: none of 1 connections fell back to plain TCP");
             assert!(found["warnings"].to_string().contains(&line), "{line}: {}", found["warnings"]);
         }
     }

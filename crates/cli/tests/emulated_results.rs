@@ -27,7 +27,7 @@ fn race(place: &Path, words: &str) -> (Value, String) {
     (serde_json::from_slice(&output.stdout).expect("JSON"), errors(&output))
 }
 
-fn arms(race: &Value) -> &[Value] {
+fn contestants(race: &Value) -> &[Value] {
     race["points"][0]["arms"].as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -45,9 +45,9 @@ fn messages_have_the_delays_that_the_path_gives_them() {
     let words = "--world emulated --messages 50/s --size 300B --for 500ms --rate 10mbit --rtt 40ms --runs 1 \
                  --transport tcp:connections=2 --transport sctp --transport sctp:encap=udp";
     let (found, table) = race(&place.0, words);
-    assert_eq!(arms(&found).len(), 3);
-    for arm in arms(&found) {
-        let (name, run) = (&arm["arm"], &arm["runs"][0]);
+    assert_eq!(contestants(&found).len(), 3);
+    for contestant in contestants(&found) {
+        let (name, run) = (&contestant["arm"], &contestant["runs"][0]);
         let objects = run["objects"].as_array().expect("objects");
         assert_eq!((&run["outcome"], objects.len()), (&"done".into(), 25), "{name}");
         let mut last = None;
@@ -61,7 +61,7 @@ fn messages_have_the_delays_that_the_path_gives_them() {
             last = last.max(Some(issued));
         }
         assert!(last.is_some_and(|last| last >= 24 * 20_000_000), "{name}: {last:?}");
-        let mean = |metric: &str| arm["summary"][metric]["mean"].as_f64().expect("a figure");
+        let mean = |metric: &str| contestant["summary"][metric]["mean"].as_f64().expect("a figure");
         // How late a busy machine is nobody knows; which order the figures have is certain.
         let order = ["object_p50_ms", "object_p95_ms", "object_p99_ms", "object_max_ms"].map(mean);
         assert!(order.is_sorted() && order[0] >= 20.0 && order[0] < 200.0, "{name}: {order:?}");
@@ -82,18 +82,18 @@ fn the_time_to_get_past_a_failed_path_is_told() {
                  sctp:profile=modern";
     let (found, table) = race(&place.0, words);
     assert!(table.contains("failover ms"), "{table}");
-    for (arm, least) in arms(&found).iter().zip([400, 10]) {
-        let (name, run) = (&arm["arm"], &arm["runs"][0]);
+    for (contestant, least) in contestants(&found).iter().zip([400, 10]) {
+        let (name, run) = (&contestant["arm"], &contestant["runs"][0]);
         let [failover, page] = ["failover_ns", "page_ns"].map(|key| run[key].as_u64().expect("a time"));
         assert!((least * 1_000_000..page).contains(&failover), "{name}: {failover} of {page}");
-        assert_eq!(arm["summary"]["failover_ms"]["n"], 1, "{name}");
+        assert_eq!(contestant["summary"]["failover_ms"]["n"], 1, "{name}");
     }
     // Over before the path fails: there is nothing to get past.
     let (found, table) = race(
         &place.0,
         "--world emulated --objects 1kB --rate 10mbit --rtt 4ms --fail path=1,at=30s,for=1s --runs 1 --transport tcp",
     );
-    assert!(arms(&found)[0]["runs"][0]["failover_ns"].is_null() && !table.contains("failover"), "{table}");
+    assert!(contestants(&found)[0]["runs"][0]["failover_ns"].is_null() && !table.contains("failover"), "{table}");
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     let network = "--objects 2x10kB --rate 20mbit --rtt 4ms --runs 1 --seed 3";
     let (mut found, table) =
         race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
-    for arm in arms(&found) {
-        let settings = &arm["settings"];
+    for contestant in contestants(&found) {
+        let settings = &contestant["settings"];
         // include/net/tcp.h has said so since 2.6.39; a namespace begins with the kernel's own sysctls.
         assert_eq!((&settings["iw"], &settings["engine"]), (&"10".into(), &"Linux".into()));
         for key in ["rto_min", "delack"] {

@@ -1,6 +1,6 @@
 //! A new result beside an old one.
 
-use crate::results::{Arm, Point, Race};
+use crate::results::{Contestant, Point, Race};
 use crate::stats::metrics;
 use std::fmt::Write;
 
@@ -20,10 +20,10 @@ pub fn render(old: &Race, new: &Race) -> String {
     let mut pairs = 0;
     for point in &new.points {
         let Some(before) = old.points.iter().find(|other| other.factors == point.factors) else { continue };
-        for arm in &point.arms {
-            let Some(was) = before.arms.iter().find(|other| other.arm == arm.arm) else { continue };
+        for contestant in &point.contestants {
+            let Some(was) = before.contestants.iter().find(|other| other.name == contestant.name) else { continue };
             pairs += 1;
-            rows(&mut out, point, was, arm);
+            rows(&mut out, point, was, contestant);
         }
     }
     if pairs == 0 {
@@ -32,21 +32,21 @@ pub fn render(old: &Race, new: &Race) -> String {
     out
 }
 
-fn rows(out: &mut String, point: &Point, old: &Arm, new: &Arm) {
+fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     let levels: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
-    let mut label = new.arm.clone();
+    let mut label = new.name.clone();
     if !levels.is_empty() {
         label = format!("{label} ({})", levels.join(", "));
     }
     // The runs of the seeds that both have, in the same order.
-    let common = |from: &Arm, other: &Arm| {
+    let common = |from: &Contestant, other: &Contestant| {
         let has = |seed: u64| other.runs.iter().any(|run| run.seed == seed);
         from.runs.iter().filter(|run| has(run.seed)).cloned().collect::<Vec<_>>()
     };
     let (before, after) = (common(old, new), common(new, old));
     for metric in METRICS {
-        let figure = |arm: &Arm| arm.summary.metric(metric).and_then(|stat| stat.mean);
-        let found = metrics::compare((&new.arm, &after), (&old.arm, &before), metric);
+        let figure = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|stat| stat.mean);
+        let found = metrics::compare((&new.name, &after), (&old.name, &before), metric);
         let ratio = match (found.ratio, found.ci95) {
             (Some(ratio), Some([low, high])) => format!("{ratio:.3} ({low:.3}-{high:.3})"),
             (Some(ratio), None) => format!("{ratio:.3}"),

@@ -29,8 +29,8 @@ pub fn render(race: &Race) -> String {
     for point in &race.points {
         let levels: String =
             factors.iter().map(|f| field(point.factors.get(*f).map_or("", |l| l)) + ",").collect();
-        for arm in &point.arms {
-            for run in &arm.runs {
+        for contestant in &point.contestants {
+            for run in &contestant.runs {
                 let outcome = match run.outcome {
                     Outcome::Done => "done",
                     Outcome::Failed => "failed",
@@ -40,7 +40,7 @@ pub fn render(race: &Race) -> String {
                     let _ = write!(
                         out,
                         "{levels}{},{},{outcome},{},{},{},{},{},{},{},{},{}",
-                        field(&arm.arm),
+                        field(&contestant.name),
                         run.seed,
                         number(run.page_ns),
                         field(&object.name),

@@ -24,7 +24,7 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// Race, points, point, arms, arm, runs: what lies in a run is deeper.
+/// Race, points, point, contestants, contestant, runs: what lies in a run is deeper.
 const DEEPEST_WITH_LINES: usize = 6;
 
 impl Shallow {

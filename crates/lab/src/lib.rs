@@ -8,7 +8,6 @@
 pub mod attribution;
 pub mod capture;
 pub mod compare;
-pub mod contestants;
 pub mod csv;
 pub mod features;
 pub mod json;
@@ -20,4 +19,5 @@ pub mod run;
 pub mod stats;
 pub mod study;
 pub mod table;
+pub mod transports;
 pub mod verdict;

@@ -83,7 +83,8 @@ pub struct Point {
     /// The workload of this point.
     pub workload: Workload,
     /// The contestants, in the order of the plan.
-    pub arms: Vec<Arm>,
+    #[serde(rename = "arms")]
+    pub contestants: Vec<Contestant>,
     /// Every later contestant against the first, metric by metric.
     pub comparisons: Vec<Comparison>,
 }
@@ -125,9 +126,10 @@ impl Workload {
 
 /// One contestant at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Arm {
+pub struct Contestant {
     /// The contestant's string as typed.
-    pub arm: String,
+    #[serde(rename = "arm")]
+    pub name: String,
     /// Every setting it ran with, as text: `transport`, `connections`, `streams`, `pipeline`, `profile`, and each
     /// knob of the profile.
     pub settings: BTreeMap<String, String>,
@@ -363,9 +365,9 @@ pub struct Instants {
 
 impl Point {
     /// Runs of a contestant in which the first failure of a path came before the end.
-    pub fn met_failure<'a>(&self, arm: &'a Arm) -> impl Iterator<Item = &'a Run> {
+    pub fn met_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
         let at = self.failure_ns;
-        arm.runs.iter().filter(move |run| at.is_some_and(|at| run.page_ns.is_none_or(|end| end > at)))
+        contestant.runs.iter().filter(move |run| at.is_some_and(|at| run.page_ns.is_none_or(|end| end > at)))
     }
 }
 

@@ -5,9 +5,9 @@
 //! terms on which each contestant raced, because six connections and one
 //! association are different bids for bandwidth. At most 100 columns.
 
-use crate::contestants::Contestants;
+use crate::transports::Transports;
 use crate::results::label::{labels, shortened};
-use crate::results::{Arm, PathEvent, PathState, Point, Race, Side, Stat};
+use crate::results::{Contestant, PathEvent, PathState, Point, Race, Side, Stat};
 use crate::verdict;
 use std::fmt::Write;
 
@@ -60,8 +60,8 @@ pub fn point_table(point: &Point, style: Style) -> String {
         let factors: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
         out += &format!("{}\n", style.bold(&factors.join(", ")));
     }
-    let runs = point.arms.first().map_or(0, |arm| arm.runs.len());
-    let seeds = match point.arms.first().map(|arm| arm.runs.as_slice()) {
+    let runs = point.contestants.first().map_or(0, |contestant| contestant.runs.len());
+    let seeds = match point.contestants.first().map(|contestant| contestant.runs.as_slice()) {
         Some([one]) => format!("1 run, seed {}", one.seed),
         Some([first, .., last]) => format!("{runs} runs, seeds {}-{}", first.seed, last.seed),
         _ => "no run".to_owned(),
@@ -72,16 +72,16 @@ pub fn point_table(point: &Point, style: Style) -> String {
     out.push('\n');
     out += &work(point, style);
     out.push('\n');
-    if point.arms.iter().any(|arm| point.met_failure(arm).next().is_some()) {
+    if point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some()) {
         out += &failures(point, style);
         out.push('\n');
     }
-    for arm in &point.arms {
-        let terms = if point.workload.messages { message_terms(arm) } else { terms(arm) };
+    for contestant in &point.contestants {
+        let terms = if point.workload.messages { message_terms(contestant) } else { terms(contestant) };
         out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
     }
-    for arm in &point.arms {
-        for told in [path_events(arm), arm.shortfall()].into_iter().flatten() {
+    for contestant in &point.contestants {
+        for told in [path_events(contestant), contestant.shortfall()].into_iter().flatten() {
             out += &wrapped(&told, 2);
         }
     }
@@ -110,22 +110,22 @@ fn times(point: &Point, style: Style) -> String {
         ),
         |line| style.faint(line),
     );
-    for (arm, name) in point.arms.iter().zip(names(point)) {
-        let page = &arm.summary.page_ms;
+    for (contestant, name) in point.contestants.iter().zip(names(point)) {
+        let page = &contestant.summary.page_ms;
         // An interval may begin below zero where runs are few: a hyphen would be read as a minus.
         let interval = page.ci95.map_or("-".to_owned(), |[low, high]| {
             let dash = if low < 0.0 { ".." } else { "-" };
             format!("{}{dash}{}", figure(low), figure(high))
         });
-        let ratio = ratio(point, &arm.arm, "page_ms");
+        let ratio = ratio(point, &contestant.name, "page_ms");
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>whole_width$}  {interval:>15}  {:>7}  {ratio:>ratio_width$}  {:>7}{}",
             name,
             optional(page.mean),
             optional(page.median),
-            arm.summary.limit_ratio.mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
-            last(&optional(arm.summary.object_ms.mean)),
+            contestant.summary.limit_ratio.mean.map_or("-".to_owned(), |x| format!("{x:.2}")),
+            last(&optional(contestant.summary.object_ms.mean)),
         );
     }
     out
@@ -134,7 +134,7 @@ fn times(point: &Point, style: Style) -> String {
 /// The heading of the column that sets contestants against the first, and its width beside `others` columns: as wide as
 /// the first one's name needs, where there is room.
 fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
-    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
+    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
     let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
     let heading = format!("{what} {}", shortened(first, room - what.len() - 1));
     let width = heading.chars().count().max(RATIO_WIDTH);
@@ -156,8 +156,8 @@ fn delays(point: &Point, style: Style) -> String {
         ),
         |line| style.faint(line),
     );
-    for (arm, name) in point.arms.iter().zip(names(point)) {
-        let summary = &arm.summary;
+    for (contestant, name) in point.contestants.iter().zip(names(point)) {
+        let summary = &contestant.summary;
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>8}  {:>8}  {:>8}  {:>8}  {:>ratio_width$}  {:>11}",
@@ -166,7 +166,7 @@ fn delays(point: &Point, style: Style) -> String {
             mean(&summary.object_p95_ms),
             mean(&summary.object_p99_ms),
             mean(&summary.object_max_ms),
-            ratio(point, &arm.arm, "object_p95_ms"),
+            ratio(point, &contestant.name, "object_p95_ms"),
             mean(&summary.undelivered),
         );
     }
@@ -174,8 +174,8 @@ fn delays(point: &Point, style: Style) -> String {
 }
 
 /// A contestant's ratio to the first, with its interval.
-fn ratio(point: &Point, arm: &str, metric: &str) -> String {
-    match point.comparisons.iter().find(|c| c.a == arm && c.metric == metric) {
+fn ratio(point: &Point, contestant: &str, metric: &str) -> String {
+    match point.comparisons.iter().find(|c| c.a == contestant && c.metric == metric) {
         Some(found) => match (found.ratio, found.ci95) {
             (Some(ratio), Some([low, high])) => format!("{ratio:.2} ({low:.2}-{high:.2})"),
             (Some(ratio), None) => format!("{ratio:.2}"),
@@ -194,22 +194,22 @@ fn work(point: &Point, style: Style) -> String {
         ),
         |line| style.faint(line),
     );
-    for (arm, name) in point.arms.iter().zip(names(point)) {
+    for (contestant, name) in point.contestants.iter().zip(names(point)) {
         let per_run = |count: fn(&crate::results::Run) -> u64| {
-            let n = arm.runs.len().max(1) as f64;
-            figure(arm.runs.iter().map(count).sum::<u64>() as f64 / n)
+            let n = contestant.runs.len().max(1) as f64;
+            figure(contestant.runs.iter().map(count).sum::<u64>() as f64 / n)
         };
         let room = COLUMNS.saturating_sub(name_width + 40);
-        let most = (1..=4).rev().map(|n| verdict::dominant(arm, n)).find(|text| text.len() <= room);
+        let most = (1..=4).rev().map(|n| verdict::dominant(contestant, n)).find(|text| text.len() <= room);
         let _ = writeln!(
             out,
             "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {}",
             name,
             per_run(|run| run.connections),
-            mean(&arm.summary.packets_lost),
-            mean(&arm.summary.retransmitted),
+            mean(&contestant.summary.packets_lost),
+            mean(&contestant.summary.retransmitted),
             per_run(|run| run.events.timeouts),
-            arm.summary.page_ms.failed,
+            contestant.summary.page_ms.failed,
             most.unwrap_or_default(),
         );
     }
@@ -227,15 +227,15 @@ fn failures(point: &Point, style: Style) -> String {
         ),
         |line| style.faint(line),
     );
-    for (arm, name) in point.arms.iter().zip(names(point)) {
-        let runs = point.met_failure(arm).count() as u64;
+    for (contestant, name) in point.contestants.iter().zip(names(point)) {
+        let runs = point.met_failure(contestant).count() as u64;
         let cell = |stat: &Stat| match (runs, stat.n, stat.mean) {
             (0, ..) => "-".to_owned(),
             (_, 0, _) | (.., None) => "never".to_owned(),
             (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", figure(mean)),
             (.., Some(mean)) => figure(mean),
         };
-        let told = &arm.summary;
+        let told = &contestant.summary;
         let _ = writeln!(
             out,
             "{name:<name_width$}  {:>18}  {:>18}  {:>18}",
@@ -252,8 +252,8 @@ const FAILOVER: &str = "failover ms, until";
 
 /// What became of the paths in the median run, as the contestant saw it: `sctp, seed 4: path 1 declared failed after
 /// 8.02 s by the server, active again after 14.3 s`.
-fn path_events(arm: &Arm) -> Option<String> {
-    let run = arm.runs.iter().find(|run| run.seed == arm.median_seed)?;
+fn path_events(contestant: &Contestant) -> Option<String> {
+    let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let told = |event: &PathEvent| {
         let state = match event.state {
             PathState::PotentiallyFailed => "suspected",
@@ -271,27 +271,27 @@ fn path_events(arm: &Arm) -> Option<String> {
         0 => {}
         more => parts.push(format!("and {more} more in the JSON")),
     }
-    (!parts.is_empty()).then(|| format!("{}, seed {}: {}", arm.arm, run.seed, parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("{}, seed {}: {}", contestant.name, run.seed, parts.join(", ")))
 }
 
 /// The most path events that a contestant's line tells.
 const PATH_EVENTS: usize = 6;
 
 /// As [`terms`], without what is about requests.
-fn message_terms(arm: &Arm) -> String {
-    terms(arm).replace(", not pipelined", "").replace(", pipelined", "")
+fn message_terms(contestant: &Contestant) -> String {
+    terms(contestant).replace(", not pipelined", "").replace(", pipelined", "")
 }
 
 /// The terms on which a contestant raced.
 #[must_use]
-pub fn terms(arm: &Arm) -> String {
-    let setting = |key: &str| arm.settings.get(key).map_or("?", String::as_str);
-    let contestants = Contestants::standard();
+pub fn terms(contestant: &Contestant) -> String {
+    let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
+    let transports = Transports::standard();
     // What is not in the list has connections.
-    let words = contestants.find(setting("transport")).map(|it| it.capabilities().words).unwrap_or_default();
+    let words = transports.find(setting("transport")).map(|it| it.capabilities().words).unwrap_or_default();
     let [session, sessions] = words.session;
     // Fewer may have been enough.
-    let opened = arm.runs.iter().map(|run| run.connections).max().unwrap_or(0);
+    let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     let connections = match setting("connections") {
         n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
             format!("at most {n} {sessions} ({opened} opened)")
@@ -307,7 +307,7 @@ pub fn terms(arm: &Arm) -> String {
         k => terms.push(format!("{k} objects each")),
     }
     // Those with several streams say what they do when all are busy.
-    if arm.settings.contains_key("when-full") {
+    if contestant.settings.contains_key("when-full") {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",
             "spf" => ", pipelined on the least busy when full",
@@ -331,19 +331,19 @@ pub fn terms(arm: &Arm) -> String {
         ("profile", "profile"),
     ];
     // Not every transport has each of them.
-    let given = named.into_iter().filter_map(|(name, key)| Some((name, arm.settings.get(key)?)));
+    let given = named.into_iter().filter_map(|(name, key)| Some((name, contestant.settings.get(key)?)));
     terms.extend(given.map(|(name, value)| format!("{name} {value}")));
-    format!("{}: {}", arm.arm, terms.join(", "))
+    format!("{}: {}", contestant.name, terms.join(", "))
 }
 
 /// The contestants' names as the rows have them.
 fn names(point: &Point) -> Vec<String> {
-    let names: Vec<&str> = point.arms.iter().map(|arm| arm.arm.as_str()).collect();
+    let names: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
     labels(&names, name_width(point))
 }
 
 fn name_width(point: &Point) -> usize {
-    point.arms.iter().map(|arm| arm.arm.chars().count()).max().unwrap_or(0).clamp(10, 22)
+    point.contestants.iter().map(|contestant| contestant.name.chars().count()).max().unwrap_or(0).clamp(10, 22)
 }
 
 fn optional(value: Option<f64>) -> String {

@@ -4,19 +4,19 @@
 //! said: where the time of one contestant goes does not tell what would change
 //! it, and what two contestants differ in most need not be the cause.
 
-use crate::results::{Arm, Outcome, PARTS, Point};
+use crate::results::{Contestant, Outcome, PARTS, Point};
 use crate::stats::metrics;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use std::fmt::Write;
 
 /// Mean milliseconds an object spent in each part, over the objects of all runs of which every part is known, in the
-/// order of [`PARTS`]; `None` when that is none. Where those are not all, [`Arm::shortfall`] says so.
+/// order of [`PARTS`]; `None` when that is none. Where those are not all, [`Contestant::shortfall`] says so.
 #[must_use]
-pub fn mean_parts(arm: &Arm) -> Option<[f64; 10]> {
+pub fn mean_parts(contestant: &Contestant) -> Option<[f64; 10]> {
     let mut sums = [0.0; 10];
     let mut n = 0_u64;
-    for why in arm
+    for why in contestant
         .runs
         .iter()
         .flat_map(|run| &run.objects)
@@ -33,8 +33,8 @@ pub fn mean_parts(arm: &Arm) -> Option<[f64; 10]> {
 
 /// The parts that matter: `blocked 41 %, send 22 %, wire 20 %`.
 #[must_use]
-pub fn dominant(arm: &Arm, most: usize) -> String {
-    let Some(means) = mean_parts(arm) else { return "-".to_owned() };
+pub fn dominant(contestant: &Contestant, most: usize) -> String {
+    let Some(means) = mean_parts(contestant) else { return "-".to_owned() };
     let total: f64 = means.iter().sum();
     if total <= 0.0 {
         return "-".to_owned();
@@ -57,9 +57,9 @@ pub fn sentence(point: &Point) -> String {
         (false, true) => "delivers the transfer",
         (false, false) => "loads the page",
     };
-    let mean_of = |arm: &Arm| arm.summary.metric(metric).and_then(|stat| stat.mean);
-    let mut ranked: Vec<(&Arm, f64)> =
-        point.arms.iter().filter_map(|arm| Some((arm, mean_of(arm)?))).collect();
+    let mean_of = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|stat| stat.mean);
+    let mut ranked: Vec<(&Contestant, f64)> =
+        point.contestants.iter().filter_map(|contestant| Some((contestant, mean_of(contestant)?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     let Some(((winner, _), rest)) = ranked.split_first() else {
         return format!("No contestant finished.{}{}", restored(point), cut_off(point));
@@ -67,7 +67,7 @@ pub fn sentence(point: &Point) -> String {
     let mut sooner: Vec<String> = Vec::new();
     let mut unclear: Vec<String> = Vec::new();
     for (other, _) in rest {
-        let found = metrics::compare((&other.arm, &other.runs), (&winner.arm, &winner.runs), metric);
+        let found = metrics::compare((&other.name, &other.runs), (&winner.name, &winner.runs), metric);
         let Some(ratio) = found.ratio else { continue };
         let interval = found.ci95.map_or(String::new(), |[low, high]| format!(" ({low:.2}-{high:.2})"));
         let clear = match found.ci95 {
@@ -76,26 +76,26 @@ pub fn sentence(point: &Point) -> String {
             None => ratio >= 1.005 && found.n >= 1,
         };
         if clear {
-            sooner.push(format!("{ratio:.2}x{interval} sooner than {}", other.arm));
+            sooner.push(format!("{ratio:.2}x{interval} sooner than {}", other.name));
         } else {
             unclear.push(format!(
                 "{} ({ratio:.2}x{})",
-                other.arm,
+                other.name,
                 interval.replace(" (", ", ").replace(')', "")
             ));
         }
     }
     let failed: Vec<&str> =
-        point.arms.iter().filter(|arm| mean_of(arm).is_none()).map(|arm| arm.arm.as_str()).collect();
+        point.contestants.iter().filter(|contestant| mean_of(contestant).is_none()).map(|contestant| contestant.name.as_str()).collect();
     let mut text = String::new();
     if sooner.is_empty() && unclear.is_empty() {
         let mean = mean_of(winner).unwrap_or_default();
-        let _ = write!(text, "{} {does} in {} on average", winner.arm, milliseconds(mean));
+        let _ = write!(text, "{} {does} in {} on average", winner.name, milliseconds(mean));
     } else if sooner.is_empty() {
-        let _ = write!(text, "No difference is shown between {} and {}", winner.arm, unclear.join(", "));
+        let _ = write!(text, "No difference is shown between {} and {}", winner.name, unclear.join(", "));
     } else {
         let all: Vec<&str> = sooner.iter().map(String::as_str).collect();
-        let _ = write!(text, "{} {does} {}", winner.arm, and(&all));
+        let _ = write!(text, "{} {does} {}", winner.name, and(&all));
         if !unclear.is_empty() {
             let _ = write!(text, "; no clear difference from {}", unclear.join(", "));
         }
@@ -108,18 +108,18 @@ pub fn sentence(point: &Point) -> String {
 
 /// When the service was restored after the first failure of a path: a sentence behind a blank, or nothing.
 fn restored(point: &Point) -> String {
-    let told = |arm: &Arm| {
-        let (runs, stat) = (point.met_failure(arm).count() as u64, &arm.summary.restored_ms);
+    let told = |contestant: &Contestant| {
+        let (runs, stat) = (point.met_failure(contestant).count() as u64, &contestant.summary.restored_ms);
         match stat.mean {
             _ if runs == 0 => None,
-            None => Some(format!("never with {}", arm.arm)),
+            None => Some(format!("never with {}", contestant.name)),
             Some(mean) if stat.n < runs => {
-                Some(format!("after {} with {} (in {} of {runs} runs)", milliseconds(mean), arm.arm, stat.n))
+                Some(format!("after {} with {} (in {} of {runs} runs)", milliseconds(mean), contestant.name, stat.n))
             }
-            Some(mean) => Some(format!("after {} with {}", milliseconds(mean), arm.arm)),
+            Some(mean) => Some(format!("after {} with {}", milliseconds(mean), contestant.name)),
         }
     };
-    let all: Vec<String> = point.arms.iter().filter_map(told).collect();
+    let all: Vec<String> = point.contestants.iter().filter_map(told).collect();
     if all.is_empty() {
         return String::new();
     }
@@ -129,14 +129,14 @@ fn restored(point: &Point) -> String {
 
 /// That runs were ended by their deadline, which one, and what to write instead: a sentence behind a blank, or nothing.
 fn cut_off(point: &Point) -> String {
-    let late = |arm: &Arm| arm.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count();
+    let late = |contestant: &Contestant| contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count();
     let told: Vec<String> = point
-        .arms
+        .contestants
         .iter()
-        .filter(|arm| late(arm) > 0)
-        .map(|arm| match (late(arm), arm.runs.len()) {
-            (n, all) if n == all => arm.arm.clone(),
-            (n, all) => format!("{n} of {all} runs of {}", arm.arm),
+        .filter(|contestant| late(contestant) > 0)
+        .map(|contestant| match (late(contestant), contestant.runs.len()) {
+            (n, all) if n == all => contestant.name.clone(),
+            (n, all) => format!("{n} of {all} runs of {}", contestant.name),
         })
         .collect();
     let Some(deadline) = point.workload.deadline_ns.filter(|_| !told.is_empty()) else {
@@ -154,7 +154,7 @@ fn cut_off(point: &Point) -> String {
 /// A deadline by which the runs that were cut off would have been over, had they gone on as until then, and a fifth more,
 /// in whole seconds; `None` where one of them had received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
-    let runs = point.arms.iter().flat_map(|arm| &arm.runs).filter(|run| run.outcome == Outcome::Deadline);
+    let runs = point.contestants.iter().flat_map(|contestant| &contestant.runs).filter(|run| run.outcome == Outcome::Deadline);
     let needs = runs.map(|run| {
         let got: u64 = run.series.application.iter().sum();
         let all = u128::from(point.workload.bytes.max(got));

@@ -35,9 +35,9 @@ fn a_thousand_losses_are_repaired_once() {
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = batch::race(&plan, &options).expect("runs");
-    for arm in &race.points[0].arms {
-        let run = &arm.runs[0];
-        assert!(run.packets.down.lost > 1_000, "{}: {} lost", arm.arm, run.packets.down.lost);
-        assert_eq!(run.events.spurious, 0, "{}", arm.arm);
+    for contestant in &race.points[0].contestants {
+        let run = &contestant.runs[0];
+        assert!(run.packets.down.lost > 1_000, "{}: {} lost", contestant.name, run.packets.down.lost);
+        assert_eq!(run.events.spurious, 0, "{}", contestant.name);
     }
 }

@@ -1,7 +1,7 @@
 //! What is printed is what was in force: connections, streams and settings.
 
-use anabranch_lab::contestants::Contestants;
-use anabranch_lab::plan::{Draft, Plan, arm};
+use anabranch_lab::transports::Transports;
+use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::table;
@@ -58,7 +58,7 @@ fn six_connections_are_six() {
         "sctp:connections=6,objects-per-connection=50",
     ] {
         let found = race(&format!("--objects 60x2kB --loss 0 --runs 1 --transport {keys}"));
-        let run = &found.points[0].arms[0].runs[0];
+        let run = &found.points[0].contestants[0].runs[0];
         assert_eq!((run.outcome, run.connections), (Outcome::Done, 6), "{keys}");
         let shares = shares(run);
         assert_eq!(shares.len(), 6, "{keys}: {shares:?}");
@@ -82,7 +82,7 @@ fn six_connections_are_six() {
         ("tcp:connections=6,per-object=yes", 60),
     ] {
         let found = race(&format!("--objects 60x2kB --loss 0 --runs 1 --transport {keys}"));
-        let run = &found.points[0].arms[0].runs[0];
+        let run = &found.points[0].contestants[0].runs[0];
         assert_eq!((run.outcome, run.connections), (Outcome::Done, opened), "{keys}");
         let mut ends: Vec<(u64, i32)> = Vec::new();
         let by_connection =
@@ -105,13 +105,13 @@ fn six_connections_are_six() {
     // Arrivals that fill a connection are not spread.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
-    assert_eq!(shares(&found.points[0].arms[0].runs[0]), [4, 4, 4]);
+    assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
     // Messages and bulk transfers have theirs, too.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {
         let found = race(&format!("{workload} --loss 0 --runs 1 --transport {keys}"));
-        let run = &found.points[0].arms[0].runs[0];
+        let run = &found.points[0].contestants[0].runs[0];
         assert_eq!((run.connections, shares(run).len()), (6, 6), "{workload}");
     }
 }
@@ -152,7 +152,7 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {
         let defaults =
-            arm::Arm::parse(transport, "test", &Contestants::standard()).expect("a contestant").engine;
+            contestant::Contestant::parse(transport, "test", &Transports::standard()).expect("a contestant").engine;
         for knob in defaults.knobs() {
             let value = another(&*defaults, knob.key, &knob.value, knob.help);
             let contestant = format!("{transport}:{}={value}", knob.key);
@@ -162,10 +162,10 @@ fn every_setting_that_is_printed_was_in_force() {
                 continue;
             }
             let found = race(&line);
-            let arm = &found.points[0].arms[0];
+            let contestant = &found.points[0].contestants[0];
             let mut expected = defaults.clone();
             expected.set(knob.key, &value).expect("it was read");
-            assert_eq!(arm.settings[knob.key], printed(&*expected, knob.key), "{contestant}");
+            assert_eq!(contestant.settings[knob.key], printed(&*expected, knob.key), "{contestant}");
             let text = shown(&found);
             for (key, label) in [
                 ("iw", "initial window "),
@@ -173,7 +173,7 @@ fn every_setting_that_is_printed_was_in_force() {
                 ("delack", if transport == "sctp" { "SACK delay " } else { "ACK delay " }),
                 ("cc", "cc "),
             ] {
-                assert!(text.contains(&format!("{label}{}", arm.settings[key])), "{contestant}: {text}");
+                assert!(text.contains(&format!("{label}{}", contestant.settings[key])), "{contestant}: {text}");
             }
         }
     }
@@ -184,7 +184,7 @@ fn every_setting_that_is_printed_was_in_force() {
 fn streams_are_those_of_both_directions() {
     let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
     assert!(shown(&found).contains("1 association, 4 streams,"), "{}", shown(&found));
-    let used = found.points[0].arms[0].runs[0].objects.iter().filter_map(|object| object.stream).max();
+    let used = found.points[0].contestants[0].runs[0].objects.iter().filter_map(|object| object.stream).max();
     assert_eq!(used, Some(3));
 }
 
@@ -193,7 +193,7 @@ fn streams_are_those_of_both_directions() {
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
-    for together in found.points[0].arms[0].runs[0].objects.chunks(4) {
+    for together in found.points[0].contestants[0].runs[0].objects.chunks(4) {
         let connections: Vec<_> = together.iter().map(|object| object.connection).collect();
         assert!(connections.iter().all(|one| one.is_some() && *one == connections[0]), "{connections:?}");
     }
@@ -204,7 +204,7 @@ fn arrivals_that_fill_a_connection_share_it() {
 fn bulk_transfers_take_keys_about_requests() {
     for keys in ["tcp:per-object=yes", "sctp:when-full=rr", "tcp:objects-per-connection=3,connections=2"] {
         let found = race(&format!("--bulk 600kB --loss 0 --runs 1 --transport {keys}"));
-        assert_eq!(found.points[0].arms[0].runs[0].outcome, Outcome::Done, "{keys}");
+        assert_eq!(found.points[0].contestants[0].runs[0].outcome, Outcome::Done, "{keys}");
     }
 }
 

@@ -19,7 +19,7 @@ fn refused(flags: &[(&str, &str)]) -> String {
 }
 
 fn runs(race: &Race) -> impl Iterator<Item = &Run> {
-    race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs)
+    race.points.iter().flat_map(|point| &point.contestants).flat_map(|contestant| &contestant.runs)
 }
 
 /// The parts of every delay add up to it, and every message is there.
@@ -50,12 +50,12 @@ fn a_hole_holds_up_its_stream_alone() {
         ("transport", "sctp:streams=1"),
     ]);
     sound(&race, 1000);
-    let arms = &race.points[0].arms;
-    let p95 = |arm: usize| arms[arm].summary.object_p95_ms.mean.expect("delays");
+    let contestants = &race.points[0].contestants;
+    let p95 = |contestant: usize| contestants[contestant].summary.object_p95_ms.mean.expect("delays");
     assert!(p95(1) < 41.0, "no more than the way: {}", p95(1));
     assert!(p95(0) > 2.0 * p95(1) && p95(2) > 2.0 * p95(1));
-    let blocked = |arm: usize| -> u64 {
-        let whys = arms[arm].runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why);
+    let blocked = |contestant: usize| -> u64 {
+        let whys = contestants[contestant].runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why);
         whys.filter_map(|why| why.blocked_ns).sum()
     };
     assert!(blocked(0) > 10 * blocked(1) && blocked(2) > 10 * blocked(1));
@@ -87,7 +87,7 @@ fn bulk_beside_messages_is_told_apart_and_counts_in_no_delay() {
             );
         }
     }
-    let p50 = |race: &Race| race.points[0].arms[0].summary.object_p50_ms.mean.expect("delays");
+    let p50 = |race: &Race| race.points[0].contestants[0].summary.object_p50_ms.mean.expect("delays");
     assert!(p50(&shared) > 2.0 * p50(&apart), "{} {}", p50(&shared), p50(&apart));
 }
 
@@ -105,7 +105,7 @@ fn messages_survive_a_path_that_fails() {
         ("transport", "sctp:rto_min=200ms,path_max_retrans=1"),
     ]);
     sound(&race, 400);
-    let summary = &race.points[0].arms[0].summary;
+    let summary = &race.points[0].contestants[0].summary;
     assert!(summary.failover_ms.mean.is_some_and(|ms| ms < 1000.0));
     assert!(summary.object_max_ms.mean.is_some_and(|ms| (200.0..2000.0).contains(&ms)));
 }
@@ -122,10 +122,10 @@ fn a_run_that_fails_has_no_percentiles() {
         ("runs", "1"),
         ("transport", "tcp"),
     ]);
-    let arm = &race.points[0].arms[0];
-    assert_eq!(arm.runs[0].outcome, Outcome::Deadline);
-    assert_eq!(arm.summary.object_p95_ms.mean, None);
-    assert!(arm.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
+    let contestant = &race.points[0].contestants[0];
+    assert_eq!(contestant.runs[0].outcome, Outcome::Deadline);
+    assert_eq!(contestant.summary.object_p95_ms.mean, None);
+    assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
 }
 
 /// The sender shuts down when all is acknowledged, and the receiver lets it.

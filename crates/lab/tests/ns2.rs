@@ -50,7 +50,7 @@ fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
         let object = &run.objects[0];
         (object.delivered_ns.expect("delivered") - object.instants.expect("known").written_ns) / 1000
     };
-    race.points[0].arms[0].runs.iter().map(span).collect()
+    race.points[0].contestants[0].runs.iter().map(span).collect()
 }
 
 /// The same of ns-2; `None` where it is not installed.

@@ -13,7 +13,7 @@ fn run(line: &str) -> Run {
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{line}: {e}"));
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{line}: {e}"));
-    let run = race.points[0].arms[0].runs[0].clone();
+    let run = race.points[0].contestants[0].runs[0].clone();
     assert_eq!(run.outcome, Outcome::Done, "{line}");
     run
 }
@@ -30,9 +30,9 @@ const TIMELESS: &str = "--rate unlimited --delay 0 --loss 0 --runs 1 --queue unl
 
 #[test]
 fn server() {
-    for arm in ["tcp", "sctp", "sctp:connections=3"] {
-        let run = run(&format!("{TIMELESS} --objects 4x1kB --server-time 100ms --transport {arm}"));
-        assert_eq!(parts(&run.objects[0]), [("server", 100 * MS)], "{arm}");
+    for contestant in ["tcp", "sctp", "sctp:connections=3"] {
+        let run = run(&format!("{TIMELESS} --objects 4x1kB --server-time 100ms --transport {contestant}"));
+        assert_eq!(parts(&run.objects[0]), [("server", 100 * MS)], "{contestant}");
     }
 }
 
@@ -48,16 +48,16 @@ fn queue() {
 /// With it, it waits at the server, unread or unserved.
 #[test]
 fn ahead() {
-    for arm in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
-        let run = run(&format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport {arm}"));
-        assert_eq!(parts(&run.objects[1]), [("ahead", 100 * MS), ("server", 100 * MS)], "{arm}");
+    for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
+        let run = run(&format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport {contestant}"));
+        assert_eq!(parts(&run.objects[1]), [("ahead", 100 * MS), ("server", 100 * MS)], "{contestant}");
     }
 }
 
 /// What waits for room in the send buffer, or for the congestion window, waits in the transport and not in the server.
 #[test]
 fn send() {
-    for (work, arm) in [
+    for (work, contestant) in [
         ("--objects 10x100kB", "sctp:sndbuf=20000B,profile=modern"),
         ("--objects 10x100kB", "sctp:sndbuf=20000B"),
         ("--objects 10x100kB", "sctp:sndbuf=20000B,connections=2"),
@@ -70,19 +70,19 @@ fn send() {
         ("--messages 100/s --size 20000B --for 1s", "tcp:sndbuf=60000B"),
     ] {
         let run = run(&format!(
-            "--rate 10mbit --delay 0 --loss 0 --queue unlimited --runs 1 {work} --transport {arm}"
+            "--rate 10mbit --delay 0 --loss 0 --queue unlimited --runs 1 {work} --transport {contestant}"
         ));
         let mut sent = 0;
         for object in &run.objects {
             let (why, instants) = (object.why.expect("delivered"), object.instants.expect("known"));
-            assert_eq!(why.server_ns, Some(0), "{work} {arm} {}: {why:?}", object.name);
-            assert_eq!(instants.serving_ns, instants.written_ns, "{work} {arm} {}", object.name);
+            assert_eq!(why.server_ns, Some(0), "{work} {contestant} {}: {why:?}", object.name);
+            assert_eq!(instants.serving_ns, instants.written_ns, "{work} {contestant} {}", object.name);
             sent += why.send_ns.expect("known");
             if work.starts_with("--messages") {
-                assert_eq!(why.queue_ns, Some(0), "{arm} {}: {why:?}", object.name);
+                assert_eq!(why.queue_ns, Some(0), "{contestant} {}: {why:?}", object.name);
             }
         }
-        assert!(sent > 100 * MS, "{work} {arm}: {sent}");
+        assert!(sent > 100 * MS, "{work} {contestant}: {sent}");
     }
 }
 

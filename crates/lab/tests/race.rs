@@ -22,7 +22,7 @@ fn race(flags: &[(&str, &str)]) -> Race {
 }
 
 fn runs(race: &Race) -> impl Iterator<Item = &Run> {
-    race.points.iter().flat_map(|point| &point.arms).flat_map(|arm| &arm.runs)
+    race.points.iter().flat_map(|point| &point.contestants).flat_map(|contestant| &contestant.runs)
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn a_run_with_captures_is_the_run_without() {
     let plan =
         plan(&[("page", "osterdahl-gallery"), ("runs", "1"), ("transport", "tcp,sctp"), ("loss", "3%")]);
     let found = race_on(1, &plan);
-    for arm in 0..2 {
-        let scenario = batch::scenario(&plan, 0, Some(arm), 1);
+    for contestant in 0..2 {
+        let scenario = batch::scenario(&plan, 0, Some(contestant), 1);
         let (runs, captures) = one::capture(&scenario).expect("a capture");
-        assert_eq!(runs[0], found.points[0].arms[arm].runs[0]);
+        assert_eq!(runs[0], found.points[0].contestants[contestant].runs[0]);
         let again = one::capture(&scenario).expect("a capture").1;
         assert!(captures == again && captures.len() == 2, "captures repeat byte for byte");
     }
@@ -67,12 +67,12 @@ fn every_part_of_every_response_time_adds_up_and_nothing_beats_the_limit() {
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {
     for (page, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {
-        for (arm, connections) in
+        for (contestant, connections) in
             [("tcp:per-object=yes", objects), ("tcp", 1), ("sctp", 1), ("sctp:per-object=yes", objects)]
         {
-            let found = race(&[("page", page), ("runs", "1"), ("transport", arm)]);
+            let found = race(&[("page", page), ("runs", "1"), ("transport", contestant)]);
             for run in runs(&found) {
-                assert_eq!((run.outcome, run.connections), (Outcome::Done, connections), "{arm} on {page}");
+                assert_eq!((run.outcome, run.connections), (Outcome::Done, connections), "{contestant} on {page}");
             }
         }
     }
@@ -111,7 +111,7 @@ fn an_open_loop_issues_objects_at_their_time() {
 fn what_cannot_finish_fails_and_is_counted() {
     let found = race(&[("deadline", "300ms"), ("runs", "1"), ("transport", "tcp,sctp")]);
     assert!(runs(&found).all(|run| run.outcome == Outcome::Deadline && run.page_ns.is_none()));
-    assert!(found.points[0].arms.iter().all(|arm| arm.summary.page_ms.failed == 1));
+    assert!(found.points[0].contestants.iter().all(|contestant| contestant.summary.page_ms.failed == 1));
     let shown = table::render(&found, table::Style::default());
     assert!(shown.contains("No contestant finished."), "{shown}");
     let dead = [("fail", "path=1,at=200ms"), ("timeout", "5s"), ("runs", "1"), ("transport", "tcp,sctp")];
@@ -195,7 +195,7 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     let times: Vec<_> = runs(&found).map(|run| run.connect_ns.expect("connected") / 1_000_000).collect();
     assert!((80..=82).contains(&times[0]), "{times:?}");
     assert!(times[1..].iter().all(|ms| (160..=164).contains(ms)), "{times:?}");
-    assert!(found.points[0].arms.iter().all(|arm| arm.summary.connect_ms.n == 1));
+    assert!(found.points[0].contestants.iter().all(|contestant| contestant.summary.connect_ms.n == 1));
 }
 
 /// Every workload's reads add up to what was delivered.

@@ -6,18 +6,18 @@ use anabranch_lab::run::batch::{self, Options};
 use std::sync::atomic::AtomicBool;
 
 /// One run of one contestant; every object's parts add up.
-fn run(arm: &str, flags: &[(&str, &str)]) -> Run {
-    let own = [("runs", "1"), ("transport", arm)];
+fn run(contestant: &str, flags: &[(&str, &str)]) -> Run {
+    let own = [("runs", "1"), ("transport", contestant)];
     let draft = Draft::from_flags(flags.iter().copied().chain(own)).expect("flags");
     let plan = Plan::interpret(draft).unwrap_or_else(|e| panic!("{e}"));
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
-    let run = race.points[0].arms[0].runs[0].clone();
-    assert_eq!(run.outcome, Outcome::Done, "{arm}");
-    assert!(run.page_ns >= run.limit_ns, "{arm} beats the limit");
+    let run = race.points[0].contestants[0].runs[0].clone();
+    assert_eq!(run.outcome, Outcome::Done, "{contestant}");
+    assert!(run.page_ns >= run.limit_ns, "{contestant} beats the limit");
     for object in &run.objects {
         let why = object.why.as_ref().expect("delivered");
-        assert_eq!(why.sum(), response(object), "{arm} {}", object.name);
+        assert_eq!(why.sum(), response(object), "{contestant} {}", object.name);
     }
     run
 }
@@ -148,15 +148,15 @@ fn sctp_by_hand() {
 
 #[test]
 fn a_lost_first_packet_is_connect() {
-    for arm in ["tcp", "sctp"] {
-        let run = run(arm, &on(NET, &[("objects", "1x5kB"), ("up-loss", "list:1")]));
+    for contestant in ["tcp", "sctp"] {
+        let run = run(contestant, &on(NET, &[("objects", "1x5kB"), ("up-loss", "list:1")]));
         let object = &parts(&run)[0];
         assert!(
             (1_100.0..1_101.0).contains(&object.connect),
-            "{arm}: the timer of 1 s, and a round trip: {}",
+            "{contestant}: the timer of 1 s, and a round trip: {}",
             object.connect
         );
-        assert_eq!((object.queue, object.recovery, object.timeout), (0.0, 0.0, 0.0), "{arm}");
+        assert_eq!((object.queue, object.recovery, object.timeout), (0.0, 0.0, 0.0), "{contestant}");
     }
 }
 
@@ -211,12 +211,12 @@ fn another_object_s_hole_blocks_tcp_and_not_sctp() {
 
 #[test]
 fn own_losses_are_recovery_with_and_timeout_without_followers() {
-    for (arm, early) in
+    for (contestant, early) in
         [("tcp:nagle=no", "list:3"), ("sctp:profile=modern,interleaving=no,scheduler=fcfs", "list:4")]
     {
-        let object = &parts(&run(arm, &on(NET, &[("objects", "1x12kB"), ("down-loss", early)])))[0];
-        assert!((100.0..120.0).contains(&object.recovery), "{arm}: a round trip: {}", object.recovery);
-        assert_eq!(object.timeout, 0.0, "{arm}");
+        let object = &parts(&run(contestant, &on(NET, &[("objects", "1x12kB"), ("down-loss", early)])))[0];
+        assert!((100.0..120.0).contains(&object.recovery), "{contestant}: a round trip: {}", object.recovery);
+        assert_eq!(object.timeout, 0.0, "{contestant}");
     }
     // The only packet of a response has no followers that would tell.
     let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
@@ -227,13 +227,13 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
 
 #[test]
 fn repair_of_others_bytes_stalls() {
-    for (arm, lost) in [
+    for (contestant, lost) in [
         ("tcp:nagle=no,iw=4", "list:3"),
         ("sctp:profile=modern,interleaving=no,scheduler=fcfs,iw=4", "list:4"),
     ] {
-        let objects = parts(&run(arm, &on(NET, &[("objects", "4x8kB"), ("down-loss", lost)])));
-        assert!(objects[0].recovery > 100.0, "{arm}");
-        assert!(objects[1..].iter().all(|object| object.stalled > 90.0 && object.recovery == 0.0), "{arm}");
+        let objects = parts(&run(contestant, &on(NET, &[("objects", "4x8kB"), ("down-loss", lost)])));
+        assert!(objects[0].recovery > 100.0, "{contestant}");
+        assert!(objects[1..].iter().all(|object| object.stalled > 90.0 && object.recovery == 0.0), "{contestant}");
     }
 }
 
@@ -263,11 +263,11 @@ fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() 
 
 #[test]
 fn objects_that_share_a_window_wait_their_turn() {
-    for arm in ["tcp:nagle=no", "sctp"] {
-        let objects = parts(&run(arm, &on(NET, &[("objects", "8x8kB")])));
+    for contestant in ["tcp:nagle=no", "sctp"] {
+        let objects = parts(&run(contestant, &on(NET, &[("objects", "8x8kB")])));
         let last = objects.last().expect("six");
-        assert!(last.turn > 90.0, "{arm}: {}", last.turn);
-        assert!(objects.iter().any(|object| object.cwnd > 50.0), "{arm}");
+        assert!(last.turn > 90.0, "{contestant}: {}", last.turn);
+        assert!(objects.iter().any(|object| object.cwnd > 50.0), "{contestant}");
         for object in &objects {
             assert!((object.send - object.cwnd - object.rwnd - object.turn).abs() < 1e-6);
             assert!(object.wire >= 100.0, "two ways at least");

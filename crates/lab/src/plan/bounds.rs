@@ -5,7 +5,7 @@
 //! are measured, rounded up: about 2 kB an object, 400 bytes a packet.
 
 use super::error::PlanError;
-use super::{Arm, PointPlan};
+use super::{Contestant, PointPlan};
 use crate::run::topology;
 use anabranch_base::time::nanos;
 
@@ -13,7 +13,7 @@ use anabranch_base::time::nanos;
 ///
 /// # Errors
 /// [`PlanError`] with the number, the bound, and what to make smaller.
-pub fn check(points: &[PointPlan], arms: &[Arm], seeds: usize) -> Result<(), PlanError> {
+pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> Result<(), PlanError> {
     let mut records = 0_u64;
     for point in points {
         let (paths, servers) = (point.network.paths.len(), point.workload.servers());
@@ -34,7 +34,7 @@ pub fn check(points: &[PointPlan], arms: &[Arm], seeds: usize) -> Result<(), Pla
         }
         // Beside its objects a run has counters and series.
         let run = point.workload.page.objects.len() as u64 + 5;
-        records = records.saturating_add(run.saturating_mul(arms.len() as u64).saturating_mul(seeds as u64));
+        records = records.saturating_add(run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64));
     }
     if records > MOST_RECORDS {
         return Err(PlanError::at(

@@ -26,11 +26,11 @@ pub struct Expect {
 }
 
 impl Expect {
-    /// Reads one `[[expect]]`; `arms` are the contestants, `factors` what varies.
+    /// Reads one `[[expect]]`; `contestants` are the contestants, `factors` what varies.
     ///
     /// # Errors
     /// [`PlanError`] naming the table and its field.
-    pub fn interpret(table: &Table, arms: &[&str], factors: &[String]) -> Result<Self, PlanError> {
+    pub fn interpret(table: &Table, contestants: &[&str], factors: &[String]) -> Result<Self, PlanError> {
         let mut fields: BTreeMap<&str, &str> = BTreeMap::new();
         let mut at = BTreeMap::new();
         for (key, levels) in &table.entries {
@@ -50,8 +50,8 @@ impl Expect {
         }
         let at_key = |key: &str, what: String| PlanError::at(&format!("{}: {key}", table.place), what);
         let text = |key: &str| fields.get(key).map(|value| (*value).to_owned());
-        let arm = |key: &str| match fields.get(key) {
-            Some(value) if !arms.contains(value) => Err(at_key(key, unknown("contestant", value, arms))),
+        let contestant = |key: &str| match fields.get(key) {
+            Some(value) if !contestants.contains(value) => Err(at_key(key, unknown("contestant", value, contestants))),
             value => Ok(value.map(|value| (*value).to_owned())),
         };
         let number = |key: &str| match fields.get(key) {
@@ -65,9 +65,9 @@ impl Expect {
         if !Summary::METRICS.contains(&metric.as_str()) {
             return Err(at_key("metric", unknown("metric", &metric, &Summary::METRICS)));
         }
-        let of = arm("of")?
+        let of = contestant("of")?
             .ok_or_else(|| PlanError::at(&table.place, "'of' names the contestant; it is missing"))?;
-        let versus = arm("versus")?;
+        let versus = contestant("versus")?;
         let (low, high) = if versus.is_some() { ("ratio_min", "ratio_max") } else { ("min", "max") };
         for key in ["ratio_min", "ratio_max", "min", "max"] {
             if fields.contains_key(key) && key != low && key != high {
@@ -92,13 +92,13 @@ impl Expect {
         if !self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level)) {
             return None;
         }
-        let arm = |name: &str| point.arms.iter().find(|arm| arm.arm == name);
-        let of = arm(&self.of)?;
+        let contestant = |name: &str| point.contestants.iter().find(|contestant| contestant.name == name);
+        let of = contestant(&self.of)?;
         let found = match &self.versus {
             Some(versus) => {
-                let versus = arm(versus)?;
+                let versus = contestant(versus)?;
                 let sides =
-                    ((self.of.as_str(), of.runs.as_slice()), (versus.arm.as_str(), versus.runs.as_slice()));
+                    ((self.of.as_str(), of.runs.as_slice()), (versus.name.as_str(), versus.runs.as_slice()));
                 crate::stats::metrics::compare(sides.0, sides.1, &self.metric).ratio
             }
             None => of.summary.metric(&self.metric).and_then(|stat| stat.mean),

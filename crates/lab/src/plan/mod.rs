@@ -1,11 +1,11 @@
 //! What to race: a plan, from flags or a TOML file, read to the end before anything runs.
 //!
 //! [`draft`] holds the plan as written, [`keys`] is the one table of its keys;
-//! [`concrete`] expands lists into points; [`network`], [`workload`], [`arm`]
+//! [`concrete`] expands lists into points; [`network`], [`workload`], [`contestant`]
 //! and [`expect`] say what the texts mean. Whatever is wrong is one line that
 //! names the flag or the file's field, and what would be right.
 
-pub mod arm;
+pub mod contestant;
 pub mod bounds;
 pub mod concrete;
 pub mod draft;
@@ -16,13 +16,13 @@ pub mod keys;
 pub mod network;
 pub mod workload;
 
-pub use arm::{Arm, Cross};
+pub use contestant::{Contestant, Cross};
 pub use draft::Draft;
 pub use error::PlanError;
 pub use network::{LossBy, Network};
 pub use workload::Workload;
 
-use crate::contestants::Contestants;
+use crate::transports::Transports;
 use crate::results::World;
 use anabranch_base::Bytes;
 use concrete::Concrete;
@@ -39,7 +39,7 @@ pub struct Plan {
     /// One for each combination of the factors.
     pub points: Vec<PointPlan>,
     /// The contestants; the first is the one that others are compared with.
-    pub arms: Vec<Arm>,
+    pub contestants: Vec<Contestant>,
     /// All contestants share the network at once.
     pub together: bool,
     /// Background traffic.
@@ -68,27 +68,27 @@ pub struct PointPlan {
 }
 
 impl Plan {
-    /// What a plan as written means, with the standard contestants.
+    /// What a plan as written means, with the standard transports.
     ///
     /// # Errors
     /// [`PlanError`]: the first thing that is wrong.
     pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
-        Self::interpret_with(draft, &Contestants::standard())
+        Self::interpret_with(draft, &Transports::standard())
     }
 
-    /// The same with these contestants.
+    /// The same with these transports.
     ///
     /// # Errors
     /// As [`interpret`](Self::interpret).
-    pub fn interpret_with(draft: Draft, contestants: &Contestants) -> Result<Self, PlanError> {
+    pub fn interpret_with(draft: Draft, transports: &Transports) -> Result<Self, PlanError> {
         let draft = completed(draft);
-        let mut arms: Vec<Arm> = Vec::new();
+        let mut contestants: Vec<Contestant> = Vec::new();
         for (text, place) in &draft.transports {
-            let arm = Arm::parse(text, place, contestants)?;
-            if arms.iter().any(|other| other.text == arm.text) {
+            let contestant = Contestant::parse(text, place, transports)?;
+            if contestants.iter().any(|other| other.text == contestant.text) {
                 return Err(PlanError::at(place, format!("'{text}' is given twice")));
             }
-            arms.push(arm);
+            contestants.push(contestant);
         }
         let mut pages = workload::Pages::default();
         let mut points = Vec::new();
@@ -101,44 +101,44 @@ impl Plan {
                 loss_by: LossBy::interpret(&concrete)?,
                 factors: concrete.factors,
             };
-            for arm in &arms {
-                arm.policy(point.workload.arrivals.is_some())?;
+            for contestant in &contestants {
+                contestant.policy(point.workload.arrivals.is_some())?;
                 let paths = point.network.paths.len();
-                if arm.paths.is_some_and(|n| n > paths) {
-                    let what = format!("paths={}: the network has {paths}", arm.paths.unwrap_or(0));
-                    return Err(PlanError::at(&arm.place, what));
+                if contestant.paths.is_some_and(|n| n > paths) {
+                    let what = format!("paths={}: the network has {paths}", contestant.paths.unwrap_or(0));
+                    return Err(PlanError::at(&contestant.place, what));
                 }
                 let whole = anabranch_transport::Delivery::default();
-                if point.workload.messages.is_none() && arm.delivery != whole {
+                if point.workload.messages.is_none() && contestant.delivery != whole {
                     let what = "unordered, lifetime and retransmissions go with messages only: HTTP and bulk need every \
                                 byte, in order";
-                    return Err(PlanError::at(&arm.place, what));
+                    return Err(PlanError::at(&contestant.place, what));
                 }
                 if point.workload.messages.is_some()
-                    && let Some(key) = arm.fetch_keys().first()
+                    && let Some(key) = contestant.fetch_keys().first()
                 {
                     let what = format!("{key} is about requests, and messages have none; leave it out");
-                    return Err(PlanError::at(&arm.place, what));
+                    return Err(PlanError::at(&contestant.place, what));
                 }
                 if let Some(size) = point.workload.bulk.filter(|_| point.workload.messages.is_none())
-                    && arm.connections() as u64 > size
+                    && contestant.connections() as u64 > size
                 {
-                    let (connections, size) = (arm.connections(), Bytes(size));
+                    let (connections, size) = (contestant.connections(), Bytes(size));
                     let what =
                         format!("connections={connections}: more than there are bytes in --bulk {size}");
-                    return Err(PlanError::at(&arm.place, what));
+                    return Err(PlanError::at(&contestant.place, what));
                 }
-                if let (Some(size), Some(most)) = (point.workload.message_size, arm.engine.largest_message())
+                if let (Some(size), Some(most)) = (point.workload.message_size, contestant.engine.largest_message())
                     && size > most
                 {
                     let (size, most) = (Bytes(size), Bytes(most));
                     let what = format!("message-size {size}: more than its send buffer, sndbuf={most}");
-                    return Err(PlanError::at(&arm.place, what));
+                    return Err(PlanError::at(&contestant.place, what));
                 }
             }
-            let writes = |arm: &Arm| arm.transport.capabilities().messages;
+            let writes = |contestant: &Contestant| contestant.transport.capabilities().messages;
             if let Some(setting) = first.setting("message-size")
-                && !arms.iter().any(writes)
+                && !contestants.iter().any(writes)
             {
                 let what = "the size of writes to SCTP, and no contestant is SCTP";
                 return Err(PlanError::at(&setting.place, what));
@@ -146,13 +146,13 @@ impl Plan {
             points.push(point);
         }
         let seeds = seeds(&first)?;
-        bounds::check(&points, &arms, seeds.len())?;
-        let names: Vec<&str> = arms.iter().map(|arm| arm.text.as_str()).collect();
+        bounds::check(&points, &contestants, seeds.len())?;
+        let names: Vec<&str> = contestants.iter().map(|contestant| contestant.text.as_str()).collect();
         let factors: Vec<String> = points.first().map_or(Vec::new(), |p| p.factors.keys().cloned().collect());
         let expects = draft.expects.iter().map(|table| Expect::interpret(table, &names, &factors));
         let expects = expects.collect::<Result<_, _>>()?;
         let cross = first.setting("cross").map(|setting| {
-            let cross = Cross::parse(&setting.value, &setting.place, contestants)?;
+            let cross = Cross::parse(&setting.value, &setting.place, transports)?;
             let timeless = |point: &PointPlan| point.network.paths.first().is_some_and(network::takes_no_time);
             if points.iter().any(timeless) {
                 let what = "traffic that never ends needs a path that takes time; give the network a rate or a delay";
@@ -167,7 +167,7 @@ impl Plan {
             cross: cross.transpose()?,
             seeds,
             expects,
-            arms,
+            contestants,
             draft,
         })
     }
@@ -181,7 +181,7 @@ impl Plan {
     /// Runs in all: points, contestants and seeds multiplied (contestants that race together run at once).
     #[must_use]
     pub fn run_count(&self) -> usize {
-        self.points.len() * self.seeds.len() * if self.together { 1 } else { self.arms.len() }
+        self.points.len() * self.seeds.len() * if self.together { 1 } else { self.contestants.len() }
     }
 
     /// What must be said beside the numbers: entries of a page that could not be used, and the like.
@@ -215,8 +215,8 @@ impl Plan {
             }
             if point.workload.messages.is_some() || point.workload.bulk.is_some() {
                 let most = crate::run::contest::BACKLOG as usize;
-                for arm in self.arms.iter().filter(|arm| arm.connections() > most) {
-                    add(format!("{}: messages and bulk transfers open {most} connections at most", arm.text));
+                for contestant in self.contestants.iter().filter(|contestant| contestant.connections() > most) {
+                    add(format!("{}: messages and bulk transfers open {most} connections at most", contestant.text));
                 }
             }
         }

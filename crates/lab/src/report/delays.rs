@@ -6,7 +6,7 @@ use super::parts::{self, PARTS};
 use super::svg::{self, Scale, escape, px, span};
 use super::times::versus_text;
 use super::{median_run, outcome};
-use crate::results::{Arm, Object, Point, Run};
+use crate::results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
 const WIDTH: f64 = 1040.0;
@@ -27,7 +27,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
 
 fn table(out: &mut String, point: &Point) {
     out.push_str("<h2>Delay of a message</h2>\n");
-    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
+    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
     let _ = writeln!(
         out,
         "<div class=\"scroll keep\"><table><thead><tr><th>contestant</th><th>median</th><th>95th<br>percentile</th>\
@@ -36,21 +36,21 @@ fn table(out: &mut String, point: &Point) {
         escape(first)
     );
     let best =
-        point.arms.iter().filter_map(|arm| arm.summary.object_p95_ms.mean).fold(f64::INFINITY, f64::min);
-    for arm in &point.arms {
-        let summary = &arm.summary;
+        point.contestants.iter().filter_map(|contestant| contestant.summary.object_p95_ms.mean).fold(f64::INFINITY, f64::min);
+    for contestant in &point.contestants {
+        let summary = &contestant.summary;
         let cell = |mean: Option<f64>| mean.map_or("–".to_owned(), span);
         let class = if summary.object_p95_ms.mean == Some(best) { " class=\"best\"" } else { "" };
-        let ratio = point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "object_p95_ms");
+        let ratio = point.comparisons.iter().find(|c| c.a == contestant.name && c.metric == "object_p95_ms");
         let ratio = ratio.map_or("<span class=\"unit\">1</span>".to_owned(), versus_text);
         let failed = match summary.object_p95_ms.failed {
             0 => "0".to_owned(),
-            n => format!("<span class=\"bad\">{n} of {}</span>", arm.runs.len()),
+            n => format!("<span class=\"bad\">{n} of {}</span>", contestant.runs.len()),
         };
         let _ = writeln!(
             out,
             "<tr><th>{}</th><td>{}</td><td{class}>{}</td><td>{}</td><td>{}</td><td>{ratio}</td><td>{}</td><td>{failed}</td></tr>",
-            svg::name(&arm.arm),
+            svg::name(&contestant.name),
             cell(summary.object_p50_ms.mean),
             cell(summary.object_p95_ms.mean),
             cell(summary.object_p99_ms.mean),
@@ -73,13 +73,13 @@ fn delays(run: &Run) -> impl Iterator<Item = f64> + '_ {
 /// For each contestant the share of its messages that took longer than a delay, both on logarithmic scales: the tail is
 /// what transports differ in.
 fn shares(out: &mut String, point: &Point) {
-    let sorted = |arm: &Arm| {
-        let mut all: Vec<f64> = arm.runs.iter().flat_map(delays).collect();
+    let sorted = |contestant: &Contestant| {
+        let mut all: Vec<f64> = contestant.runs.iter().flat_map(delays).collect();
         all.sort_unstable_by(f64::total_cmp);
         all
     };
-    let all: Vec<(&Arm, Vec<f64>)> =
-        point.arms.iter().map(|arm| (arm, sorted(arm))).filter(|(_, delays)| !delays.is_empty()).collect();
+    let all: Vec<(&Contestant, Vec<f64>)> =
+        point.contestants.iter().map(|contestant| (contestant, sorted(contestant))).filter(|(_, delays)| !delays.is_empty()).collect();
     let (low, high) = all.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), (_, delays)| {
         (low.min(delays[0]), high.max(delays[delays.len() - 1]))
     });
@@ -88,12 +88,12 @@ fn shares(out: &mut String, point: &Point) {
         return;
     }
     out.push_str("<h3>How many take longer</h3>\n<ul class=\"legend\">");
-    for (i, (arm, _)) in all.iter().enumerate() {
+    for (i, (contestant, _)) in all.iter().enumerate() {
         let colour = COLOURS[i % COLOURS.len()];
         let _ = write!(
             out,
             "<li><span class=\"key\" style=\"background:var(--{colour})\"></span>{}</li>",
-            svg::name(&arm.arm)
+            svg::name(&contestant.name)
         );
     }
     out.push_str("</ul>\n<figure>");
@@ -145,7 +145,7 @@ fn shares(out: &mut String, point: &Point) {
 }
 
 fn over_time(out: &mut String, point: &Point) {
-    let runs: Vec<(&Arm, &Run)> = point.arms.iter().filter_map(|arm| Some((arm, median_run(arm)?))).collect();
+    let runs: Vec<(&Contestant, &Run)> = point.contestants.iter().filter_map(|contestant| Some((contestant, median_run(contestant)?))).collect();
     if runs.iter().all(|(_, run)| run.objects.is_empty()) {
         return;
     }
@@ -162,15 +162,15 @@ fn over_time(out: &mut String, point: &Point) {
     let end =
         runs.iter().flat_map(|(_, run)| run.objects.iter().filter_map(|o| o.issued_ns)).max().unwrap_or(1);
     let x = Scale::new(0.0, end as f64 / 1e6, LEFT, WIDTH - LEFT - RIGHT);
-    for (arm, run) in runs {
+    for (contestant, run) in runs {
         let _ = writeln!(
             out,
             "<h3>{} <span class=\"meta\">seed {}{}</span></h3><figure>",
-            svg::name(&arm.arm),
+            svg::name(&contestant.name),
             run.seed,
             outcome(run)
         );
-        sticks(out, &arm.arm, run, &x);
+        sticks(out, &contestant.name, run, &x);
         out.push_str("</figure>\n");
     }
     out.push_str(

@@ -15,7 +15,7 @@ mod times;
 mod traffic;
 mod waterfall;
 
-use crate::results::{Arm, Outcome, Point, Race, Run, World};
+use crate::results::{Contestant, Outcome, Point, Race, Run, World};
 use std::fmt::Write;
 use svg::escape;
 
@@ -33,7 +33,7 @@ pub struct Framing<'a> {
 pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     let mut out = String::with_capacity(200_000);
     let title = race.points.first().map_or("A race".to_owned(), |point| {
-        let contestants: Vec<_> = point.arms.iter().map(|arm| arm.arm.as_str()).collect();
+        let contestants: Vec<_> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
         format!("{}: {}", point.workload.name, contestants.join(" · "))
     });
     let _ = write!(
@@ -148,10 +148,10 @@ fn factors(point: &Point) -> String {
 }
 
 fn circumstances(race: &Race, point: &Point) -> String {
-    let seeds = match point.arms.first().map(|arm| arm.runs.as_slice()) {
+    let seeds = match point.contestants.first().map(|contestant| contestant.runs.as_slice()) {
         Some([one]) => format!("1 run each, seed {}", one.seed),
         Some([first, .., last]) => {
-            let runs = point.arms[0].runs.len();
+            let runs = point.contestants[0].runs.len();
             format!("{runs} runs each, seeds {} to {}", first.seed, last.seed)
         }
         _ => "no runs".to_owned(),
@@ -169,8 +169,8 @@ fn circumstances(race: &Race, point: &Point) -> String {
 }
 
 /// The run that stands for the contestant.
-fn median_run(arm: &Arm) -> Option<&Run> {
-    arm.runs.iter().find(|run| run.seed == arm.median_seed).or_else(|| arm.runs.first())
+fn median_run(contestant: &Contestant) -> Option<&Run> {
+    contestant.runs.iter().find(|run| run.seed == contestant.median_seed).or_else(|| contestant.runs.first())
 }
 
 /// How many times as long as the quickest the slowest may be to share its time scale.

@@ -7,10 +7,10 @@ use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, points: &[Point]) {
     // Contestants may differ from point to point; columns are all there are, in order of appearance.
-    let mut arms: Vec<&str> = Vec::new();
-    for arm in points.iter().flat_map(|point| &point.arms) {
-        if !arms.contains(&arm.arm.as_str()) {
-            arms.push(&arm.arm);
+    let mut contestants: Vec<&str> = Vec::new();
+    for contestant in points.iter().flat_map(|point| &point.contestants) {
+        if !contestants.contains(&contestant.name.as_str()) {
+            contestants.push(&contestant.name);
         }
     }
     let mut factors: Vec<&str> = Vec::new();
@@ -23,8 +23,8 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
     for factor in &factors {
         let _ = write!(out, "<th class=\"left\">{}</th>", escape(factor));
     }
-    for arm in &arms {
-        let _ = write!(out, "<th>{}</th>", svg::name(arm));
+    for contestant in &contestants {
+        let _ = write!(out, "<th>{}</th>", svg::name(contestant));
     }
     out.push_str("</tr></thead><tbody>");
     for (i, point) in points.iter().enumerate() {
@@ -34,19 +34,19 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
             let cell = if column == 0 { format!("<a href=\"#p{i}\">{level}</a>") } else { level };
             let _ = write!(out, "<td class=\"left\">{cell}</td>");
         }
-        let best = point.arms.iter().filter_map(|arm| arm.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
-        for name in &arms {
-            let Some(arm) = point.arms.iter().find(|arm| arm.arm == *name) else {
+        let best = point.contestants.iter().filter_map(|contestant| contestant.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
+        for name in &contestants {
+            let Some(contestant) = point.contestants.iter().find(|contestant| contestant.name == *name) else {
                 out.push_str("<td>–</td>");
                 continue;
             };
-            let mean = arm.summary.page_ms.mean;
+            let mean = contestant.summary.page_ms.mean;
             let class = if mean == Some(best) { " class=\"best\"" } else { "" };
-            let failed = match arm.summary.page_ms.failed {
+            let failed = match contestant.summary.page_ms.failed {
                 0 => String::new(),
                 n => format!(" <span class=\"bad\">({n} failed)</span>"),
             };
-            let ratio = point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms");
+            let ratio = point.comparisons.iter().find(|c| c.a == contestant.name && c.metric == "page_ms");
             let ratio = ratio.map_or(String::new(), |ratio| {
                 format!("<br><span class=\"unit\">×</span> {}", versus_text(ratio))
             });

@@ -3,7 +3,7 @@
 
 use super::svg::{self, Scale, escape, figure, px};
 use crate::results::label::labels;
-use crate::results::{Arm, Point, SendDetail, Why};
+use crate::results::{Contestant, Point, SendDetail, Why};
 use std::fmt::Write;
 
 /// A part as it is drawn: name of its colour in the style sheet, label, meaning.
@@ -69,9 +69,9 @@ pub(super) fn legend(out: &mut String, present: [bool; 12]) {
 }
 
 /// Mean milliseconds of each part over the objects of all runs of which every part is known; `None` if that is none.
-fn means(arm: &Arm) -> Option<[f64; 12]> {
+fn means(contestant: &Contestant) -> Option<[f64; 12]> {
     let (mut sums, mut n) = ([0.0; 12], 0_u64);
-    for object in arm.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
+    for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
         let Some(why) = object.why.as_ref().filter(|why| why.is_whole()) else { continue };
         n += 1;
         for (sum, part) in sums.iter_mut().zip(values(why, object.send_detail.as_ref())) {
@@ -82,8 +82,8 @@ fn means(arm: &Arm) -> Option<[f64; 12]> {
 }
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    let known: Vec<(&Arm, [f64; 12])> =
-        point.arms.iter().filter_map(|arm| means(arm).map(|parts| (arm, parts))).collect();
+    let known: Vec<(&Contestant, [f64; 12])> =
+        point.contestants.iter().filter_map(|contestant| means(contestant).map(|parts| (contestant, parts))).collect();
     if known.is_empty() {
         return;
     }
@@ -106,7 +106,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         svg::line(out, "grid", (scale.at(*tick), 0.0), (scale.at(*tick), height - 20.0));
         svg::text(out, "mid", (scale.at(*tick), height - 6.0), &label);
     }
-    let names: Vec<&str> = known.iter().map(|(arm, _)| arm.arm.as_str()).collect();
+    let names: Vec<&str> = known.iter().map(|(contestant, _)| contestant.name.as_str()).collect();
     let names = labels(&names, 26);
     for (i, (_, parts)) in known.iter().enumerate() {
         let y = row * i as f64 + row / 2.0;
@@ -145,8 +145,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let _ = write!(out, "<th title=\"{}\">other</th>", small.collect::<Vec<_>>().join(", "));
     }
     out.push_str("<th>in all</th></tr></thead><tbody>");
-    for (arm, parts) in &known {
-        let _ = write!(out, "<tr><th>{}</th>", svg::name(&arm.arm));
+    for (contestant, parts) in &known {
+        let _ = write!(out, "<tr><th>{}</th>", svg::name(&contestant.name));
         for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
             let _ = write!(out, "<td>{}</td>", figure(*ms));
         }
@@ -155,7 +155,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         }
         let _ = write!(out, "<td>{}</td></tr>", figure(parts.iter().sum::<f64>()));
     }
-    let short: Vec<String> = point.arms.iter().filter_map(Arm::shortfall).collect();
+    let short: Vec<String> = point.contestants.iter().filter_map(Contestant::shortfall).collect();
     let over = match short.as_slice() {
         [] => "Over all delivered objects of all runs.".to_owned(),
         short => format!("Over the objects whose parts are known. {}.", escape(&short.join("; "))),

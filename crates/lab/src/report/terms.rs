@@ -3,7 +3,7 @@
 //! expected, and how to get the same again.
 
 use super::svg::{self, bytes, escape, figure};
-use crate::results::{Arm, Point, Race, Run};
+use crate::results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ pub(super) fn settings(out: &mut String, point: &Point) {
     let mut keys: Vec<&str> = HONEST.to_vec();
     keys.push("delack");
     let known: BTreeSet<&str> =
-        point.arms.iter().flat_map(|arm| arm.settings.keys().map(String::as_str)).collect();
+        point.contestants.iter().flat_map(|contestant| contestant.settings.keys().map(String::as_str)).collect();
     keys.retain(|key| known.contains(key));
     let rest: Vec<&str> = known.iter().copied().filter(|key| !keys.contains(key)).collect();
     if known.is_empty() {
@@ -48,12 +48,12 @@ pub(super) fn settings(out: &mut String, point: &Point) {
 
 fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("<div class=\"scroll\"><table><thead><tr><th>setting</th>");
-    for arm in &point.arms {
-        let _ = write!(out, "<th>{}</th>", svg::name(&arm.arm));
+    for contestant in &point.contestants {
+        let _ = write!(out, "<th>{}</th>", svg::name(&contestant.name));
     }
     out.push_str("</tr></thead><tbody>");
     for key in keys {
-        let values: Vec<Option<&String>> = point.arms.iter().map(|arm| arm.settings.get(*key)).collect();
+        let values: Vec<Option<&String>> = point.contestants.iter().map(|contestant| contestant.settings.get(*key)).collect();
         let differs = values.windows(2).any(|pair| pair[0] != pair[1]);
         let class = if differs { "differs" } else { "same" };
         let _ = write!(out, "<tr class=\"{class}\"><th>{}</th>", escape(key));
@@ -73,8 +73,8 @@ pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
         "<h2>What it took</h2>\n<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th>",
     );
-    for arm in &point.arms {
-        let _ = write!(out, "<th>{}</th>", svg::name(&arm.arm));
+    for contestant in &point.contestants {
+        let _ = write!(out, "<th>{}</th>", svg::name(&contestant.name));
     }
     out.push_str("</tr></thead><tbody>");
     let rows: [Row; 12] = [
@@ -93,8 +93,8 @@ pub(super) fn work(out: &mut String, point: &Point) {
     ];
     for (name, value, is_bytes) in rows {
         let _ = write!(out, "<tr><td>{name}</td>");
-        for arm in &point.arms {
-            let mean = mean(arm, value);
+        for contestant in &point.contestants {
+            let mean = mean(contestant, value);
             let _ = write!(out, "<td>{}</td>", if is_bytes { bytes(mean) } else { figure(mean) });
         }
         out.push_str("</tr>");
@@ -102,8 +102,8 @@ pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str("</tbody></table></div>\n");
 }
 
-fn mean(arm: &Arm, value: fn(&Run) -> f64) -> f64 {
-    arm.runs.iter().map(value).sum::<f64>() / arm.runs.len().max(1) as f64
+fn mean(contestant: &Contestant, value: fn(&Run) -> f64) -> f64 {
+    contestant.runs.iter().map(value).sum::<f64>() / contestant.runs.len().max(1) as f64
 }
 
 pub(super) fn expectations(out: &mut String, race: &Race) {

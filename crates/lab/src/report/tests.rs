@@ -122,7 +122,7 @@ fn stat(values: &[f64]) -> Stat {
     }
 }
 
-fn arm(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Arm {
+fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Contestant {
     let runs: Vec<Run> = (1..=runs).map(|seed| run(seed, objects, slow, paths)).collect();
     let ms = |pick: fn(&Run) -> Option<u64>| -> Vec<f64> {
         runs.iter().filter_map(pick).map(|ns| ns as f64 / 1e6).collect()
@@ -150,14 +150,14 @@ fn arm(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Arm {
         ("mss", "1460"),
     ];
     let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    Arm { arm: name.to_owned(), settings, median_seed: 2, runs, summary }
+    Contestant { name: name.to_owned(), settings, median_seed: 2, runs, summary }
 }
 
 fn point(objects: usize, runs: u64, paths: usize) -> Point {
-    let arms = vec![
-        arm("tcp", objects, 4, runs, paths),
-        arm("tcp:connections=6", objects, 3, runs, paths),
-        arm("sctp", objects, 2, runs, paths),
+    let contestants = vec![
+        contestant("tcp", objects, 4, runs, paths),
+        contestant("tcp:connections=6", objects, 3, runs, paths),
+        contestant("sctp", objects, 2, runs, paths),
     ];
     let versus = |a: &str, ratio: f64| Comparison {
         a: a.to_owned(),
@@ -179,7 +179,7 @@ fn point(objects: usize, runs: u64, paths: usize) -> Point {
             messages: false,
         },
         comparisons: vec![versus("tcp:connections=6", 0.81), versus("sctp", 0.64)],
-        arms,
+        contestants,
     }
 }
 
@@ -284,15 +284,15 @@ fn three_hundred_objects_stay_small_and_complete() {
 fn a_failover_is_marked() {
     let mut race = race(vec![point(8, 4, 2)]);
     race.plan["fail"] = serde_json::json!([{"path": "1", "at": "300ms", "for": "400ms"}]);
-    for run in race.points[0].arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+    for run in race.points[0].contestants.iter_mut().flat_map(|contestant| &mut contestant.runs) {
         (run.declared_failed_ns, run.failover_ns, run.restored_ns) =
             (Some(200 * MS), Some(212 * MS), Some(321 * MS));
         let event = |at_ns, state| PathEvent { path: 1, at_ns, state, by: Side::Server, connection: 49152 };
         run.path_events = vec![event(500 * MS, PathState::Failed), event(900 * MS, PathState::Active)];
     }
-    for arm in &mut race.points[0].arms {
-        arm.summary.failover_ms = stat(&[212.0, 212.0]);
-        arm.summary.restored_ms = stat(&[321.0, 321.0]);
+    for contestant in &mut race.points[0].contestants {
+        contestant.summary.failover_ms = stat(&[212.0, 212.0]);
+        contestant.summary.restored_ms = stat(&[321.0, 321.0]);
     }
     race.points[0].failure_ns = Some(300 * MS);
     let html = page("failover", &race);
@@ -318,14 +318,14 @@ fn a_failover_is_marked() {
 #[test]
 fn like_labels_of_a_path_do_not_cover_each_other() {
     let mut race = race(vec![point(8, 4, 2)]);
-    let arms = race.points[0].arms.len();
-    for run in race.points[0].arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+    let contestants = race.points[0].contestants.len();
+    for run in race.points[0].contestants.iter_mut().flat_map(|contestant| &mut contestant.runs) {
         let state = PathState::PotentiallyFailed;
         let event = |at| PathEvent { path: 1, at_ns: at * MS, state, by: Side::Server, connection: 49152 };
         run.path_events = vec![event(300), event(310), event(900)];
     }
     let html = page("labels", &race);
-    assert_eq!(html.matches(">may have failed<").count(), 2 * arms);
+    assert_eq!(html.matches(">may have failed<").count(), 2 * contestants);
 }
 
 #[test]
@@ -345,15 +345,15 @@ fn means_over_some_of_the_objects_say_so() {
     let mut race = race(vec![point(12, 3, 1)]);
     let whole = page("whole", &race);
     assert!(whole.contains("Over all delivered objects of all runs."));
-    let arm = &mut race.points[0].arms[0];
-    let before = crate::verdict::mean_parts(arm).expect("known");
-    let (run, name) = (&mut arm.runs[0], arm.arm.clone());
+    let contestant = &mut race.points[0].contestants[0];
+    let before = crate::verdict::mean_parts(contestant).expect("known");
+    let (run, name) = (&mut contestant.runs[0], contestant.name.clone());
     // Counted as nothing they would pull every mean down.
     run.objects[1].why = Some(Why { send_ns: None, ..run.objects[1].why.expect("known") });
     run.objects[2].why = None;
-    let objects: usize = arm.runs.iter().map(|run| run.objects.len()).sum();
+    let objects: usize = contestant.runs.iter().map(|run| run.objects.len()).sum();
     let told = format!("{name}: where time went is known for {} of {objects} delivered objects", objects - 2);
-    let kept = crate::verdict::mean_parts(arm).expect("known");
+    let kept = crate::verdict::mean_parts(contestant).expect("known");
     assert!((kept[8] - before[8]).abs() < 0.2 * before[8], "the wire's: {} and {}", kept[8], before[8]);
     assert!(page("some", &race).contains(&svg::escape(&told)));
     let shown = crate::table::render(&race, crate::table::Style::default());
@@ -364,11 +364,11 @@ fn means_over_some_of_the_objects_say_so() {
 #[test]
 fn holes_in_the_results_are_survived() {
     let mut race = race(vec![point(12, 3, 1)]);
-    let arms = &mut race.points[0].arms;
+    let contestants = &mut race.points[0].contestants;
     // Nothing finished; why unknown; an object never issued, one failed.
-    arms[0].summary = Summary::default();
-    arms[0].summary.page_ms.failed = 3;
-    for run in &mut arms[0].runs {
+    contestants[0].summary = Summary::default();
+    contestants[0].summary.page_ms.failed = 3;
+    for run in &mut contestants[0].runs {
         run.outcome = Outcome::Deadline;
         (run.page_ns, run.limit_ns) = (None, None);
         for object in &mut run.objects {
@@ -379,17 +379,17 @@ fn holes_in_the_results_are_survived() {
         run.objects[4].delivered_ns = None;
         run.objects[4].failure = Some("no progress within the timeout".to_owned());
     }
-    arms[1].runs.clear();
-    arms[2].runs.iter_mut().for_each(|run| run.series = Series::default());
+    contestants[1].runs.clear();
+    contestants[2].runs.iter_mut().for_each(|run| run.series = Series::default());
     let html = page("holes", &race);
     assert!(html.contains("3 of 3") && html.contains("no progress"));
 
     page("nothing", &self::race(Vec::new()));
     let mut bare = point(1, 1, 1);
-    bare.arms.truncate(1);
+    bare.contestants.truncate(1);
     page("one", &self::race(vec![bare]));
     let mut empty = point(1, 1, 1);
-    empty.arms.clear();
+    empty.contestants.clear();
     page("no-arms", &self::race(vec![empty]));
 }
 
@@ -399,13 +399,13 @@ fn names_from_files_are_never_markup() {
     let evil = "</style><script src=x>&\"'";
     race.points[0].workload.name = evil.to_owned();
     race.points[0].network = evil.to_owned();
-    race.points[0].arms[0].arm = evil.to_owned();
+    race.points[0].contestants[0].name = evil.to_owned();
     race.warnings.push(evil.to_owned());
-    for run in &mut race.points[0].arms[0].runs {
+    for run in &mut race.points[0].contestants[0].runs {
         run.objects[1].name = evil.to_owned();
         run.objects[1].failure = Some(evil.to_owned());
     }
-    race.points[0].arms[0].settings.insert(evil.to_owned(), evil.to_owned());
+    race.points[0].contestants[0].settings.insert(evil.to_owned(), evil.to_owned());
     race.plan = serde_json::json!({ evil: evil });
     let html = html(&race, &Framing { command: evil, verdicts: &[evil.to_owned()] });
     assert!(!html.contains("<script") && html.matches("</style>").count() == 1);

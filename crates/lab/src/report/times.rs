@@ -2,7 +2,7 @@
 //! the median, every run, and the limit, all on one scale; figures beside.
 
 use super::svg::{self, Scale, escape, figure, px, span, time_labels};
-use crate::results::{Arm, Comparison, Point};
+use crate::results::{Contestant, Comparison, Point};
 use std::fmt::Write;
 
 const WIDTH: f64 = 420.0;
@@ -11,17 +11,17 @@ const ROW: f64 = 46.0;
 pub(super) fn render(out: &mut String, point: &Point) {
     let whole = point.workload.whole();
     let _ = writeln!(out, "<h2>{} time</h2>", capital(whole));
-    let pages = |arm: &Arm| -> Vec<f64> {
-        arm.runs.iter().filter_map(|r| r.page_ns).map(|ns| ns as f64 / 1e6).collect()
+    let pages = |contestant: &Contestant| -> Vec<f64> {
+        contestant.runs.iter().filter_map(|r| r.page_ns).map(|ns| ns as f64 / 1e6).collect()
     };
     let limits: Vec<f64> = point
-        .arms
+        .contestants
         .iter()
-        .flat_map(|arm| &arm.runs)
+        .flat_map(|contestant| &contestant.runs)
         .filter_map(|r| r.limit_ns)
         .map(|ns| ns as f64 / 1e6)
         .collect();
-    let values: Vec<f64> = point.arms.iter().flat_map(pages).chain(limits.iter().copied()).collect();
+    let values: Vec<f64> = point.contestants.iter().flat_map(pages).chain(limits.iter().copied()).collect();
     let Some(high) = values.iter().copied().reduce(f64::max) else {
         out.push_str("<p>No run finished.</p>\n");
         return;
@@ -31,8 +31,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
     let scale = Scale::new((low - pad).max(0.0), high + pad, 6.0, WIDTH - 12.0);
     let limit = svg_mean(&limits);
 
-    let first = point.arms.first().map_or("", |arm| arm.arm.as_str());
-    let rivals = point.arms.len() > 1;
+    let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
+    let rivals = point.contestants.len() > 1;
     let versus = if rivals {
         format!("<th>ratio to {}<br><span class=\"unit\">95 % interval</span></th>", escape(first))
     } else {
@@ -45,30 +45,30 @@ pub(super) fn render(out: &mut String, point: &Point) {
         "</th><th>mean<br><span class=\"unit\">95 % interval</span></th><th>median</th><th>95th<br>percentile</th>\
          <th>times<br>the limit</th>{versus}<th>failed<br>runs</th></tr></thead><tbody>"
     );
-    let best = point.arms.iter().filter_map(|arm| arm.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
-    for arm in &point.arms {
-        let stat = &arm.summary.page_ms;
-        let _ = write!(out, "<tr><th>{}</th><td class=\"plot\">", svg::name(&arm.arm));
-        row(out, (arm, whole), &pages(arm), &scale, limit);
+    let best = point.contestants.iter().filter_map(|contestant| contestant.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
+    for contestant in &point.contestants {
+        let stat = &contestant.summary.page_ms;
+        let _ = write!(out, "<tr><th>{}</th><td class=\"plot\">", svg::name(&contestant.name));
+        row(out, (contestant, whole), &pages(contestant), &scale, limit);
         let mean = stat.mean.map_or("–".to_owned(), span);
         let class = if stat.mean == Some(best) && rivals { " class=\"best\"" } else { "" };
         let interval = stat.ci95.map_or("–".to_owned(), |[low, high]| svg::interval(low, high));
-        let ratio = point.comparisons.iter().find(|c| c.a == arm.arm && c.metric == "page_ms");
+        let ratio = point.comparisons.iter().find(|c| c.a == contestant.name && c.metric == "page_ms");
         let ratio = match (rivals, ratio) {
             (false, _) => String::new(),
             (true, Some(ratio)) => format!("<td>{}</td>", versus_text(ratio)),
-            (true, None) => format!("<td class=\"unit\">{}</td>", if arm.arm == first { "1" } else { "–" }),
+            (true, None) => format!("<td class=\"unit\">{}</td>", if contestant.name == first { "1" } else { "–" }),
         };
         let failed = match stat.failed {
             0 => "0".to_owned(),
-            n => format!("<span class=\"bad\">{n} of {}</span>", arm.runs.len()),
+            n => format!("<span class=\"bad\">{n} of {}</span>", contestant.runs.len()),
         };
         let _ = writeln!(
             out,
             "</td><td{class}>{mean}<br><span class=\"unit\">{interval}</span></td><td>{}</td><td>{}</td><td>{}</td>{ratio}<td>{failed}</td></tr>",
             stat.median.map_or("–".to_owned(), span),
             stat.p95.map_or("–".to_owned(), span),
-            arm.summary.limit_ratio.mean.map_or("–".to_owned(), |x| format!("{x:.2}")),
+            contestant.summary.limit_ratio.mean.map_or("–".to_owned(), |x| format!("{x:.2}")),
         );
     }
     out.push_str("</tbody></table></div>\n");
@@ -100,8 +100,8 @@ fn axis(out: &mut String, scale: &Scale, limit: Option<f64>, whole: &str) {
     out.push_str("</svg>");
 }
 
-fn row(out: &mut String, (arm, whole): (&Arm, &str), pages: &[f64], scale: &Scale, limit: Option<f64>) {
-    let label = format!("{whole} times of {}", arm.arm);
+fn row(out: &mut String, (contestant, whole): (&Contestant, &str), pages: &[f64], scale: &Scale, limit: Option<f64>) {
+    let label = format!("{whole} times of {}", contestant.name);
     svg::open(out, WIDTH, ROW, &label);
     for tick in scale.ticks(5) {
         svg::line(out, "grid", (scale.at(tick), 0.0), (scale.at(tick), ROW));
@@ -114,7 +114,7 @@ fn row(out: &mut String, (arm, whole): (&Arm, &str), pages: &[f64], scale: &Scal
         let _ = write!(strokes, "M{} 31V41", px(scale.at(*page)));
     }
     let _ = write!(out, r#"<path class="rug" d="{strokes}"/>"#);
-    let stat = &arm.summary.page_ms;
+    let stat = &contestant.summary.page_ms;
     let middle = 17.0;
     if let Some([low, high]) = stat.ci95 {
         svg::line(out, "ci", (scale.at(low), middle), (scale.at(high), middle));
@@ -130,7 +130,7 @@ fn row(out: &mut String, (arm, whole): (&Arm, &str), pages: &[f64], scale: &Scal
 
 /// The other times of a contestant, in a small table.
 fn others(out: &mut String, point: &Point) {
-    let failover = point.arms.iter().any(|arm| point.met_failure(arm).next().is_some());
+    let failover = point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some());
     out.push_str(
         "<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th><th>response time<br>of an object</th>\
          <th>time to<br>first byte</th><th>connection<br>set-up</th><th>goodput</th>",
@@ -142,8 +142,8 @@ fn others(out: &mut String, point: &Point) {
         );
     }
     out.push_str("</tr></thead><tbody>");
-    for arm in &point.arms {
-        let summary = &arm.summary;
+    for contestant in &point.contestants {
+        let summary = &contestant.summary;
         let cell = |mean: Option<f64>| mean.map_or("–".to_owned(), span);
         let goodput = summary
             .goodput_bps
@@ -152,7 +152,7 @@ fn others(out: &mut String, point: &Point) {
         let _ = write!(
             out,
             "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{goodput}</td>",
-            svg::name(&arm.arm),
+            svg::name(&contestant.name),
             cell(summary.object_ms.mean),
             cell(summary.first_byte_ms.mean),
             cell(summary.connect_ms.mean),

@@ -4,7 +4,7 @@
 
 use super::svg::{self, Scale, figure, px, span};
 use super::{end_ns, median_run, shared_end};
-use crate::results::{Arm, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
+use crate::results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
 use std::fmt::Write;
@@ -14,10 +14,10 @@ const LEFT: f64 = 118.0;
 const HEIGHT: f64 = 74.0;
 
 pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
-    let runs: Vec<(&Arm, &Run)> = point
-        .arms
+    let runs: Vec<(&Contestant, &Run)> = point
+        .contestants
         .iter()
-        .filter_map(|arm| Some((arm, median_run(arm)?)))
+        .filter_map(|contestant| Some((contestant, median_run(contestant)?)))
         .filter(|(_, run)| run.series.bucket_ns > 0 && !run.series.paths.is_empty())
         .collect();
     if runs.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
     };
     let down = peak(|run| run.series.paths.iter().map(|path| &path.down).collect());
     let up = peak(|run| run.series.paths.iter().map(|path| &path.up).collect());
-    for (arm, run) in runs {
+    for (contestant, run) in runs {
         let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
         let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
@@ -55,7 +55,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         let _ = writeln!(
             out,
             "<h3>{} <span class=\"meta\">seed {}{own}{failover}</span></h3>",
-            svg::name(&arm.arm),
+            svg::name(&contestant.name),
             run.seed
         );
         out.push_str("<figure>");
@@ -65,7 +65,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
     let _ = writeln!(
         out,
         "<p class=\"note\">Rates over {:.0} ms, IP headers included. A gap between sent and arrived is loss or queue.</p>",
-        point.arms.iter().find_map(median_run).map_or(100.0, |run| run.series.bucket_ns as f64 / 1e6)
+        point.contestants.iter().find_map(median_run).map_or(100.0, |run| run.series.bucket_ns as f64 / 1e6)
     );
 }
 

@@ -20,7 +20,7 @@ const BLOCK: usize = 60;
 pub(super) fn render(out: &mut String, point: &Point) {
     let whole = point.workload.whole();
     let runs: Vec<(&str, &Run)> =
-        point.arms.iter().filter_map(|arm| median_run(arm).map(|run| (arm.arm.as_str(), run))).collect();
+        point.contestants.iter().filter_map(|contestant| median_run(contestant).map(|run| (contestant.name.as_str(), run))).collect();
     if runs.iter().all(|(_, run)| run.objects.is_empty()) {
         return;
     }
@@ -132,9 +132,9 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale) {
         let at = |ns: u64| scale.at(ns as f64 / 1e6);
         let Some(delivered) = object.delivered_ns else {
             let x = at(issued);
-            let arm = (row * 0.35).min(4.0);
+            let contestant = (row * 0.35).min(4.0);
             let middle = i as f64 * row + row / 2.0;
-            for (dx, dy) in [(arm, arm), (arm, -arm)] {
+            for (dx, dy) in [(contestant, contestant), (contestant, -contestant)] {
                 let _ = write!(
                     undelivered,
                     "M{} {}L{} {}",

@@ -1,8 +1,8 @@
 //! Of how many objects it is known where their time went.
 
-use super::{Arm, Why};
+use super::{Contestant, Why};
 
-impl Arm {
+impl Contestant {
     /// Of how many of the delivered objects of all runs every part is known, and how many there are.
     #[must_use]
     pub fn coverage(&self) -> (u64, u64) {
@@ -19,6 +19,6 @@ impl Arm {
         let (known, all) = self.coverage();
         let partial = known > 0 && known < all;
         partial
-            .then(|| format!("{}: where time went is known for {known} of {all} delivered objects", self.arm))
+            .then(|| format!("{}: where time went is known for {known} of {all} delivered objects", self.name))
     }
 }

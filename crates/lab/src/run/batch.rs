@@ -6,7 +6,7 @@
 
 use super::one::{self, Scenario};
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
-use crate::results::{Arm, Comparison, Host, Point, Race, Run, SCHEMA, Workload, World};
+use crate::results::{Contestant, Comparison, Host, Point, Race, Run, SCHEMA, Workload, World};
 use crate::stats::metrics;
 use anabranch_base::time::nanos;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +42,7 @@ pub struct Options<'a> {
 struct Job {
     point: usize,
     /// Index of the contestant; `None` when they all share the network.
-    arm: Option<usize>,
+    contestant: Option<usize>,
     seed: u64,
 }
 
@@ -77,13 +77,13 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             "iptables loses packets of real kernels only: add --world emulated, or leave it to the link";
         return Err(PlanError::at("--loss-by", what));
     }
-    if let Some(arm) = plan.arms.iter().find(|arm| arm.transport.is_kernels()) {
-        return Err(PlanError::at(&arm.place, "is a protocol of real kernels: add --world emulated"));
+    if let Some(contestant) = plan.contestants.iter().find(|contestant| contestant.transport.is_kernels()) {
+        return Err(PlanError::at(&contestant.place, "is a protocol of real kernels: add --world emulated"));
     }
-    for arm in &plan.arms {
-        if let Some(foreign) = &arm.foreign {
-            let what = format!("{} (or a real kernel's own: add --world emulated)", foreign.refusal);
-            return Err(PlanError::at(&arm.place, what));
+    for contestant in &plan.contestants {
+        if let Some(kernel_cc) = &contestant.kernel_cc {
+            let what = format!("{} (or a real kernel's own: add --world emulated)", kernel_cc.refusal);
+            return Err(PlanError::at(&contestant.place, what));
         }
     }
     Ok(())
@@ -148,21 +148,21 @@ pub fn race_in(
 fn jobs(plan: &Plan) -> Vec<Job> {
     let mut jobs = Vec::with_capacity(plan.run_count());
     for point in 0..plan.points.len() {
-        let arms: Vec<Option<usize>> =
-            if plan.together { vec![None] } else { (0..plan.arms.len()).map(Some).collect() };
-        for arm in arms {
-            jobs.extend(plan.seeds.iter().map(|&seed| Job { point, arm, seed }));
+        let contestants: Vec<Option<usize>> =
+            if plan.together { vec![None] } else { (0..plan.contestants.len()).map(Some).collect() };
+        for contestant in contestants {
+            jobs.extend(plan.seeds.iter().map(|&seed| Job { point, contestant, seed }));
         }
     }
     jobs
 }
 
 fn perform(plan: &Plan, job: &Job, run: &Perform<'_>) -> Result<Vec<Run>, String> {
-    let scenario = scenario(plan, job.point, job.arm, job.seed);
+    let scenario = scenario(plan, job.point, job.contestant, job.seed);
     let replay = || {
-        let arm = job.arm.map_or("together".to_owned(), |arm| plan.arms[arm].text.clone());
+        let contestant = job.contestant.map_or("together".to_owned(), |contestant| plan.contestants[contestant].text.clone());
         let factors = plan.points[job.point].factors.iter().map(|(key, level)| format!(", {key} {level}"));
-        format!("{arm}, seed {}{}", job.seed, factors.collect::<String>())
+        format!("{contestant}, seed {}{}", job.seed, factors.collect::<String>())
     };
     match catch_unwind(AssertUnwindSafe(|| run(&scenario, job.point))) {
         Ok(Ok(runs)) => Ok(runs),
@@ -173,41 +173,41 @@ fn perform(plan: &Plan, job: &Job, run: &Perform<'_>) -> Result<Vec<Run>, String
 
 /// One world of the plan.
 #[must_use]
-pub fn scenario(plan: &Plan, point: usize, arm: Option<usize>, seed: u64) -> Scenario<'_> {
-    let arms = match arm {
-        Some(arm) => vec![&plan.arms[arm]],
-        None => plan.arms.iter().collect(),
+pub fn scenario(plan: &Plan, point: usize, contestant: Option<usize>, seed: u64) -> Scenario<'_> {
+    let contestants = match contestant {
+        Some(contestant) => vec![&plan.contestants[contestant]],
+        None => plan.contestants.iter().collect(),
     };
-    Scenario { point: &plan.points[point], arms, cross: plan.cross.as_ref(), seed }
+    Scenario { point: &plan.points[point], contestants, cross: plan.cross.as_ref(), seed }
 }
 
 fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
     let mut results = results.into_iter();
     let mut points = Vec::with_capacity(plan.points.len());
     for planned in &plan.points {
-        let mut by_arm: Vec<Vec<Run>> = plan.arms.iter().map(|_| Vec::new()).collect();
+        let mut by_arm: Vec<Vec<Run>> = plan.contestants.iter().map(|_| Vec::new()).collect();
         if plan.together {
             for runs in results.by_ref().take(plan.seeds.len()) {
-                for (arm, run) in by_arm.iter_mut().zip(runs) {
-                    arm.push(run);
+                for (contestant, run) in by_arm.iter_mut().zip(runs) {
+                    contestant.push(run);
                 }
             }
         } else {
-            for arm in &mut by_arm {
-                arm.extend(results.by_ref().take(plan.seeds.len()).flatten());
+            for contestant in &mut by_arm {
+                contestant.extend(results.by_ref().take(plan.seeds.len()).flatten());
             }
         }
         let messages = planned.workload.messages.is_some();
         // The run that stands for all is the median by what the workload is about.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
         let open_loop = planned.workload.arrivals.is_some();
-        let arms: Vec<Arm> = plan
-            .arms
+        let contestants: Vec<Contestant> = plan
+            .contestants
             .iter()
             .zip(by_arm)
-            .map(|(arm, runs)| Arm {
-                arm: arm.text.clone(),
-                settings: arm.policy(open_loop).map(|policy| arm.settings(&policy)).unwrap_or_default(),
+            .map(|(contestant, runs)| Contestant {
+                name: contestant.text.clone(),
+                settings: contestant.policy(open_loop).map(|policy| contestant.settings(&policy)).unwrap_or_default(),
                 median_seed: metrics::median_seed(&runs, metric),
                 summary: metrics::summarise(&runs),
                 runs,
@@ -224,8 +224,8 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
                 deadline_ns: Some(nanos(planned.workload.deadline)),
                 messages,
             },
-            comparisons: comparisons(&arms),
-            arms,
+            comparisons: comparisons(&contestants),
+            contestants,
         });
     }
     let expectations = points
@@ -268,13 +268,13 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     text
 }
 
-fn comparisons(arms: &[Arm]) -> Vec<Comparison> {
-    let Some((first, others)) = arms.split_first() else { return Vec::new() };
+fn comparisons(contestants: &[Contestant]) -> Vec<Comparison> {
+    let Some((first, others)) = contestants.split_first() else { return Vec::new() };
     let mut comparisons = Vec::new();
     for other in others {
         for metric in metrics::COMPARED {
             let sides =
-                ((other.arm.as_str(), other.runs.as_slice()), (first.arm.as_str(), first.runs.as_slice()));
+                ((other.name.as_str(), other.runs.as_slice()), (first.name.as_str(), first.runs.as_slice()));
             comparisons.push(metrics::compare(sides.0, sides.1, metric));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::host;
 use super::topology::Lane;
-use crate::plan::{Arm, Cross, Workload};
+use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::bulk::{self, Bulk};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::mapping::{Policy, Think};
@@ -52,25 +52,25 @@ pub struct Job {
 pub async fn start(
     network: &Network,
     lane: &Lane,
-    arm: &Arm,
+    contestant: &Contestant,
     workload: &Workload,
 ) -> Result<Contest, String> {
-    let job = job(arm, workload)?;
+    let job = job(contestant, workload)?;
     let recorder = Recorder::new();
     for node in lane.servers.iter().chain([&lane.client]) {
-        network.processing_cost(*node, arm.cost);
+        network.processing_cost(*node, contestant.cost);
     }
     let mut servers = Vec::new();
     for node in &lane.servers {
         let world = network.world(*node);
-        let host = host::start(world.clone(), arm, true).await?;
+        let host = host::start(world.clone(), contestant, true).await?;
         let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);
     }
     let world = network.world(lane.client);
-    let client = host::start(world.clone(), arm, false).await?;
-    let targets = lane.server_addresses.iter().map(|own| host::server(arm, own, PORT)).collect();
+    let client = host::start(world.clone(), contestant, false).await?;
+    let targets = lane.server_addresses.iter().map(|own| host::server(contestant, own, PORT)).collect();
     let task = load(world, client.connector(targets), &job, recorder.clone());
     Ok(Contest { client, servers, recorder, task })
 }
@@ -124,12 +124,12 @@ pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result
 
 /// The bulk transfer of a workload, if it is one.
 #[must_use]
-pub fn bulk_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Bulk> {
+pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) -> Option<Bulk> {
     let size = workload.bulk.filter(|_| workload.messages.is_none())?;
     let message_size = workload.message_size.unwrap_or(MESSAGE_SIZE);
     Some(Bulk {
         bytes: size,
-        message_size: message_size.min(arm.engine.largest_message().unwrap_or(u64::MAX)) as usize,
+        message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
         // One that carries nothing would be an object that is delivered before it begins.
         connections: policy.connections.min(BACKLOG as usize).min(size.max(1) as usize),
         deadline: policy.deadline,
@@ -138,31 +138,31 @@ pub fn bulk_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Bulk> 
 }
 
 /// The messages of a workload, if it is made of them.
-fn messages_of(arm: &Arm, policy: &Policy, workload: &Workload) -> Option<Messages> {
+fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) -> Option<Messages> {
     let flow = workload.messages?;
     // A frame of its own around each write.
-    let largest = arm.engine.largest_message().unwrap_or(u64::MAX).saturating_sub(64);
+    let largest = contestant.engine.largest_message().unwrap_or(u64::MAX).saturating_sub(64);
     Some(Messages {
         interval: flow.interval,
         size: flow.size as usize,
         count: flow.count,
-        connections: arm.connections().min(BACKLOG as usize),
+        connections: contestant.connections().min(BACKLOG as usize),
         bulk: workload.bulk.unwrap_or(0),
         bulk_write: workload.message_size.unwrap_or(MESSAGE_SIZE).min(largest) as usize,
-        delivery: arm.delivery,
+        delivery: contestant.delivery,
         deadline: policy.deadline,
     })
 }
 
-/// How an arm's client fetches a workload.
+/// How a contestant's client fetches a workload.
 ///
 /// # Errors
-/// One line when the arm's keys contradict the workload.
-pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
-    let policy = arm.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
+/// One line when the contestant's keys contradict the workload.
+pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy, String> {
+    let policy = contestant.policy(workload.arrivals.is_some()).map_err(|error| error.to_string())?;
     Ok(Policy {
         think: if workload.think { Think::Recorded } else { Think::None },
-        arrivals: workload.issue_times(arm.streams()),
+        arrivals: workload.issue_times(contestant.streams()),
         timeout: workload.timeout,
         deadline: Some(workload.deadline),
         keep_origins: workload.keep_origins,
@@ -172,16 +172,16 @@ pub fn policy_of(arm: &Arm, workload: &Workload) -> Result<Policy, String> {
     })
 }
 
-/// What the client of an arm is to fetch, and how.
+/// What the client of a contestant is to fetch, and how.
 ///
 /// # Errors
-/// One line when the arm's keys contradict the workload.
-pub fn job(arm: &Arm, workload: &Workload) -> Result<Job, String> {
-    let policy = policy_of(arm, workload)?;
+/// One line when the contestant's keys contradict the workload.
+pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> {
+    let policy = policy_of(contestant, workload)?;
     Ok(Job {
         page: Rc::new((*workload.page).clone()),
-        bulk: bulk_of(arm, &policy, workload),
-        messages: messages_of(arm, &policy, workload),
+        bulk: bulk_of(contestant, &policy, workload),
+        messages: messages_of(contestant, &policy, workload),
         policy,
         options: serve::Options {
             service_time: workload.server_time,

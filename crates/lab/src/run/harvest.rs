@@ -6,7 +6,7 @@ use super::{bound, failover, traffic};
 use crate::attribution::{self, Attributed};
 use crate::limit::Item;
 use crate::plan::workload::BESIDE;
-use crate::plan::{Arm, PointPlan};
+use crate::plan::{Contestant, PointPlan};
 use crate::results::{Events, Object, Outcome, PathEvent, PathState, Run, Side};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, time::nanos};
@@ -24,19 +24,19 @@ pub type Named = (String, u64);
 /// The run of one contestant.
 ///
 /// # Errors
-/// One line when the arm contradicts the workload (found before any run).
+/// One line when the contestant contradicts the workload (found before any run).
 pub fn run(
     built: &Built,
     lane: &Lane,
     contest: &Contest,
     fetched: &Fetched,
     passages: &[Passage],
-    (point, arm, seed): (&PointPlan, &Arm, u64),
+    (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
     // What a result says of the settings is what the contestant's engines had.
     for host in std::iter::once(&contest.client).chain(&contest.servers) {
-        let other = host.settings().is_some_and(|settings| !settings.same(&*arm.engine));
-        assert!(!other, "the engine of {} runs with other settings", arm.text);
+        let other = host.settings().is_some_and(|settings| !settings.same(&*contestant.engine));
+        assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();
     let client = contest.client.take_trace();
@@ -45,7 +45,7 @@ pub fn run(
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
     let why = attribution::attribute(&record, &client, &served);
-    let (named, items) = objects_of(point, arm)?;
+    let (named, items) = objects_of(point, contestant)?;
     let objects: Vec<Object> = named
         .into_iter()
         .enumerate()
@@ -99,13 +99,13 @@ pub fn run(
     })
 }
 
-/// The objects of a point for an arm, in the order of the page, and the same in terms of the limit.
-pub fn objects_of(point: &PointPlan, arm: &Arm) -> Result<(Vec<Named>, Vec<Item>), String> {
+/// The objects of a point for a contestant, in the order of the page, and the same in terms of the limit.
+pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Named>, Vec<Item>), String> {
     let workload = &point.workload;
-    let policy = contest::policy_of(arm, workload)?;
-    let Some(bulk) = contest::bulk_of(arm, &policy, workload) else {
+    let policy = contest::policy_of(contestant, workload)?;
+    let Some(bulk) = contest::bulk_of(contestant, &policy, workload) else {
         let named = workload.page.objects.iter().map(|object| (object.name.clone(), object.body));
-        return Ok((named.collect(), bound::items(workload, arm.streams())));
+        return Ok((named.collect(), bound::items(workload, contestant.streams())));
     };
     let count = bulk.connections.max(1) as u64;
     // As the transfer divides them: the first take the rest, a byte each.

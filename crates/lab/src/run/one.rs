@@ -2,7 +2,7 @@
 
 use super::contest::{self, Contest};
 use super::{harvest, topology};
-use crate::plan::{Arm, Cross, PointPlan};
+use crate::plan::{Contestant, Cross, PointPlan};
 use crate::results::Run;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -18,7 +18,7 @@ pub struct Scenario<'a> {
     /// Network and workload.
     pub point: &'a PointPlan,
     /// The contestants that share it; mostly one.
-    pub arms: Vec<&'a Arm>,
+    pub contestants: Vec<&'a Contestant>,
     /// Background traffic.
     pub cross: Option<&'a Cross>,
     /// The seed.
@@ -29,7 +29,7 @@ pub struct Scenario<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
     /// Index of the contestant in the scenario.
-    pub arm: usize,
+    pub contestant: usize,
     /// The host: `client`, `server`, `server-2`, ….
     pub host: String,
     /// The pcapng file.
@@ -42,7 +42,7 @@ pub struct Kept {
     /// Which point.
     pub point: usize,
     /// Which contestant of the plan.
-    pub arm: usize,
+    pub contestant: usize,
     /// Which seed.
     pub seed: u64,
     /// The host: `client` or `server`.
@@ -92,7 +92,7 @@ pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), Str
 fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Captured>), String> {
     let workload = &scenario.point.workload;
     let servers = if workload.keep_origins { workload.page.hosts.len().max(1) } else { 1 };
-    let lanes = scenario.arms.len() + usize::from(scenario.cross.is_some());
+    let lanes = scenario.contestants.len() + usize::from(scenario.cross.is_some());
     let built = topology::build(&scenario.point.network, lanes, servers, scenario.seed)?;
     let network = &built.network;
     network.record_passages();
@@ -103,10 +103,10 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
     }
     let main = async {
         let mut contests: Vec<Contest> = Vec::new();
-        for (lane, arm) in built.lanes.iter().zip(&scenario.arms) {
-            contests.push(contest::start(network, lane, arm, workload).await?);
+        for (lane, contestant) in built.lanes.iter().zip(&scenario.contestants) {
+            contests.push(contest::start(network, lane, contestant, workload).await?);
         }
-        if let (Some(cross), Some(lane)) = (scenario.cross, built.lanes.get(scenario.arms.len())) {
+        if let (Some(cross), Some(lane)) = (scenario.cross, built.lanes.get(scenario.contestants.len())) {
             contest::background(network, lane, cross).await?;
         }
         let mut fetched: Vec<Fetched> = Vec::new();
@@ -120,10 +120,10 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
     let (contests, fetched) = ended(network.run(main, guard))??;
     let passages = network.take_passages();
     let mut runs = Vec::new();
-    for (((lane, arm), contest), fetched) in
-        built.lanes.iter().zip(&scenario.arms).zip(&contests).zip(&fetched)
+    for (((lane, contestant), contest), fetched) in
+        built.lanes.iter().zip(&scenario.contestants).zip(&contests).zip(&fetched)
     {
-        let what = (scenario.point, *arm, scenario.seed);
+        let what = (scenario.point, *contestant, scenario.seed);
         runs.push(harvest::run(&built, lane, contest, fetched, &passages, what)?);
     }
     let mut captures = Vec::new();
@@ -137,13 +137,13 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<(Vec<Run>, Vec<Capt
             world.sleep_until(world.now() + Duration::from_millis(500)).await;
         };
         let _ = network.run(rest, network.now() + CLOSING);
-        for (arm, lane) in built.lanes.iter().take(scenario.arms.len()).enumerate() {
+        for (contestant, lane) in built.lanes.iter().take(scenario.contestants.len()).enumerate() {
             let servers = lane.servers.iter().enumerate().map(|(i, node)| {
                 (if i == 0 { "server".to_owned() } else { format!("server-{}", i + 1) }, *node)
             });
             for (host, node) in std::iter::once(("client".to_owned(), lane.client)).chain(servers) {
                 let pcapng = network.finish_capture(node).map_err(|error| error.to_string())?;
-                captures.push(Captured { arm, host, pcapng });
+                captures.push(Captured { contestant, host, pcapng });
             }
         }
     }

@@ -72,11 +72,11 @@ pub(super) fn measure(definition: &Definition, row: &Row, race: &Race) -> Result
         .iter()
         .find(|point| definition.factors.iter().all(|f| point.factors.get(f) == row.labels.get(f)))
         .ok_or_else(|| missing(format!("no point of the plan for {:?}", row.labels)))?;
-    let contestant = definition.arms.get(&row.labels["arm"]);
-    let arm = contestant
-        .and_then(|name| point.arms.iter().find(|arm| arm.arm == *name))
+    let contestant = definition.contestants.get(&row.labels["arm"]);
+    let contestant = contestant
+        .and_then(|name| point.contestants.iter().find(|contestant| contestant.name == *name))
         .ok_or_else(|| missing(format!("no contestant for '{}'", row.labels["arm"])))?;
-    let values: Vec<f64> = arm
+    let values: Vec<f64> = contestant
         .runs
         .iter()
         .filter_map(|run| match definition.metric {
@@ -85,7 +85,7 @@ pub(super) fn measure(definition: &Definition, row: &Row, race: &Race) -> Result
         })
         .collect();
     let measured = interval::mean(&values);
-    let unfinished = arm.runs.iter().filter(|run| run.outcome != Outcome::Done).count();
+    let unfinished = contestant.runs.iter().filter(|run| run.outcome != Outcome::Done).count();
     let verdict = if definition.calibrates(&row.labels) {
         Verdict::Calibrated
     } else {
@@ -96,7 +96,7 @@ pub(super) fn measure(definition: &Definition, row: &Row, race: &Race) -> Result
         published: row.value,
         measured,
         ci95: interval::ci95(&values),
-        runs: (arm.runs.len(), unfinished),
+        runs: (contestant.runs.len(), unfinished),
         verdict,
     })
 }

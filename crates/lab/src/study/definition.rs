@@ -30,7 +30,8 @@ pub struct Definition {
     /// Which columns of the published table are factors of the plan.
     pub factors: Vec<String>,
     /// Printed name of a contestant to the contestant as the plan spells it.
-    pub arms: BTreeMap<String, String>,
+    #[serde(rename = "arms")]
+    pub contestants: BTreeMap<String, String>,
     /// Cells that calibrated an input and so prove nothing: labels that all must match.
     #[serde(default)]
     pub calibration_cells: Vec<BTreeMap<String, String>>,
@@ -64,7 +65,7 @@ impl Definition {
     #[must_use]
     pub fn race_plan(&self, runs: u64, seed: u64) -> String {
         let mut plan = self.plan.clone();
-        let transports = self.arms.values().map(|arm| toml::Value::String(arm.clone())).collect();
+        let transports = self.contestants.values().map(|contestant| toml::Value::String(contestant.clone())).collect();
         plan.insert("transport".to_owned(), toml::Value::Array(transports));
         plan.insert("runs".to_owned(), toml::Value::Integer(i64::try_from(runs).unwrap_or(i64::MAX)));
         plan.insert("seed".to_owned(), toml::Value::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));

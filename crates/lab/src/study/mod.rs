@@ -97,8 +97,8 @@ mod tests {
             study.plan(2, 1).unwrap_or_else(|e| panic!("{e}"));
             assert!(!study.published.rows.is_empty());
             for row in &study.published.rows {
-                let arm = &row.labels["arm"];
-                assert!(study.definition.arms.contains_key(arm), "{name}: printed arm '{arm}' is not raced");
+                let contestant = &row.labels["arm"];
+                assert!(study.definition.contestants.contains_key(contestant), "{name}: printed contestant '{contestant}' is not raced");
             }
         }
         let error = open("rajamani").expect_err("no such study");

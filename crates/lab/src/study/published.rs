@@ -1,7 +1,7 @@
 //! The printed cells of a study, one a row.
 //!
 //! `published.csv`: comment lines begin with `#`, then a header, then rows. The
-//! last column is the number; the others label it (`arm`, the factors, `object`).
+//! last column is the number; the others label it (`contestant`, the factors, `object`).
 
 use std::collections::BTreeMap;
 

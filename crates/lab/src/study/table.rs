@@ -31,7 +31,7 @@ pub fn description(study: &Study) -> String {
         }
     }
     let _ = writeln!(out, "\nContestants:");
-    for (printed, contestant) in &d.arms {
+    for (printed, contestant) in &d.contestants {
         let _ = writeln!(out, "  {printed:<8} {contestant}");
     }
     let _ = writeln!(out, "\nPlan:\n{}", toml::to_string(&d.plan).unwrap_or_default().trim_end());

@@ -1,7 +1,7 @@
 //! From what was seen of an emulated run to its result.
 
 use super::hosts::{Ended, Seen, Served};
-use crate::plan::{Arm, PointPlan};
+use crate::plan::{Contestant, PointPlan};
 use crate::results::{
     BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
     Series, Side,
@@ -23,10 +23,10 @@ use std::net::IpAddr;
 /// The result of a run.
 ///
 /// # Errors
-/// One line when the arm contradicts the workload (found before any run).
+/// One line when the contestant contradicts the workload (found before any run).
 pub fn run(
     point: &PointPlan,
-    arm: &Arm,
+    contestant: &Contestant,
     seed: u64,
     ended: &Ended,
     served: &Served,
@@ -35,7 +35,7 @@ pub fn run(
 ) -> Result<Run, String> {
     let Ended { fetched, record, seen } = ended;
     let Served { record: told, seen: served } = served;
-    let (named, items) = harvest::objects_of(point, arm)?;
+    let (named, items) = harvest::objects_of(point, contestant)?;
     // A world of the operating system is older than what runs in it.
     let begun = fetched.started.as_nanos();
     let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
@@ -63,7 +63,7 @@ pub fn run(
         paths: driven.iter().map(path_series).collect(),
         application: traffic::application(&record.objects, fetched.started),
     };
-    let kernels = arm.transport.is_kernels_emulated();
+    let kernels = contestant.transport.is_kernels_emulated();
     let resent = |host: &Seen| {
         if kernels { host.kernel.retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
     };
@@ -113,7 +113,7 @@ pub fn run(
         objects,
         packets: Directions { up: packets(up, seen, dropped.up), down: packets(down, served, dropped.down) },
         rules,
-        multipath: arm.is_kernels_multipath().then(|| multipath(fetched.connections as u64, both)),
+        multipath: contestant.is_kernels_multipath().then(|| multipath(fetched.connections as u64, both)),
         late_ns: driven
             .iter()
             .flat_map(|path| [up(path), down(path)])

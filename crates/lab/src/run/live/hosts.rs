@@ -1,7 +1,7 @@
 //! The two hosts of an emulated run: a thread each, in a namespace each, with a world of the operating system.
 
 use super::counters::{self, Counters};
-use crate::plan::{Arm, PointPlan};
+use crate::plan::{Contestant, PointPlan};
 use crate::run::contest::{self, BACKLOG, Job, PORT};
 use crate::run::host::{beginning, server};
 use anabranch_base::Instant;
@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 #[derive(Clone)]
 pub struct Task {
     point: PointPlan,
-    arm: Arm,
+    contestant: Contestant,
     seed: u64,
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
@@ -81,17 +81,17 @@ impl Task {
     /// The task of a run.
     ///
     /// # Errors
-    /// One line when the arm contradicts the workload.
+    /// One line when the contestant contradicts the workload.
     pub fn new(
         point: &PointPlan,
-        arm: &Arm,
+        contestant: &Contestant,
         seed: u64,
         place: Place,
         mark: Option<u32>,
     ) -> Result<Self, String> {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
-        let task = Self { point: point.clone(), arm: arm.clone(), seed, client, server, mark };
+        let task = Self { point: point.clone(), contestant: contestant.clone(), seed, client, server, mark };
         task.job()?;
         Ok(task)
     }
@@ -106,7 +106,7 @@ impl Task {
     }
 
     fn job(&self) -> Result<Job, String> {
-        contest::job(&self.arm, &self.point.workload)
+        contest::job(&self.contestant, &self.point.workload)
     }
 
     /// Enters a namespace for good and runs a world there.
@@ -131,9 +131,9 @@ impl Task {
 
     /// Starts the contestant's transport.
     async fn host(&self, world: &OsWorld, server: bool) -> Result<Rc<dyn Host>, String> {
-        let transport = &self.arm.transport;
+        let transport = &self.contestant.transport;
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
-        let host = protocol.start(world.clone(), beginning(&self.arm, server)).await;
+        let host = protocol.start(world.clone(), beginning(&self.contestant, server)).await;
         let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
         host.set_tracing(true);
         Ok(host)
@@ -141,7 +141,7 @@ impl Task {
 
     /// Waits until the host has no connection any more, for so long at most.
     async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
-        if !self.arm.transport.is_kernels_emulated() {
+        if !self.contestant.transport.is_kernels_emulated() {
             return within(world, span, host.idle()).await;
         }
         let end = world.now() + span;
@@ -152,15 +152,15 @@ impl Task {
 }
 
 /// What a contestant asks of the kernel, where that runs it.
-pub fn kernel_options(arm: &Arm) -> Option<KernelOptions> {
-    let congestion = arm.foreign.as_ref().map(|foreign| foreign.name.as_str());
-    arm.transport.in_emulation()?.kernel(&*arm.engine, congestion)
+pub fn kernel_options(contestant: &Contestant) -> Option<KernelOptions> {
+    let congestion = contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.as_str());
+    contestant.transport.in_emulation()?.kernel(&*contestant.engine, congestion)
 }
 
 /// Whether its packets are of this protocol of IP.
-pub fn speaks(arm: &Arm, protocol: u8) -> bool {
-    let carriers = arm.transport.capabilities().carriers;
-    carriers.ip == Some(protocol) && carriers.choose(arm.encapsulated, false) == Carrier::Ip
+pub fn speaks(contestant: &Contestant, protocol: u8) -> bool {
+    let carriers = contestant.transport.capabilities().carriers;
+    carriers.ip == Some(protocol) && carriers.choose(contestant.encapsulated, false) == Carrier::Ip
 }
 
 impl Seen {
@@ -253,11 +253,11 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
         task.world(namespace, &task.client, 0, async |world| {
             let (job, recorder) = (task.job()?, Recorder::new());
             let host = task.host(&world, false).await?;
-            let connector = host.connector(vec![server(&task.arm, &task.server, PORT)]);
+            let connector = host.connector(vec![server(&task.contestant, &task.server, PORT)]);
             let fetched = contest::load(world.clone(), connector, &job, recorder.clone()).await;
             let record = recorder.take();
             let seen = Seen::of(&world, network, &host);
-            let span = if task.arm.transport.is_kernels_emulated() { task.farewell() } else { CLOSING };
+            let span = if task.contestant.transport.is_kernels_emulated() { task.farewell() } else { CLOSING };
             task.closed(&world, &host, span).await;
             Ok(Ended { fetched, record, seen })
         })

@@ -21,7 +21,7 @@ mod notes;
 
 use super::batch::{self, Options, RaceError};
 use super::one::{Kept, Scenario};
-use crate::plan::{Arm, LossBy, Plan, PlanError, arm};
+use crate::plan::{Contestant, LossBy, Plan, PlanError, contestant};
 use crate::results::{Race, Run, World};
 use anabranch_base::Rng;
 use anabranch_emu::device::{Choice, Clock};
@@ -53,8 +53,8 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
         let (run, captures) = perform(scenario, keep)?;
         if let Ok(mut kept) = kept.lock() {
             for (host, pcapng) in captures {
-                let arm = plan.arms.iter().position(|arm| arm.text == scenario.arms[0].text).unwrap_or(0);
-                kept.push(Kept { point, arm, seed: scenario.seed, host, pcapng });
+                let contestant = plan.contestants.iter().position(|contestant| contestant.text == scenario.contestants[0].text).unwrap_or(0);
+                kept.push(Kept { point, contestant, seed: scenario.seed, host, pcapng });
             }
         }
         Ok(vec![run])
@@ -63,8 +63,8 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     race.host.kernel = Some(kernel::name());
     race.host.kernel_sctp = Some(kernel_has_sctp());
     for point in &mut race.points {
-        for (shown, arm) in point.arms.iter_mut().zip(&plan.arms) {
-            if let Some(options) = hosts::kernel_options(arm) {
+        for (shown, contestant) in point.contestants.iter_mut().zip(&plan.contestants) {
+            if let Some(options) = hosts::kernel_options(contestant) {
                 // The knobs of our engine say nothing of the kernel.
                 shown.settings.retain(|key, _| KERNEL_KEYS.contains(&key.as_str()));
                 shown.settings.insert("engine".to_owned(), "Linux".to_owned());
@@ -107,20 +107,20 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
             }
         }
     }
-    for arm in &plan.arms {
-        if arm.cost != Default::default() {
-            return refuse(&arm.place, "a processor's cost");
+    for contestant in &plan.contestants {
+        if contestant.cost != Default::default() {
+            return refuse(&contestant.place, "a processor's cost");
         }
-        if arm.transport.in_emulation().is_none() {
-            return refuse(&arm.place, "a transport that runs there only");
+        if contestant.transport.in_emulation().is_none() {
+            return refuse(&contestant.place, "a transport that runs there only");
         }
-        if !arm.transport.is_kernels() && arm.transport.is_kernels_emulated() {
-            kernel_has(arm)?;
+        if !contestant.transport.is_kernels() && contestant.transport.is_kernels_emulated() {
+            kernel_has(contestant)?;
         }
-        let most = arm.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
-        if arm.is_kernels_multipath() && most > MOST_SUBFLOWS + 1 {
+        let most = contestant.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
+        if contestant.is_kernels_multipath() && most > MOST_SUBFLOWS + 1 {
             let what = format!("a connection has {} subflows at most: write paths=N", MOST_SUBFLOWS + 1);
-            return Err(PlanError::at(&arm.place, what));
+            return Err(PlanError::at(&contestant.place, what));
         }
     }
     Ok(())
@@ -134,29 +134,29 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
     if plan.points.iter().any(|point| point.loss_by == LossBy::Iptables) {
         rules::possible().map_err(|error| error.to_string())?;
     }
-    for arm in &plan.arms {
-        let Some(options) = hosts::kernel_options(arm) else { continue };
+    for contestant in &plan.contestants {
+        let Some(options) = hosts::kernel_options(contestant) else { continue };
         let namespace = Namespace::create().map_err(|error| error.to_string())?;
         let asked = namespace.run(|| options.possible(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)));
-        asked.map_err(|error| error.to_string())?.map_err(|why| format!("{}: {why}", arm.text))?;
+        asked.map_err(|error| error.to_string())?.map_err(|why| format!("{}: {why}", contestant.text))?;
     }
     Ok(())
 }
 
 /// A contestant in whose place the kernel's protocol runs says nothing that the kernel cannot do.
-fn kernel_has(arm: &Arm) -> Result<(), PlanError> {
-    let given = arm.text.split_once(':').map_or("", |(_, keys)| keys);
-    let name = arm.transport.name().to_uppercase();
+fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
+    let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
+    let name = contestant.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
         // A profile is a set of such knobs, by one name.
-        let client = arm::ARM_KEYS.iter().any(|own| own.name == key && key != "profile");
+        let client = contestant::CONTESTANT_KEYS.iter().any(|own| own.name == key && key != "profile");
         if key != "cc" && !client {
             let what = match key {
-                "profile" => format!("'profile={}' is a set of knobs of our {name}", arm.profile),
+                "profile" => format!("'profile={}' is a set of knobs of our {name}", contestant.profile),
                 _ => format!("'{key}' is a knob of our {name}"),
             };
             let what = format!("{what}; in the emulated world the kernel's runs, which takes cc");
-            return Err(PlanError::at(&arm.place, what));
+            return Err(PlanError::at(&contestant.place, what));
         }
     }
     Ok(())
@@ -167,7 +167,7 @@ type Captures = Vec<(&'static str, File)>;
 
 /// One run: the world is built, used and taken down.
 fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), String> {
-    let [arm] = scenario.arms.as_slice() else { return Err("one contestant a run".to_owned()) };
+    let [contestant] = scenario.contestants.as_slice() else { return Err("one contestant a run".to_owned()) };
     let links = &scenario.point.network.paths;
     let wrong = |error: &dyn std::fmt::Display| error.to_string();
     let client = Namespace::create().map_err(|e| wrong(&e))?;
@@ -179,15 +179,15 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
         LossBy::Link => None,
         LossBy::Iptables => Some(Rules::install(&wiring, links, scenario.seed).map_err(|e| wrong(&e))?),
     };
-    if arm.is_kernels_multipath() {
-        wiring.announce(arm.paths.unwrap_or(links.len())).map_err(|e| wrong(&e))?;
+    if contestant.is_kernels_multipath() {
+        wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(|e| wrong(&e))?;
     }
     // Two that speak for protocol 132 on one host: ours is to be heard alone.
-    let beside = !arm.transport.is_kernels_emulated() && hosts::speaks(arm, IP_PROTOCOL) && kernel_has_sctp();
+    let beside = !contestant.transport.is_kernels_emulated() && hosts::speaks(contestant, IP_PROTOCOL) && kernel_has_sctp();
     if beside {
         wiring.silence_sctp(MARK).map_err(|e| wrong(&e))?;
     }
-    let task = hosts::Task::new(scenario.point, arm, scenario.seed, place, beside.then_some(MARK))?;
+    let task = hosts::Task::new(scenario.point, contestant, scenario.seed, place, beside.then_some(MARK))?;
     let serving = hosts::Serving::start(&wiring.far, &task)?;
 
     // The network begins with the client, so that what is to happen at a time happens at the client's.
@@ -224,7 +224,7 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
         }
     }
     let run =
-        gather::run(scenario.point, arm, scenario.seed, &fetched, &served, &outcomes, ruled.as_deref())?;
+        gather::run(scenario.point, contestant, scenario.seed, &fetched, &served, &outcomes, ruled.as_deref())?;
     Ok((run, captures))
 }
 

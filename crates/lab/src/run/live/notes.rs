@@ -2,12 +2,12 @@
 //! among the result's warnings.
 
 use crate::plan::Plan;
-use crate::results::{Arm, Directions, Multipath, Outcome, Race, Rules};
+use crate::results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
 
 /// Every line.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for remark in plan.arms.iter().filter_map(|arm| arm.transport.in_emulation()?.remark()) {
+    for remark in plan.contestants.iter().filter_map(|contestant| contestant.transport.in_emulation()?.remark()) {
         if !lines.iter().any(|line| line == remark) {
             lines.push(remark.to_owned());
         }
@@ -17,19 +17,19 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
         // Where networks differ, so do their losses: each is told by what sets it apart.
         let factors: Vec<_> = point.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
         let place = if points > 1 { format!(" ({})", factors.join(", ")) } else { String::new() };
-        for (arm, planned) in point.arms.iter().zip(&plan.arms) {
-            let name = format!("{}{place}", arm.arm);
-            lines.extend(failed(&name, arm));
-            let late: Vec<_> = arm.runs.iter().filter_map(|run| run.late_ns).collect();
+        for (contestant, planned) in point.contestants.iter().zip(&plan.contestants) {
+            let name = format!("{}{place}", contestant.name);
+            lines.extend(failed(&name, contestant));
+            let late: Vec<_> = contestant.runs.iter().filter_map(|run| run.late_ns).collect();
             lines.extend(disturbed(&name, &late));
             if planned.is_kernels_multipath() {
-                let told: Vec<_> = arm.runs.iter().filter_map(|run| run.multipath).collect();
+                let told: Vec<_> = contestant.runs.iter().filter_map(|run| run.multipath).collect();
                 lines.extend(multipath(&name, &told));
             }
-            let told: Vec<_> = arm.runs.iter().filter_map(|run| run.rules).collect();
+            let told: Vec<_> = contestant.runs.iter().filter_map(|run| run.rules).collect();
             lines.extend(ruled(&name, &told));
         }
-        let ruled = point.arms.iter().flat_map(|arm| &arm.runs).any(|run| run.rules.is_some());
+        let ruled = point.contestants.iter().flat_map(|contestant| &contestant.runs).any(|run| run.rules.is_some());
         if ruled && number + 1 == points {
             lines.push(BEHIND.to_owned());
         }
@@ -38,15 +38,15 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
 }
 
 /// Why a contestant did not finish.
-fn failed(name: &str, arm: &Arm) -> Option<String> {
-    let failed: Vec<_> = arm.runs.iter().filter(|run| run.outcome != Outcome::Done).collect();
+fn failed(name: &str, contestant: &Contestant) -> Option<String> {
+    let failed: Vec<_> = contestant.runs.iter().filter(|run| run.outcome != Outcome::Done).collect();
     let run = failed.first()?;
     let whys: Vec<_> = run.objects.iter().filter_map(|object| object.failure.as_deref()).collect();
     let first = whys.first().copied().unwrap_or("no reason was given");
     Some(format!(
         "{name}: {} of {} runs did not finish; seed {}, {} of {} objects: {first}",
         failed.len(),
-        arm.runs.len(),
+        contestant.runs.len(),
         run.seed,
         whys.len(),
         run.objects.len()

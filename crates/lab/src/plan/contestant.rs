@@ -5,7 +5,7 @@
 //! what it accepts.
 
 use super::error::{PlanError, nearest, unknown};
-use crate::contestants::{Contestant, Contestants};
+use crate::transports::{Transport, Transports};
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_http::mapping::{Choices, Policy, WhenFull};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// A key of a contestant that is not a knob of its engine.
 #[derive(Clone, Copy, Debug)]
-pub struct ArmKey {
+pub struct ContestantKey {
     /// The key.
     pub name: &'static str,
     /// Whether a transport that can do this has it.
@@ -28,7 +28,7 @@ pub struct ArmKey {
 }
 
 /// The contestants' keys, apart from the engines' knobs.
-pub const ARM_KEYS: [ArmKey; 15] = [
+pub const CONTESTANT_KEYS: [ContestantKey; 15] = [
     key("connections", ALL, "connections or associations to the server, from 1; default 1"),
     key("per-object", ALL, "a new connection for each object: yes or no; default no"),
     key(
@@ -74,8 +74,8 @@ pub const ARM_KEYS: [ArmKey; 15] = [
     key("profile", ALL, "a named, sourced set of knobs (see --list profiles)"),
 ];
 
-const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static str) -> ArmKey {
-    ArmKey { name, of, help }
+const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static str) -> ContestantKey {
+    ContestantKey { name, of, help }
 }
 
 /// Every transport has it.
@@ -84,7 +84,7 @@ const ALL: fn(&Capabilities) -> bool = |_| true;
 /// Those whose connections carry one stream have it.
 const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
-impl ArmKey {
+impl ContestantKey {
     /// Whether a transport has it.
     #[must_use]
     pub fn is_of(&self, transport: &dyn Protocol) -> bool {
@@ -94,7 +94,7 @@ impl ArmKey {
 
 /// A congestion control that our engine has not. A real kernel may have it, which shows when it is asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Foreign {
+pub struct KernelCc {
     /// Its name, the kernel's.
     pub name: String,
     /// What our engine says.
@@ -103,11 +103,11 @@ pub struct Foreign {
 
 /// One contestant.
 #[derive(Clone, Debug)]
-pub struct Arm {
+pub struct Contestant {
     /// As typed.
     pub text: String,
     /// Which transport.
-    pub transport: Arc<Contestant>,
+    pub transport: Arc<Transport>,
     /// How its client fetches, but for what the workload says (think, timeout, …).
     choices: Choices,
     /// Paths to use; `None` for all.
@@ -123,28 +123,28 @@ pub struct Arm {
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
     /// A congestion control that only a kernel can have, instead of the engine's.
-    pub foreign: Option<Foreign>,
+    pub kernel_cc: Option<KernelCc>,
     /// Where it stands.
     pub place: String,
 }
 
-impl Arm {
+impl Contestant {
     /// Reads a contestant, one of those that there are.
     ///
     /// # Errors
     /// [`PlanError`] naming the contestant, the key and the accepted forms.
-    pub fn parse(text: &str, place: &str, contestants: &Contestants) -> Result<Self, PlanError> {
+    pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
         let place = format!("{place} {text}");
         let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        let names = contestants.names();
-        let Some(transport) = contestants.find(name) else {
+        let names = transports.names();
+        let Some(transport) = transports.find(name) else {
             let what = match name {
                 "quic" => format!("quic comes in a later version; accepted now: {}", names.join(", ")),
                 _ => unknown("transport", name, &names),
             };
             return Err(PlanError::at(&place, what));
         };
-        let pairs = pairs(rest, &place, contestants)?;
+        let pairs = pairs(rest, &place, transports)?;
         let profile = match pairs.iter().find(|(key, _)| *key == "profile") {
             Some((_, name)) => *name,
             None => transport.default_profile(),
@@ -152,7 +152,7 @@ impl Arm {
         let Some(engine) = transport.profile(profile) else {
             return Err(PlanError::at(&place, unknown("profile", profile, transport.profiles())));
         };
-        let mut arm = Self {
+        let mut contestant = Self {
             text: text.to_owned(),
             transport: transport.clone(),
             choices: Choices::default(),
@@ -162,17 +162,17 @@ impl Arm {
             profile: profile.to_owned(),
             cost: Cost::default(),
             engine,
-            foreign: None,
+            kernel_cc: None,
             place: place.clone(),
         };
         let given = pairs.clone();
         for (key, value) in pairs {
-            arm.set(key, value, contestants).map_err(|what| PlanError::at(&place, what))?;
+            contestant.set(key, value, transports).map_err(|what| PlanError::at(&place, what))?;
         }
-        arm.engine.check().map_err(|what| PlanError::at(&arm.place, what))?;
-        arm.needs_extensions(&given).map_err(|what| PlanError::at(&arm.place, what))?;
-        arm.policy(false)?;
-        Ok(arm)
+        contestant.engine.check().map_err(|what| PlanError::at(&contestant.place, what))?;
+        contestant.needs_extensions(&given).map_err(|what| PlanError::at(&contestant.place, what))?;
+        contestant.policy(false)?;
+        Ok(contestant)
     }
 
     /// Finds an extension that a key of the contestant turns on and its own knob turns off: one of them would not be in
@@ -244,8 +244,8 @@ impl Arm {
         let mut settings: BTreeMap<String, String> =
             self.engine.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect();
         let mut set = |key: &str, value: String| settings.insert(key.to_owned(), value);
-        if let Some(foreign) = &self.foreign {
-            set("cc", foreign.name.clone());
+        if let Some(kernel_cc) = &self.kernel_cc {
+            set("cc", kernel_cc.name.clone());
         }
         set("transport", self.transport.name().to_owned());
         set("profile", self.profile.clone());
@@ -288,12 +288,12 @@ impl Arm {
         settings
     }
 
-    fn set(&mut self, key: &str, value: &str, contestants: &Contestants) -> Result<(), String> {
+    fn set(&mut self, key: &str, value: &str, transports: &Transports) -> Result<(), String> {
         let can = self.transport.capabilities();
-        if let Some(own) = ARM_KEYS.iter().find(|own| own.name == key)
+        if let Some(own) = CONTESTANT_KEYS.iter().find(|own| own.name == key)
             && !own.is_of(&**self.transport)
         {
-            let of = contestants.iter().filter(|other| own.is_of(&****other));
+            let of = transports.iter().filter(|other| own.is_of(&****other));
             let of: Vec<_> = of.map(|other| other.name()).collect();
             return Err(format!("'{key}' is a key of {}", of.join(", ")));
         }
@@ -350,11 +350,11 @@ impl Arm {
                 let keys = self.keys();
                 if !keys.contains(&key) {
                     let mut what = unknown("key", key, &keys);
-                    let has = |other: &&Arc<Contestant>| {
+                    let has = |other: &&Arc<Transport>| {
                         let knobs = other.profile(other.default_profile()).map(|engine| engine.knobs());
                         !other.is_kernels() && knobs.is_some_and(|all| all.iter().any(|knob| knob.key == key))
                     };
-                    if let Some(other) = contestants.iter().find(has)
+                    if let Some(other) = transports.iter().find(has)
                         && nearest(key, &keys).is_none()
                     {
                         what = format!("'{key}' is a key of {}; accepted: {}", other.name(), keys.join(", "));
@@ -368,7 +368,7 @@ impl Arm {
                     set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
                 let stands_in = !self.transport.is_kernels() && self.transport.is_kernels_emulated();
                 if key == "cc" && stands_in && KernelSettings::may_have(value) {
-                    self.foreign = set.err().map(|refusal| Foreign { name: value.to_owned(), refusal });
+                    self.kernel_cc = set.err().map(|refusal| KernelCc { name: value.to_owned(), refusal });
                 } else {
                     set?;
                 }
@@ -388,7 +388,7 @@ impl Arm {
 
     /// Every key this contestant's transport has.
     fn keys(&self) -> Vec<&'static str> {
-        let own = ARM_KEYS.iter().filter(|key| key.is_of(&**self.transport));
+        let own = CONTESTANT_KEYS.iter().filter(|key| key.is_of(&**self.transport));
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
 }
@@ -411,7 +411,7 @@ pub struct Cross {
     /// Endless downloads at once.
     pub flows: usize,
     /// Over what.
-    pub transport: Arc<Contestant>,
+    pub transport: Arc<Transport>,
     /// Its engine.
     pub engine: Box<dyn Settings>,
 }
@@ -421,15 +421,15 @@ impl Cross {
     ///
     /// # Errors
     /// [`PlanError`] with the accepted forms.
-    pub fn parse(text: &str, place: &str, contestants: &Contestants) -> Result<Self, PlanError> {
-        let possible = |other: &&Arc<Contestant>| other.capabilities().background && !other.is_kernels();
-        let example = contestants.iter().find(possible).map_or("", |other| other.name());
+    pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
+        let possible = |other: &&Arc<Transport>| other.capabilities().background && !other.is_kernels();
+        let example = transports.iter().find(possible).map_or("", |other| other.name());
         let wrong = |why: String| PlanError::at(place, format!("'{text}': {why}; write {example}:flows=2"));
         let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        let Some(transport) = contestants.find(name).filter(possible) else {
+        let Some(transport) = transports.find(name).filter(possible) else {
             return Err(wrong(format!("'{name}' is no background traffic")));
         };
-        let pairs = pairs(rest, place, contestants)?;
+        let pairs = pairs(rest, place, transports)?;
         let profile = pairs.iter().find(|(key, _)| *key == "profile");
         let profile = profile.map_or(transport.default_profile(), |(_, profile)| profile);
         let mut engine = transport
@@ -454,14 +454,14 @@ impl Cross {
 fn pairs<'a>(
     rest: Option<&'a str>,
     place: &str,
-    contestants: &Contestants,
+    transports: &Transports,
 ) -> Result<Vec<(&'a str, &'a str)>, PlanError> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
         let Some((key, value)) =
             part.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty())
         else {
-            let hint = if contestants.find(part.split(':').next().unwrap_or(part)).is_some() {
+            let hint = if transports.find(part.split(':').next().unwrap_or(part)).is_some() {
                 "; a contestant with keys needs a --transport of its own"
             } else {
                 ""
@@ -481,12 +481,12 @@ const MOST: usize = 100_000;
 
 /// The transports with every key, its default and its meaning.
 #[must_use]
-pub fn listing(contestants: &Contestants) -> String {
+pub fn listing(transports: &Transports) -> String {
     let mut out = String::new();
-    for transport in contestants.iter() {
+    for transport in transports.iter() {
         let whose = if transport.is_kernels() { " (the kernel's: --world emulated)" } else { "" };
         out += &format!("{}{whose}\n", transport.name());
-        for key in ARM_KEYS.iter().filter(|key| key.is_of(&***transport)) {
+        for key in CONTESTANT_KEYS.iter().filter(|key| key.is_of(&***transport)) {
             out += &format!("  {:<24} {}\n", key.name, key.help);
         }
         let profile = transport.default_profile();
@@ -501,9 +501,9 @@ pub fn listing(contestants: &Contestants) -> String {
 
 /// Every profile of our engines with every value and its source.
 #[must_use]
-pub fn profile_listing(contestants: &Contestants) -> String {
+pub fn profile_listing(transports: &Transports) -> String {
     let mut out = String::new();
-    for transport in contestants.iter().filter(|transport| !transport.is_kernels()) {
+    for transport in transports.iter().filter(|transport| !transport.is_kernels()) {
         for name in transport.profiles() {
             let default = if *name == transport.default_profile() { " (default)" } else { "" };
             out += &format!("{}:profile={name}{default}\n", transport.name());

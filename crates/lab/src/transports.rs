@@ -1,6 +1,6 @@
 //! The transports that can race: the one list of them, and where each runs.
 //!
-//! A transport is a line of [`Contestants::standard`]; one from outside is added by [`Contestants::with`]. Everything else
+//! A transport is a line of [`Transports::standard`]; one from outside is added by [`Transports::with`]. Everything else
 //! asks this list, and what a transport is asked are its capabilities.
 
 use anabranch_sim::SimWorld;
@@ -21,13 +21,13 @@ pub type Emulated = dyn Protocol;
 
 /// A transport that can race. It derefs to what the transport is where our engine speaks it, or else the kernel.
 #[derive(Clone, Debug)]
-pub struct Contestant {
+pub struct Transport {
     simulated: Option<Arc<dyn Runs<SimWorld>>>,
     emulated: Option<Arc<Emulated>>,
     protocol: Arc<dyn Protocol>,
 }
 
-impl Contestant {
+impl Transport {
     /// One that runs in the virtual world.
     pub fn simulated(protocol: impl Runs<SimWorld> + 'static) -> Self {
         let simulated: Arc<dyn Runs<SimWorld>> = Arc::new(protocol);
@@ -71,7 +71,7 @@ impl Contestant {
     }
 }
 
-impl Deref for Contestant {
+impl Deref for Transport {
     type Target = dyn Protocol;
 
     fn deref(&self) -> &Self::Target {
@@ -81,25 +81,25 @@ impl Deref for Contestant {
 
 /// The transports that can race, in the order in which they are listed.
 #[derive(Clone, Debug, Default)]
-pub struct Contestants {
-    all: Vec<Arc<Contestant>>,
+pub struct Transports {
+    all: Vec<Arc<Transport>>,
 }
 
-impl Contestants {
+impl Transports {
     /// All that there are.
     #[must_use]
     pub fn standard() -> Self {
         Self::default()
-            .with(Contestant::simulated(Tcp).and_emulated(Arc::new(Kernel(KernelProtocol::Tcp))))
-            .with(Contestant::simulated(Sctp).and_emulated(Arc::new(Sctp)))
-            .with(Contestant::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
-            .with(Contestant::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
+            .with(Transport::simulated(Tcp).and_emulated(Arc::new(Kernel(KernelProtocol::Tcp))))
+            .with(Transport::simulated(Sctp).and_emulated(Arc::new(Sctp)))
+            .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
+            .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }
 
     /// With one more, in the place of what had its name.
     #[must_use]
-    pub fn with(mut self, contestant: Contestant) -> Self {
-        let new = Arc::new(contestant);
+    pub fn with(mut self, transport: Transport) -> Self {
+        let new = Arc::new(transport);
         match self.all.iter_mut().find(|old| old.name() == new.name()) {
             Some(old) => *old = new,
             None => self.all.push(new),
@@ -109,18 +109,18 @@ impl Contestants {
 
     /// The transport of this name.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Arc<Contestant>> {
-        self.iter().find(|contestant| contestant.name() == name)
+    pub fn find(&self, name: &str) -> Option<&Arc<Transport>> {
+        self.iter().find(|transport| transport.name() == name)
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Contestant>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Transport>> {
         self.all.iter()
     }
 
     /// Their names.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        self.iter().map(|contestant| contestant.name()).collect()
+        self.iter().map(|transport| transport.name()).collect()
     }
 }

@@ -154,7 +154,7 @@ impl<'a> Outputs<'a> {
             None => None,
             Some(file) => {
                 let wrong = |error: String| Failure::Usage(format!("--compare: {file}: {error}"));
-                let old = plan::file::read(file, plan::file::MOST_RESULT).map_err(wrong)?;
+                let old = plan::file::read(file, plan::file::MAX_RESULT).map_err(wrong)?;
                 Some(Race::from_json(&old).map_err(wrong)?)
             }
         };

@@ -74,7 +74,7 @@ struct Epoch {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct State {
+struct CurveState {
     window: Fixed,
     ssthresh: u64,
     /// W_max; 0 while unknown.
@@ -92,10 +92,10 @@ pub struct Cubic {
     config: Config,
     mss: u64,
     initial_window: u64,
-    state: State,
+    state: CurveState,
     /// Timed out, and nothing new has been acknowledged since.
     timed_out: bool,
-    before: Option<State>,
+    before: Option<CurveState>,
 }
 
 impl Cubic {
@@ -107,7 +107,7 @@ impl Cubic {
             config,
             mss: params.mss.max(1),
             initial_window: window,
-            state: State {
+            state: CurveState {
                 window: window << FIXED_BITS,
                 ssthresh: params.initial_ssthresh,
                 max: 0,

@@ -38,8 +38,8 @@ pub struct HyStart {
 }
 
 /// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, nanoseconds.
-const LEAST_RISE: u64 = 4_000_000;
-const MOST_RISE: u64 = 16_000_000;
+const MIN_RISE: u64 = 4_000_000;
+const MAX_RISE: u64 = 16_000_000;
 /// MIN_RTT_DIVISOR.
 const DIVISOR: u64 = 8;
 /// N_RTT_SAMPLE.
@@ -77,7 +77,7 @@ impl HyStart {
         let enough = self.samples >= SAMPLES && self.current > 0;
         match self.conservative {
             None if enough && self.last > 0 => {
-                let rise = (self.last / DIVISOR).clamp(LEAST_RISE, MOST_RISE);
+                let rise = (self.last / DIVISOR).clamp(MIN_RISE, MAX_RISE);
                 if self.current >= self.last.saturating_add(rise) {
                     self.conservative = Some((self.current, 0));
                 }

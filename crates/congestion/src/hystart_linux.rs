@@ -34,11 +34,11 @@ const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// HYSTART_MIN_SAMPLES.
 const SAMPLES: u32 = 8;
 /// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX.
-const LEAST_RISE: u64 = 4_000_000;
-const MOST_RISE: u64 = 16_000_000;
+const MIN_RISE: u64 = 4_000_000;
+const MAX_RISE: u64 = 16_000_000;
 /// hystart_ack_delay: what segments that leave together take, at most; four times the largest
 /// of them (64 KiB) at the pace of slow start, twice the window a round trip.
-const MOST_AGGREGATION: u64 = 1_000_000;
+const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
 impl HyStartLinux {
@@ -95,7 +95,7 @@ impl HyStartLinux {
             self.train = now;
             // Of a window sent at once, what the link carries in half a round trip is half of what it holds.
             let apart = u128::from(AGGREGATED) * u128::from(self.least) / u128::from(2 * window.max(1));
-            let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MOST_AGGREGATION);
+            let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.least.saturating_add(aggregation) / 2;
             self.found |= nanos(now.since(self.round_start)) > longest;
         }
@@ -106,7 +106,7 @@ impl HyStartLinux {
         if self.samples < SAMPLES {
             self.samples += 1;
         } else {
-            let rise = (self.least / 8).clamp(LEAST_RISE, MOST_RISE);
+            let rise = (self.least / 8).clamp(MIN_RISE, MAX_RISE);
             self.found |= self.current > self.least.saturating_add(rise);
         }
         self.found

@@ -144,7 +144,7 @@ fn cut_off(point: &Point) -> String {
     };
     let span = |ns: u64| format_span(Duration::from_nanos(ns));
     let advice = match enough(point, deadline) {
-        Some(ns) if ns <= MOST_DEADLINE_NS => format!("write a later one, such as --deadline {}", span(ns)),
+        Some(ns) if ns <= MAX_DEADLINE_NS => format!("write a later one, such as --deadline {}", span(ns)),
         Some(_) => "that is far from the end: write less to transfer".to_owned(),
         None => "in one of these runs nothing arrived, which a later one need not change".to_owned(),
     };
@@ -166,7 +166,7 @@ fn enough(point: &Point, deadline: u64) -> Option<u64> {
 }
 
 /// The latest deadline that a plan may have.
-const MOST_DEADLINE_NS: u64 = 86_400_000_000_000;
+const MAX_DEADLINE_NS: u64 = 86_400_000_000_000;
 
 /// `1.24 s`, `340 ms`, `12.5 ms`.
 #[must_use]

@@ -129,8 +129,8 @@ fn one(
     };
 
     let up =
-        Held::of(&connection.up, exchange.stream, &assigned.request, (assigned_ns, instants.req_sent_ns));
-    let down = Held::of(&connection.down, exchange.stream, bytes, (instants.written_ns, instants.sent_ns));
+        SenderWaits::of(&connection.up, exchange.stream, &assigned.request, (assigned_ns, instants.req_sent_ns));
+    let down = SenderWaits::of(&connection.down, exchange.stream, bytes, (instants.written_ns, instants.sent_ns));
     let (up_recovery, up_timeout) = request.repair((instants.req_sent_ns, instants.req_copy_ns));
     let (down_recovery, down_timeout) = response.repair((instants.sent_ns, instants.copy_ns));
     let detail = SendDetail {
@@ -166,14 +166,14 @@ impl Clock {
 }
 
 /// What held some bytes in a sender, over an interval that the four fill.
-struct Held {
+struct SenderWaits {
     stalled: u64,
     cwnd: u64,
     rwnd: u64,
     turn: u64,
 }
 
-impl Held {
+impl SenderWaits {
     /// The interval ends when the decisive bytes of `bytes` on `stream` are first sent. A wait that ends with other
     /// bytes' transmission is theirs (`turn`); one that ends with own bytes has the sender's own reason.
     fn of(flow: &Flow, stream: u64, bytes: &Range<u64>, (from, until): (u64, u64)) -> Self {

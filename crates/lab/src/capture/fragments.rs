@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 /// Packets under way at most.
-const MOST: usize = 256;
+const MAX: usize = 256;
 /// An IP packet is no longer.
 const LONGEST: usize = 65_535;
 
@@ -47,7 +47,7 @@ impl Fragments {
         }
         if !self.partial.contains_key(&key) {
             self.order.push_back(key);
-            while self.order.len() > MOST {
+            while self.order.len() > MAX {
                 let oldest = self.order.pop_front()?;
                 self.partial.remove(&oldest);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// More ranges are not kept: the lowest two become one.
-const MOST: usize = 4_096;
+const MAX: usize = 4_096;
 
 /// Ranges from first to after the last, none touching another.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ impl Ranges {
             end = end.max(until);
         }
         self.ends.insert(start, end);
-        if self.ends.len() > MOST
+        if self.ends.len() > MAX
             && let (Some((first, _)), Some((second, until))) = (self.ends.pop_first(), self.ends.pop_first())
         {
             debug_assert!(first < second);

@@ -19,10 +19,10 @@ use std::net::IpAddr;
 /// TSNs further than this from the last are not this association's.
 const REACH: i64 = 1 << 20;
 /// Heartbeats that wait for their answer.
-const MOST_HEARTBEATS: usize = 256;
+const MAX_HEARTBEATS: usize = 256;
 
 /// Tags remembered of all associations: each has two, and a few more when handshakes are repeated.
-const MOST_TAGS: usize = 1 << 19;
+const MAX_TAGS: usize = 1 << 19;
 
 /// Who packets with a tag are for: source port, target port, tag.
 type Target = (u16, u16, u32);
@@ -107,7 +107,7 @@ impl Associations {
         let replaced = association.talk.handshake.took_ns.and_then(|_| association.replaces.take());
         let ports = association.talk.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
-            if let Some(tag) = tag.filter(|_| self.by_tag.len() < MOST_TAGS) {
+            if let Some(tag) = tag.filter(|_| self.by_tag.len() < MAX_TAGS) {
                 // Packets with this tag are for its owner: they come from the other port.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
@@ -236,7 +236,7 @@ impl Association {
                 }
                 Chunk::Heartbeat(beat) => {
                     self.talk.on_path(path, side).heartbeats[0] += 1;
-                    if self.heartbeats.len() < MOST_HEARTBEATS {
+                    if self.heartbeats.len() < MAX_HEARTBEATS {
                         self.heartbeats.insert((side, digest(beat.info)), (arrival.at, path));
                     }
                 }

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 pub(super) type Side = usize;
 
 /// Address pairs told apart at most; further ones count for the last.
-const MOST_PATHS: usize = 256;
+const MAX_PATHS: usize = 256;
 /// Packets remembered to find copies.
 const RECENT: usize = 64;
 /// A copy comes this soon when no identification tells.
@@ -121,7 +121,7 @@ impl Talk {
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
         self.last = self.last.max(arrival.at);
         for (side, address) in [(arrival.side, arrival.source), (1 - arrival.side, arrival.target)] {
-            if !self.addresses[side].contains(&address) && self.addresses[side].len() < MOST_PATHS {
+            if !self.addresses[side].contains(&address) && self.addresses[side].len() < MAX_PATHS {
                 self.addresses[side].push(address);
             }
         }
@@ -156,7 +156,7 @@ impl Talk {
         if let Some(known) = self.paths.iter().position(|(other, _)| *other == pair) {
             return known;
         }
-        if self.paths.len() < MOST_PATHS {
+        if self.paths.len() < MAX_PATHS {
             // Most have one, and it is large.
             self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));

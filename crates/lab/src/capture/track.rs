@@ -143,14 +143,14 @@ impl Tracks {
 }
 
 /// Records kept at most.
-const MOST: usize = 1 << 16;
+const MAX: usize = 1 << 16;
 /// Of what is acknowledged.
 const HISTORY: usize = 1_024;
 /// Acknowledgements with gaps kept.
 const REPORTS: usize = 64;
 /// Of one report of a duplicate: it tells of one packet (RFC 2883 §4).
 const DUPLICATES: usize = 1_024;
-const LEAST_TIMEOUT: u64 = 100_000_000;
+const MIN_TIMEOUT: u64 = 100_000_000;
 
 impl Track {
     /// The unit that a number on the wire stands for, given that numbers wrap: the one nearest to the last.
@@ -360,12 +360,12 @@ impl Track {
     fn timeout(&self) -> u64 {
         let (smoothed, deviation) = self.smoothed.unwrap_or_default();
         let trip = smoothed.max(self.round_trip.unwrap_or(0));
-        (smoothed + 4 * deviation).max(trip / 2 * 5).max(LEAST_TIMEOUT)
+        (smoothed + 4 * deviation).max(trip / 2 * 5).max(MIN_TIMEOUT)
     }
 
     fn hole(&mut self, start: i64, end: i64, at: u64) {
         self.holes.insert(start, (end, at));
-        if self.holes.len() > MOST {
+        if self.holes.len() > MAX {
             self.holes.pop_first();
         }
     }
@@ -434,7 +434,7 @@ impl Track {
     }
 
     fn prune(&mut self) {
-        while self.sent.len() > MOST
+        while self.sent.len() > MAX
             || (self.history > HISTORY && self.sent.first_key_value().is_some_and(|(_, sent)| sent.acked))
         {
             let Some((from, sent)) = self.sent.pop_first() else { return };

@@ -17,17 +17,17 @@ pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> 
     let mut records = 0_u64;
     for point in points {
         let (paths, servers) = (point.network.paths.len(), point.workload.servers());
-        if paths > topology::MOST || servers > topology::MOST {
-            let (n, what) = if paths > topology::MOST { (paths, "paths") } else { (servers, "servers") };
-            let most = topology::MOST;
+        if paths > topology::MAX || servers > topology::MAX {
+            let (n, what) = if paths > topology::MAX { (paths, "paths") } else { (servers, "servers") };
+            let most = topology::MAX;
             return Err(PlanError::at("network", format!("{n} {what}; write at most {most}")));
         }
         let packets = packets(point);
-        if packets > MOST_PACKETS {
+        if packets > MAX_PACKETS {
             return Err(PlanError::at(
                 "workload",
                 format!(
-                    "a run may put {packets} packets on the paths, more than the {MOST_PACKETS} that are kept; write \
+                    "a run may put {packets} packets on the paths, more than the {MAX_PACKETS} that are kept; write \
                      fewer or smaller objects, a lower rate or an earlier deadline"
                 ),
             ));
@@ -36,12 +36,12 @@ pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> 
         let run = point.workload.page.objects.len() as u64 + 5;
         records = records.saturating_add(run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64));
     }
-    if records > MOST_RECORDS {
+    if records > MAX_RECORDS {
         return Err(PlanError::at(
             "runs",
             format!(
                 "{seeds} seeds of every contestant and combination make {records} records, more than the \
-                 {MOST_RECORDS} that are kept; write fewer runs, levels or objects"
+                 {MAX_RECORDS} that are kept; write fewer runs, levels or objects"
             ),
         ));
     }
@@ -71,9 +71,9 @@ fn packets(point: &PointPlan) -> u64 {
 }
 
 /// The most packets of data in a run: 9 GB in packets of 1500 bytes.
-pub const MOST_PACKETS: u64 = 6_000_000;
+pub const MAX_PACKETS: u64 = 6_000_000;
 /// The most objects, over all runs, of which a result can tell.
-pub const MOST_RECORDS: u64 = 5_000_000;
+pub const MAX_RECORDS: u64 = 5_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -303,8 +303,8 @@ impl Contestant {
             _ => Err(format!("{key}={value}: write yes or no")),
         };
         let count = || match value.parse::<usize>() {
-            Ok(n) if (1..=MOST).contains(&n) => Ok(n),
-            _ => Err(format!("{key}={value}: write a number from 1 to {MOST}")),
+            Ok(n) if (1..=MAX).contains(&n) => Ok(n),
+            _ => Err(format!("{key}={value}: write a number from 1 to {MAX}")),
         };
         match key {
             "connections" => self.choices.connections = Some(count()?),
@@ -396,14 +396,14 @@ impl Contestant {
 /// A processing cost.
 fn span(key: &str, value: &str) -> Result<Duration, String> {
     match parse_span(value) {
-        Ok(span) if span <= MOST_COST => Ok(span),
-        Ok(_) => Err(format!("{key}={value}: more than {}", format_span(MOST_COST))),
+        Ok(span) if span <= MAX_COST => Ok(span),
+        Ok(_) => Err(format!("{key}={value}: more than {}", format_span(MAX_COST))),
         Err(error) => Err(format!("{key}={error}")),
     }
 }
 
 /// A cost above which nothing would ever be done.
-const MOST_COST: Duration = Duration::from_secs(1);
+const MAX_COST: Duration = Duration::from_secs(1);
 
 /// Background traffic: `tcp:flows=2`, with the keys of the transport's engine.
 #[derive(Clone, Debug)]
@@ -477,7 +477,7 @@ fn pairs<'a>(
 }
 
 /// The most connections, and objects a connection.
-const MOST: usize = 100_000;
+const MAX: usize = 100_000;
 
 /// The transports with every key, its default and its meaning.
 #[must_use]

@@ -22,11 +22,11 @@ pub fn read(file: &str, most: u64) -> Result<String, String> {
 }
 
 /// The largest plan.
-pub const MOST_PLAN: u64 = 16 << 20;
+pub const MAX_PLAN: u64 = 16 << 20;
 /// The largest trace.
-pub const MOST_TRACE: u64 = 1 << 30;
+pub const MAX_TRACE: u64 = 1 << 30;
 /// The largest result that is compared with.
-pub const MOST_RESULT: u64 = 4 << 30;
+pub const MAX_RESULT: u64 = 4 << 30;
 
 #[cfg(test)]
 mod tests {

@@ -327,7 +327,7 @@ pub fn read<'a>(
     let draft = match file {
         None => flags,
         Some(name) => {
-            let text = file::read(name, file::MOST_PLAN).map_err(|error| PlanError::at(name, error))?;
+            let text = file::read(name, file::MAX_PLAN).map_err(|error| PlanError::at(name, error))?;
             Draft::from_toml(name, &text)?.overlaid(flags)
         }
     };

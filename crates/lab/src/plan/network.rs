@@ -138,7 +138,7 @@ fn link(settings: &[Setting]) -> Result<LinkSpec, PlanError> {
     let said =
         settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
     let place = said.collect::<Vec<_>>().join(", ");
-    link.load_traces(|name| file::read(name, file::MOST_TRACE))
+    link.load_traces(|name| file::read(name, file::MAX_TRACE))
         .map_err(|error| PlanError::at(&place, error))?;
     link.check().map_err(|error| PlanError::at(&place, error))?;
     Ok(link)

@@ -54,7 +54,7 @@ pub struct MessageFlow {
 }
 
 /// What passes is kept in tenths of a second: a longer run would be mostly that.
-const MOST_DEADLINE: Duration = Duration::from_secs(86_400);
+const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
 /// Pages that were read, by what names them: a factor elsewhere does not read them again.
 #[derive(Debug, Default)]
@@ -128,7 +128,7 @@ impl Workload {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
             return Err(PlanError::at(place, "a run of no time; write a time such as 600s"));
         }
-        if workload.deadline > MOST_DEADLINE {
+        if workload.deadline > MAX_DEADLINE {
             let place = concrete.setting("deadline").map_or("deadline", |setting| &setting.place);
             return Err(PlanError::at(place, "more than a day of the run's clock; write at most 1440min"));
         }
@@ -330,8 +330,8 @@ fn message_flow(concrete: &Concrete) -> Result<Option<MessageFlow>, PlanError> {
         Some(setting) => (time(setting)?, &setting.place),
     };
     let count = nanos(span).div_ceil(nanos(interval).max(1));
-    if count == 0 || count > MOST_MESSAGES {
-        let what = format!("{count} messages; write a time and a rate that give from 1 to {MOST_MESSAGES}");
+    if count == 0 || count > MAX_MESSAGES {
+        let what = format!("{count} messages; write a time and a rate that give from 1 to {MAX_MESSAGES}");
         return Err(PlanError::at(place, what));
     }
     Ok(Some(MessageFlow { interval, size, count: count as u32 }))
@@ -341,7 +341,7 @@ fn message_flow(concrete: &Concrete) -> Result<Option<MessageFlow>, PlanError> {
 pub const BESIDE: &str = "/bulk";
 
 /// The most messages of a run: each is an object of the results.
-const MOST_MESSAGES: u64 = 1_000_000;
+const MAX_MESSAGES: u64 = 1_000_000;
 
 /// The messages as objects, and what runs beside them as the last.
 fn message_page(concrete: &Concrete, flow: MessageFlow, pages: &mut Pages) -> Result<Arc<Page>, PlanError> {

@@ -174,12 +174,12 @@ fn median_run(contestant: &Contestant) -> Option<&Run> {
 }
 
 /// How many times as long as the quickest the slowest may be to share its time scale.
-const MOST_STRETCH: u64 = 4;
+const MAX_STRETCH: u64 = 4;
 
 /// The end of the time scale that runs of these lengths share, unless it would press the quickest into a corner.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
-    (longest <= shortest.saturating_mul(MOST_STRETCH)).then_some(longest)
+    (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)
 }
 
 /// When the run was over: its page time, else the last thing known of it.

@@ -1,7 +1,7 @@
 //! What one contestant does in its world: its servers, its client, what is observed of both.
 
 use super::host;
-use super::topology::Lane;
+use super::topology::ContestantHosts;
 use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::bulk::{self, Bulk};
 use anabranch_http::fetch::{self, Outcome};
@@ -51,7 +51,7 @@ pub struct Job {
 /// One line when the world refuses.
 pub async fn start(
     network: &Network,
-    lane: &Lane,
+    lane: &ContestantHosts,
     contestant: &Contestant,
     workload: &Workload,
 ) -> Result<Contest, String> {
@@ -79,7 +79,7 @@ pub async fn start(
 ///
 /// # Errors
 /// One line when the world refuses.
-pub async fn background(network: &Network, lane: &Lane, cross: &Cross) -> Result<(), String> {
+pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross) -> Result<(), String> {
     let protocol = cross.transport.in_simulation().ok_or("a virtual host has no kernel")?;
     let (Some(node), Some(address)) =
         (lane.servers.first(), lane.server_addresses.first().and_then(|a| a.first()))

@@ -1,7 +1,7 @@
 //! From what was observed of a world to a [`Run`].
 
 use super::contest::{self, Contest};
-use super::topology::{Built, Lane};
+use super::topology::{Built, ContestantHosts};
 use super::{bound, failover, traffic};
 use crate::attribution::{self, Attributed};
 use crate::limit::Item;
@@ -27,7 +27,7 @@ pub type Named = (String, u64);
 /// One line when the contestant contradicts the workload (found before any run).
 pub fn run(
     built: &Built,
-    lane: &Lane,
+    lane: &ContestantHosts,
     contest: &Contest,
     fetched: &Fetched,
     passages: &[Passage],
@@ -179,7 +179,7 @@ pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> Pa
 }
 
 /// What the hosts found out about the paths, in order of time.
-fn path_events(lane: &Lane, contest: &Contest) -> Vec<PathEvent> {
+fn path_events(lane: &ContestantHosts, contest: &Contest) -> Vec<PathEvent> {
     // A path is known by the peer's address on it.
     let seen = |host: &dyn Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
         let event = |change: PathChange| {

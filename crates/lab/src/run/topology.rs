@@ -13,11 +13,11 @@ use anabranch_sim::{LinkId, Network, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The most paths, and the most hosts on one side.
-pub const MOST: usize = 250;
+pub const MAX: usize = 250;
 
 /// The hosts of one contestant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lane {
+pub struct ContestantHosts {
     /// Its client.
     pub client: NodeId,
     /// Its servers, one an origin.
@@ -34,7 +34,7 @@ pub struct Built {
     /// The network.
     pub network: Network,
     /// The contestants' hosts, in order.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<ContestantHosts>,
     /// The paths' links; up leads from the clients to the servers.
     pub paths: Vec<LinkId>,
 }
@@ -44,8 +44,8 @@ pub struct Built {
 /// # Errors
 /// One line when a link cannot be built, or there are too many hosts or paths.
 pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Built, String> {
-    if plan.paths.len() > MOST || lanes.saturating_mul(servers) > MOST {
-        return Err(format!("more than {MOST} paths or hosts on one side"));
+    if plan.paths.len() > MAX || lanes.saturating_mul(servers) > MAX {
+        return Err(format!("more than {MAX} paths or hosts on one side"));
     }
     let network = Network::new(seed);
     let mut hosts = Vec::with_capacity(lanes);
@@ -61,7 +61,7 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             lane_servers.push(network.host(&name("server", server + 1), &own));
             server_addresses.push(own);
         }
-        hosts.push(Lane { client, servers: lane_servers, client_addresses, server_addresses });
+        hosts.push(ContestantHosts { client, servers: lane_servers, client_addresses, server_addresses });
     }
     let wrong = |error: SpecError| error.to_string();
     let mut paths = Vec::new();

@@ -1,6 +1,6 @@
 //! What a contestant put on the paths, and what the paths did with it.
 
-use super::topology::{Built, Lane};
+use super::topology::{Built, ContestantHosts};
 use crate::results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
 use anabranch_base::Instant;
 use anabranch_http::observe::ObjectRecord;
@@ -19,7 +19,7 @@ pub struct Traffic {
 
 /// The traffic of one contestant, over all paths.
 #[must_use]
-pub fn of(built: &Built, lane: &Lane, passages: &[Passage]) -> Traffic {
+pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffic {
     let mut traffic = Traffic::default();
     traffic.series.bucket_ns = BUCKET_NS;
     traffic.series.paths = built.paths.iter().map(|_| Directions::default()).collect();

@@ -20,7 +20,7 @@ pub struct Agreement {
 #[must_use]
 pub fn agreement(seen: &[f64], said: &[f64]) -> Agreement {
     let (ratio, p) = (median(seen) / median(said), mann_whitney(seen, said));
-    let holds = ratio.is_finite() && (p >= LEAST_P || (ratio - 1.0).abs() <= MOST_APART);
+    let holds = ratio.is_finite() && (p >= MIN_P || (ratio - 1.0).abs() <= MAX_APART);
     Agreement { ratio, p, holds }
 }
 
@@ -38,9 +38,9 @@ fn median(values: &[f64]) -> f64 {
 }
 
 /// The rank test parts two sets whose p-value is below this.
-const LEAST_P: f64 = 0.01;
+const MIN_P: f64 = 0.01;
 /// How far medians may be apart, as a share of the model's.
-const MOST_APART: f64 = 0.1;
+const MAX_APART: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {
@@ -53,10 +53,10 @@ mod tests {
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
         // All above the model's, which the ranks tell, and by less than a tenth.
         let near = agreement(&[105.0, 106.0, 107.0, 108.0, 109.0], &model);
-        assert!(near.holds && near.p < LEAST_P, "{near:?}");
+        assert!(near.holds && near.p < MIN_P, "{near:?}");
         // All above, and by more.
         let far = agreement(&[115.0, 116.0, 117.0, 118.0, 119.0], &model);
-        assert!(!far.holds && far.p < LEAST_P && far.ratio > 1.1, "{far:?}");
+        assert!(!far.holds && far.p < MIN_P && far.ratio > 1.1, "{far:?}");
         // Far apart in the median, but so few and so spread that the ranks part nothing.
         assert!(agreement(&[90.0, 140.0], &[80.0, 100.0, 150.0]).holds);
     }

@@ -304,7 +304,7 @@ impl FromStr for AqmSpec {
             "codel" => Ok(Self::Codel { target, interval }),
             "fq-codel" => Ok(Self::FqCodel { target, interval }),
             "pie" => Ok(Self::Pie { target }),
-            "red" if min >= max || max > RED_MOST => {
+            "red" if min >= max || max > MAX_RED => {
                 Err(wrong("min must lie below max, and max below 1000000p"))
             }
             "red" => Ok(Self::Red { min, max, probability }),
@@ -449,4 +449,4 @@ const AQM_FORMS: &str = "droptail, codel, fq-codel (:target=5ms/interval=100ms),
                          red (:min=5p/max=15p/p=10%)";
 
 /// Keeps RED's fixed-point average far from overflow.
-const RED_MOST: u64 = 1_000_000;
+const MAX_RED: u64 = 1_000_000;

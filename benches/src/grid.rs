@@ -59,7 +59,11 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
                 };
                 contestant.runs.iter().map(goodput).collect()
             };
-            cells.push(Cell { rtt, loss, goodputs: race.points[0].contestants.iter().map(goodputs).collect() });
+            cells.push(Cell {
+                rtt,
+                loss,
+                goodputs: race.points[0].contestants.iter().map(goodputs).collect(),
+            });
         }
     }
     cells

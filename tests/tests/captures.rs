@@ -164,7 +164,8 @@ fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
         if plan.together { vec![None] } else { (0..plan.contestants.len()).map(Some).collect() };
     let mut all = Vec::new();
     for (index, contestant) in contestants.into_iter().enumerate() {
-        let (runs, captures) = one::capture(&batch::scenario(&plan, 0, contestant, plan.seeds[0])).expect(line);
+        let (runs, captures) =
+            one::capture(&batch::scenario(&plan, 0, contestant, plan.seeds[0])).expect(line);
         for run in &runs {
             check(line, run);
         }

@@ -6,12 +6,12 @@
 #[path = "contestant/gbn.rs"]
 mod gbn;
 
-use anabranch_lab::transports::{Transport, Transports};
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::report::{Framing, html};
 use anabranch_lab::results::{Contestant, Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
+use anabranch_lab::transports::{Transport, Transports};
 use anabranch_lab::{json, table};
 use anabranch_wire::pcap;
 use std::sync::atomic::AtomicBool;
@@ -62,8 +62,9 @@ fn a_transport_from_outside_races_beside_ours() {
     assert_eq!(gbn.settings["transport"], "gbn");
     assert_eq!((gbn.settings["window"].as_str(), contestants[2].settings["window"].as_str()), ("16", "4"));
     assert_eq!(contestants[3].runs[0].connections, 3);
-    let shown = table::render(&race, table::Style::default());
-    assert!(shown.contains("gbn:window=4: 1 connection, pipelined, profile plain"), "{shown}");
+    let shown = table::render_with(&race, table::Style::default(), &transports());
+    assert!(shown.contains("gbn:window=4: 1 conversation, pipelined, profile plain"), "{shown}");
+    assert!(shown.contains("gbn:connections=3: 3 conversations"), "{shown}");
     let text = json::render(&race);
     assert_eq!(Race::from_json(&text).expect("read back"), race);
     let page = html(&race, &Framing::default());

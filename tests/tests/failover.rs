@@ -181,8 +181,13 @@ fn service_is_restored_when_the_rate_is() {
         match contestant {
             // 1 + 2 + 4 + 8 + 16 + 32 + 60 s until it is declared (see above).
             "sctp:paths=2" => {
-                let [Some(declared), Some(next), Some(restored)] = times else { panic!("{contestant}: {times:?}") };
-                assert!((122.9..123.1).contains(&declared) && (1.0..1.3).contains(&next), "{contestant}: {times:?}");
+                let [Some(declared), Some(next), Some(restored)] = times else {
+                    panic!("{contestant}: {times:?}")
+                };
+                assert!(
+                    (122.9..123.1).contains(&declared) && (1.0..1.3).contains(&next),
+                    "{contestant}: {times:?}"
+                );
                 assert!((declared..declared + 6.0).contains(&restored), "{contestant}: {times:?}");
             }
             "sctp:pf_max_retrans=0" => {
@@ -203,7 +208,8 @@ fn service_is_restored_when_the_rate_is() {
     }
     for key in ["declared_failed_ms", "failover_ms", "restored_ms"] {
         assert!(
-            contestants[0]["summary"][key]["mean"].is_f64() && contestants[2]["summary"][key]["mean"].is_null(),
+            contestants[0]["summary"][key]["mean"].is_f64()
+                && contestants[2]["summary"][key]["mean"].is_null(),
             "{key}"
         );
     }

@@ -1,9 +1,9 @@
 //! `race --list WHAT`.
 
 use anabranch_http::page::shipped;
-use anabranch_lab::transports::Transports;
 use anabranch_lab::plan::contestant;
 use anabranch_lab::plan::workload::readable;
+use anabranch_lab::transports::Transports;
 use anabranch_link::preset::PRESETS;
 use std::fmt::Write;
 

@@ -45,7 +45,8 @@ pub fn fill(
                 if pcap == "all" || (pcap == "median" && median) {
                     match kept {
                         Some(kept) => {
-                            let own = |kept: &&Kept| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
+                            let own =
+                                |kept: &&Kept| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
                             for kept in kept.iter().filter(own) {
                                 let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
                                 let mut file = Reserved::new(&directory.join(file))?;

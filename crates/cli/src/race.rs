@@ -244,7 +244,8 @@ impl<'a> Outputs<'a> {
 
 /// Whether every transfer finished and every expectation was met.
 fn verdict(race: &Race) -> Done {
-    let runs = race.points.iter().flat_map(|point| &point.contestants).flat_map(|contestant| &contestant.runs);
+    let runs =
+        race.points.iter().flat_map(|point| &point.contestants).flat_map(|contestant| &contestant.runs);
     let finished = runs.clone().all(|run| run.outcome == Outcome::Done);
     if finished && race.expectations.iter().all(|expectation| expectation.met) {
         Done::Well

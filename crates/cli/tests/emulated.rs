@@ -31,11 +31,12 @@ fn race(words: &str) -> Value {
 fn runs(race: &Value) -> Vec<(String, Value)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let contestants = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));
-    contestants.flat_map(|contestant| {
-        let name = contestant["arm"].as_str().unwrap_or_default().to_owned();
-        list(&contestant["runs"]).into_iter().map(move |run| (name.clone(), run))
-    })
-    .collect()
+    contestants
+        .flat_map(|contestant| {
+            let name = contestant["arm"].as_str().unwrap_or_default().to_owned();
+            list(&contestant["runs"]).into_iter().map(move |run| (name.clone(), run))
+        })
+        .collect()
 }
 
 fn number(value: &Value) -> u64 {

@@ -93,7 +93,10 @@ fn the_time_to_get_past_a_failed_path_is_told() {
         &place.0,
         "--world emulated --objects 1kB --rate 10mbit --rtt 4ms --fail path=1,at=30s,for=1s --runs 1 --transport tcp",
     );
-    assert!(contestants(&found)[0]["runs"][0]["failover_ns"].is_null() && !table.contains("failover"), "{table}");
+    assert!(
+        contestants(&found)[0]["runs"][0]["failover_ns"].is_null() && !table.contains("failover"),
+        "{table}"
+    );
 }
 
 #[test]

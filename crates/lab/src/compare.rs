@@ -21,7 +21,9 @@ pub fn render(old: &Race, new: &Race) -> String {
     for point in &new.points {
         let Some(before) = old.points.iter().find(|other| other.factors == point.factors) else { continue };
         for contestant in &point.contestants {
-            let Some(was) = before.contestants.iter().find(|other| other.name == contestant.name) else { continue };
+            let Some(was) = before.contestants.iter().find(|other| other.name == contestant.name) else {
+                continue;
+            };
             pairs += 1;
             rows(&mut out, point, was, contestant);
         }

@@ -5,9 +5,9 @@
 //! terms on which each contestant raced, because six connections and one
 //! association are different bids for bandwidth. At most 100 columns.
 
-use crate::transports::Transports;
 use crate::results::label::{labels, shortened};
 use crate::results::{Contestant, PathEvent, PathState, Point, Race, Side, Stat};
+use crate::transports::Transports;
 use crate::verdict;
 use std::fmt::Write;
 
@@ -31,9 +31,15 @@ impl Style {
 /// The widest line.
 pub const COLUMNS: usize = 100;
 
-/// The whole race as text.
+/// The whole race as text, with the standard transports.
 #[must_use]
 pub fn render(race: &Race, style: Style) -> String {
+    render_with(race, style, &Transports::standard())
+}
+
+/// The same with these transports, each of which has words of its own.
+#[must_use]
+pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
     let mut out = String::new();
     for warning in &race.warnings {
         out += &wrapped(&format!("warning: {warning}"), 0);
@@ -42,7 +48,7 @@ pub fn render(race: &Race, style: Style) -> String {
         if i > 0 {
             out.push('\n');
         }
-        out += &point_table(point, style);
+        out += &point_table(point, style, transports);
     }
     for expectation in &race.expectations {
         let found = expectation.found.map_or("nothing finished".to_owned(), figure);
@@ -54,7 +60,7 @@ pub fn render(race: &Race, style: Style) -> String {
 
 /// One point.
 #[must_use]
-pub fn point_table(point: &Point, style: Style) -> String {
+pub fn point_table(point: &Point, style: Style, transports: &Transports) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {
         let factors: Vec<String> = point.factors.iter().map(|(k, v)| format!("{k} {v}")).collect();
@@ -77,7 +83,8 @@ pub fn point_table(point: &Point, style: Style) -> String {
         out.push('\n');
     }
     for contestant in &point.contestants {
-        let terms = if point.workload.messages { message_terms(contestant) } else { terms(contestant) };
+        let terms = terms(contestant, transports);
+        let terms = if point.workload.messages { without_requests(&terms) } else { terms };
         out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
     }
     for contestant in &point.contestants {
@@ -277,16 +284,15 @@ fn path_events(contestant: &Contestant) -> Option<String> {
 /// The most path events that a contestant's line tells.
 const PATH_EVENTS: usize = 6;
 
-/// As [`terms`], without what is about requests.
-fn message_terms(contestant: &Contestant) -> String {
-    terms(contestant).replace(", not pipelined", "").replace(", pipelined", "")
+/// [`terms`] without what is about requests.
+fn without_requests(terms: &str) -> String {
+    terms.replace(", not pipelined", "").replace(", pipelined", "")
 }
 
 /// The terms on which a contestant raced.
 #[must_use]
-pub fn terms(contestant: &Contestant) -> String {
+pub fn terms(contestant: &Contestant, transports: &Transports) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
-    let transports = Transports::standard();
     // What is not in the list has connections.
     let words = transports.find(setting("transport")).map(|it| it.capabilities().words).unwrap_or_default();
     let [session, sessions] = words.session;
@@ -343,7 +349,13 @@ fn names(point: &Point) -> Vec<String> {
 }
 
 fn name_width(point: &Point) -> usize {
-    point.contestants.iter().map(|contestant| contestant.name.chars().count()).max().unwrap_or(0).clamp(10, 22)
+    point
+        .contestants
+        .iter()
+        .map(|contestant| contestant.name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .clamp(10, 22)
 }
 
 fn optional(value: Option<f64>) -> String {

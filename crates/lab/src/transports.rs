@@ -79,6 +79,12 @@ impl Deref for Transport {
     }
 }
 
+/// The contestants of a race that names none.
+pub const BARE_RACE: [&str; 3] = ["tcp", "tcp:connections=6", "sctp"];
+
+/// How background traffic is written, in help.
+pub const BACKGROUND_FORM: &str = "tcp:flows=N";
+
 /// The transports that can race, in the order in which they are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Transports {

@@ -85,8 +85,12 @@ pub fn sentence(point: &Point) -> String {
             ));
         }
     }
-    let failed: Vec<&str> =
-        point.contestants.iter().filter(|contestant| mean_of(contestant).is_none()).map(|contestant| contestant.name.as_str()).collect();
+    let failed: Vec<&str> = point
+        .contestants
+        .iter()
+        .filter(|contestant| mean_of(contestant).is_none())
+        .map(|contestant| contestant.name.as_str())
+        .collect();
     let mut text = String::new();
     if sooner.is_empty() && unclear.is_empty() {
         let mean = mean_of(winner).unwrap_or_default();
@@ -113,9 +117,12 @@ fn restored(point: &Point) -> String {
         match stat.mean {
             _ if runs == 0 => None,
             None => Some(format!("never with {}", contestant.name)),
-            Some(mean) if stat.n < runs => {
-                Some(format!("after {} with {} (in {} of {runs} runs)", milliseconds(mean), contestant.name, stat.n))
-            }
+            Some(mean) if stat.n < runs => Some(format!(
+                "after {} with {} (in {} of {runs} runs)",
+                milliseconds(mean),
+                contestant.name,
+                stat.n
+            )),
             Some(mean) => Some(format!("after {} with {}", milliseconds(mean), contestant.name)),
         }
     };
@@ -129,7 +136,9 @@ fn restored(point: &Point) -> String {
 
 /// That runs were ended by their deadline, which one, and what to write instead: a sentence behind a blank, or nothing.
 fn cut_off(point: &Point) -> String {
-    let late = |contestant: &Contestant| contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count();
+    let late = |contestant: &Contestant| {
+        contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
+    };
     let told: Vec<String> = point
         .contestants
         .iter()
@@ -154,7 +163,11 @@ fn cut_off(point: &Point) -> String {
 /// A deadline by which the runs that were cut off would have been over, had they gone on as until then, and a fifth more,
 /// in whole seconds; `None` where one of them had received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
-    let runs = point.contestants.iter().flat_map(|contestant| &contestant.runs).filter(|run| run.outcome == Outcome::Deadline);
+    let runs = point
+        .contestants
+        .iter()
+        .flat_map(|contestant| &contestant.runs)
+        .filter(|run| run.outcome == Outcome::Deadline);
     let needs = runs.map(|run| {
         let got: u64 = run.series.application.iter().sum();
         let all = u128::from(point.workload.bytes.max(got));

@@ -1,10 +1,10 @@
 //! What is printed is what was in force: connections, streams and settings.
 
-use anabranch_lab::transports::Transports;
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::table;
+use anabranch_lab::transports::Transports;
 use anabranch_transport::Settings;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -151,8 +151,9 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {
-        let defaults =
-            contestant::Contestant::parse(transport, "test", &Transports::standard()).expect("a contestant").engine;
+        let defaults = contestant::Contestant::parse(transport, "test", &Transports::standard())
+            .expect("a contestant")
+            .engine;
         for knob in defaults.knobs() {
             let value = another(&*defaults, knob.key, &knob.value, knob.help);
             let contestant = format!("{transport}:{}={value}", knob.key);
@@ -165,7 +166,7 @@ fn every_setting_that_is_printed_was_in_force() {
             let contestant = &found.points[0].contestants[0];
             let mut expected = defaults.clone();
             expected.set(knob.key, &value).expect("it was read");
-            assert_eq!(contestant.settings[knob.key], printed(&*expected, knob.key), "{contestant}");
+            assert_eq!(contestant.settings[knob.key], printed(&*expected, knob.key), "{}", contestant.name);
             let text = shown(&found);
             for (key, label) in [
                 ("iw", "initial window "),
@@ -173,7 +174,11 @@ fn every_setting_that_is_printed_was_in_force() {
                 ("delack", if transport == "sctp" { "SACK delay " } else { "ACK delay " }),
                 ("cc", "cc "),
             ] {
-                assert!(text.contains(&format!("{label}{}", contestant.settings[key])), "{contestant}: {text}");
+                assert!(
+                    text.contains(&format!("{label}{}", contestant.settings[key])),
+                    "{}: {text}",
+                    contestant.name
+                );
             }
         }
     }

@@ -55,7 +55,8 @@ fn a_hole_holds_up_its_stream_alone() {
     assert!(p95(1) < 41.0, "no more than the way: {}", p95(1));
     assert!(p95(0) > 2.0 * p95(1) && p95(2) > 2.0 * p95(1));
     let blocked = |contestant: usize| -> u64 {
-        let whys = contestants[contestant].runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why);
+        let whys =
+            contestants[contestant].runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why);
         whys.filter_map(|why| why.blocked_ns).sum()
     };
     assert!(blocked(0) > 10 * blocked(1) && blocked(2) > 10 * blocked(1));

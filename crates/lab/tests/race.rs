@@ -72,7 +72,11 @@ fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {
         {
             let found = race(&[("page", page), ("runs", "1"), ("transport", contestant)]);
             for run in runs(&found) {
-                assert_eq!((run.outcome, run.connections), (Outcome::Done, connections), "{contestant} on {page}");
+                assert_eq!(
+                    (run.outcome, run.connections),
+                    (Outcome::Done, connections),
+                    "{contestant} on {page}"
+                );
             }
         }
     }

@@ -25,7 +25,13 @@ fn a_deadline_is_named() {
     assert!(told.starts_with(head), "{told}");
     let enough = told.strip_prefix(head).and_then(|rest| rest.strip_suffix('.')).expect("a time");
     let found = race(&format!("{line} --deadline {enough}"));
-    assert!(found.points[0].contestants.iter().flat_map(|contestant| &contestant.runs).all(|run| run.outcome == Outcome::Done));
+    assert!(
+        found.points[0]
+            .contestants
+            .iter()
+            .flat_map(|contestant| &contestant.runs)
+            .all(|run| run.outcome == Outcome::Done)
+    );
     assert!(!verdict::sentence(&found.points[0]).contains("deadline"));
     // The default has a name, too, and a path that is dead needs no later one.
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");

@@ -233,7 +233,10 @@ fn repair_of_others_bytes_stalls() {
     ] {
         let objects = parts(&run(contestant, &on(NET, &[("objects", "4x8kB"), ("down-loss", lost)])));
         assert!(objects[0].recovery > 100.0, "{contestant}");
-        assert!(objects[1..].iter().all(|object| object.stalled > 90.0 && object.recovery == 0.0), "{contestant}");
+        assert!(
+            objects[1..].iter().all(|object| object.stalled > 90.0 && object.recovery == 0.0),
+            "{contestant}"
+        );
     }
 }
 

@@ -6,7 +6,7 @@
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Batch, Engine, Packet};
-use anabranch_transport::capabilities::{Capabilities, Carriers};
+use anabranch_transport::capabilities::{Capabilities, Carriers, Words};
 use anabranch_transport::engine::{BoundHost, EngineHost, Refusal, SessionEngine, Write};
 use anabranch_transport::protocol::{Protocol, Runs, Server, Start, Starting, Totals};
 use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Settings, StreamId};
@@ -77,7 +77,8 @@ impl Protocol for GoBackN {
 
     fn capabilities(&self) -> Capabilities {
         let carriers = Carriers { ip: Some(PROTOCOL), udp: None };
-        Capabilities { half_close: true, carriers, ..Capabilities::default() }
+        let words = Words { session: ["conversation", "conversations"], acknowledgement: "ACK" };
+        Capabilities { half_close: true, carriers, words, ..Capabilities::default() }
     }
 
     fn profiles(&self) -> &'static [&'static str] {

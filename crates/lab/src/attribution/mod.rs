@@ -128,9 +128,14 @@ fn one(
         complete_ns: clock.next(Some(response.arrived)),
     };
 
-    let up =
-        SenderWaits::of(&connection.up, exchange.stream, &assigned.request, (assigned_ns, instants.req_sent_ns));
-    let down = SenderWaits::of(&connection.down, exchange.stream, bytes, (instants.written_ns, instants.sent_ns));
+    let up = SenderWaits::of(
+        &connection.up,
+        exchange.stream,
+        &assigned.request,
+        (assigned_ns, instants.req_sent_ns),
+    );
+    let down =
+        SenderWaits::of(&connection.down, exchange.stream, bytes, (instants.written_ns, instants.sent_ns));
     let (up_recovery, up_timeout) = request.repair((instants.req_sent_ns, instants.req_copy_ns));
     let (down_recovery, down_timeout) = response.repair((instants.sent_ns, instants.copy_ns));
     let detail = SendDetail {

@@ -34,7 +34,8 @@ pub fn check(points: &[PointPlan], contestants: &[Contestant], seeds: usize) -> 
         }
         // Beside its objects a run has counters and series.
         let run = point.workload.page.objects.len() as u64 + 5;
-        records = records.saturating_add(run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64));
+        records =
+            records.saturating_add(run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64));
     }
     if records > MAX_RECORDS {
         return Err(PlanError::at(

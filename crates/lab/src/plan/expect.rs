@@ -51,7 +51,9 @@ impl Expect {
         let at_key = |key: &str, what: String| PlanError::at(&format!("{}: {key}", table.place), what);
         let text = |key: &str| fields.get(key).map(|value| (*value).to_owned());
         let contestant = |key: &str| match fields.get(key) {
-            Some(value) if !contestants.contains(value) => Err(at_key(key, unknown("contestant", value, contestants))),
+            Some(value) if !contestants.contains(value) => {
+                Err(at_key(key, unknown("contestant", value, contestants)))
+            }
             value => Ok(value.map(|value| (*value).to_owned())),
         };
         let number = |key: &str| match fields.get(key) {

@@ -6,6 +6,7 @@
 //! fields; both carry the values as text to the same parsers, so that a value
 //! means the same, and fails with the same words, wherever it stands.
 
+use crate::transports::BACKGROUND_FORM;
 use anabranch_link::ROWS;
 use std::sync::LazyLock;
 
@@ -171,7 +172,7 @@ const OURS: &[Key] = &[
          keys (keys: --list transports) [default: tcp, tcp:connections=6, sctp]",
     ),
     contestants("together", "", Several::No, "All contestants share the network at once"),
-    contestants("cross", "tcp:flows=N", Several::No, "Background traffic: N endless downloads over TCP"),
+    contestants("cross", BACKGROUND_FORM, Several::No, "Background traffic: N endless downloads over TCP"),
     runs("runs", "N", "Seeds, each a run of every contestant [default: 30]"),
     runs("seed", "N", "The first seed, up to 4294967295 [default: 1]"),
     Key {

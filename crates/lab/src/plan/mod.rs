@@ -5,9 +5,9 @@
 //! and [`expect`] say what the texts mean. Whatever is wrong is one line that
 //! names the flag or the file's field, and what would be right.
 
-pub mod contestant;
 pub mod bounds;
 pub mod concrete;
+pub mod contestant;
 pub mod draft;
 pub mod error;
 pub mod expect;
@@ -22,16 +22,13 @@ pub use error::PlanError;
 pub use network::{LossBy, Network};
 pub use workload::Workload;
 
-use crate::transports::Transports;
 use crate::results::World;
+use crate::transports::Transports;
 use anabranch_base::Bytes;
 use concrete::Concrete;
 use expect::Expect;
 use keys::Several;
 use std::collections::BTreeMap;
-
-/// The contestants of a race that names none.
-pub const DEFAULT_TRANSPORTS: [&str; 3] = ["tcp", "tcp:connections=6", "sctp"];
 
 /// A plan, understood.
 #[derive(Clone, Debug)]
@@ -128,7 +125,8 @@ impl Plan {
                         format!("connections={connections}: more than there are bytes in --bulk {size}");
                     return Err(PlanError::at(&contestant.place, what));
                 }
-                if let (Some(size), Some(most)) = (point.workload.message_size, contestant.engine.largest_message())
+                if let (Some(size), Some(most)) =
+                    (point.workload.message_size, contestant.engine.largest_message())
                     && size > most
                 {
                     let (size, most) = (Bytes(size), Bytes(most));
@@ -215,8 +213,12 @@ impl Plan {
             }
             if point.workload.messages.is_some() || point.workload.bulk.is_some() {
                 let most = crate::run::contest::BACKLOG as usize;
-                for contestant in self.contestants.iter().filter(|contestant| contestant.connections() > most) {
-                    add(format!("{}: messages and bulk transfers open {most} connections at most", contestant.text));
+                for contestant in self.contestants.iter().filter(|contestant| contestant.connections() > most)
+                {
+                    add(format!(
+                        "{}: messages and bulk transfers open {most} connections at most",
+                        contestant.text
+                    ));
                 }
             }
         }
@@ -270,7 +272,8 @@ fn completed(mut draft: Draft) -> Draft {
         }
     }
     if draft.transports.is_empty() {
-        let defaults = DEFAULT_TRANSPORTS.iter().map(|text| ((*text).to_owned(), "default".to_owned()));
+        let defaults =
+            crate::transports::BARE_RACE.iter().map(|text| ((*text).to_owned(), "default".to_owned()));
         draft.transports = defaults.collect();
     }
     // What every plan means that says nothing of it.

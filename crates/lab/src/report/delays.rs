@@ -35,8 +35,11 @@ fn table(out: &mut String, point: &Point) {
          <th>undelivered</th><th>failed<br>runs</th></tr></thead><tbody>",
         escape(first)
     );
-    let best =
-        point.contestants.iter().filter_map(|contestant| contestant.summary.object_p95_ms.mean).fold(f64::INFINITY, f64::min);
+    let best = point
+        .contestants
+        .iter()
+        .filter_map(|contestant| contestant.summary.object_p95_ms.mean)
+        .fold(f64::INFINITY, f64::min);
     for contestant in &point.contestants {
         let summary = &contestant.summary;
         let cell = |mean: Option<f64>| mean.map_or("–".to_owned(), span);
@@ -78,8 +81,12 @@ fn shares(out: &mut String, point: &Point) {
         all.sort_unstable_by(f64::total_cmp);
         all
     };
-    let all: Vec<(&Contestant, Vec<f64>)> =
-        point.contestants.iter().map(|contestant| (contestant, sorted(contestant))).filter(|(_, delays)| !delays.is_empty()).collect();
+    let all: Vec<(&Contestant, Vec<f64>)> = point
+        .contestants
+        .iter()
+        .map(|contestant| (contestant, sorted(contestant)))
+        .filter(|(_, delays)| !delays.is_empty())
+        .collect();
     let (low, high) = all.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), (_, delays)| {
         (low.min(delays[0]), high.max(delays[delays.len() - 1]))
     });
@@ -145,7 +152,11 @@ fn shares(out: &mut String, point: &Point) {
 }
 
 fn over_time(out: &mut String, point: &Point) {
-    let runs: Vec<(&Contestant, &Run)> = point.contestants.iter().filter_map(|contestant| Some((contestant, median_run(contestant)?))).collect();
+    let runs: Vec<(&Contestant, &Run)> = point
+        .contestants
+        .iter()
+        .filter_map(|contestant| Some((contestant, median_run(contestant)?)))
+        .collect();
     if runs.iter().all(|(_, run)| run.objects.is_empty()) {
         return;
     }

@@ -33,7 +33,8 @@ pub struct Framing<'a> {
 pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     let mut out = String::with_capacity(200_000);
     let title = race.points.first().map_or("A race".to_owned(), |point| {
-        let contestants: Vec<_> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
+        let contestants: Vec<_> =
+            point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
         format!("{}: {}", point.workload.name, contestants.join(" · "))
     });
     let _ = write!(

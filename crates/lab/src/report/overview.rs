@@ -34,9 +34,14 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
             let cell = if column == 0 { format!("<a href=\"#p{i}\">{level}</a>") } else { level };
             let _ = write!(out, "<td class=\"left\">{cell}</td>");
         }
-        let best = point.contestants.iter().filter_map(|contestant| contestant.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
+        let best = point
+            .contestants
+            .iter()
+            .filter_map(|contestant| contestant.summary.page_ms.mean)
+            .fold(f64::INFINITY, f64::min);
         for name in &contestants {
-            let Some(contestant) = point.contestants.iter().find(|contestant| contestant.name == *name) else {
+            let Some(contestant) = point.contestants.iter().find(|contestant| contestant.name == *name)
+            else {
                 out.push_str("<td>–</td>");
                 continue;
             };

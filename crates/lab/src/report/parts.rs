@@ -82,8 +82,11 @@ fn means(contestant: &Contestant) -> Option<[f64; 12]> {
 }
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    let known: Vec<(&Contestant, [f64; 12])> =
-        point.contestants.iter().filter_map(|contestant| means(contestant).map(|parts| (contestant, parts))).collect();
+    let known: Vec<(&Contestant, [f64; 12])> = point
+        .contestants
+        .iter()
+        .filter_map(|contestant| means(contestant).map(|parts| (contestant, parts)))
+        .collect();
     if known.is_empty() {
         return;
     }

@@ -27,8 +27,11 @@ const HONEST: [&str; 13] = [
 pub(super) fn settings(out: &mut String, point: &Point) {
     let mut keys: Vec<&str> = HONEST.to_vec();
     keys.push("delack");
-    let known: BTreeSet<&str> =
-        point.contestants.iter().flat_map(|contestant| contestant.settings.keys().map(String::as_str)).collect();
+    let known: BTreeSet<&str> = point
+        .contestants
+        .iter()
+        .flat_map(|contestant| contestant.settings.keys().map(String::as_str))
+        .collect();
     keys.retain(|key| known.contains(key));
     let rest: Vec<&str> = known.iter().copied().filter(|key| !keys.contains(key)).collect();
     if known.is_empty() {
@@ -53,7 +56,8 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
     }
     out.push_str("</tr></thead><tbody>");
     for key in keys {
-        let values: Vec<Option<&String>> = point.contestants.iter().map(|contestant| contestant.settings.get(*key)).collect();
+        let values: Vec<Option<&String>> =
+            point.contestants.iter().map(|contestant| contestant.settings.get(*key)).collect();
         let differs = values.windows(2).any(|pair| pair[0] != pair[1]);
         let class = if differs { "differs" } else { "same" };
         let _ = write!(out, "<tr class=\"{class}\"><th>{}</th>", escape(key));

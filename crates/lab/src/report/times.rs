@@ -2,7 +2,7 @@
 //! the median, every run, and the limit, all on one scale; figures beside.
 
 use super::svg::{self, Scale, escape, figure, px, span, time_labels};
-use crate::results::{Contestant, Comparison, Point};
+use crate::results::{Comparison, Contestant, Point};
 use std::fmt::Write;
 
 const WIDTH: f64 = 420.0;
@@ -45,7 +45,11 @@ pub(super) fn render(out: &mut String, point: &Point) {
         "</th><th>mean<br><span class=\"unit\">95 % interval</span></th><th>median</th><th>95th<br>percentile</th>\
          <th>times<br>the limit</th>{versus}<th>failed<br>runs</th></tr></thead><tbody>"
     );
-    let best = point.contestants.iter().filter_map(|contestant| contestant.summary.page_ms.mean).fold(f64::INFINITY, f64::min);
+    let best = point
+        .contestants
+        .iter()
+        .filter_map(|contestant| contestant.summary.page_ms.mean)
+        .fold(f64::INFINITY, f64::min);
     for contestant in &point.contestants {
         let stat = &contestant.summary.page_ms;
         let _ = write!(out, "<tr><th>{}</th><td class=\"plot\">", svg::name(&contestant.name));
@@ -57,7 +61,9 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let ratio = match (rivals, ratio) {
             (false, _) => String::new(),
             (true, Some(ratio)) => format!("<td>{}</td>", versus_text(ratio)),
-            (true, None) => format!("<td class=\"unit\">{}</td>", if contestant.name == first { "1" } else { "–" }),
+            (true, None) => {
+                format!("<td class=\"unit\">{}</td>", if contestant.name == first { "1" } else { "–" })
+            }
         };
         let failed = match stat.failed {
             0 => "0".to_owned(),
@@ -100,7 +106,13 @@ fn axis(out: &mut String, scale: &Scale, limit: Option<f64>, whole: &str) {
     out.push_str("</svg>");
 }
 
-fn row(out: &mut String, (contestant, whole): (&Contestant, &str), pages: &[f64], scale: &Scale, limit: Option<f64>) {
+fn row(
+    out: &mut String,
+    (contestant, whole): (&Contestant, &str),
+    pages: &[f64],
+    scale: &Scale,
+    limit: Option<f64>,
+) {
     let label = format!("{whole} times of {}", contestant.name);
     svg::open(out, WIDTH, ROW, &label);
     for tick in scale.ticks(5) {

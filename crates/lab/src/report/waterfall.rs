@@ -19,8 +19,11 @@ const BLOCK: usize = 60;
 
 pub(super) fn render(out: &mut String, point: &Point) {
     let whole = point.workload.whole();
-    let runs: Vec<(&str, &Run)> =
-        point.contestants.iter().filter_map(|contestant| median_run(contestant).map(|run| (contestant.name.as_str(), run))).collect();
+    let runs: Vec<(&str, &Run)> = point
+        .contestants
+        .iter()
+        .filter_map(|contestant| median_run(contestant).map(|run| (contestant.name.as_str(), run)))
+        .collect();
     if runs.iter().all(|(_, run)| run.objects.is_empty()) {
         return;
     }

@@ -18,7 +18,8 @@ impl Contestant {
     pub fn shortfall(&self) -> Option<String> {
         let (known, all) = self.coverage();
         let partial = known > 0 && known < all;
-        partial
-            .then(|| format!("{}: where time went is known for {known} of {all} delivered objects", self.name))
+        partial.then(|| {
+            format!("{}: where time went is known for {known} of {all} delivered objects", self.name)
+        })
     }
 }

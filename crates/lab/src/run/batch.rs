@@ -6,7 +6,7 @@
 
 use super::one::{self, Scenario};
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
-use crate::results::{Contestant, Comparison, Host, Point, Race, Run, SCHEMA, Workload, World};
+use crate::results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Workload, World};
 use crate::stats::metrics;
 use anabranch_base::time::nanos;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -160,7 +160,9 @@ fn jobs(plan: &Plan) -> Vec<Job> {
 fn perform(plan: &Plan, job: &Job, run: &Perform<'_>) -> Result<Vec<Run>, String> {
     let scenario = scenario(plan, job.point, job.contestant, job.seed);
     let replay = || {
-        let contestant = job.contestant.map_or("together".to_owned(), |contestant| plan.contestants[contestant].text.clone());
+        let contestant = job
+            .contestant
+            .map_or("together".to_owned(), |contestant| plan.contestants[contestant].text.clone());
         let factors = plan.points[job.point].factors.iter().map(|(key, level)| format!(", {key} {level}"));
         format!("{contestant}, seed {}{}", job.seed, factors.collect::<String>())
     };
@@ -207,7 +209,10 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             .zip(by_arm)
             .map(|(contestant, runs)| Contestant {
                 name: contestant.text.clone(),
-                settings: contestant.policy(open_loop).map(|policy| contestant.settings(&policy)).unwrap_or_default(),
+                settings: contestant
+                    .policy(open_loop)
+                    .map(|policy| contestant.settings(&policy))
+                    .unwrap_or_default(),
                 median_seed: metrics::median_seed(&runs, metric),
                 summary: metrics::summarise(&runs),
                 runs,

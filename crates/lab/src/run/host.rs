@@ -13,7 +13,8 @@ use std::rc::Rc;
 /// Why the world does not let it.
 pub async fn start(world: SimWorld, contestant: &Contestant, server: bool) -> Result<Rc<dyn Host>, String> {
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
-    let host = protocol.start(world, beginning(contestant, server)).await.map_err(|error| error.to_string())?;
+    let host =
+        protocol.start(world, beginning(contestant, server)).await.map_err(|error| error.to_string())?;
     host.set_tracing(true);
     Ok(host)
 }

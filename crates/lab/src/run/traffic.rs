@@ -50,7 +50,8 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
     if let [_] = built.lanes.as_slice() {
         // A damaged packet arrives, only to be thrown away.
         for link in &built.paths {
-            let damaged = |direction| built.network.link_counters(*link, direction).meter.changed.corrupted.packets;
+            let damaged =
+                |direction| built.network.link_counters(*link, direction).meter.changed.corrupted.packets;
             traffic.packets.up.lost += damaged(Direction::Up);
             traffic.packets.down.lost += damaged(Direction::Down);
         }

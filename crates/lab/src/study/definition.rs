@@ -65,7 +65,8 @@ impl Definition {
     #[must_use]
     pub fn race_plan(&self, runs: u64, seed: u64) -> String {
         let mut plan = self.plan.clone();
-        let transports = self.contestants.values().map(|contestant| toml::Value::String(contestant.clone())).collect();
+        let transports =
+            self.contestants.values().map(|contestant| toml::Value::String(contestant.clone())).collect();
         plan.insert("transport".to_owned(), toml::Value::Array(transports));
         plan.insert("runs".to_owned(), toml::Value::Integer(i64::try_from(runs).unwrap_or(i64::MAX)));
         plan.insert("seed".to_owned(), toml::Value::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));

@@ -98,7 +98,10 @@ mod tests {
             assert!(!study.published.rows.is_empty());
             for row in &study.published.rows {
                 let contestant = &row.labels["arm"];
-                assert!(study.definition.contestants.contains_key(contestant), "{name}: printed contestant '{contestant}' is not raced");
+                assert!(
+                    study.definition.contestants.contains_key(contestant),
+                    "{name}: printed contestant '{contestant}' is not raced"
+                );
             }
         }
         let error = open("rajamani").expect_err("no such study");

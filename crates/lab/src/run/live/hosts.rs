@@ -257,7 +257,8 @@ pub fn fetch(namespace: &Namespace, task: &Task, network: Clock) -> Result<Ended
             let fetched = contest::load(world.clone(), connector, &job, recorder.clone()).await;
             let record = recorder.take();
             let seen = Seen::of(&world, network, &host);
-            let span = if task.contestant.transport.is_kernels_emulated() { task.farewell() } else { CLOSING };
+            let span =
+                if task.contestant.transport.is_kernels_emulated() { task.farewell() } else { CLOSING };
             task.closed(&world, &host, span).await;
             Ok(Ended { fetched, record, seen })
         })

@@ -53,7 +53,11 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
         let (run, captures) = perform(scenario, keep)?;
         if let Ok(mut kept) = kept.lock() {
             for (host, pcapng) in captures {
-                let contestant = plan.contestants.iter().position(|contestant| contestant.text == scenario.contestants[0].text).unwrap_or(0);
+                let contestant = plan
+                    .contestants
+                    .iter()
+                    .position(|contestant| contestant.text == scenario.contestants[0].text)
+                    .unwrap_or(0);
                 kept.push(Kept { point, contestant, seed: scenario.seed, host, pcapng });
             }
         }
@@ -117,7 +121,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if !contestant.transport.is_kernels() && contestant.transport.is_kernels_emulated() {
             kernel_has(contestant)?;
         }
-        let most = contestant.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
+        let most =
+            contestant.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
         if contestant.is_kernels_multipath() && most > MOST_SUBFLOWS + 1 {
             let what = format!("a connection has {} subflows at most: write paths=N", MOST_SUBFLOWS + 1);
             return Err(PlanError::at(&contestant.place, what));
@@ -183,7 +188,9 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
         wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(|e| wrong(&e))?;
     }
     // Two that speak for protocol 132 on one host: ours is to be heard alone.
-    let beside = !contestant.transport.is_kernels_emulated() && hosts::speaks(contestant, IP_PROTOCOL) && kernel_has_sctp();
+    let beside = !contestant.transport.is_kernels_emulated()
+        && hosts::speaks(contestant, IP_PROTOCOL)
+        && kernel_has_sctp();
     if beside {
         wiring.silence_sctp(MARK).map_err(|e| wrong(&e))?;
     }
@@ -223,8 +230,15 @@ fn perform(scenario: &Scenario<'_>, keep: bool) -> Result<(Run, Captures), Strin
             captures.push((host, file.map_err(|e| wrong(&e))?));
         }
     }
-    let run =
-        gather::run(scenario.point, contestant, scenario.seed, &fetched, &served, &outcomes, ruled.as_deref())?;
+    let run = gather::run(
+        scenario.point,
+        contestant,
+        scenario.seed,
+        &fetched,
+        &served,
+        &outcomes,
+        ruled.as_deref(),
+    )?;
     Ok((run, captures))
 }
 

@@ -7,7 +7,9 @@ use crate::results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
 /// Every line.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for remark in plan.contestants.iter().filter_map(|contestant| contestant.transport.in_emulation()?.remark()) {
+    for remark in
+        plan.contestants.iter().filter_map(|contestant| contestant.transport.in_emulation()?.remark())
+    {
         if !lines.iter().any(|line| line == remark) {
             lines.push(remark.to_owned());
         }
@@ -29,7 +31,8 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
             let told: Vec<_> = contestant.runs.iter().filter_map(|run| run.rules).collect();
             lines.extend(ruled(&name, &told));
         }
-        let ruled = point.contestants.iter().flat_map(|contestant| &contestant.runs).any(|run| run.rules.is_some());
+        let ruled =
+            point.contestants.iter().flat_map(|contestant| &contestant.runs).any(|run| run.rules.is_some());
         if ruled && number + 1 == points {
             lines.push(BEHIND.to_owned());
         }

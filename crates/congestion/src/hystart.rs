@@ -13,11 +13,11 @@ use anabranch_base::time::{Duration, nanos};
 /// What slow start does with an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlowStart {
-    /// It goes on as ever.
+    /// Slow start goes on.
     Full,
     /// At a quarter of the pace (RFC 9406 §4.2: Conservative Slow Start).
     Conservative,
-    /// It is over.
+    /// Slow start is over.
     Leave,
 }
 

@@ -58,7 +58,7 @@ impl HyStartLinux {
         (self.least > 0).then(|| Duration::from_nanos(self.least))
     }
 
-    /// It has ended slow start.
+    /// HyStart has ended slow start.
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -6,9 +6,9 @@
 /// A rule for the initial window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum InitialWindow {
-    /// So many packets of full size.
+    /// A number of packets of full size.
     Packets(u32),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
     /// RFC 5681 §3.1: two to four segments, by their size.
     Rfc5681,

@@ -63,7 +63,7 @@ pub enum Verdict {
     Unknown,
     /// Something has; it is lost unless it is acknowledged by then.
     Until(Instant),
-    /// It is lost.
+    /// The segment is lost.
     Lost,
 }
 

@@ -27,7 +27,7 @@ pub enum Counting {
 /// What happens to the window when nothing is sent for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum AfterIdle {
-    /// It is kept.
+    /// The window is kept.
     Keep,
     /// RFC 5681 §4.1: after one RTO it falls back to the initial window.
     Restart,

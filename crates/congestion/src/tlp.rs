@@ -25,7 +25,7 @@ impl LossProbe {
         Duration::from_nanos(Self::timeout_nanos(smoothed.map(nanos), wait))
     }
 
-    /// The same in nanoseconds; `ack_delay` is 0 unless a single segment is out.
+    /// The probe timeout in nanoseconds; `ack_delay` is 0 unless a single segment is out.
     #[must_use]
     #[inline]
     pub const fn timeout_nanos(smoothed: Option<u64>, ack_delay: u64) -> u64 {

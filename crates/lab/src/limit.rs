@@ -62,7 +62,7 @@ pub struct Limit {
 }
 
 impl Capacity {
-    /// The same rate for ever.
+    /// A rate that never changes.
     #[must_use]
     pub fn constant(bits_per_second: u64) -> Self {
         Self { steps: vec![(0, bits_per_second)], period: None, outages: Vec::new() }
@@ -139,7 +139,7 @@ impl Capacity {
         (if out { 0 } else { rate }, change)
     }
 
-    /// It ends for good: the steps do not repeat, the last is 0 or cut off.
+    /// The capacity ends for good: the steps do not repeat, the last is 0 or cut off.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
         // Of steps that repeat all are still to come, else the one that `at` lies in and those after it.

@@ -212,7 +212,7 @@ pub enum PathState {
     PotentiallyFailed,
     /// Nothing answers there (for SCTP: RFC 9260 §8.2).
     Failed,
-    /// It answers again.
+    /// The path answers again.
     Active,
 }
 
@@ -241,7 +241,7 @@ pub enum Outcome {
 /// One object's fate in one run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Object {
-    /// Its name: a path or URL, as the page has it.
+    /// The object's name: a path or URL, as the page has it.
     pub name: String,
     /// Body bytes.
     pub bytes: u64,
@@ -255,7 +255,7 @@ pub struct Object {
     pub first_byte_ns: Option<u64>,
     /// When its last byte reached the application; null if it never did.
     pub delivered_ns: Option<u64>,
-    /// It runs beside what is measured, and counts in no figure about objects.
+    /// The object runs beside what is measured, and counts in no figure about objects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// Why it failed; null if it did not.
@@ -450,10 +450,10 @@ pub struct Summary {
     /// Median response time (of a message: its delay) of a run's delivered objects, milliseconds.
     #[serde(default)]
     pub object_p50_ms: Stat,
-    /// Its 95th percentile.
+    /// The metric's 95th percentile.
     #[serde(default)]
     pub object_p95_ms: Stat,
-    /// Its 99th percentile.
+    /// The metric's 99th percentile.
     #[serde(default)]
     pub object_p99_ms: Stat,
     /// The longest of a run.
@@ -577,7 +577,7 @@ pub struct Expectation {
     pub expected: String,
     /// What was found; null when nothing finished.
     pub found: Option<f64>,
-    /// It holds.
+    /// Whether the expectation holds.
     pub met: bool,
 }
 

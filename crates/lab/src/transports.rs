@@ -40,7 +40,7 @@ impl Transport {
         Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol) }
     }
 
-    /// The same with what runs in its name in the emulated world.
+    /// A transport with what runs in its name in the emulated world.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }

@@ -256,7 +256,7 @@ impl<P: Carried> Chain<P> {
 enum Passed {
     /// To the end, at this instant.
     Through(Instant),
-    /// It was lost at this instant.
+    /// The packet was lost at this instant.
     Lost(Instant, Cause),
     /// Through a stage that doubled it.
     Doubled(Instant),

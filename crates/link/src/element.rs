@@ -24,7 +24,7 @@ pub trait Carried: Sized {
     /// fair queueing. Need not be mixed: the queue does that.
     fn flow(&self) -> u64;
 
-    /// It will leave next: a packet that has been under way for long may wish to be near.
+    /// The packet will leave next: one that has been under way for long may wish to be near.
     #[inline]
     fn approach(&self) {}
 
@@ -54,11 +54,11 @@ pub enum Cause {
 /// What becomes of a packet that enters a [`Passing`] element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It leaves at this instant.
+    /// The packet leaves at this instant.
     Leaves(Instant),
-    /// It and a copy of it leave at this instant, the packet first.
+    /// The packet and a copy of it leave at this instant, the packet first.
     Doubled(Instant),
-    /// It never leaves.
+    /// The packet never leaves.
     Lost(Cause),
 }
 
@@ -133,7 +133,7 @@ impl Blank {
         Self { bytes, ecn: Ecn::NotEct, flow: 0, number: 0, damaged: false }
     }
 
-    /// The same with a number.
+    /// A packet of this many bytes with a number.
     #[must_use]
     pub const fn numbered(bytes: usize, number: u64) -> Self {
         Self { number, ..Self::new(bytes) }

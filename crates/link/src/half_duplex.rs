@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// When the medium is next free: one direction's own, or shared by both.
 #[derive(Clone, Debug)]
 pub enum Medium {
-    /// This direction's alone.
+    /// A medium of one direction alone.
     Own(Instant),
     /// Shared with the other direction.
     Shared(Rc<Cell<Instant>>),

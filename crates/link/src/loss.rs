@@ -42,7 +42,7 @@ impl Nth {
         Self { until: first.max(1), every: every.max(1) }
     }
 
-    /// The same as a link's setting has it: without a first packet, the seed chooses it.
+    /// The model of a link's setting: without a first packet, the seed chooses it.
     pub(crate) fn of(every: u64, first: Option<u64>, seed: u64) -> Self {
         Self::new(every, first.unwrap_or(1 + seed % every))
     }

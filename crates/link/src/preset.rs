@@ -12,7 +12,7 @@ use crate::table::OfLink;
 /// A named network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Preset {
-    /// Its name.
+    /// The preset's name.
     pub name: &'static str,
     /// What it sets, in the form of [`LinkSpec::parse`](crate::LinkSpec::parse).
     pub settings: &'static str,

@@ -14,9 +14,9 @@ use anabranch_base::{BitRate, Instant};
 /// When a packet is serialized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
-    /// Its first bit: from here on it is no longer in the queue.
+    /// The packet's first bit: from here on it is no longer in the queue.
     pub start: Instant,
-    /// Its last bit: now it is on its way.
+    /// The packet's last bit: now it is on its way.
     pub end: Instant,
 }
 

@@ -36,7 +36,7 @@ pub(crate) enum Scope {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
         /// Copies it from the second.
         take: fn(&mut DirectionSpec, &DirectionSpec),
-        /// Its value as text; empty where nothing need be said.
+        /// The setting as text; empty where nothing need be said.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
@@ -80,7 +80,7 @@ pub(crate) struct Side<'a> {
     pub(crate) rtt: Duration,
     /// The run's seed.
     pub(crate) seed: u64,
-    /// This direction's luck: every element draws from a fork of it.
+    /// The direction's luck: every element draws from a fork of it.
     pub(crate) rng: Rng,
     /// The medium, where both directions share one.
     pub(crate) medium: Option<Medium>,

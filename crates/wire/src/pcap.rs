@@ -38,9 +38,9 @@ const OPTION_IF_TSOFFSET: u16 = 14;
 /// Which way a packet passed the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// It came in.
+    /// The packet came in.
     Inbound,
-    /// It went out.
+    /// The packet went out.
     Outbound,
 }
 
@@ -199,7 +199,7 @@ pub enum PcapError {
 /// An interface of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Its name; empty when the file has none.
+    /// The interface's name; empty when the file has none.
     pub name: String,
     /// What a packet begins with: [`LINKTYPE_RAW`] or another of tcpdump.org's numbers.
     pub link_type: u16,
@@ -218,7 +218,7 @@ pub struct Record<'a> {
     pub at_nanos: u64,
     /// What was kept of it.
     pub packet: &'a [u8],
-    /// Its length on the wire.
+    /// The packet's length on the wire.
     pub original_len: usize,
     /// Which way it passed, when noted.
     pub direction: Option<Direction>,

@@ -62,7 +62,7 @@ impl Default for Settings {
 /// Why a file is not decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It cannot be read, or is damaged.
+    /// The capture cannot be read, or is damaged.
     #[error("{0}")]
     Source(#[from] SourceError),
     /// Nothing is known of the frames in it.
@@ -112,11 +112,11 @@ const UNKNOWN_LINK: &str = "frames of unknown link types";
 
 /// What became of a packet.
 enum Taken {
-    /// It belongs to a conversation.
+    /// The packet belongs to a conversation.
     Whole,
-    /// It is none.
+    /// The bytes are no packet.
     Damaged,
-    /// It belongs to a conversation for which there was no room; `opening`: it asks for one.
+    /// The packet belongs to a conversation for which there was no room; `opening`: it asks for one.
     NotFollowed { opening: bool },
 }
 

@@ -82,9 +82,9 @@ pub struct Conversation {
 /// One side of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Side {
-    /// Its addresses, in order of appearance.
+    /// The side's addresses, in order of appearance.
     pub addresses: Vec<String>,
-    /// Its port.
+    /// The side's port.
     pub port: u16,
     /// SCTP: the Verification Tag of packets to it, once known.
     pub tag: Option<u32>,
@@ -93,7 +93,7 @@ pub struct Side {
 /// How a conversation began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Handshake {
-    /// Its beginning was captured.
+    /// Whether the beginning was captured.
     pub seen: bool,
     /// From the first INIT or SYN to COOKIE ACK or the ACK of the SYN ACK; null when not completed.
     pub took_ns: Option<u64>,

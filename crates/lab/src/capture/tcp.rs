@@ -32,7 +32,7 @@ struct Connection {
     /// Who closed first.
     closer: Option<Side>,
     /// What each side last acknowledged, with which window: to know a duplicate (RFC 5681 §2).
-    told: [Option<(u32, u16)>; 2],
+    acknowledged: [Option<(u32, u16)>; 2],
 }
 
 /// All connections of a capture.
@@ -87,7 +87,7 @@ impl Connections {
                 opening: [None; 4],
                 fin: [None; 2],
                 closer: None,
-                told: [None; 2],
+                acknowledged: [None; 2],
             }));
             self.by_pair.insert(pair, self.all.len() - 1);
             self.all.len() - 1
@@ -242,11 +242,11 @@ impl Connection {
         direction.acks += 1;
         direction.gap_acks += u64::from(!blocks.is_empty());
         direction.most_gaps = direction.most_gaps.max(blocks.len() as u64);
-        let told = (header.ack.0, header.window);
+        let acknowledged = (header.ack.0, header.window);
         let plain = segment.payload.is_empty() && !header.flags.has_any(Flags::SYN.with(Flags::FIN));
         // RFC 5681 §2: a duplicate acknowledgement.
-        let repeated = plain && self.told[side] == Some(told) && cumulative < high;
-        self.told[side] = Some(told);
+        let repeated = plain && self.acknowledged[side] == Some(acknowledged) && cumulative < high;
+        self.acknowledged[side] = Some(acknowledged);
         track.acknowledged(arrival.at, cumulative, blocks, repeated);
     }
 

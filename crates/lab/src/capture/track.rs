@@ -444,7 +444,7 @@ impl Track {
     }
 }
 
-/// The same units as blocks in order, none touching another.
+/// The units as blocks in order, none touching another.
 fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     // A receiver's are so already (RFC 9260 §3.3.4), but for TCP's, which are few.
     blocks.sort_unstable();

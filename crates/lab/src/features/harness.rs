@@ -184,7 +184,7 @@ impl Testbed {
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
 
-    /// The same with a router between, and perhaps a third host C of so many addresses beside A.
+    /// Two hosts with a router between, and perhaps a third host C of so many addresses beside A.
     ///
     /// # Errors
     /// As [`Testbed::new`].
@@ -292,7 +292,7 @@ impl Harness {
         Self::start_on(testbed, carrier, usize::MAX).await
     }
 
-    /// The same with A's transport on the first `paths` of its addresses only.
+    /// Starts both hosts, A's transport on the first `paths` of its addresses only.
     ///
     /// # Errors
     /// What the world refuses.

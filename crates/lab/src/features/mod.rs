@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// It, by its default profile and these knobs.
+    /// The transport, by its default profile and these knobs.
     fn carrier(self, changes: &[(&str, &str)]) -> Carrier {
         match self {
             Self::Udp => Carrier::Udp,
@@ -64,11 +64,11 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It does.
+    /// The transport does it.
     Yes,
-    /// It does not.
+    /// The transport does not do it.
     No,
-    /// It does when switched on, or can be switched off.
+    /// The transport does it when switched on, or it can be switched off.
     Optional,
     /// The question does not arise.
     #[serde(rename = "n/a")]

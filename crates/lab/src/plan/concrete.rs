@@ -16,7 +16,7 @@ pub const MAX_POINTS: usize = 10_000;
 pub struct Setting {
     /// The key.
     pub name: String,
-    /// Its value, as text.
+    /// The key's value, as text.
     pub value: String,
     /// Where it stands.
     pub place: String,

@@ -95,7 +95,7 @@ impl ContestantKey {
 /// A congestion control that our engine has not. A real kernel may have it, which shows when it is asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelCc {
-    /// Its name, the kernel's.
+    /// The kernel's name for it.
     pub name: String,
     /// What our engine says.
     pub refusal: String,
@@ -412,7 +412,7 @@ pub struct Cross {
     pub flows: usize,
     /// Over what.
     pub transport: Arc<Transport>,
-    /// Its engine.
+    /// The settings of its engine.
     pub engine: Box<dyn Settings>,
 }
 

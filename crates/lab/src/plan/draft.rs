@@ -13,7 +13,7 @@ use toml::Value;
 pub struct Given {
     /// Which key.
     pub key: &'static Key,
-    /// Its values; several are the levels of a factor.
+    /// The key's values; several are the levels of a factor.
     pub levels: Vec<String>,
     /// Where it stands, as errors name it: `--loss`, or `plan.toml: loss`.
     pub place: String,

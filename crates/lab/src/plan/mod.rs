@@ -73,7 +73,7 @@ impl Plan {
         Self::interpret_with(draft, &Transports::standard())
     }
 
-    /// The same with these transports.
+    /// What a plan as written means, with these transports.
     ///
     /// # Errors
     /// As [`interpret`](Self::interpret).

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Why a race gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RaceError {
-    /// It was asked to stop.
+    /// The race was asked to stop.
     #[error("interrupted")]
     Interrupted,
     /// The plan has no counterpart in the world in which it was to run.

@@ -25,9 +25,9 @@ const MESSAGE_SIZE: u64 = 64 * 1024;
 
 /// A contestant at work.
 pub struct Contest {
-    /// Its client's transport.
+    /// The transport of the contestant's client.
     pub client: Rc<dyn Host>,
-    /// Its servers' transports.
+    /// The transports of the contestant's servers.
     pub servers: Vec<Rc<dyn Host>>,
     /// What is observed.
     pub recorder: Recorder,

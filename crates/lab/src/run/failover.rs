@@ -16,10 +16,10 @@ const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
 /// did. The server sends the data, so what the client finds out changes nothing.
 #[must_use]
 pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64> {
-    let told = |e: &&PathEvent| {
+    let is_it = |e: &&PathEvent| {
         e.path == path && e.by == Side::Server && e.state == PathState::Failed && e.at_ns >= failed
     };
-    events.iter().find(told).map(|e| e.at_ns - failed)
+    events.iter().find(is_it).map(|e| e.at_ns - failed)
 }
 
 /// From the failure until the service was restored; `None` if it never was, or if there was none before.

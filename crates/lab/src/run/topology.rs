@@ -18,9 +18,9 @@ pub const MAX: usize = 250;
 /// The hosts of one contestant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContestantHosts {
-    /// Its client.
+    /// The contestant's client.
     pub client: NodeId,
-    /// Its servers, one an origin.
+    /// The contestant's servers, one an origin.
     pub servers: Vec<NodeId>,
     /// The client's addresses, one a path.
     pub client_addresses: Vec<IpAddr>,

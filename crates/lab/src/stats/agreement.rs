@@ -12,7 +12,7 @@ pub struct Agreement {
     pub ratio: f64,
     /// Of the rank test, two-sided.
     pub p: f64,
-    /// They agree.
+    /// Whether the two agree.
     pub holds: bool,
 }
 

@@ -11,7 +11,7 @@ use super::interval::{mean, t_quantile_90};
 pub struct Equivalence {
     /// Geometric mean over the seeds; NaN without one.
     pub ratio: f64,
-    /// Its 90 % t-interval; NaN of fewer than two seeds.
+    /// The ratio's 90 % t-interval; NaN of fewer than two seeds.
     pub ci90: [f64; 2],
     /// The interval lies within the margin.
     pub holds: bool,

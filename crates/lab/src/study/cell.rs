@@ -15,7 +15,7 @@ pub struct Cell {
     pub published: f64,
     /// Mean over the runs that have the number; `None` without one.
     pub measured: Option<f64>,
-    /// Its 95 % t-interval; `None` without spread.
+    /// The mean's 95 % t-interval; `None` without spread.
     pub ci95: Option<[f64; 2]>,
     /// Runs, and how many of them did not finish.
     pub runs: (usize, usize),

@@ -8,9 +8,9 @@ use super::{Admission, Occupancy};
 /// How much may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// This many packets.
+    /// At most this many packets.
     Packets(u64),
-    /// This many bytes.
+    /// At most this many bytes.
     Bytes(u64),
     /// No end: for links whose queue is not the subject.
     Unlimited,

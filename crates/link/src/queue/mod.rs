@@ -98,12 +98,12 @@ impl Backlog {
 /// What a queue says to a packet that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It may wait.
+    /// The packet may wait.
     Take,
-    /// It may wait if it can be marked CE; else an AQM drops it (a drop-tail
+    /// The packet may wait if it can be marked CE; else an AQM drops it (a drop-tail
     /// queue with a threshold takes it).
     MarkOrDrop,
-    /// It is dropped.
+    /// The packet is dropped.
     Drop,
 }
 

@@ -70,7 +70,7 @@ impl Pie {
         }
     }
 
-    /// It marks rather than drops.
+    /// Whether the queue marks rather than drops.
     #[must_use]
     pub const fn ecn(&self) -> bool {
         self.config.ecn

@@ -51,7 +51,7 @@ impl Red {
         Self { config, average: 0, count: 0, service: 0, last_at: Instant::ZERO, rng }
     }
 
-    /// It marks rather than drops.
+    /// Whether the queue marks rather than drops.
     #[must_use]
     pub const fn ecn(&self) -> bool {
         self.config.ecn

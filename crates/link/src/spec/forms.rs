@@ -30,7 +30,7 @@ impl RateSpec {
         None => panic!("10 million is not 0"),
     });
 
-    /// This rate all the time.
+    /// A rate that never changes.
     #[must_use]
     pub const fn constant(rate: BitRate) -> Self {
         Self { rate: Some(rate), changes: Vec::new() }
@@ -334,9 +334,9 @@ impl fmt::Display for AqmSpec {
 /// would drop), or the backlog from which a drop-tail queue marks, as `20p` or `30kB`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnSpec {
-    /// It drops.
+    /// The queue drops.
     No,
-    /// It marks instead of dropping.
+    /// The queue marks instead of dropping.
     Yes,
     /// Drop-tail marks what would bring the queue above this.
     Above(Limit),

@@ -34,7 +34,7 @@ impl SpecError {
         Self(message.into())
     }
 
-    /// The same, said of a key.
+    /// An error in the value of a key.
     fn of(key: &str, message: impl fmt::Display) -> Self {
         Self(format!("{key}: {message}"))
     }
@@ -45,7 +45,7 @@ impl SpecError {
 pub struct TraceSpec {
     /// The file's name as given.
     pub file: String,
-    /// Its content (see [`LinkSpec::load_traces`]).
+    /// The file's content (see [`LinkSpec::load_traces`]).
     pub trace: Option<Trace>,
 }
 

@@ -81,7 +81,7 @@ pub enum InitialWindow {
     Rfc4960,
     /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)); 4344 to IPv6.
     Rfc9260,
-    /// So many full packets.
+    /// A number of full packets.
     Packets(u32),
 }
 
@@ -131,7 +131,7 @@ pub enum SchedulerKind {
     /// The stream with the lowest value first (0 is the highest priority),
     /// equals in turn.
     Priority,
-    /// As many bytes of each stream.
+    /// Equally many bytes of each stream.
     Fair,
     /// Bytes in proportion to the streams' values (0 counts as 1).
     WeightedFair,

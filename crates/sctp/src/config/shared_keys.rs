@@ -42,7 +42,7 @@ impl SharedKeys {
     /// More than these are not kept.
     pub const MAX: usize = 256;
 
-    /// This key alone, which signs: the empty key is accepted no more.
+    /// A single key, which signs: the empty key is accepted no more.
     ///
     /// ```
     /// use anabranch_sctp::{Config, SharedKeys};

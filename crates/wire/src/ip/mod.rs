@@ -56,7 +56,7 @@ pub struct Fragment {
     pub identification: u32,
     /// Bytes of the whole payload in front of this piece.
     pub offset: usize,
-    /// It is not the last piece.
+    /// Whether more pieces follow.
     pub more: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct Packet<'a> {
     pub ecn: Ecn,
     /// Routers it may still pass (TTL).
     pub hop_limit: u8,
-    /// It is a piece of a larger packet: which.
+    /// Which piece of a larger packet this is.
     pub fragment: Option<Fragment>,
     /// Bytes of the IP header, options or an IPv6 fragment header included.
     pub header_len: usize,

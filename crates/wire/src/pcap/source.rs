@@ -28,7 +28,7 @@ pub enum SourceError {
     /// Neither format begins like this.
     #[error("not a pcap or pcapng capture")]
     Magic,
-    /// It is empty, or ends before its header does.
+    /// The file is empty, or ends before its header does.
     #[error("the capture ends after {0} bytes, before its header does")]
     Header(u64),
     /// Something contradicts itself at this byte.

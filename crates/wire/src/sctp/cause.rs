@@ -53,7 +53,7 @@ pub enum Cause<'a> {
     IllegalAsconfAck,
     /// A request, quoted whole, is not allowed to this peer (0xA4, RFC 5061 §4.3.5).
     NoAuthorization(&'a [u8]),
-    /// This HMAC was not asked for (0x0105, RFC 4895 §4.1).
+    /// The HMAC was not asked for (0x0105, RFC 4895 §4.1).
     UnsupportedHmac(u16),
     /// A code that this code does not know.
     Unknown(RawTlv<'a>),
@@ -88,7 +88,7 @@ impl<'a> Cause<'a> {
     /// Tells a cause apart by its code.
     ///
     /// # Errors
-    /// Its information does not have the form of its code.
+    /// The cause's information does not have the form of its code.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
             1 => Self::InvalidStream((word(raw)? >> 16) as u16),

@@ -62,7 +62,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// As many as fit in the option space (RFC 2018 §3).
+    /// The most blocks: as many as fit in the option space (RFC 2018 §3).
     pub const MAX: usize = 4;
 
     /// Appends a block; false when there is no place.

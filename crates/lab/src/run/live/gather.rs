@@ -34,7 +34,7 @@ pub fn run(
     ruled: Option<&[[Ruled; 2]]>,
 ) -> Result<Run, String> {
     let Ended { fetched, record, seen } = ended;
-    let Served { record: told, seen: served } = served;
+    let Served { record: server_record, seen: served } = served;
     let (named, items) = harvest::objects_of(point, contestant)?;
     // A world of the operating system is older than what runs in it.
     let begun = fetched.started.as_nanos();
@@ -45,7 +45,7 @@ pub fn run(
         .map(|(index, named)| {
             let object = harvest::object(named, record.objects.get(index), None);
             // Of messages it is the server that knows when they were issued, and on what.
-            match told.objects.get(index) {
+            match server_record.objects.get(index) {
                 Some(there) => completed(object, there, |at| seen.on_host(served.on_network(at))),
                 None => object,
             }
@@ -198,7 +198,7 @@ fn path_series(path: &Driven) -> Directions<PathSeries> {
 fn path_events(point: &PointPlan, client: &Seen, server: &Seen) -> Vec<PathEvent> {
     let links = point.network.paths.len();
     let place = Place::default();
-    let told = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
+    let events_of = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {
         let event = |change: &PathChange| {
             let index = peers.iter().position(|ip| *ip == change.address)?;
             let at = host.on_network(change.at);
@@ -206,8 +206,8 @@ fn path_events(point: &PointPlan, client: &Seen, server: &Seen) -> Vec<PathEvent
         };
         host.totals.path_changes.iter().filter_map(event).collect()
     };
-    let mut events = told(client, Side::Client, place.addresses(links, End::Far));
-    events.extend(told(server, Side::Server, place.addresses(links, End::Near)));
+    let mut events = events_of(client, Side::Client, place.addresses(links, End::Far));
+    events.extend(events_of(server, Side::Server, place.addresses(links, End::Near)));
     events.sort_by_key(|event| (event.at_ns, event.path, event.connection));
     events
 }

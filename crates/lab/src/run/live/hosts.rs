@@ -40,7 +40,7 @@ pub struct Task {
 /// What a host's engine has seen.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Its trace, on the clock of the host's world.
+    /// The host's trace, on the clock of its world.
     pub trace: Vec<TraceRecord>,
     /// What it counted.
     pub totals: Totals,
@@ -197,7 +197,7 @@ impl Serving {
         let (ready, listening) = mpsc::channel::<Result<(), String>>();
         let (asked, namespace, task) = (end.clone(), namespace.clone(), task.clone());
         let serve = move || {
-            let told = ready.clone();
+            let failed = ready.clone();
             let ended = task.world(&namespace, &task.server, 1, async |world| {
                 let (job, recorder) = (task.job()?, Recorder::new());
                 let observer = recorder.clone();
@@ -218,7 +218,7 @@ impl Serving {
                 Ok(served)
             });
             if let Err(why) = &ended {
-                let _ = told.send(Err(why.clone()));
+                let _ = failed.send(Err(why.clone()));
             }
             ended
         };

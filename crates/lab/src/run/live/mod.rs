@@ -259,7 +259,7 @@ mod tests {
             let draft = Draft::from_flags([("transport", transport), ("runs", "1")]).expect("flags");
             check(&Plan::interpret(draft).expect("a plan"))
         };
-        for (transport, told) in [
+        for (transport, reason) in [
             (
                 "tcp:profile=reno-2002",
                 "'profile=reno-2002' is a set of knobs of our TCP; in the emulated world",
@@ -269,7 +269,7 @@ mod tests {
             ("tcp:packet-cost=1us", "a processor's cost is for the virtual world"),
         ] {
             let line = checked(transport).expect_err(transport).to_string();
-            assert!(line.contains(transport) && line.contains(told), "{transport}: {line}");
+            assert!(line.contains(transport) && line.contains(reason), "{transport}: {line}");
         }
         for transport in
             ["tcp:cc=reno,connections=2,pipeline=no,http=1", "sctp:profile=modern", "mptcp:profile=kernel"]

@@ -25,11 +25,11 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
             let late: Vec<_> = contestant.runs.iter().filter_map(|run| run.late_ns).collect();
             lines.extend(disturbed(&name, &late));
             if planned.is_kernels_multipath() {
-                let told: Vec<_> = contestant.runs.iter().filter_map(|run| run.multipath).collect();
-                lines.extend(multipath(&name, &told));
+                let runs: Vec<_> = contestant.runs.iter().filter_map(|run| run.multipath).collect();
+                lines.extend(multipath(&name, &runs));
             }
-            let told: Vec<_> = contestant.runs.iter().filter_map(|run| run.rules).collect();
-            lines.extend(ruled(&name, &told));
+            let runs: Vec<_> = contestant.runs.iter().filter_map(|run| run.rules).collect();
+            lines.extend(ruled(&name, &runs));
         }
         let ruled =
             point.contestants.iter().flat_map(|contestant| &contestant.runs).any(|run| run.rules.is_some());
@@ -82,29 +82,29 @@ pub const fn is_disturbing(late_ns: u64) -> bool {
 const LATE: u64 = 2_000_000;
 
 /// Whether connections of Multipath TCP stayed that.
-fn multipath(name: &str, told: &[Multipath]) -> Option<String> {
-    let connections: u64 = told.iter().map(|run| run.connections).sum();
-    let Some(fallbacks) = told.iter().map(|run| run.fallbacks).sum::<Option<u64>>() else {
+fn multipath(name: &str, runs: &[Multipath]) -> Option<String> {
+    let connections: u64 = runs.iter().map(|run| run.connections).sum();
+    let Some(fallbacks) = runs.iter().map(|run| run.fallbacks).sum::<Option<u64>>() else {
         return Some(format!("{name}: whether its connections fell back to plain TCP cannot be told"));
     };
-    let within = told.iter().filter(|run| run.fallbacks.is_some_and(|count| count > 0)).count();
-    (!told.is_empty()).then(|| match fallbacks {
+    let within = runs.iter().filter(|run| run.fallbacks.is_some_and(|count| count > 0)).count();
+    (!runs.is_empty()).then(|| match fallbacks {
         0 => format!("{name}: none of {connections} connections fell back to plain TCP"),
         _ => format!(
             "{name}: {fallbacks} of {connections} connections fell back to plain TCP, in {within} of {} runs: these \
              figures are not those of Multipath TCP alone",
-            told.len()
+            runs.len()
         ),
     })
 }
 
 /// What the rules that lost packets have counted.
-fn ruled(name: &str, told: &[Directions<Rules>]) -> Option<String> {
-    if told.is_empty() {
+fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
+    if runs.is_empty() {
         return None;
     }
     let sum = |of: fn(&Directions<Rules>) -> Rules| {
-        told.iter().map(of).fold(Rules::default(), |sum, way| Rules {
+        runs.iter().map(of).fold(Rules::default(), |sum, way| Rules {
             packets: sum.packets + way.packets,
             dropped: sum.dropped + way.dropped,
         })
@@ -128,18 +128,18 @@ mod tests {
     #[test]
     fn fallbacks_are_counted_over_runs() {
         let line = |runs: &[(u64, Option<u64>)]| {
-            let told: Vec<_> =
+            let runs: Vec<_> =
                 runs.iter().map(|&(connections, fallbacks)| Multipath { connections, fallbacks }).collect();
-            multipath("mptcp", &told).unwrap_or_default()
+            multipath("mptcp", &runs).unwrap_or_default()
         };
         assert_eq!(
             line(&[(1, Some(0)), (2, Some(0))]),
             "mptcp: none of 3 connections fell back to plain TCP"
         );
-        let told = line(&[(1, Some(1)), (2, Some(0)), (2, Some(2))]);
+        let runs = line(&[(1, Some(1)), (2, Some(0)), (2, Some(2))]);
         assert!(
-            told.starts_with("mptcp: 3 of 5 connections fell back to plain TCP, in 2 of 3 runs: "),
-            "{told}"
+            runs.starts_with("mptcp: 3 of 5 connections fell back to plain TCP, in 2 of 3 runs: "),
+            "{runs}"
         );
         assert!(line(&[(1, None)]).contains("cannot be told"));
         assert_eq!(line(&[]), "");

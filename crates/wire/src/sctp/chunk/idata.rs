@@ -53,7 +53,7 @@ impl<'a> IData<'a> {
     /// Bytes in front of the payload, the chunk header included.
     pub const HEADER: usize = 20;
 
-    /// The same fragment as `data`, numbered as I-DATA is.
+    /// The fragment of `data`, numbered as I-DATA is.
     #[must_use]
     pub const fn numbered(data: Data<'a>, mid: u32, fsn: u32) -> Self {
         let Data { immediate, unordered, begin, end, tsn, stream, ppid, payload, .. } = data;

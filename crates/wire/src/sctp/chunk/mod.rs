@@ -85,7 +85,7 @@ impl<'a> Chunk<'a> {
     /// Tells a chunk apart by its type.
     ///
     /// # Errors
-    /// Its value does not have the form of its type.
+    /// The chunk's value does not have the form of its type.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
@@ -123,7 +123,7 @@ impl<'a> Chunk<'a> {
         })
     }
 
-    /// Its type on the wire.
+    /// The chunk's type on the wire.
     #[must_use]
     pub const fn kind(&self) -> u8 {
         match self {
@@ -155,7 +155,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Its name in the RFC.
+    /// The chunk's name in the RFC.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

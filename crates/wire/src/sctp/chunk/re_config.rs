@@ -108,7 +108,7 @@ impl<'a> ReConfigParam<'a> {
     /// Tells a parameter apart by its type.
     ///
     /// # Errors
-    /// Its value does not have the form of its type, or it has no place in a RE-CONFIG.
+    /// The parameter's value does not have the form of its type, or it has no place in a RE-CONFIG.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let word = |at: usize| {
             let bytes = raw.value.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
@@ -237,7 +237,7 @@ impl<'a> ReConfig<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// It holds no parameter, or one that does not have the form of its type.
+    /// The chunk holds no parameter, or one that does not have the form of its type.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let params = Tlvs::new(raw.value);
         if raw.value.is_empty() {
@@ -249,7 +249,7 @@ impl<'a> ReConfig<'a> {
         Ok(Self { params })
     }
 
-    /// Its parameters, in order.
+    /// The chunk's parameters, in order.
     pub fn params(&self) -> impl Iterator<Item = ReConfigParam<'a>> + use<'a> {
         // They were looked at when the chunk was read.
         self.params.filter_map(|raw| ReConfigParam::parse(raw.ok()?).ok())

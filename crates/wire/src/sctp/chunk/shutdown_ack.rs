@@ -23,7 +23,7 @@ impl ShutdownAck {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// It has a value.
+    /// The chunk has a value.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         empty(raw).map(|()| Self)
     }

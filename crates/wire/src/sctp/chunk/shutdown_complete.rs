@@ -27,7 +27,7 @@ impl ShutdownComplete {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// It has a value.
+    /// The chunk has a value.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         empty(raw).map(|()| Self { reflected: raw.flags & 1 != 0 })
     }

@@ -98,7 +98,7 @@ impl<'a> Param<'a> {
     /// Tells a parameter apart by its type.
     ///
     /// # Errors
-    /// Its value does not have the form of its type.
+    /// The parameter's value does not have the form of its type.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
             heartbeat_info::KIND => Self::HeartbeatInfo(raw.value),

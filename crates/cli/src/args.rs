@@ -121,7 +121,7 @@ fn output() -> Vec<Arg> {
         )
         .value_parser(["median", "all", "none"])
         .requires("out"),
-        file("compare", "OLD.json", "Set the result beside an old one"),
+        file("compare", "OLD.json", "Compare the result with an old one"),
         file("threads", "N", "Worlds that run at once [default: the processor's cores]")
             .value_parser(value_parser!(u16).range(1..=4096)),
         switch("dry-run", "Print the plan as TOML, every default filled in, and end").short('n'),
@@ -290,8 +290,8 @@ fn features() -> Command {
     Command::new("features")
         .about("What UDP, TCP and SCTP can do: every cell of the table decided by a run")
         .long_about(
-            "What UDP, TCP and SCTP can do. Every cell is decided by a run in the virtual network, and what was done \
-             and seen is told; the published cell stands beside it, with the reason where they differ.\n\n\
+            "What UDP, TCP and SCTP can do. A run in the virtual network decides every cell and shows what was done and \
+             seen. The published cell stands beside it, with the reason where the two differ.\n\n\
              Exit: 0 done, 1 a cell differs from the published one for no known reason, 2 usage.",
         )
         .arg(

@@ -16,20 +16,20 @@ const STREAMS: usize = 20;
 /// The flags.
 pub fn command() -> Command {
     Command::new("decode")
-        .about("What a capture says: associations, connections, streams, retransmissions and their causes")
+        .about("Show associations, connections and streams of a capture, and why data was retransmitted")
         .long_about(
-            "Reads a capture (pcapng or pcap, of either end, anyone's) and tells of each SCTP association and TCP \
-             connection how it began and ended, what was sent on each path and stream, what was sent again and why, \
-             and round trips.\n\n\
-             Link types: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback. IPv4 and IPv6, \
-             fragments too. SCTP directly on IP and in UDP. The first 65,536 conversations are followed; of further \
-             ones the packets are counted.\n\n\
-             Causes are judged from the packets alone: 'fast' after acknowledgements that told of a gap, 'timeout' \
-             after as long a silence as a retransmission timer waits, 'spurious' when the receiver had it already: \
-             its acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
+            "Shows how each SCTP association and TCP connection was set up and closed, its traffic by path and stream, \
+             its round-trip times, and why data was retransmitted. The capture may be pcapng or pcap, taken at either \
+             end, by any program.\n\n\
+             Link types: Ethernet with VLAN tags, raw IP, Linux cooked (1 and 2), loopback. IPv4 and IPv6, with \
+             fragments. SCTP on IP and in UDP. The first 65,536 conversations are followed; packets of further ones \
+             are counted.\n\n\
+             Causes are judged from the packets alone: 'fast' after acknowledgements that reported a gap, 'timeout' \
+             after a silence as long as a retransmission timer, 'spurious' when the receiver already had the data: its \
+             acknowledgement had passed, it reported a duplicate, or it answered sooner than a round trip takes.",
         )
         .after_long_help(
-            "Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is told), 2 no such file, no \
+            "Exit: 0 done, 1 the capture ends in the middle of a packet (what comes before is shown), 2 no such file, no \
              capture, or a damaged one, 3 the file cannot be read here.",
         )
         .arg(Arg::new("file").value_name("FILE").required(true).help("A capture; - for standard input"))
@@ -106,7 +106,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     };
     outputs.write(&shown, || decoded.to_json(), || csv::render(&decoded))?;
     let Some(at) = decoded.cut_at else { return Ok(Done::Well) };
-    complain(&format!("{file}: ends in the middle of a packet, at byte {at}: read to there"));
+    complain(&format!("{file}: ends in the middle of a packet, at byte {at}; what comes before is shown"));
     Ok(Done::Badly)
 }
 

@@ -37,7 +37,7 @@ pub fn render(race: &Race, style: Style) -> String {
     render_with(race, style, &Transports::standard())
 }
 
-/// The same with these transports, each of which has words of its own.
+/// The whole race as text, with these transports, each of which has words of its own.
 #[must_use]
 pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
     let mut out = String::new();
@@ -88,8 +88,8 @@ pub fn point_table(point: &Point, style: Style, transports: &Transports) -> Stri
         out += &style_lines(&wrapped(&terms, 2), |line| style.faint(line));
     }
     for contestant in &point.contestants {
-        for told in [path_events(contestant), contestant.shortfall()].into_iter().flatten() {
-            out += &wrapped(&told, 2);
+        for line in [path_events(contestant), contestant.shortfall()].into_iter().flatten() {
+            out += &wrapped(&line, 2);
         }
     }
     out.push('\n');
@@ -196,8 +196,8 @@ fn work(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
     let mut out = style_lines(
         &format!(
-            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {}\n",
-            "", "conns", "lost", "resent", "RTOs", "failed", "where objects' time went"
+            "{:<name_width$}  {:>5}  {:>5}  {:>7}  {:>5}  {:>6}  {}\n",
+            "", "conns", "lost", "retrans", "RTOs", "failed", "where objects' time went"
         ),
         |line| style.faint(line),
     );
@@ -210,7 +210,7 @@ fn work(point: &Point, style: Style) -> String {
         let most = (1..=4).rev().map(|n| verdict::dominant(contestant, n)).find(|text| text.len() <= room);
         let _ = writeln!(
             out,
-            "{:<name_width$}  {:>5}  {:>6}  {:>6}  {:>5}  {:>6}  {}",
+            "{:<name_width$}  {:>5}  {:>5}  {:>7}  {:>5}  {:>6}  {}",
             name,
             per_run(|run| run.connections),
             mean(&contestant.summary.packets_lost),
@@ -242,13 +242,13 @@ fn failures(point: &Point, style: Style) -> String {
             (all, n, Some(mean)) if n < all => format!("{} ({n} of {all})", figure(mean)),
             (.., Some(mean)) => figure(mean),
         };
-        let told = &contestant.summary;
+        let summary = &contestant.summary;
         let _ = writeln!(
             out,
             "{name:<name_width$}  {:>18}  {:>18}  {:>18}",
-            cell(&told.declared_failed_ms),
-            cell(&told.failover_ms),
-            cell(&told.restored_ms)
+            cell(&summary.declared_failed_ms),
+            cell(&summary.failover_ms),
+            cell(&summary.restored_ms)
         );
     }
     out
@@ -261,11 +261,11 @@ const FAILOVER: &str = "failover ms, until";
 /// 8.02 s by the server, active again after 14.3 s`.
 fn path_events(contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
-    let told = |event: &PathEvent| {
+    let event_text = |event: &PathEvent| {
         let state = match event.state {
-            PathState::PotentiallyFailed => "suspected",
+            PathState::PotentiallyFailed => "potentially failed",
             PathState::Failed => "declared failed",
-            PathState::Active => "found active again",
+            PathState::Active => "active again",
         };
         let by = match event.by {
             Side::Client => "client",
@@ -273,7 +273,7 @@ fn path_events(contestant: &Contestant) -> Option<String> {
         };
         format!("path {} {state} after {:.2} s by the {by}", event.path, event.at_ns as f64 / 1e9)
     };
-    let mut parts: Vec<String> = run.path_events.iter().take(PATH_EVENTS).map(told).collect();
+    let mut parts: Vec<String> = run.path_events.iter().take(PATH_EVENTS).map(event_text).collect();
     match run.path_events.len().saturating_sub(PATH_EVENTS) {
         0 => {}
         more => parts.push(format!("and {more} more in the JSON")),

@@ -96,7 +96,7 @@ pub fn sentence(point: &Point) -> String {
         let mean = mean_of(winner).unwrap_or_default();
         let _ = write!(text, "{} {does} in {} on average", winner.name, milliseconds(mean));
     } else if sooner.is_empty() {
-        let _ = write!(text, "No difference is shown between {} and {}", winner.name, unclear.join(", "));
+        let _ = write!(text, "No clear difference between {} and {}", winner.name, unclear.join(", "));
     } else {
         let all: Vec<&str> = sooner.iter().map(String::as_str).collect();
         let _ = write!(text, "{} {does} {}", winner.name, and(&all));
@@ -112,7 +112,7 @@ pub fn sentence(point: &Point) -> String {
 
 /// When the service was restored after the first failure of a path: a sentence behind a blank, or nothing.
 fn restored(point: &Point) -> String {
-    let told = |contestant: &Contestant| {
+    let restored_after = |contestant: &Contestant| {
         let (runs, stat) = (point.met_failure(contestant).count() as u64, &contestant.summary.restored_ms);
         match stat.mean {
             _ if runs == 0 => None,
@@ -126,7 +126,7 @@ fn restored(point: &Point) -> String {
             Some(mean) => Some(format!("after {} with {}", milliseconds(mean), contestant.name)),
         }
     };
-    let all: Vec<String> = point.contestants.iter().filter_map(told).collect();
+    let all: Vec<String> = point.contestants.iter().filter_map(restored_after).collect();
     if all.is_empty() {
         return String::new();
     }
@@ -139,7 +139,7 @@ fn cut_off(point: &Point) -> String {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
     };
-    let told: Vec<String> = point
+    let ended: Vec<String> = point
         .contestants
         .iter()
         .filter(|contestant| late(contestant) > 0)
@@ -148,16 +148,16 @@ fn cut_off(point: &Point) -> String {
             (n, all) => format!("{n} of {all} runs of {}", contestant.name),
         })
         .collect();
-    let Some(deadline) = point.workload.deadline_ns.filter(|_| !told.is_empty()) else {
+    let Some(deadline) = point.workload.deadline_ns.filter(|_| !ended.is_empty()) else {
         return String::new();
     };
     let span = |ns: u64| format_span(Duration::from_nanos(ns));
     let advice = match enough(point, deadline) {
         Some(ns) if ns <= MAX_DEADLINE_NS => format!("write a later one, such as --deadline {}", span(ns)),
-        Some(_) => "that is far from the end: write less to transfer".to_owned(),
-        None => "in one of these runs nothing arrived, which a later one need not change".to_owned(),
+        Some(_) => "far more time is needed: transfer less".to_owned(),
+        None => "in one of these runs nothing arrived, so a later one may not help".to_owned(),
     };
-    format!(" The deadline of a run (--deadline {}) came first for {}; {advice}.", span(deadline), and(&told))
+    format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
 /// A deadline by which the runs that were cut off would have been over, had they gone on as until then, and a fifth more,

@@ -20,7 +20,7 @@ fn a_deadline_is_named() {
     let line = "--bulk 5MB --rate 1mbit --loss 0 --runs 2 --transport tcp,sctp";
     let found = race(&format!("{line} --deadline 8s"));
     let told = verdict::sentence(&found.points[0]);
-    let head = "No contestant finished. The deadline of a run (--deadline 8s) came first for tcp and sctp; write a later one, \
+    let head = "No contestant finished. The deadline (--deadline 8s) ended tcp and sctp; write a later one, \
                 such as --deadline ";
     assert!(told.starts_with(head), "{told}");
     let enough = told.strip_prefix(head).and_then(|rest| rest.strip_suffix('.')).expect("a time");
@@ -36,17 +36,17 @@ fn a_deadline_is_named() {
     // The default has a name, too, and a path that is dead needs no later one.
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
     let told = verdict::sentence(&found.points[0]);
-    assert!(told.contains("(--deadline 600s) came first for tcp; write a later one"), "{told}");
+    assert!(told.contains("(--deadline 600s) ended tcp; write a later one"), "{told}");
     // One finished, the other did not.
     let found = race(
         "--objects 1x100kB --rate 1mbit --loss 0 --runs 2 --deadline 2s --transport tcp --transport sctp:rcvbuf=1500B",
     );
     let told = verdict::sentence(&found.points[0]);
     assert!(
-        told.contains("sctp:rcvbuf=1500B never finished. The deadline of a run (--deadline 2s)"),
+        told.contains("sctp:rcvbuf=1500B never finished. The deadline (--deadline 2s)"),
         "{told}"
     );
-    assert!(told.contains("came first for sctp:rcvbuf=1500B;"), "{told}");
+    assert!(told.contains("ended sctp:rcvbuf=1500B;"), "{told}");
 }
 
 /// Where time went is no cause: nothing is said of causes.

@@ -27,7 +27,7 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
         parts.join(", ")
     );
     if let Some(at) = decoded.cut_at {
-        let _ = writeln!(text, "The file ends in the middle of a packet, at byte {at}: read to there.");
+        let _ = writeln!(text, "The file ends in the middle of a packet, at byte {at}; what comes before is shown.");
     }
     if !decoded.left_out.is_empty() {
         let parts: Vec<String> = decoded.left_out.iter().map(|(what, n)| format!("{n} {what}")).collect();
@@ -70,7 +70,7 @@ fn conversation(text: &mut String, talk: &Conversation, streams: usize) {
         "messages",
         "bytes",
         "numbers",
-        "sent again",
+        "retransmitted",
         "spurious",
         "RTT min/mean/max ms",
     ];
@@ -197,9 +197,9 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
             parts.push(counted(count, what));
         }
     };
-    add(direction.retransmitted_packets, "packet with repeated data");
+    add(direction.retransmitted_packets, "packet with retransmitted data");
     add(direction.timeouts, "timeout");
-    add(direction.repairs.inferred, "repair told by the gap it fills");
+    add(direction.repairs.inferred, "retransmitted, known by the gap it fills");
     add(direction.reordered, "overtaken");
     add(direction.gap_acks, if sctp { "SACK with gaps" } else { "ACK with SACK blocks" });
     add(direction.duplicates_reported, "duplicate reported");
@@ -247,7 +247,7 @@ fn counted(count: u64, what: &str) -> String {
     let mut words = what.splitn(2, ' ');
     let (first, rest) = (words.next().unwrap_or_default(), words.next());
     let plural = match first {
-        "overtaken" | "damaged" => "",
+        "overtaken" | "damaged" | "retransmitted," => "",
         _ if count == 1 => "",
         "copy" => {
             return format!("{count} copies{}", rest.map(|rest| format!(" {rest}")).unwrap_or_default());

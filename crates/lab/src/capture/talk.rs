@@ -34,9 +34,9 @@ pub(super) struct Arrival<'a> {
     pub bytes: &'a [u8],
     pub wire_len: u64,
     pub identification: u32,
-    /// Its checksum, if all of it was captured: right or not.
+    /// Whether the packet's checksum is right, if all of it was captured.
     pub intact: Option<bool>,
-    /// It carries user data.
+    /// Whether the packet carries user data.
     pub data: bool,
 }
 
@@ -357,7 +357,7 @@ pub(super) fn remark(causes: &[(Cause, bool)]) -> String {
         let word = match cause {
             Cause::Fast => "fast retransmission",
             Cause::Timeout => "timeout",
-            Cause::Other => "sent again",
+            Cause::Other => "retransmitted",
         };
         *words.entry(word).or_default() |= spurious;
     }

@@ -94,7 +94,7 @@ fn shares(out: &mut String, point: &Point) {
     if most < 2 || low <= 0.0 {
         return;
     }
-    out.push_str("<h3>How many take longer</h3>\n<ul class=\"legend\">");
+    out.push_str("<h3>Share of messages that take longer</h3>\n<ul class=\"legend\">");
     for (i, (contestant, _)) in all.iter().enumerate() {
         let colour = COLOURS[i % COLOURS.len()];
         let _ = write!(

@@ -12,20 +12,20 @@ pub(super) type Part = (&'static str, &'static str, &'static str);
 /// All parts in the order in which they occur; `send` as its three details,
 /// since a full window and other objects' turn are different news.
 pub(super) const PARTS: [Part; 12] = [
-    ("connect", "connect", "waiting for the handshake of its connection, its retransmissions included"),
+    ("connect", "connect", "waiting for the handshake of its connection, retransmitted packets included"),
     ("queue", "queue", "waiting for a connection slot or a stream"),
     (
         "turn",
         "send: turn",
         "waiting in the sender while other objects' bytes went first, or for a small reason of its own",
     ),
-    ("cwnd", "send: cwnd", "waiting in the sender for room in the congestion window, nothing being repaired"),
+    ("cwnd", "send: cwnd", "waiting in the sender for room in the congestion window, with nothing to retransmit"),
     ("rwnd", "send: rwnd", "waiting in the sender for room in the receiver's window"),
-    ("stalled", "stalled", "waiting in the sender while it repaired other bytes or awaited a timer for them"),
+    ("stalled", "stalled", "waiting in the sender while it retransmitted other bytes or awaited a timer for them"),
     ("ahead", "ahead", "the request lay unread or unserved behind earlier exchanges of its connection"),
     ("server", "server", "the server's own time"),
-    ("recovery", "recovery", "own bytes lost and repaired by fast retransmission"),
-    ("timeout", "timeout", "own bytes lost and repaired only when a timer ran out"),
+    ("recovery", "recovery", "own bytes lost and retransmitted by fast retransmit"),
+    ("timeout", "timeout", "own bytes lost and retransmitted only when a timer ran out"),
     (
         "wire",
         "wire",

@@ -38,7 +38,7 @@ pub(super) fn settings(out: &mut String, point: &Point) {
         return;
     }
     out.push_str(
-        "<h2>On what terms they raced</h2>\n<p class=\"note\">Several connections and one association are different bids \
+        "<h2>Settings</h2>\n<p class=\"note\">Several connections and one association are different bids \
          for bandwidth. Rows in bold differ between contestants.</p>\n",
     );
     table(out, point, &keys);
@@ -75,7 +75,7 @@ type Row = (&'static str, fn(&Run) -> f64, bool);
 /// What the network and the transports had to do, means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
-        "<h2>What it took</h2>\n<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th>",
+        "<h2>Packets and events</h2>\n<div class=\"scroll keep\"><table><thead><tr><th>means over the runs</th>",
     );
     for contestant in &point.contestants {
         let _ = write!(out, "<th>{}</th>", svg::name(&contestant.name));
@@ -87,11 +87,11 @@ pub(super) fn work(out: &mut String, point: &Point) {
         ("packets sent up", |run| run.packets.up.sent as f64, false),
         ("lost by the network, down", |run| run.packets.down.lost as f64, false),
         ("lost by the network, up", |run| run.packets.up.lost as f64, false),
-        ("with retransmissions, down", |run| run.packets.down.retransmitted as f64, false),
-        ("with retransmissions, up", |run| run.packets.up.retransmitted as f64, false),
-        ("fast retransmissions", |run| run.events.fast as f64, false),
+        ("retransmitted, down", |run| run.packets.down.retransmitted as f64, false),
+        ("retransmitted, up", |run| run.packets.up.retransmitted as f64, false),
+        ("retransmitted, fast", |run| run.events.fast as f64, false),
         ("timeouts", |run| run.events.timeouts as f64, false),
-        ("needless retransmissions", |run| run.events.spurious as f64, false),
+        ("retransmitted, spurious", |run| run.events.spurious as f64, false),
         ("on the wire, down", |run| run.wire_bytes.down as f64, true),
         ("on the wire, up", |run| run.wire_bytes.up as f64, true),
     ];
@@ -114,7 +114,7 @@ pub(super) fn expectations(out: &mut String, race: &Race) {
     if race.expectations.is_empty() {
         return;
     }
-    out.push_str("<h2>What the plan expects</h2>\n<div class=\"scroll keep\"><table><tbody>");
+    out.push_str("<h2>Expectations</h2>\n<div class=\"scroll keep\"><table><tbody>");
     for expectation in &race.expectations {
         let found = expectation
             .found
@@ -130,7 +130,7 @@ pub(super) fn expectations(out: &mut String, race: &Race) {
 }
 
 pub(super) fn reproduce(out: &mut String, race: &Race, command: &str) {
-    out.push_str("<h2>The same again</h2>\n");
+    out.push_str("<h2>Reproduce this race</h2>\n");
     if !command.is_empty() {
         let _ = writeln!(out, "<pre>{}</pre>", escape(command));
     }

@@ -260,11 +260,11 @@ fn a_plain_race_has_every_section() {
         "Where an object's time went",
         "The median run, object by object",
         "On the wire",
-        "What it took",
-        "On what terms they raced",
-        "What the plan expects",
+        "Packets and events",
+        "Settings",
+        "Expectations",
         "What the parts mean",
-        "The same again",
+        "Reproduce this race",
         "anabranch race --page news",
     ];
     let places: Vec<usize> = sections.iter().map(|section| html.find(section).expect(section)).collect();
@@ -298,7 +298,7 @@ fn a_failover_is_marked() {
     let html = page("failover", &race);
     for mark in [
         "path fails",
-        "works again",
+        "path restored",
         "delivery goes on",
         "declared failed",
         "active again",
@@ -312,7 +312,7 @@ fn a_failover_is_marked() {
     }
     race.plan["fail"] = serde_json::json!(["path=1,at=300ms"]);
     let html = page("failover-text", &race);
-    assert!(html.contains("path fails") && !html.contains("works again"));
+    assert!(html.contains("path fails") && !html.contains("path restored"));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn like_labels_of_a_path_do_not_cover_each_other() {
         run.path_events = vec![event(300), event(310), event(900)];
     }
     let html = page("labels", &race);
-    assert_eq!(html.matches(">may have failed<").count(), 2 * contestants);
+    assert_eq!(html.matches(">potentially failed<").count(), 2 * contestants);
 }
 
 #[test]

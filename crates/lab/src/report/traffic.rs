@@ -48,10 +48,10 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
         let scale = Scale::new(0.0, end, LEFT, WIDTH - LEFT - 12.0);
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
-        let told = |what: &str, ns: Option<u64>| {
+        let after = |what: &str, ns: Option<u64>| {
             ns.map_or(String::new(), |ns| format!("; {what} {}", span(ns as f64 / 1e6)))
         };
-        let failover = told("failover", run.failover_ns) + &told("service restored after", run.restored_ns);
+        let failover = after("failover", run.failover_ns) + &after("service restored after", run.restored_ns);
         let _ = writeln!(
             out,
             "<h3>{} <span class=\"meta\">seed {}{own}{failover}</span></h3>",
@@ -139,7 +139,7 @@ fn found(out: &mut String, run: &Run, (path, by): (u64, Side), scale: &Scale, y:
     let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
         let (name, row) = match event.state {
-            PathState::PotentiallyFailed => ("may have failed", 2),
+            PathState::PotentiallyFailed => ("potentially failed", 2),
             PathState::Failed => ("declared failed", 0),
             PathState::Active => ("active again", 1),
         };
@@ -241,7 +241,7 @@ impl Failure {
             let x = scale.at(until);
             svg::line(out, "mark", (x, y), (x, y + tall));
             if named {
-                beside(out, "marked small", (x, y + 30.0), "works again");
+                beside(out, "marked small", (x, y + 30.0), "path restored");
             }
         }
     }

@@ -258,12 +258,12 @@ fn label(
         r#"<rect class="hit" x="0" y="{}" width="{WIDTH}" height="{}"><title>{}</title></rect>"#,
         px(y),
         px(row),
-        escape(&told(object, number)),
+        escape(&tooltip(object, number)),
     );
 }
 
 /// All about one object, in lines.
-fn told(object: &Object, number: usize) -> String {
+fn tooltip(object: &Object, number: usize) -> String {
     let mut text = format!("{number}. {}\n{}", object.name, svg::bytes(object.bytes as f64));
     if let (Some(connection), Some(stream)) = (object.connection, object.stream) {
         let _ = write!(text, ", connection {connection}, stream {stream}");

@@ -21,7 +21,7 @@ pub fn description(study: &Study) -> String {
     let d = &study.definition;
     let mut out = format!("{}: {}\n{}\n\n{}\n", d.name, d.title, d.source, d.question);
     for (title, lines) in
-        [("Assumed", &d.assumptions), ("Set to meet printed cells", &d.calibrated), ("Found", &d.findings)]
+        [("Assumptions", &d.assumptions), ("Calibrated", &d.calibrated), ("Findings", &d.findings)]
     {
         if !lines.is_empty() {
             let _ = writeln!(out, "\n{title}:");
@@ -48,7 +48,7 @@ pub fn comparison_table(study: &Study, cells: &[Cell]) -> String {
             .iter()
             .filter_map(|c| c.labels.get(column))
             .map(String::len)
-            .chain([column.len()])
+            .chain([heading(column).len()])
             .max()
             .unwrap_or(0)
     };
@@ -58,7 +58,7 @@ pub fn comparison_table(study: &Study, cells: &[Cell]) -> String {
         study.definition.name, study.definition.title, study.definition.source, study.definition.unit
     );
     for (column, width) in columns.iter().zip(&widths) {
-        let _ = write!(out, "{column:<width$}  ");
+        let _ = write!(out, "{:<width$}  ", heading(column));
     }
     let _ = writeln!(
         out,
@@ -90,6 +90,11 @@ pub fn comparison_table(study: &Study, cells: &[Cell]) -> String {
     out
 }
 
+/// What a column of a published table is called: files call a contestant `arm`.
+fn heading(column: &str) -> &str {
+    if column == "arm" { "contestant" } else { column }
+}
+
 fn verdict_line(cells: &[Cell]) -> String {
     let count = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
     let mut parts = vec![
@@ -98,7 +103,7 @@ fn verdict_line(cells: &[Cell]) -> String {
         format!("{} differ", count(Verdict::Differs)),
     ];
     for (verdict, what) in
-        [(Verdict::Missing, "missing"), (Verdict::Calibrated, "set our inputs and prove nothing")]
+        [(Verdict::Missing, "missing"), (Verdict::Calibrated, "calibrated our inputs")]
     {
         let n = count(verdict);
         if n > 0 {

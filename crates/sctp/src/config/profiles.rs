@@ -143,7 +143,7 @@ const NS2: Profile = Profile {
         (
             "max_burst",
             "0",
-            "ns-2.35, sctp/sctp.cc: MAX_BURST (4) limits only the answer to a SACK of a chunk that was sent again; ours would limit every burst",
+            "ns-2.35, sctp/sctp.cc: MAX_BURST (4) limits only the answer to a SACK of a chunk that was retransmitted; ours would limit every burst",
         ),
         ("dupthresh", "3", "ns-2, tcl/lib/ns-default.tcl: fastRtxTrigger_"),
         ("nagle", "no", "ns-2, sctp/sctp.cc: no Nagle"),

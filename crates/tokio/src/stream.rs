@@ -358,3 +358,31 @@ fn gone(reason: Option<&CloseReason>) -> io::Error {
         Some(reason) => reason.clone().into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    /// A flush that was dropped says nothing of what is written after it.
+    #[test]
+    fn a_flush_waits_for_what_was_written_after_one_that_was_dropped() {
+        let ((mut send, _recv), mut ends) = pair(0, Arc::default());
+        let mut send = Pin::new(&mut send);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut with_the_engine = || {
+            while let Ok(outgoing) = ends.outgoing.try_recv() {
+                if let Outgoing::Flushed(done) = outgoing {
+                    let _ = done.send(());
+                }
+            }
+        };
+        assert!(matches!(send.as_mut().poll_write(&mut cx, b"one"), Poll::Ready(Ok(3))));
+        assert!(send.as_mut().poll_flush(&mut cx).is_pending(), "and dropped");
+        with_the_engine();
+        assert!(matches!(send.as_mut().poll_write(&mut cx, b"two"), Poll::Ready(Ok(3))));
+        assert!(send.as_mut().poll_flush(&mut cx).is_pending(), "the engine has not heard of it");
+        with_the_engine();
+        assert!(matches!(send.as_mut().poll_flush(&mut cx), Poll::Ready(Ok(()))));
+    }
+}

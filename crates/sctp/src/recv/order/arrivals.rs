@@ -6,7 +6,7 @@
 //! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
 
 use super::{Order, ReadQueue, Stream};
-use crate::endpoint::Received;
+use crate::message::Received;
 use std::collections::VecDeque;
 
 /// Streams and lanes (unordered?), one for each message, the first to be read in front.

@@ -12,7 +12,7 @@ mod reset;
 mod skip;
 
 use super::reassembly::{Pool, Violation};
-use crate::endpoint::Received;
+use crate::message::Received;
 use crate::streams::Streams;
 use anabranch_base::Batch;
 use arrivals::Arrivals;

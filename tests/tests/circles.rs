@@ -1,0 +1,150 @@
+//! Modules of an engine that import each other: the list of those that may, and why.
+//!
+//! Modules are compared with their siblings, whatever lies in them: a file in a folder counts as the folder. A child may name
+//! its parent, which is how one type is spread over files. Only what is written as an import counts, not the calls of methods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Siblings that import each other, and why.
+const CIRCLES: &[(&str, &str, &str)] = &[
+    (
+        "association",
+        "fast_path",
+        "the fast path is a way through an association, which keeps what that has found out of it",
+    ),
+    (
+        "recv/order",
+        "recv/reassembly",
+        "messages in order are put together of fragments from a pool of buffers",
+    ),
+];
+
+type Module = Vec<String>;
+
+/// Every module of the crate with the code of its file, tests left out.
+fn modules(source: &Path) -> BTreeMap<Module, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![source.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path: PathBuf = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let below = path.strip_prefix(source).expect("below").with_extension("");
+            let mut module: Module = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+            if module.iter().any(|part| part == "tests" || part == "testing") {
+                continue;
+            }
+            if module.last().is_some_and(|last| last == "mod" || last == "lib") {
+                module.pop();
+            }
+            let text = fs::read_to_string(&path).expect("a source file");
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+            found.insert(module, lines.collect::<Vec<_>>().join("\n"));
+        }
+    }
+    found
+}
+
+/// The paths that a tree of imports stands for: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expand(tree: &str, before: &[String], paths: &mut Vec<Module>) {
+    let tree = tree.trim();
+    let head = tree.split(['{', ',', ' ', ';', ')', '(', '<', '>', '&', '\n']).next().unwrap_or_default();
+    let mut path = before.to_vec();
+    path.extend(head.split("::").filter(|part| !part.is_empty()).map(str::to_owned));
+    let Some(group) = tree.strip_prefix(head).and_then(|rest| rest.strip_prefix('{')) else {
+        return paths.push(path);
+    };
+    let (mut depth, mut begin) = (0, 0);
+    for (at, letter) in group.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                if !group[begin..at].trim().is_empty() {
+                    expand(&group[begin..at], &path, paths);
+                }
+                begin = at + 1;
+                if letter == '}' {
+                    return;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The modules that a module's code names.
+fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTreeSet<Module> {
+    let mut paths = Vec::new();
+    for root in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(root) {
+            let begins =
+                !code[..at].ends_with(|letter: char| letter.is_alphanumeric() || "_:".contains(letter));
+            if begins {
+                expand(&code[at..], &[], &mut paths);
+            }
+        }
+    }
+    let absolute = |path: Module| {
+        let ups = path.iter().take_while(|part| *part == "super").count();
+        let base = if ups > 0 { &module[..module.len().saturating_sub(ups)] } else { &[] };
+        let full: Module = base.iter().chain(&path[ups.max(1)..]).cloned().collect();
+        (0..=full.len()).rev().map(|length| full[..length].to_vec()).find(|part| all.contains_key(part))
+    };
+    paths.into_iter().filter_map(absolute).collect()
+}
+
+/// Which siblings reach which, by the imports of all that lies in them.
+fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
+    let all = modules(source);
+    let mut edges = BTreeSet::new();
+    for (module, code) in &all {
+        for target in imports(module, code, &all) {
+            let common = module.iter().zip(&target).take_while(|(one, other)| one == other).count();
+            if common < module.len() && common < target.len() {
+                edges.insert((module[..=common].join("/"), target[..=common].join("/")));
+            }
+        }
+    }
+    // Whatever is reached by way of others, too.
+    loop {
+        let further: Vec<_> = edges
+            .iter()
+            .flat_map(|(from, by)| {
+                edges
+                    .range((by.clone(), String::new())..)
+                    .take_while(move |(at, _)| at == by)
+                    .map(move |(_, to)| (from.clone(), to.clone()))
+            })
+            .filter(|edge| edge.0 != edge.1 && !edges.contains(edge))
+            .collect();
+        if further.is_empty() {
+            return edges;
+        }
+        edges.extend(further);
+    }
+}
+
+#[test]
+fn modules_of_sctp_import_in_one_direction() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let edges = sibling_edges(&root.join("crates/sctp/src"));
+    assert!(edges.contains(&("endpoint".to_owned(), "association".to_owned())), "imports are read");
+    let circles: Vec<_> = edges
+        .iter()
+        .filter(|(one, other)| one < other && edges.contains(&(other.clone(), one.clone())))
+        .collect();
+    let allowed: Vec<_> =
+        CIRCLES.iter().map(|(one, other, _)| ((*one).to_owned(), (*other).to_owned())).collect();
+    assert_eq!(
+        circles,
+        allowed.iter().collect::<Vec<_>>(),
+        "circles that are there, and those that are explained"
+    );
+}

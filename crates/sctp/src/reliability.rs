@@ -22,10 +22,10 @@ pub enum Reliability {
     /// Until it is acknowledged, or the association ends.
     #[default]
     Full,
-    /// For this long from `send` on: then it is neither sent nor sent again
+    /// For this long from `send` on: then it is neither sent nor retransmitted
     /// (RFC 3758 §4.1).
     Lifetime(Duration),
-    /// Each chunk of it is sent again so many times at most: 0 is to send it
+    /// Each chunk of it is retransmitted so many times at most: 0 is to send it
     /// once (RFC 7496 §3.1).
     Retransmissions(u32),
     /// Until its place in the send buffer is needed by a message of a higher

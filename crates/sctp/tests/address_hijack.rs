@@ -192,7 +192,7 @@ fn camping_on_the_address_of_who_is_off() {
 }
 
 /// RFC 5062 §5, RFC 9260 §5.4: the attacker lists a victim that is off, asks for much, and stops
-/// acknowledging, so that it is sent again elsewhere: there is nowhere, the victim gets HEARTBEATs alone.
+/// acknowledging, so that it is retransmitted elsewhere: there is nowhere, the victim gets HEARTBEATs alone.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
     let mut town = Town::new(&config(&[]));

@@ -90,7 +90,7 @@ impl Association {
 
     pub(super) fn on_error(&mut self, ctx: &mut Ctx<'_>, error: &Error<'_>) {
         /// More causes in one ERROR are not told of.
-        const MAX: usize = 8;
+        const MAX_CAUSES: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {
                 // RFC 9260 §5.2.6: anywhere but in COOKIE-ECHOED it is discarded.
@@ -115,15 +115,15 @@ impl Association {
             if matches!(self.state, State::Closed) {
                 return;
             }
-            if turn < MAX {
+            if turn < MAX_CAUSES {
                 let mut bytes = Vec::new();
                 let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
                 cause.emit(&mut chunk);
                 chunk.close();
                 // Behind the headers of chunk and cause, without what pads the cause.
                 let end = bytes.get(6..8).map_or(8, |n| 4 + usize::from(u16::from_be_bytes([n[0], n[1]])));
-                let told = bytes.get(8..end).unwrap_or_default().to_vec();
-                ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: told });
+                let quoted = bytes.get(8..end).unwrap_or_default().to_vec();
+                ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: quoted });
             }
         }
     }

@@ -73,7 +73,7 @@ impl Association {
         // RFC 9260 §6.2.1 D iv: what ends a recovery may begin the next.
         let in_recovery = self.send.recovery.exit.is_some();
         // Nor does the repair of a timeout excuse a loss: T3-rtx has marked all there was, and this was sent since,
-        // or to another path (RFC 5681 §4.3: a loss of what was sent again is one more sign of congestion).
+        // or to another path (RFC 5681 §4.3: a loss of what was retransmitted is one more sign of congestion).
         let reduces = !in_recovery;
         let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
         let (polls, more) = (self.paths.polls(), self.send.queue.unsent_bytes() > 0);
@@ -147,8 +147,8 @@ impl Association {
         }
         if self.config.rack || self.config.prr {
             let repaired = was_in_recovery && self.send.recovery.exit.is_none();
-            let told = outcome.cumulative || outcome.fresh.iter().any(|fresh| !fresh.is_empty());
-            let idle = !told && !self.send.outstanding.has_gaps();
+            let news = outcome.cumulative || outcome.fresh.iter().any(|fresh| !fresh.is_empty());
+            let idle = !news && !self.send.outstanding.has_gaps();
             self.after_sack_by_time(ctx.now, repaired, outcome.spurious, idle);
         }
         if outcome.spurious > 0 {
@@ -295,7 +295,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §6.3.3 E3: all that is on its way to a path is to be sent again.
+    /// RFC 9260 §6.3.3 E3: all that is on its way to a path is to be retransmitted.
     pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
         let path = self.paths.at(index);
         path.timed = None;

@@ -164,13 +164,15 @@ impl Association {
             let round_trip = path.rtt.smoothed().unwrap_or(path.rto());
             let (mut bytes, mut lost) = (0, false);
             for skip in skips.iter().filter(|skip| usize::from(skip.path) == index) {
-                let told = self.send.limits.as_ref().and_then(|limits| limits.announced_at(skip.offset));
-                let Some(told) = told.filter(|&told| now >= told + round_trip / 2) else { continue };
+                let announced = self.send.limits.as_ref().and_then(|limits| limits.announced_at(skip.offset));
+                let Some(announced) = announced.filter(|&announced| now >= announced + round_trip / 2) else {
+                    continue;
+                };
                 if recovers_until.is_some_and(|until| skip.offset < until) {
                     continue;
                 }
                 bytes += skip.size;
-                lost |= skip.missed || told >= skip.sent_at + round_trip + LONGEST_ACK_DELAY;
+                lost |= skip.missed || announced >= skip.sent_at + round_trip + LONGEST_ACK_DELAY;
             }
             lost |= bytes > 2 * path.chunk_limit() as u64;
             if lost && reduces {
@@ -190,7 +192,7 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 A5: T3-rtx has run out: a FORWARD TSN is sent again.
+    /// RFC 3758 §3.5 A5: T3-rtx has run out: a FORWARD TSN is retransmitted.
     pub(super) fn on_forward_lost(&mut self) {
         let base = self.send.outstanding.base();
         if let Some(limits) = &mut self.send.limits {

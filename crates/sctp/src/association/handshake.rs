@@ -335,7 +335,7 @@ impl Association {
     }
 
     /// DATA that rode with a COOKIE ECHO whose cookie was refused has not been
-    /// taken in: it is sent again, with the same TSNs.
+    /// taken in: it is retransmitted, with the same TSNs.
     pub(super) fn take_back_everything(&mut self) {
         for index in 0..self.paths.len() {
             let cause = anabranch_base::trace::SendCause::Timeout;

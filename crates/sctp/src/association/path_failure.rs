@@ -139,13 +139,13 @@ impl Association {
         let path = self.paths.at(index);
         // Data that is sent there tells as much, and T3-rtx counts for both (RFC 9260 §8.3: a HEARTBEAT asks of an
         // idle address; §6.3.3 E2: an expiry doubles the RTO once). T3-rtx may have run just before, at this instant.
-        let told = path.flight > 0 || path.heartbeat.counted;
-        if told && path.potentially_failed {
+        let known = path.flight > 0 || path.heartbeat.counted;
+        if known && path.potentially_failed {
             // RFC 7829 §3 (5), (6): once an RTO.
             path.heartbeat.wanted = self.config.hb_interval.is_some();
             return;
         }
-        if told && !path.active && path.pf_max.is_some() {
+        if known && !path.active && path.pf_max.is_some() {
             // RFC 7829 §4.1 (3): where all have failed, their errors say which is tried.
             self.schedule_heartbeat(ctx, index);
             return;

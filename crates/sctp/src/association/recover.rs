@@ -52,7 +52,7 @@ impl Association {
     }
 
     /// RFC 8985: after any SACK, on every path. `repaired`: it ended a recovery; `needless`: so many
-    /// duplicates of what was sent again; `idle`: it told nothing new and of no holes.
+    /// duplicates of what was retransmitted; `idle`: it told nothing new and of no holes.
     pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
         let (base, end) = (self.send.outstanding.base(), self.send.outstanding.end());
         if needless > 0

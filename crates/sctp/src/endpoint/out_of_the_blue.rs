@@ -233,8 +233,8 @@ impl Endpoint {
     /// Queues a packet that belongs to no association.
     pub(super) fn send_final(&mut self, packet: FinalPacket) {
         /// More than this wait only when nobody polls: a flood is not answered in full.
-        const MAX: usize = 1024;
-        if self.final_packets.len() < MAX {
+        const MAX_WAITING: usize = 1024;
+        if self.final_packets.len() < MAX_WAITING {
             self.totals.stray_sent += 1;
             self.final_packets.push_back(packet);
         }

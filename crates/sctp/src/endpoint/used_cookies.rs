@@ -11,7 +11,7 @@ use anabranch_base::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Most tags kept; beyond that the oldest is forgotten.
-const MAX: usize = 65_536;
+const MAX_TAGS: usize = 65_536;
 
 /// The local tags of accepted associations that have ended.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl UsedCookies {
     /// The association with this tag has ended; its cookie lives `life` at most.
     pub(super) fn add(&mut self, now: Instant, life: Duration, tag: u32) {
         self.expire(now);
-        if self.until.len() >= MAX
+        if self.until.len() >= MAX_TAGS
             && let Some((_, oldest)) = self.until.pop_front()
         {
             self.tags.remove(&oldest);
@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn the_number_is_bounded() {
         let mut spent = UsedCookies::default();
-        for tag in 0..=MAX as u32 {
+        for tag in 0..=MAX_TAGS as u32 {
             spent.add(Instant::ZERO, Duration::from_secs(1), tag);
         }
-        assert_eq!((spent.tags.len(), spent.until.len()), (MAX, MAX));
+        assert_eq!((spent.tags.len(), spent.until.len()), (MAX_TAGS, MAX_TAGS));
         assert!(!spent.contains(Instant::ZERO, 0) && spent.contains(Instant::ZERO, 1));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct LossControl {
     pub(crate) rack: Option<Rack>,
     /// Below this offset nothing that was sent once is in flight here without having been judged lost.
     pub(crate) edge: u64,
-    /// Chunks sent again to this path, and when: the oldest first.
+    /// Chunks retransmitted to this path, and when: the oldest first.
     pub(crate) repairs: VecDeque<(u64, Instant)>,
     /// When the next chunk is lost, unless something arrives before.
     pub(crate) reorder_at: Option<Instant>,

@@ -5,7 +5,7 @@
 //! window as bytes do, so that whoever sends single bytes, or on streams without end, has no more of this host than others.
 //!
 //! Where associations share memory the window is also what this one may still take of it (`base::Budget`). It is offered to
-//! all of them, and taken by who sends: what comes when the others have taken it is refused, and sent again.
+//! all of them, and taken by who sends: what comes when the others have taken it is refused, and retransmitted.
 //!
 //! Home of RFC 9260 §6.2 (a receiver's right to drop what it has no room for, and has not acknowledged).
 

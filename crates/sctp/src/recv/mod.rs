@@ -291,12 +291,12 @@ impl RecvHalf {
         // RFC 9260 §6.2: as many gap blocks as fit.
         let mut gaps = [GapBlock { start: 0, end: 0 }; MAX];
         let fit = (room.saturating_sub(self.sack_fixed()) / 4).min(gaps.len());
-        let mut told = 0;
+        let mut listed = 0;
         for (gap, place) in self.tracker.gap_blocks().zip(&mut gaps[..fit]) {
             *place = gap;
-            told += 1;
+            listed += 1;
         }
-        self.emit_sack_of(buffer, room, &gaps[..told]);
+        self.emit_sack_of(buffer, room, &gaps[..listed]);
     }
 
     #[inline]

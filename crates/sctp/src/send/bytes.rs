@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 const AHEAD: u64 = 4 << 10;
 
 /// Most that are asked for at once.
-const MAX: u64 = 4 << 10;
+const MAX_AHEAD: u64 = 4 << 10;
 
 /// A ring of less grows twofold.
 const DOUBLED: usize = 64 << 10;
@@ -142,7 +142,7 @@ impl StreamBytes {
         if self.end() > place + SHORT {
             // A message that has its bytes to itself keeps its place while others behind it are cancelled.
             let from = self.near.max(place).max(self.base);
-            let to = (place + AHEAD).min(from + MAX);
+            let to = (place + AHEAD).min(from + MAX_AHEAD);
             if from < to {
                 let (front, back) = self.slices(from, (to - from) as usize);
                 cache::prefetch_all(front);

@@ -3,7 +3,7 @@
 //! Home of RFC 9260 §6.9 (the sender's half) and §7.3 (cut for the smallest path).
 
 /// A fragment that only fills up a packet is at least this long, bytes.
-const MIN: usize = 256;
+const MIN_FRAGMENT: usize = 256;
 
 /// Bytes of a message of `total`, `done` of which are sent, for a chunk in
 /// `room` bytes; `largest` is the most user bytes in a chunk, `header` what
@@ -17,7 +17,7 @@ pub(crate) fn cut(total: u32, done: u32, largest: u32, room: usize, header: usiz
     }
     // RFC 9260 §6.9: what fits a chunk is not fragmented. What does not may as well fill the packet.
     let fill = room.saturating_sub(header) & !3;
-    (total > largest && fill >= MIN).then_some(fill as u32)
+    (total > largest && fill >= MIN_FRAGMENT).then_some(fill as u32)
 }
 
 #[cfg(test)]

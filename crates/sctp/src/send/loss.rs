@@ -38,14 +38,14 @@ impl Recovery {
         self.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
 
-    /// A chunk was sent again.
+    /// A chunk was retransmitted.
     pub(crate) fn on_repaired(&mut self) {
         if let Some(doubt) = &mut self.doubt {
             doubt.sent = doubt.sent.saturating_add(1);
         }
     }
 
-    /// The peer reports `count` duplicates of what was sent again. The path whose reduction was
+    /// The peer reports `count` duplicates of what was retransmitted. The path whose reduction was
     /// needless, once all of them were (RFC 3708 §2).
     pub(crate) fn on_needless(&mut self, count: u64) -> Option<usize> {
         let doubt = self.doubt.as_mut()?;
@@ -94,7 +94,7 @@ pub(crate) fn count_misses(
     let mut offset = outstanding.miss_floor.max(outstanding.base());
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
-    // The lowest are sent again first; those beyond are counted when these are settled.
+    // The lowest are retransmitted first; those beyond are counted when these are settled.
     while offset < limit && *looked_at < sack_work_limit::CHUNKS {
         *looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
@@ -107,7 +107,7 @@ pub(crate) fn count_misses(
         let Some(entry) = outstanding.at(offset) else {
             break;
         };
-        // A chunk that was sent again counts only what was sent after it.
+        // A chunk that was retransmitted counts only what was sent after it.
         let eligible = !entry.fast && (!entry.again || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {
@@ -136,7 +136,7 @@ pub(crate) fn count_misses(
     marked
 }
 
-/// RFC 3758 §3.5 F5: what was given up on its way is not sent again, but its
+/// RFC 3758 §3.5 F5: what was given up on its way is not retransmitted, but its
 /// loss says what any loss says.
 #[cold]
 fn missed_anyway(outstanding: &mut Outstanding, offset: u64, threshold: u8, paths: &mut [PathAck]) {

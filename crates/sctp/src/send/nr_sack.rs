@@ -66,7 +66,7 @@ impl SendHalf {
     /// User bytes that have arrived for good and that the last SACK does not tell of: it was sent before they arrived, and
     /// overtaken, so that its window still has room for them.
     #[cold]
-    pub(super) fn freed_untold(&self) -> u64 {
+    pub(super) fn freed_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;
         // Up to where it tells of everything from `offset` on, if of that.
         let told = |offset: u64| {

@@ -2,7 +2,7 @@
 //!
 //! Of what was sent once, chunks stand in the order of their sending, so that
 //! one mark a path suffices: below it everything has been judged. What was
-//! sent again is remembered in the order of that. So every chunk is looked at
+//! retransmitted is remembered in the order of that. So every chunk is looked at
 //! once or twice, however long the window is.
 //!
 //! Home of RFC 8985 §6.2 step 5 and §7.3, as far as chunks are concerned.
@@ -53,7 +53,7 @@ impl Horizon {
 
     /// A SACK with so many blocks, of which the last ends at `highest`. As many as ever, and more than a
     /// few: there may be others that did not fit.
-    pub(crate) fn note(&mut self, blocks: usize, highest: u64) {
+    pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.most { highest } else { u64::MAX };
         self.most = self.most.max(blocks);
     }
@@ -142,7 +142,7 @@ impl SendHalf {
         self.outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
     }
 
-    /// RFC 8985 §7.3: the last chunk on its way to `path` is to be sent again, as a probe.
+    /// RFC 8985 §7.3: the last chunk on its way to `path` is to be retransmitted, as a probe.
     pub(crate) fn take_tail(&mut self, path: u8) -> Option<Lost> {
         let entries = self.outstanding.base()..self.outstanding.end();
         let offset = entries.rev().find(|&offset| {
@@ -163,15 +163,15 @@ mod tests {
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();
-        horizon.note(15, 90);
+        horizon.record(15, 90);
         assert_eq!(horizon.end, u64::MAX, "a few");
-        horizon.note(16, 100);
+        horizon.record(16, 100);
         assert_eq!(horizon.end, 100, "as many as some stacks ever report");
-        horizon.note(20, 120);
+        horizon.record(20, 120);
         assert_eq!(horizon.end, 120);
-        horizon.note(19, 120);
+        horizon.record(19, 120);
         assert_eq!(horizon.end, u64::MAX, "one more would have fitted");
-        horizon.note(20, 130);
+        horizon.record(20, 130);
         horizon.clear();
         assert_eq!(horizon.end, u64::MAX, "no hole at all");
     }

@@ -43,19 +43,19 @@ impl SendHalf {
         now: Instant,
         sack: &SackView<'_>,
         gaps: impl Iterator<Item = GapBlock>,
-        told: usize,
+        reported: usize,
         waiting: impl Fn(usize) -> Waiting,
         outcome: &mut SackOutcome,
     ) -> Result<(), SackError> {
         let count = self.begin(sack.cumulative, outcome)?;
         let mut newest = Newest::default();
         self.take_cumulative(now, count, &waiting, outcome, &mut newest);
-        let blocks = told + self.outstanding.runs.len();
+        let blocks = reported + self.outstanding.runs.len();
         if blocks > 0 {
             if self.sack_work.compares(blocks) {
                 self.take_gaps(now, gaps, &waiting, outcome, &mut newest);
                 let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
-                self.horizon.note(told, highest);
+                self.horizon.record(reported, highest);
             }
         } else {
             self.horizon.clear();
@@ -77,8 +77,8 @@ impl SendHalf {
         outcome.marked = marked > 0;
         outcome.spurious = self.count_spurious(sack);
         // RFC 9260 §6.2.1 D ii: a_rwnd less what is still outstanding.
-        let untold = if self.outstanding.freed.is_some() { self.freed_untold() } else { 0 };
-        self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + untold);
+        let unreported = if self.outstanding.freed.is_some() { self.freed_unreported() } else { 0 };
+        self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + unreported);
         Ok(())
     }
 
@@ -87,9 +87,9 @@ impl SendHalf {
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
         /// Chunks are looked at twice here, which would tell with very many.
-        const MAX: usize = 256;
+        const MAX_CHUNKS: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
-        if count > MAX {
+        if count > MAX_CHUNKS {
             return None;
         }
         let smooth = self.outstanding.is_smooth() && self.recovery.is_over() && self.limits.is_none();
@@ -372,10 +372,10 @@ impl SendHalf {
         }
     }
 
-    /// A duplicate of something that was sent again: one of both was needless.
+    /// A duplicate of something that was retransmitted: one of both was needless.
     fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
         let mut spurious = 0;
-        // As many as honest peers report; each is looked for among those sent again.
+        // As many as honest peers report; each is looked for among those retransmitted.
         for tsn in sack.duplicates().take(64) {
             spurious += u64::from(self.outstanding.take_repeated(tsn.0));
         }
@@ -419,7 +419,7 @@ fn acknowledge(
         ack.landed += size;
         ack.earliest |= offset <= expected.earliest;
     }
-    // RFC 9260 §6.3.1 C4, C5: one measurement each round trip, never of what was sent again.
+    // RFC 9260 §6.3.1 C4, C5: one measurement each round trip, never of what was retransmitted.
     if let Some((timed, at)) = expected.timed
         && timed == offset
     {

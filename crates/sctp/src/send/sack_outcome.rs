@@ -51,7 +51,7 @@ pub(crate) struct SackOutcome {
     pub(crate) skipped: bool,
     /// Chunks were marked for fast retransmit.
     pub(crate) marked: bool,
-    /// Duplicates it reports of chunks that were sent again.
+    /// Duplicates it reports of chunks that were retransmitted.
     pub(crate) spurious: u64,
     /// What was given up on its way and is acknowledged for good now: it has arrived, or was skipped.
     pub(crate) skips: Vec<Skip>,

@@ -329,7 +329,7 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     let snd = SndInfo { stream: 1, context: 77, ..SndInfo::default() };
     let info = SendInfo { snd, pr: PrInfo::Lifetime(50), auth: None };
     ends[0].send(NOW, client, &[1; 200], info).expect("room");
-    // It leaves and is lost; its time passes before it can be sent again.
+    // It leaves and is lost; its time passes before it can be retransmitted.
     let mut batch = Batch::new(1);
     while ends[0].poll_transmit(NOW, &mut batch) {
         batch.clear();

@@ -85,7 +85,7 @@ fn make_before_break() {
 
 /// RFC 9260 §7.2.5.2: packets leave from another address: another way, and congestion control begins anew for it.
 #[test]
-fn a_new_source_begins_the_window_anew() {
+fn a_new_source_resets_the_window() {
     let mut script = roaming(1, &[]);
     let window = |script: &Script| {
         let path = script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[0];
@@ -196,7 +196,7 @@ fn break_before_make_without() {
     assert!(closed(&mut script, A) && closed(&mut script, B));
 }
 
-/// RFC 5061 §5.1 B1 to B5, §5.2 E2: a lost ASCONF is sent again unchanged; a lost answer is given again.
+/// RFC 5061 §5.1 B1 to B5, §5.2 E2: a lost ASCONF is retransmitted unchanged; a lost answer is given again.
 #[test]
 fn losses() {
     let mut script = roaming(2, &[]);

@@ -278,7 +278,7 @@ fn impossible_offers() {
     "#]]);
 }
 
-/// RFC 6458 §5.3.8: a message says which key signs it, also when it is sent again; messages of
+/// RFC 6458 §5.3.8: a message says which key signs it, also when it is retransmitted; messages of
 /// different keys go in packets of their own. What says nothing takes the active one.
 #[test]
 fn a_key_for_each_message() {

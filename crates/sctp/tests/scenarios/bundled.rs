@@ -16,7 +16,7 @@ fn sack(cumulative: Tsn, gaps: &[GapBlock]) -> Sack<'_> {
     Sack { cumulative, window: OPEN, gaps, duplicates: &[] }
 }
 
-/// What a later SACK of the packet acknowledges is not sent again by T3-rtx.
+/// What a later SACK of the packet acknowledges is not retransmitted by T3-rtx.
 #[test]
 fn the_second_of_two_sacks_acknowledges() {
     let mut script = Script::warm(&[("iw", "10"), ("max_burst", "0")]);

@@ -195,7 +195,7 @@ fn the_same_cookie_is_stale_twice() {
 }
 
 /// RFC 9260 §5.2.6: COOKIE ECHO and ERROR measure a round trip, and so do the new INIT and its answer; the back-off of
-/// a COOKIE ECHO that was sent again does not go on in the new attempt.
+/// a COOKIE ECHO that was retransmitted does not go on in the new attempt.
 #[test]
 fn the_rto_after_a_stale_cookie() {
     for once in [true, false] {

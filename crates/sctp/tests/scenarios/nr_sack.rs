@@ -108,7 +108,7 @@ fn what_has_arrived_leaves_the_send_buffer() {
     }
 }
 
-/// A message of several chunks of which the middle has arrived is sent again right, or given up right.
+/// A message of several chunks of which the middle has arrived is retransmitted right, or given up right.
 #[test]
 fn the_rest_of_a_message_stays() {
     for cancelled in [false, true] {
@@ -168,7 +168,7 @@ fn the_rest_of_a_message_stays() {
     }
 }
 
-/// A peer that breaks its word, by an NR-SACK or a SACK, is not followed: nothing is sent again that is not there any more.
+/// A peer that breaks its word, by an NR-SACK or a SACK, is not followed: nothing is retransmitted that is not there any more.
 #[test]
 fn what_was_freed_is_not_taken_back() {
     let mut script = Script::warm(&with(&[("partial_reliability", "yes")]));

@@ -44,7 +44,7 @@ fn both_say_that_they_support_it() {
     assert!(script.net.end(A).engine.info(id).expect("there").extensions.partial_reliability);
 }
 
-/// RFC 3758 §4.1: a message whose lifetime ends before T3-rtx does is not sent again; the peer
+/// RFC 3758 §4.1: a message whose lifetime ends before T3-rtx does is not retransmitted; the peer
 /// is told to skip it.
 #[test]
 fn a_message_times_out() {
@@ -82,7 +82,7 @@ fn those_behind_it_are_delivered() {
     "#]]);
 }
 
-/// RFC 3758 §4.1 TR2: within its lifetime a message is sent again like any other.
+/// RFC 3758 §4.1 TR2: within its lifetime a message is retransmitted like any other.
 #[test]
 fn a_message_in_its_lifetime_is_sent_again() {
     let mut script = Script::warm(ON);

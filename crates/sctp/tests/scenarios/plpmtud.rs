@@ -321,7 +321,7 @@ fn stale_cookie_after_too_much_data() {
 }
 
 /// RFC 9260 §5.1 C: what rode with the first COOKIE ECHO and arrived, while every answer was lost, is neither
-/// delivered twice nor left without a timer: it waits for the COOKIE ACK, is sent again, and acknowledged.
+/// delivered twice nor left without a timer: it waits for the COOKIE ACK, is retransmitted, and acknowledged.
 #[test]
 fn data_that_arrived_with_an_unanswered_cookie_echo() {
     let mut script = Script::new(PROBING);

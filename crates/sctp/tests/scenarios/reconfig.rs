@@ -26,7 +26,7 @@ fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigPar
 
 /// RFC 6525 §5.1.2, §5.2.2: what was sent before keeps its numbers; what is given meanwhile waits.
 #[test]
-fn outgoing_streams_begin_anew() {
+fn outgoing_streams_are_reset() {
     let mut script = used();
     script.send(A, 1, 100);
     script.reset(A, Direction::Outgoing, &[1]).expect("taken");
@@ -47,7 +47,7 @@ fn outgoing_streams_begin_anew() {
 
 /// RFC 6525 §4.1: no list means all streams.
 #[test]
-fn all_outgoing_streams_begin_anew() {
+fn all_outgoing_streams_are_reset() {
     let mut script = used();
     script.reset(A, Direction::Outgoing, &[]).expect("taken");
     script.send(A, 1, 100).send(A, 2, 100).run(1_000);
@@ -65,7 +65,7 @@ fn all_outgoing_streams_begin_anew() {
 
 /// RFC 6525 §5.2.3: the peer resets the streams that are asked for, by a request of its own.
 #[test]
-fn incoming_streams_begin_anew() {
+fn incoming_streams_are_reset() {
     let mut script = used();
     script.reset(A, Direction::Incoming, &[1]).expect("taken");
     script.send(B, 1, 100).run(1_000);
@@ -140,7 +140,7 @@ fn deferred_until_everything_before_has_arrived() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: a lost request is sent again, with the same number.
+/// RFC 6525 §5.1.1: a lost request is retransmitted, with the same number.
 #[test]
 fn a_lost_request() {
     let mut script = used();
@@ -250,7 +250,7 @@ fn overlapping_wishes() {
 
 /// RFC 6525 §5.1.4, §5.2.4: TSNs and SSNs of both sides.
 #[test]
-fn the_association_begins_anew() {
+fn the_association_is_reset() {
     let mut script = used();
     script.send(A, 1, 100);
     script.reset_association(A).expect("taken");

@@ -336,7 +336,7 @@ fn a_cookie_of_what_is_there_is_never_stale() {
 
 /// RFC 9260 §5.2.4 A: the peer has restarted: the congestion window is the initial one again.
 #[test]
-fn a_restart_begins_the_congestion_window_anew() {
+fn a_restart_resets_the_congestion_window() {
     let mut script = Script::new(&[]);
     script.net.associate_from(A, 1, Some(5_000), PORT);
     script.run(1_000);

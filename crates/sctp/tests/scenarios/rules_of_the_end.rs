@@ -75,7 +75,7 @@ fn the_reason_of_an_abort_is_told() {
     script.forget();
 }
 
-/// RFC 9260 §9.2: the SHUTDOWN that is sent again says what has come meanwhile.
+/// RFC 9260 §9.2: the SHUTDOWN that is retransmitted says what has come meanwhile.
 #[test]
 fn a_repeated_shutdown_says_what_has_come() {
     let mut script = Script::established(&[]);

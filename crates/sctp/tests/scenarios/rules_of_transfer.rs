@@ -339,7 +339,7 @@ fn no_second_fast_retransmit() {
     script.forget();
 }
 
-/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx, begun at 1.000, begins anew at 1.485 with the earliest chunk that is sent again,
+/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx, begun at 1.000, begins anew at 1.485 with the earliest chunk that is retransmitted,
 /// though others are in flight.
 #[test]
 fn the_earliest_restarts_the_timer() {

@@ -32,7 +32,7 @@ fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
     (closed, ladder.contains("B: received sid=0 len=100"))
 }
 
-/// RFC 9260 §8.1: Association.Max.Retrans counts what is sent again to all addresses: with a small RTO.Min the more
+/// RFC 9260 §8.1: Association.Max.Retrans counts what is retransmitted to all addresses: with a small RTO.Min the more
 /// paths there are, the shorter the silence that ends the association.
 #[test]
 fn errors_on_many_paths_are_soon_enough() {

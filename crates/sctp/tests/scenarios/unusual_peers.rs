@@ -34,7 +34,7 @@ fn under_way(script: &Script, to: Side) -> Vec<&[u8]> {
     script.net.flying.values().filter(|flight| there(flight.target)).map(|flight| &flight.bytes[..]).collect()
 }
 
-/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, and takes none back: TSN 3 is not sent again.
+/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, and takes none back: TSN 3 is not retransmitted.
 #[test]
 fn a_shutdown_takes_no_gap_block_back() {
     let mut script = Script::established(&[]);

@@ -327,7 +327,7 @@ impl Association {
         }
     }
 
-    /// What could not be sent is sent again; T4 begins anew with it.
+    /// What could not be sent is sent now; T4 starts with it.
     pub(super) fn asconf_again(&mut self) {
         if let Some(outstanding) = self.outstanding_asconf() {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);

@@ -39,7 +39,7 @@ pub(crate) struct Auth {
     /// The key that the peer used last.
     peer_uses: u16,
     /// The last unknown key that the application was told of.
-    told: Option<u16>,
+    reported: Option<u16>,
     /// The key of the packet that is being written, once a message says which.
     packet: Option<u16>,
     /// Keys that are no longer signed with, as soon as what was sent is acknowledged.
@@ -89,7 +89,7 @@ impl Auth {
             keys,
             keyed: Vec::new(),
             peer_uses: 0,
-            told: None,
+            reported: None,
             packet: None,
             leaving: Vec::new(),
         }
@@ -157,7 +157,7 @@ impl Auth {
     /// A key has been changed or is gone: what was made of it is forgotten.
     pub(crate) fn forget(&mut self, key: u16) {
         self.keyed.retain(|(id, ..)| *id != key);
-        self.told = None;
+        self.reported = None;
     }
 
     /// The HMAC with this key. RFC 4895 §6.1; made at its first use.
@@ -289,7 +289,7 @@ impl Association {
             }
             Verdict::Bad => {}
             Verdict::UnknownKey(key) => {
-                if auth.told.replace(key) != Some(key) {
+                if auth.reported.replace(key) != Some(key) {
                     ctx.events.push_back(Event::Key { id: self.id, key, change: KeyChange::Unknown });
                 }
             }

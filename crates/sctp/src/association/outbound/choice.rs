@@ -192,7 +192,7 @@ impl Association {
         Some((prr.allowance() > 0 || path.flight == 0) && !blocked)
     }
 
-    /// The lowest chunk to be sent again, and where to.
+    /// The lowest chunk to be retransmitted, and where to.
     #[inline]
     pub(super) fn next_again(&mut self) -> Option<(u64, usize)> {
         let offset = self.send.outstanding.next_lost()?;

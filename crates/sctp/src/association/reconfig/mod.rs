@@ -119,7 +119,7 @@ impl Association {
         let pieces = self.pieces(&streams, outgoing && incoming);
         let reconfig = self.reconfig();
         let busy = reconfig.resets_association()
-            || reconfig.wanted.len() + pieces.len() > request::MAX
+            || reconfig.wanted.len() + pieces.len() > request::MAX_WAITING
             || incoming && reconfig.asks().any(|ask| ask.wants_incoming(&streams))
             || incoming && reconfig.parked.as_ref().is_some_and(|(_, parked)| meets(parked, &streams));
         if busy || outgoing && self.send.queue.is_held(&streams) {
@@ -154,7 +154,7 @@ impl Association {
         let reconfig = self.reconfig();
         // RFC 6525 §5.1.4: one in 30 s.
         let lately = reconfig.renumbered.is_some_and(|at| now < at + LIFETIME);
-        let busy = reconfig.wanted.len() >= request::MAX || reconfig.resets_association();
+        let busy = reconfig.wanted.len() >= request::MAX_WAITING || reconfig.resets_association();
         if busy || lately || self.send.queue.is_held(&[]) {
             return Err(ResetError::Busy);
         }
@@ -178,7 +178,7 @@ impl Association {
         }
         let reconfig = self.reconfig();
         let adds = reconfig.asks().any(|ask| matches!(ask, Ask::Add { .. }));
-        if adds || reconfig.wanted.len() >= request::MAX {
+        if adds || reconfig.wanted.len() >= request::MAX_WAITING {
             return Err(ResetError::Busy);
         }
         reconfig.wanted.push_back(Ask::Add { outgoing, incoming, answers: None });
@@ -252,7 +252,7 @@ impl Association {
         }
     }
 
-    /// RFC 6525 §5.1.1: the request is sent again, to another address if there is one.
+    /// RFC 6525 §5.1.1: the request is retransmitted, to another address if there is one.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
         let Some(flying) =

@@ -11,7 +11,7 @@ use anabranch_base::Instant;
 use anabranch_wire::sctp::{ReConfigParam, StreamList, Tsn};
 
 /// Most requests that wait.
-pub(super) const MAX: usize = 256;
+pub(super) const MAX_WAITING: usize = 256;
 
 /// A wish. Lists of streams are ascending; an empty one means all.
 #[derive(Debug)]

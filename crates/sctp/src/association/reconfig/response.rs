@@ -45,9 +45,9 @@ pub(super) struct Asked {
 }
 
 /// What to say to a request: a result, or nothing because a request of ours says it.
-type Said = Option<(u32, Option<(Tsn, Tsn)>)>;
+type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
-const fn say(result: u32) -> Said {
+const fn outcome(result: u32) -> Outcome {
     Some((result, None))
 }
 
@@ -66,7 +66,7 @@ impl Association {
             return;
         }
         if !params.iter().all(|param| matches!(param, ReConfigParam::Response { .. })) {
-            // RFC 6525 §5.2.1: with the response a SACK, so that what it waits for is sent again soon.
+            // RFC 6525 §5.2.1: with the response a SACK, so that what it waits for is retransmitted soon.
             self.recv.sack_now();
         }
         let mut first = true;
@@ -125,21 +125,21 @@ impl Association {
 
     fn reply(&mut self, path: usize, number: u32, result: u32, next: Option<(Tsn, Tsn)>) {
         /// RFC 6525 §3.1: two responses fit a chunk.
-        const MAX: usize = 2;
+        const MAX_REPLIES: usize = 2;
         let path = if self.paths.get(path).confirmed { path } else { self.paths.current() };
         let reconfig = self.reconfig();
         reconfig
             .replies
             .retain(|said| !matches!(said, ReConfigParam::Response { response, .. } if *response == number));
-        if reconfig.replies.len() < MAX {
+        if reconfig.replies.len() < MAX_REPLIES {
             reconfig.replies.push(ReConfigParam::Response { response: number, result, next });
             reconfig.reply_path = path;
         }
     }
 
-    fn perform(&mut self, ctx: &mut Ctx<'_>, number: u32, param: &ReConfigParam<'_>) -> Said {
+    fn perform(&mut self, ctx: &mut Ctx<'_>, number: u32, param: &ReConfigParam<'_>) -> Outcome {
         if !self.is_granted(param) {
-            return say(result::DENIED);
+            return outcome(result::DENIED);
         }
         match *param {
             ReConfigParam::ResetOutgoing { response, last, streams, .. } => {
@@ -193,23 +193,23 @@ impl Association {
     }
 
     /// RFC 6525 §5.2.2: the peer's streams begin anew.
-    fn reset_incoming(&mut self, ctx: &mut Ctx<'_>, number: u32, last: u32, streams: Vec<u16>) -> Said {
+    fn reset_incoming(&mut self, ctx: &mut Ctx<'_>, number: u32, last: u32, streams: Vec<u16>) -> Outcome {
         if streams.last().is_some_and(|&stream| stream >= self.streams.inbound()) {
-            return say(result::WRONG_STREAM);
+            return outcome(result::WRONG_STREAM);
         }
         if self.reconfig().deferred.is_some() {
-            return say(result::ALREADY);
+            return outcome(result::ALREADY);
         }
         // RFC 6525 §5.2.2 E2: not before everything up to the last TSN has arrived.
         if self.recv.beyond(last) > 0 {
             self.reconfig().deferred = Some(Deferred { number, last, streams });
-            return say(result::IN_PROGRESS);
+            return outcome(result::IN_PROGRESS);
         }
-        say(self.begin_incoming_anew(ctx, streams))
+        outcome(self.perform_incoming_reset(ctx, streams))
     }
 
     /// RFC 6525 §5.2.2 E3.
-    fn begin_incoming_anew(&mut self, ctx: &mut Ctx<'_>, streams: Vec<u16>) -> u32 {
+    fn perform_incoming_reset(&mut self, ctx: &mut Ctx<'_>, streams: Vec<u16>) -> u32 {
         // In the middle of a message there is no number to begin anew with.
         if self.recv.is_inside(&streams) {
             return result::DENIED;
@@ -242,7 +242,7 @@ impl Association {
             return;
         };
         // RFC 6525 §5.2.2 E4 to E6: what was in progress is done, and said.
-        let result = self.begin_incoming_anew(ctx, streams);
+        let result = self.perform_incoming_reset(ctx, streams);
         let answered = &mut self.reconfig().answered;
         answered.iter_mut().filter(|answer| answer.number == number).for_each(|a| a.result = result);
         self.reply(path, number, result, None);
@@ -297,9 +297,9 @@ impl Association {
     }
 
     /// RFC 6525 §5.2.3: the peer wants our streams to begin anew.
-    fn reset_outgoing(&mut self, ctx: &mut Ctx<'_>, number: u32, streams: Vec<u16>) -> Said {
+    fn reset_outgoing(&mut self, ctx: &mut Ctx<'_>, number: u32, streams: Vec<u16>) -> Outcome {
         if streams.last().is_some_and(|&stream| stream >= self.streams.outbound()) {
-            return say(result::WRONG_STREAM);
+            return outcome(result::WRONG_STREAM);
         }
         // What waits without a number belongs to what is to end, too.
         let begun = self.send.queue.is_numbered(&streams) || self.send.queue.is_waiting(&streams);
@@ -307,9 +307,9 @@ impl Association {
         let reconfig = self.reconfig();
         if reconfig.asked.is_some()
             || reconfig.resets_association()
-            || reconfig.wanted.len() >= super::request::MAX
+            || reconfig.wanted.len() >= super::request::MAX_WAITING
         {
-            return say(result::ALREADY);
+            return outcome(result::ALREADY);
         }
         // RFC 6525 §5.2.3: what is being reset by our own wish, or is new, need not be again.
         let under_way = reconfig
@@ -318,7 +318,7 @@ impl Association {
         let idle = !under_way && !begun && !held;
         ctx.events.push_back(Event::ResetRequested { id: self.id, streams: streams.clone(), idle });
         if under_way || idle {
-            return say(result::NOTHING);
+            return outcome(result::NOTHING);
         }
         let reconfig = self.reconfig();
         reconfig.asked = Some(Asked { number, streams });
@@ -327,7 +327,7 @@ impl Association {
         // The request that resets them is the answer, unless that takes a while.
         let reconfig = self.reconfig();
         let at_once = reconfig.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
-        if at_once { None } else { say(result::IN_PROGRESS) }
+        if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
     /// What the peer asked for becomes a request of ours when none of its streams is being reset.
@@ -350,16 +350,16 @@ impl Association {
     }
 
     /// RFC 6525 §5.2.4.
-    fn renumber(&mut self, ctx: &mut Ctx<'_>) -> Said {
+    fn renumber(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
         let idle = self.send.is_idle() && !self.send.queue.is_held(&[]) && !self.recv.is_unfinished();
         let reconfig = self.reconfig();
         let busy = reconfig.flying.is_some() || reconfig.resets_association();
         if busy || reconfig.asked.is_some() || reconfig.deferred.is_some() {
-            return say(result::ALREADY);
+            return outcome(result::ALREADY);
         }
         // RFC 6525 §5.2.4 G3 would take what is outstanding for acknowledged: rather no reset.
         if !idle {
-            return say(result::DENIED);
+            return outcome(result::DENIED);
         }
         // G1, G2.
         let theirs = self.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
@@ -374,15 +374,15 @@ impl Association {
     }
 
     /// RFC 6525 §5.2.5: the peer wants to send on more streams.
-    fn add_incoming(&mut self, ctx: &mut Ctx<'_>, more: u16) -> Said {
+    fn add_incoming(&mut self, ctx: &mut Ctx<'_>, more: u16) -> Outcome {
         let limit = self.config.max_streams;
         let flying = self.reconfig().flying.as_ref();
         let awaited = flying.and_then(|flying| flying.awaits(Kind::AddIncoming));
         if more == 0 {
-            return say(result::NOTHING);
+            return outcome(result::NOTHING);
         }
         if self.streams.inbound().checked_add(more).is_none_or(|streams| streams > limit) {
-            return say(result::DENIED);
+            return outcome(result::DENIED);
         }
         self.streams.add_inbound(more);
         self.recv.add_streams(more);
@@ -391,28 +391,32 @@ impl Association {
             // RFC 6525 §5.2.6: that is what we asked for.
             self.finish(ctx, number, Kind::AddIncoming, result::PERFORMED, None);
         }
-        say(result::PERFORMED)
+        outcome(result::PERFORMED)
     }
 
     /// RFC 6525 §5.2.6: the peer wants us to send on more streams.
-    fn add_outgoing(&mut self, number: u32, more: u16) -> Said {
+    fn add_outgoing(&mut self, number: u32, more: u16) -> Outcome {
         let limit = self.config.max_streams;
         let fits = self.streams.outbound().checked_add(more).is_some_and(|streams| streams <= limit);
         let reconfig = self.reconfig();
         if more == 0 {
-            return say(result::NOTHING);
+            return outcome(result::NOTHING);
         }
         if !fits {
-            return say(result::DENIED);
+            return outcome(result::DENIED);
         }
         let adds = reconfig.asks().any(|ask| matches!(ask, Ask::Add { outgoing, .. } if *outgoing > 0));
-        if adds || reconfig.wanted.len() >= super::request::MAX {
-            return say(result::ALREADY);
+        if adds || reconfig.wanted.len() >= super::request::MAX_WAITING {
+            return outcome(result::ALREADY);
         }
         reconfig.wanted.push_front(Ask::Add { outgoing: more, incoming: 0, answers: Some(number) });
         self.launch();
         let flying = self.reconfig().flying.as_ref();
-        if flying.is_some_and(|f| f.ask.answers() == Some(number)) { None } else { say(result::IN_PROGRESS) }
+        if flying.is_some_and(|f| f.ask.answers() == Some(number)) {
+            None
+        } else {
+            outcome(result::IN_PROGRESS)
+        }
     }
 }
 

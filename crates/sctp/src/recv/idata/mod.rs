@@ -59,12 +59,12 @@ struct Sequence {
     /// What lies below has been given up.
     floor: u64,
     /// Each in a box of its own: many sequences hold one, and few hold many.
-    messages: BTreeMap<u64, Box<Assembly>>,
+    messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
 /// A message of which something has arrived.
 #[derive(Debug, Default)]
-struct Assembly {
+struct PartialMessage {
     /// Offset of the TSN of its first fragment, its PPID, and that TSN, once that is here.
     begin: Option<(u64, u32, u32)>,
     /// The fragment that comes next.
@@ -79,7 +79,7 @@ struct Assembly {
     held: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Assembly {
+impl PartialMessage {
     fn is_complete(&self) -> bool {
         self.last.is_some_and(|last| self.next > last)
     }
@@ -201,7 +201,7 @@ impl Interleaved {
 
     /// Delivers a message that is complete, although others before it will not
     /// come, and drops one that is not.
-    fn give_up(&mut self, name: Name, message: Assembly, order: &mut Order) -> Result<(), Violation> {
+    fn give_up(&mut self, name: Name, message: PartialMessage, order: &mut Order) -> Result<(), Violation> {
         if let Some((begin, ppid, tsn)) = message.begin {
             self.leave(name, begin);
             if message.is_complete() {
@@ -473,7 +473,7 @@ fn delivery(name: Name, ppid: u32, tsn: u32) -> Delivery {
 }
 
 /// Appends the fragment that comes next.
-fn append(assembly: &mut Assembly, name: Name, payload: &[u8], order: &mut Order) {
+fn append(assembly: &mut PartialMessage, name: Name, payload: &[u8], order: &mut Order) {
     assembly.next += 1;
     if assembly.direct {
         order.extend_direct(name.stream, name.unordered, name.number as u16, payload);

@@ -361,7 +361,7 @@ fn what_breaks_the_rules() {
 
 /// RFC 8260 §2.3.2: both counts of a stream begin at 0 again.
 #[test]
-fn both_counts_begin_anew() {
+fn both_counts_are_reset() {
     let mut half = RecvHalf::new(&Config::default(), 1, 4, 100);
     half.set_interleaving(true);
     let mut tsn = 0;

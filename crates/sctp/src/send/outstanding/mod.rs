@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// Most chunks outstanding at a time. Gap blocks reach 65,535 TSNs, and stream
 /// sequence numbers are told apart within half their space (RFC 9260 §6.1).
-pub(crate) const MAX: usize = 32_000;
+pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
 /// Where a chunk stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +28,9 @@ pub(crate) enum ChunkState {
     Acked,
     /// Acknowledged by an NR gap block, which is not taken back: its bytes are gone.
     Freed,
-    /// To be sent again, for this cause.
+    /// To be retransmitted, for this cause.
     Lost(SendCause),
-    /// Given up (RFC 3758): never sent again. On its way all the same unless `fast` is set.
+    /// Given up (RFC 3758): never retransmitted. On its way all the same unless `fast` is set.
     Abandoned,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Entry {
     pub(crate) fast: bool,
     /// It has been sent more than once.
     pub(crate) again: bool,
-    /// How many times it has been sent again.
+    /// How many times it has been retransmitted.
     pub(crate) repeats: u16,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Outstanding {
     lost: usize,
     /// User bytes in flight.
     in_flight: u64,
-    /// Offsets sent again of late, to know needless ones by duplicate reports.
+    /// Offsets retransmitted of late, to know needless ones by duplicate reports.
     repeated: Option<Box<Repeated>>,
     /// Chunks that are marked as lost are noted down, as some of them may be given up.
     noted: Option<Box<Noted>>,
@@ -141,7 +141,7 @@ impl Outstanding {
 
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.entries.len() - self.retired >= MAX
+        self.entries.len() - self.retired >= MAX_OUTSTANDING
     }
 
     /// Offset of the lowest outstanding chunk.
@@ -210,7 +210,7 @@ impl Outstanding {
 
     /// There is a TSN to spare for what is given up.
     pub(super) fn has_spare(&self) -> bool {
-        self.entries.len() - self.retired < MAX + 1024
+        self.entries.len() - self.retired < MAX_OUTSTANDING + 1024
     }
 
     /// A TSN that is never sent, for the rest of a message that was given up.
@@ -317,7 +317,7 @@ impl Outstanding {
         self.summaries.put(offset, entry);
     }
 
-    /// A chunk that is marked as lost is sent again.
+    /// A chunk that is marked as lost is retransmitted.
     pub(crate) fn send_again(&mut self, offset: u64, now: Instant, path: u8) {
         if let Some(entry) = self.at(offset) {
             entry.sent_at = now;
@@ -334,7 +334,7 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Nothing is on its way or to be sent again: what there is, is acknowledged by a gap block or given up, which
+    /// Nothing is on its way or to be retransmitted: what there is, is acknowledged by a gap block or given up, which
     /// counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
@@ -417,7 +417,7 @@ impl Outstanding {
         Earliest::NotBelow(offset)
     }
 
-    /// Remembers that a chunk was sent again.
+    /// Remembers that a chunk was retransmitted.
     pub(crate) fn record_repeated(&mut self, offset: u64) {
         const KEPT: usize = 256;
         let Repeated(repeated) = &mut **self.repeated.get_or_insert_default();

@@ -135,22 +135,22 @@ impl Trace {
 #[derive(Debug)]
 pub(crate) struct Association {
     pub(crate) id: AssociationId,
-    pub(crate) config: Arc<Config>,
+    config: Arc<Config>,
     pub(crate) state: State,
     pub(crate) identity: Identity,
-    pub(crate) streams: StreamCounts,
+    streams: StreamCounts,
     pub(crate) paths: Paths,
-    pub(crate) timers: Timers,
+    timers: Timers,
     /// Whether it may take the fast path.
     pub(crate) fast_path: FastPath,
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
-    pub(crate) outbox: Outbox,
+    outbox: Outbox,
     handshake: Handshake,
     closing: Closing,
     pub(crate) extensions: ActiveExtensions,
     pub(crate) stats: AssociationStats,
-    pub(crate) rng: Rng,
+    rng: Rng,
     /// What the trace was told last that holds the sender back.
     limit: Option<Limit>,
 }
@@ -194,6 +194,35 @@ impl Association {
         };
         association.measure();
         association
+    }
+
+    /// The configuration, which may be shared with others.
+    #[inline]
+    pub(crate) fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// How many streams there are each way.
+    pub(crate) fn streams(&self) -> &StreamCounts {
+        &self.streams
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK is to be sent.
+    #[inline]
+    pub(crate) fn wants_shutdown(&self) -> bool {
+        self.outbox.wants_shutdown()
+    }
+
+    /// It has ended; what arrived may still be read.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// The handshake was over once.
+    #[inline]
+    pub(crate) fn was_established(&self) -> bool {
+        self.stats.established.is_some()
     }
 
     /// What both ends call this association in traces.

@@ -129,7 +129,7 @@ impl Outbox {
     }
 
     #[inline]
-    pub(crate) fn wants_shutdown(&self) -> bool {
+    pub(super) fn wants_shutdown(&self) -> bool {
         self.shutdown
     }
 

@@ -251,7 +251,7 @@ impl Endpoint {
             return Err(RecvError::Unknown);
         };
         let received = association.recv(stream, buffer);
-        let closed = matches!(association.state, State::Closed);
+        let closed = association.is_closed();
         if closed || association.recv.sack_due() {
             self.settle(now, slot);
         }
@@ -291,7 +291,7 @@ impl Endpoint {
             return Err(RecvError::Unknown);
         };
         let received = association.recv_next(buffer);
-        let closed = matches!(association.state, State::Closed);
+        let closed = association.is_closed();
         if closed || association.recv.sack_due() {
             self.settle(now, slot);
         }
@@ -353,7 +353,7 @@ impl Endpoint {
             return Err(RecvError::Unknown);
         };
         let (bytes, dry) = association.recv_bytes(stream, buffer, wanted);
-        let closed = matches!(association.state, State::Closed);
+        let closed = association.is_closed();
         if closed || association.recv.sack_due() {
             self.settle(now, slot);
         }

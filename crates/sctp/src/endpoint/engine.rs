@@ -65,7 +65,7 @@ impl Endpoint {
             }
         }
         encap::follow_port(association, path, packet.source);
-        let was_established = association.stats.established.is_some();
+        let was_established = association.was_established();
         let arrived = Arrived {
             path,
             source: packet.source,
@@ -80,7 +80,7 @@ impl Endpoint {
         association.recv.offer(false);
         let lent = association.recv.is_lent();
         association.give_up_due(&mut ctx);
-        if !was_established && association.stats.established.is_some() {
+        if !was_established && association.was_established() {
             self.totals.associations += 1;
         }
         if lent {
@@ -200,7 +200,8 @@ impl Engine for Endpoint {
             // RFC 9653 §5.3: whose packets may come without a checksum says the association's own configuration.
             checksum::read(packet.payload, |tag| {
                 let association = self.demux.by_tag(tag).and_then(|slot| self.alive(slot));
-                association.map_or(self.config.zero_checksum, |association| association.config.zero_checksum)
+                association
+                    .map_or(self.config.zero_checksum, |association| association.config().zero_checksum)
             })
         } else {
             PacketView::parse(packet.payload).ok()

@@ -54,7 +54,7 @@ impl Endpoint {
         let pairs = listed.map(|peer| self.demux.pair(peer, header.source_port, local_port));
         let found = pairs.filter_map(|pair| self.demux.by_pair(pair)).next();
         let found = found.and_then(|slot| self.alive(slot).map(|_| slot));
-        let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config.clone());
+        let config = found.and_then(|slot| self.alive(slot)).map_or(config, |known| known.config().clone());
         let mut random = None;
         let answer = match found {
             Some(slot) => {
@@ -239,7 +239,6 @@ impl Endpoint {
             },
             now,
         ));
-        association.streams.set(cookie.outbound, cookie.inbound);
         let (mut ctx, _) = self.context(now);
         association.accept_cookie(&mut ctx, cookie, packet.source);
         association.establish(&mut ctx);
@@ -249,8 +248,8 @@ impl Endpoint {
             port: cookie.local_port,
             peer_port: cookie.peer_port,
             peer: cookie.init_source,
-            outbound_streams: association.streams.outbound(),
-            inbound_streams: association.streams.inbound(),
+            outbound_streams: association.streams().outbound(),
+            inbound_streams: association.streams().inbound(),
         };
         self.events.push_back(event);
         if let Some(code) = association.extensions.peer_adaptation() {

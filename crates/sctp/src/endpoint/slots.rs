@@ -3,7 +3,7 @@
 
 use super::demux::Pair;
 use super::{AssociationId, Endpoint, listen};
-use crate::association::{Association, Ctx, State};
+use crate::association::{Association, Ctx};
 use anabranch_base::Instant;
 use std::cmp::Reverse;
 
@@ -47,7 +47,7 @@ impl Endpoint {
     /// The association in a slot that has not ended.
     pub(super) fn alive(&self, slot: u32) -> Option<&Association> {
         let association = self.slots.get(slot as usize)?.association.as_deref()?;
-        (!matches!(association.state, State::Closed)).then_some(association)
+        (!association.is_closed()).then_some(association)
     }
 
     pub(super) fn new_slot(&mut self) -> u32 {
@@ -76,10 +76,10 @@ impl Endpoint {
         let (mut ctx, slots) = self.context(now);
         let association = slots.get_mut(slot as usize)?.association.as_deref_mut()?;
         association.invalidate_fast_path();
-        let was_established = association.stats.established.is_some();
+        let was_established = association.was_established();
         let result = change(association, &mut ctx);
         association.give_up_due(&mut ctx);
-        if !was_established && association.stats.established.is_some() {
+        if !was_established && association.was_established() {
             self.totals.associations += 1;
         }
         self.settle(now, slot);
@@ -96,7 +96,7 @@ impl Endpoint {
         let Some(association) = &mut place.association else {
             return;
         };
-        if matches!(association.state, State::Closed) {
+        if association.is_closed() {
             self.retire(now, slot);
             return;
         }

@@ -62,7 +62,7 @@ impl Endpoint {
     /// The configuration of an association, until it has ended.
     #[must_use]
     pub fn config_of(&self, id: AssociationId) -> Option<&Config> {
-        self.association(id).map(|association| &*association.config)
+        self.association(id).map(|association| &**association.config())
     }
 
     /// Changes the configuration of a living association (RFC 9260 §11.1.13). False, and nothing is changed, when

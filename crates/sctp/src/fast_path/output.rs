@@ -25,7 +25,7 @@ impl Association {
         }
         let index = self.paths.current();
         let data = self.send.queue.unsent_bytes() > 0 && self.is_open(index) && self.new_allowed(ctx.now);
-        if !data || self.config.pacing {
+        if !data || self.config().pacing {
             return false;
         }
         let limit = self.address(index, out, *tag);
@@ -51,7 +51,7 @@ impl Association {
     #[inline]
     fn transmit_sack_alone(&mut self, out: &mut Batch, tag: &mut u64) -> bool {
         let alone = self.recv.sack_due() && self.send.queue.unsent_bytes() == 0;
-        if !alone || self.outbox.wants_shutdown() || self.extensions.agreed().zero_checksum {
+        if !alone || self.wants_shutdown() || self.extensions.agreed().zero_checksum {
             return false;
         }
         let index = self.sack_path();

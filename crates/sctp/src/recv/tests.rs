@@ -232,10 +232,25 @@ fn of_a_window_that_was_lowered_the_lowest_hole_is_filled() {
     assert_eq!(half.take(4), Taken::Refused, "a hole, and not the lowest");
     assert!(matches!(half.take(2), Taken::New(_)), "the lowest");
     assert_eq!(half.take(4), Taken::Refused, "the lowest, and too much is held");
-    // One chunk is taken alone, however little may be used.
-    while half.0.read(0, &mut [0; 1_000]).is_some() {}
-    assert!(matches!(half.take(6), Taken::New(_)), "alone");
-    assert_eq!(half.take(7), Taken::Refused);
+}
+
+/// Where the others have taken all of the memory that is shared, one chunk at a time is taken nevertheless: every association
+/// goes on.
+#[test]
+fn one_chunk_is_taken_alone() {
+    // A quarter of a session's floor is two bytes, and a third of those is no window.
+    let budget = Budget::new(16_000, 1_000);
+    let mut config = Config::default();
+    config.memory = Some(budget.clone());
+    let mut half = Unread(RecvHalf::new(&config, 1, 1, 1_000));
+    let mut others = Account::new(&budget, 1);
+    others.holds(16_000);
+    half.0.size_window();
+    for tsn in 1..10 {
+        assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
+        assert_eq!(half.take(tsn + 1), Taken::Refused, "{tsn}");
+        assert!(half.0.read(0, &mut [0; 1_000]).is_some(), "{tsn}");
+    }
 }
 
 /// RFC 9260 §3.3.2: the first a_rwnd is what may be had of the memory that associations share, and 1500 at least.

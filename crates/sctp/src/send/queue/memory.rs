@@ -90,3 +90,31 @@ impl Queue {
 const MARGIN: u64 = 64 << 10;
 /// One part of a session's floor is the send buffer's.
 const PART: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SchedulerKind;
+    use crate::message::Message;
+
+    /// A limit that has fallen takes memory along as soon as something is acknowledged, not when all is.
+    #[test]
+    fn a_ring_follows_a_limit_that_falls() {
+        let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);
+        queue.share(&Budget::new(64 << 20, 1));
+        queue.follow(2 << 20, 2 << 20);
+        for _ in 0..3 {
+            queue.push(Message::default(), &vec![7; 1_000_000]).expect("room");
+        }
+        while let Some(cut) = queue.next_cut(1_000, 1_400) {
+            queue.number(cut);
+            queue.commit(cut);
+        }
+        queue.follow(0, 0);
+        assert!(queue.footprint() > 3_000_000, "{}", queue.footprint());
+        (0..2).for_each(|message| queue.release(message, 1_000_000));
+        assert!(queue.footprint() < 1_300_000, "{}", queue.footprint());
+        let (front, back) = queue.payload(queue.message(2), 0, 1_000_000);
+        assert_eq!([front, back].concat(), vec![7; 1_000_000]);
+    }
+}

@@ -13,11 +13,11 @@
 
 use anabranch_base::{Instant, Rng};
 use anabranch_emu::device::{Choice, Clock};
+use anabranch_emu::histogram::Histogram;
 use anabranch_emu::netns::{self, Namespace};
 use anabranch_emu::record::Keep;
 use anabranch_emu::relay::{Relay, be_prompt};
 use anabranch_emu::report::PathReport;
-use anabranch_emu::spread::Spread;
 use anabranch_emu::wiring::{End, Place, Wiring};
 use anabranch_link::{Blank, Chain, LinkSpec};
 use nix::sys::socket::sockopt::ReceiveTimestampns;
@@ -212,7 +212,7 @@ fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
         let seen = bench.send(1500, gap, Duration::from_secs(seconds));
         let (mut model, _) = bench.spec.build::<Blank>(1, &Rng::new(1)).expect("a chain");
         let begin = seen.first().map_or(0, |(sent, _)| *sent);
-        let (mut errors, mut late): (Vec<i64>, _) = (Vec::new(), Spread::default());
+        let (mut errors, mut late): (Vec<i64>, _) = (Vec::new(), Histogram::default());
         let mut leave = |model: &mut Chain<Blank>, until: Instant| {
             while let Some(at) = model.next().filter(|at| *at <= until) {
                 let Some(packet) = model.pop(at) else { continue };

@@ -374,7 +374,10 @@ fn captures_that_are_cut_or_cannot_be_read() {
     let (code, out, told) = say(&place, "decode cut.pcap");
     assert_eq!(code, 1, "{told}");
     assert!(out.contains("ends in the middle of a packet"), "{out}");
-    assert_eq!(told, "anabranch: cut.pcap: ends in the middle of a packet, at byte 24; what comes before is shown\n");
+    assert_eq!(
+        told,
+        "anabranch: cut.pcap: ends in the middle of a packet, at byte 24; what comes before is shown\n"
+    );
     assert_eq!(say(&place, "decode noise.pcap").0, 2);
     assert_eq!(say(&place, "decode .").0, 2);
     if cfg!(target_os = "linux") {

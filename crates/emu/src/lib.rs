@@ -11,7 +11,7 @@
 //! - [`device`]: how packets get in and out
 //! - [`relay`]: the chains, driven in real time
 //! - [`packet`]: a packet as the chains see it
-//! - [`spread`]: distributions of times
+//! - [`histogram`]: distributions of times
 //! - [`record`]: what passed, for captures and for bytes over time
 //! - [`report`]: what a link did, in words
 //! - [`rules`]: loss by iptables in the link's stead
@@ -21,6 +21,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod device;
+pub mod histogram;
 pub mod netns;
 pub mod packet;
 pub mod record;
@@ -28,7 +29,6 @@ pub mod relay;
 pub mod report;
 pub mod rules;
 pub mod shell;
-pub mod spread;
 pub mod watch;
 pub mod wiring;
 

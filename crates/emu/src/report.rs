@@ -1,6 +1,6 @@
 //! What a link did, in numbers and in words.
 
-use crate::spread::Spread;
+use crate::histogram::Histogram;
 use anabranch_base::Bytes;
 use anabranch_base::time::Duration;
 use anabranch_link::{Meter, Tally};
@@ -13,9 +13,9 @@ pub struct DirectionReport {
     /// What its elements counted.
     pub meter: Meter,
     /// From being read on one side to having been written on the other.
-    pub delay: Spread,
+    pub delay: Histogram,
     /// From the instant that the chain named to having been written.
-    pub late: Spread,
+    pub late: Histogram,
     /// Packets still inside at the end.
     pub held: u64,
     /// Packets that found the emulator full: its memory is bounded.

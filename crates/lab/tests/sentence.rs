@@ -42,10 +42,7 @@ fn a_deadline_is_named() {
         "--objects 1x100kB --rate 1mbit --loss 0 --runs 2 --deadline 2s --transport tcp --transport sctp:rcvbuf=1500B",
     );
     let told = verdict::sentence(&found.points[0]);
-    assert!(
-        told.contains("sctp:rcvbuf=1500B never finished. The deadline (--deadline 2s)"),
-        "{told}"
-    );
+    assert!(told.contains("sctp:rcvbuf=1500B never finished. The deadline (--deadline 2s)"), "{told}");
     assert!(told.contains("ended sctp:rcvbuf=1500B;"), "{told}");
 }
 

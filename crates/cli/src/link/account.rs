@@ -33,7 +33,8 @@ fn link(spec: &anabranch_link::LinkSpec, path: &PathReport) -> Value {
 
 fn direction(way: &DirectionReport, unseen: u64) -> Value {
     let meter = &way.meter;
-    let quantile = |spread: &anabranch_emu::spread::Spread, thousandths| spread.quantile(thousandths);
+    let quantile =
+        |histogram: &anabranch_emu::histogram::Histogram, thousandths| histogram.quantile(thousandths);
     let named = |(name, _, count): (&str, &str, Tally)| (name.to_owned(), tally(count));
     let mut account = serde_json::Map::new();
     account.insert("in".to_owned(), tally(meter.entered));

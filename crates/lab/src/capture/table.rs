@@ -27,7 +27,10 @@ pub fn render(decoded: &Decoded, streams: usize) -> String {
         parts.join(", ")
     );
     if let Some(at) = decoded.cut_at {
-        let _ = writeln!(text, "The file ends in the middle of a packet, at byte {at}; what comes before is shown.");
+        let _ = writeln!(
+            text,
+            "The file ends in the middle of a packet, at byte {at}; what comes before is shown."
+        );
     }
     if !decoded.left_out.is_empty() {
         let parts: Vec<String> = decoded.left_out.iter().map(|(what, n)| format!("{n} {what}")).collect();

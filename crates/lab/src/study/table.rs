@@ -102,9 +102,7 @@ fn verdict_line(cells: &[Cell]) -> String {
         format!("{} near (within a factor of 1.5)", count(Verdict::Near)),
         format!("{} differ", count(Verdict::Differs)),
     ];
-    for (verdict, what) in
-        [(Verdict::Missing, "missing"), (Verdict::Calibrated, "calibrated our inputs")]
-    {
+    for (verdict, what) in [(Verdict::Missing, "missing"), (Verdict::Calibrated, "calibrated our inputs")] {
         let n = count(verdict);
         if n > 0 {
             parts.push(format!("{n} {what}"));

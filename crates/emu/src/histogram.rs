@@ -5,7 +5,7 @@
 
 /// Counts of times in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spread {
+pub struct Histogram {
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
@@ -13,13 +13,13 @@ pub struct Spread {
     greatest: u64,
 }
 
-impl Default for Spread {
+impl Default for Histogram {
     fn default() -> Self {
         Self { buckets: vec![0; BUCKETS], count: 0, sum: 0, least: u64::MAX, greatest: 0 }
     }
 }
 
-impl Spread {
+impl Histogram {
     /// Counts a time.
     pub fn add(&mut self, nanos: u64) {
         self.buckets[bucket(nanos)] += 1;
@@ -102,17 +102,17 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_times() {
-        let mut spread = Spread::default();
-        assert_eq!((spread.quantile(500), spread.least(), spread.mean()), (None, None, None));
+        let mut histogram = Histogram::default();
+        assert_eq!((histogram.quantile(500), histogram.least(), histogram.mean()), (None, None, None));
         for micros in 1..=1000_u64 {
-            spread.add(micros * 1000);
+            histogram.add(micros * 1000);
         }
         let near =
             |found: Option<u64>, right: u64| found.is_some_and(|found| found.abs_diff(right) <= right / 60);
-        assert!(near(spread.quantile(500), 500_000));
-        assert!(near(spread.quantile(990), 990_000));
-        assert_eq!(spread.quantile(1000), Some(1_000_000));
-        assert_eq!((spread.least(), spread.greatest()), (Some(1000), Some(1_000_000)));
-        assert_eq!((spread.count(), spread.mean()), (1000, Some(500_500)));
+        assert!(near(histogram.quantile(500), 500_000));
+        assert!(near(histogram.quantile(990), 990_000));
+        assert_eq!(histogram.quantile(1000), Some(1_000_000));
+        assert_eq!((histogram.least(), histogram.greatest()), (Some(1000), Some(1_000_000)));
+        assert_eq!((histogram.count(), histogram.mean()), (1000, Some(500_500)));
     }
 }

@@ -8,7 +8,7 @@ use anabranch_sctp::Direction;
 use std::net::SocketAddr;
 
 /// The rows.
-pub const ROWS: [Row; 8] = [
+pub const ROWS: &[Row] = &[
     Row {
         name: "data before the set-up is done",
         done: "A opens and hands over a message at once; when B has it is told in round trips",

@@ -200,8 +200,8 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     };
     Ok(Features {
         schema: "anabranch.features/1",
-        rows: lines(&published_rows::ROWS, true)?,
-        further: lines(&extra_rows::ROWS, false)?,
+        rows: lines(published_rows::ROWS, true)?,
+        further: lines(extra_rows::ROWS, false)?,
         ladders: ladders::all()?,
     })
 }

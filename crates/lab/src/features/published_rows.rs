@@ -12,7 +12,7 @@ use anabranch_sim::{Fate, Passage};
 use anabranch_wire::ladder::Transport;
 
 /// The rows, in the order of the table.
-pub const ROWS: [Row; 16] = [
+pub const ROWS: &[Row] = &[
     row("full-duplex data transmission", "both ends send 20 messages of 1000 B at once", full_duplex),
     row(
         "connection-oriented",

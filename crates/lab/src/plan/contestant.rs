@@ -28,7 +28,7 @@ pub struct ContestantKey {
 }
 
 /// The contestants' keys, apart from the engines' knobs.
-pub const CONTESTANT_KEYS: [ContestantKey; 15] = [
+pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key("connections", ALL, "connections or associations to the server, from 1; default 1"),
     key("per-object", ALL, "a new connection for each object: yes or no; default no"),
     key(

@@ -165,21 +165,21 @@ fn compare(emulated: &Race, virtually: &Race) -> (usize, usize) {
     );
     let (mut agreed, mut cells) = (0, 0);
     for (real, model) in emulated.points.iter().zip(&virtually.points) {
-        for (real, model_arm) in real.contestants.iter().zip(&model.contestants) {
-            let (seen, said) = (pages(real), pages(model_arm));
+        for (raced, modelled) in real.contestants.iter().zip(&model.contestants) {
+            let (seen, said) = (pages(raced), pages(modelled));
             let (ours, theirs) = (quantile(&said, 500), quantile(&seen, 500));
             let found = agreement(&seen, &said);
             let (ratio, p) = (found.ratio, found.p);
             cells += 1;
             agreed += usize::from(found.holds);
             let factor = |key: &str| real.factors.get(key).cloned().unwrap_or_default();
-            let lost = real.runs.len() - seen.len();
+            let lost = raced.runs.len() - seen.len();
             println!(
                 "{:>8} {:>6} {:>5}  {:<14} {:>9.1} ({:>7.1}-{:>7.1}) {:>9.1} ({:>6.1}-{:>7.1}) {ratio:>7.3} {p:>8.4}  {}{}",
                 factor("rate"),
                 factor("rtt"),
                 factor("loss"),
-                real.name,
+                raced.name,
                 ours,
                 quantile(&said, 50),
                 quantile(&said, 950),
